@@ -13,8 +13,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from editjudge.app.doctor import examine
-from editjudge.app.expected import expected_in
+from editjudge.app.doctor import examine, expected_in
 from editjudge.base.config import Endpoint, Settings
 from editjudge.base.identity import ServiceName
 from editjudge_services.runtime import launcher

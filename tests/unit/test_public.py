@@ -37,8 +37,7 @@ def test_every_public_name_loads() -> None:
 
 INNER = {
     *("Finished", "JudgeRounds", "JudgeSpread", "ModelIdentity", "Order", "Resolved", "RunStore"),
-    *("ItemChanges", "NamedItem"),
-    "ServiceName",
+    *("ItemChanges", "ServiceName"),
 }
 """Types that are only passed on, or read by their fields."""
 

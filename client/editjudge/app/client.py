@@ -12,8 +12,11 @@ result.outcomes["core.psnr.source.whole"]
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from functools import partial, wraps
@@ -43,8 +46,6 @@ from ..panel.services import own_services
 from ..prompts.custom import custom_templates
 from ..prompts.folder import prompt_files
 from ..storage.ledger import Ledger
-from .loops import completed
-from .many import AT_ONCE, as_done
 
 __all__ = [
     "Client",
@@ -65,6 +66,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
+AT_ONCE = 16
+"""In progress by default: their pictures are in memory; calls have limits of their own."""
 Dimensions: TypeAlias = str | Dimension | Iterable[str | Dimension] | None
 """One, or several: ids, globs or declarations. None for those of `core`."""
 
@@ -472,3 +476,85 @@ def _declared(dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()) -> tu
         for one in asked
         for dimension in ((one,) if isinstance(one, Dimension) else select([os.fspath(one)]))
     )
+
+
+async def as_done(
+    things: Iterable[T],
+    work: Callable[[int, T], Coroutine[Any, Any, R]],
+    at_once: int = AT_ONCE,
+) -> AsyncGenerator[tuple[int, R], None]:
+    """Work on what an iterable gives, which is asked for no more than can begin.
+
+    Leaving it, or being cancelled, cancels what is in progress.
+
+    Args:
+        work: Gets the place, from 0, and what is there.
+        at_once: How many are in progress at most.
+
+    Yields:
+        Place and result, each as soon as it is there.
+
+    Raises:
+        InputError: `at_once` is below 1.
+    """
+    if at_once < 1:
+        raise InputError("concurrency", f"{at_once} edits at once", "give 1 or more")
+    places: dict[asyncio.Task[R], int] = {}
+    remaining = enumerate(things)
+    more = True
+    try:
+        while True:
+            while more and len(places) < at_once:
+                following = next(remaining, None)
+                if following is None:
+                    more = False
+                else:
+                    place, each = following
+                    places[asyncio.ensure_future(work(place, each))] = place
+            if not places:
+                return
+            done, _ = await asyncio.wait(places, return_when=asyncio.FIRST_COMPLETED)
+            for task in sorted(done, key=places.__getitem__):
+                place = places.pop(task)
+                yield place, task.result()
+    finally:
+        for task in places:
+            task.cancel()
+        await asyncio.gather(*places, return_exceptions=True)
+
+
+def completed(judging: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives, by an event loop of its own.
+
+    Where a loop runs already (a notebook, a web server) the coroutine has a thread. An
+    interruption (KeyboardInterrupt) cancels it.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(judging)
+    return _in_a_thread(judging)
+
+
+def _in_a_thread(judging: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives, by a loop in a thread of its own; an interruption cancels it."""
+    ready = threading.Event()
+    cancel: list[Callable[[], object]] = []
+
+    async def watched() -> T:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        if task is not None:
+            cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        ready.set()
+        return await judging
+
+    with ThreadPoolExecutor(1, "editjudge.loop") as pool:
+        future: Future[T] = pool.submit(lambda: asyncio.run(watched()))
+        try:
+            return future.result()
+        except BaseException:  # an interruption of this thread: the other must not judge on
+            if not future.done():
+                ready.wait()
+                for interrupt in cancel:
+                    interrupt()
+            raise

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from ..base.errors import ConfigError
+from ..base.words import counted
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.registry import select
 from ..benchmarks.rounds import in_rounds, number_in_rounds, with_rounds
-from ..engine.judge import Signatures
-from ..engine.plan import in_order
+from ..engine.fold import in_order
+from ..engine.judge import Signatures, roles_of
 from .spec import RunSpec
 
 
@@ -69,3 +72,37 @@ class DimensionSet:
             return tuple(self.known[name] for name in ids)
         names = {*ids, *(dimension.id for dimension in matched)}
         return tuple(d for name, d in self.known.items() if name in names)
+
+
+def unserved(services: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """By service that is not among these, the dimensions that need it; any generalist may judge."""
+    known = all_dimensions()
+    judged = any(name.startswith("generalist.") for name in services)
+    lacking: dict[str, list[str]] = {}
+    for name, dimension in known.items():
+        for role in sorted(roles_of(dimension, known)):
+            if role not in services and not (judged and role.is_generalist):
+                lacking.setdefault(role, []).append(name)
+    return {role: tuple(names) for role, names in sorted(lacking.items())}
+
+
+def unserved_line(lacking: Mapping[str, Collection[str]]) -> str:
+    """How many dimensions that is, and which models; empty where each is served."""
+    names = set().union(*lacking.values())
+    if not names:
+        return ""
+    return f"{need_models(len(names), 'dimension')}: {', '.join(lacking)}"
+
+
+def need_models(count: int, what: str) -> str:
+    """How many wait for models, in words: `2 dimensions need models that nobody serves`.
+
+    Args:
+        what: One of them, as a noun: `dimension`.
+    """
+    return f"{counted(count, f'{what} needs', f'{what}s need')} models that nobody serves"
+
+
+def naming(run: Path) -> str:
+    """The command that names what waits in a run, and for which models."""
+    return f"editjudge summary {shlex.quote(str(run))} --unserved"

@@ -1,17 +1,32 @@
-"""Whether services are reachable, ready and right, and whether they let strangers in."""
+"""Whether services are reachable, ready and right, and whether they let strangers in.
+
+A panel file says by service what is known of it, as JSON:
+
+```json
+{"features.dinov2": {"name": "features_dinov2/1", "precision": "fp32", "device": "gpu"}}
+```
+
+`name` is that of the model, with a specialist's version; `device` and `root` (the folder of a
+generalist's weights) are told by servers, and not by a Judge service; all else are the facts of
+identities.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Collection
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from ..answers import Option
 from ..base.config import Endpoint, GatewayEndpoint, GeneralistEndpoint, Settings
-from ..base.errors import Abstained, NotAuthorised, ServiceError
-from ..base.identity import ServiceName
+from ..base.errors import Abstained, InputError, NotAuthorised, ServiceError
+from ..base.identity import ModelIdentity, ServiceName
+from ..base.parse import first_problem
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..base.signature import package_version
 from ..base.strict import Strict
@@ -27,10 +42,16 @@ from ..panel.retry import RetryPolicy
 from ..panel.services import own_services
 from ..panel.triton import TritonEndpoint
 from ..v1 import judge_pb2 as pb
-from .expected import DEVICE, ROOT, Services, differences, facts_of
 
 E = TypeVar("E", Endpoint, GeneralistEndpoint, GatewayEndpoint)
 
+Facts: TypeAlias = Mapping[str, str]
+Services: TypeAlias = Mapping[ServiceName, Facts]
+DEVICE, ROOT = "device", "root"
+_UNTRAINED = "untrained"
+_PANEL: TypeAdapter[dict[ServiceName, dict[str, str]]] = TypeAdapter(
+    dict[ServiceName, dict[str, str]]
+)
 _ROUND_TRIPS = 5
 _CHOICES = ("Yes", "No")
 _QUESTION = Prompt("", (Text("Is water wet? Answer with one word, Yes or No."),))
@@ -351,3 +372,55 @@ async def _round_trip(call: Callable[[], Awaitable[object]]) -> float:
         await call()
         times.append(1e3 * (time.perf_counter() - start))
     return round(statistics.median(times), 3)
+
+
+def expected_in(path: Path) -> Services:
+    """The services that a panel file expects.
+
+    Raises:
+        InputError: it cannot be read, or is no such file.
+    """
+    try:
+        return _PANEL.validate_json(path.read_bytes(), strict=True)
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error)) from error
+    except ValidationError as error:
+        raise InputError(
+            str(path),
+            f"this is no panel: {first_problem(error)}",
+            'write {"role.variant": {"fact": "value"}}',
+        ) from error
+
+
+def facts_of(identity: ModelIdentity, **told: str) -> Facts:
+    """What is known of a service: its identity, and what else its server told."""
+    return {"name": identity.name, **identity.facts, **told}
+
+
+def differences(
+    expected: Services, served: Services, untold: Collection[str] = ()
+) -> Iterator[tuple[ServiceName, str]]:
+    """What is not as expected, by service, in words; nothing where all is.
+
+    Random weights are expected only where the file says so.
+
+    Args:
+        served: What is known of the services that are there.
+        untold: Facts that nobody tells on this way; they are not compared.
+    """
+    for name, facts in expected.items():
+        if name not in served:
+            yield name, "it is expected, and nobody serves it"
+            continue
+        compared = {_UNTRAINED: "", **facts}
+        there = served[name]
+        differ = [
+            f"{fact} {value or 'none'} is expected, and {there.get(fact) or 'none'} is served"
+            for fact, value in compared.items()
+            if fact not in untold and there.get(fact, "") != value
+        ]
+        if differ:
+            yield name, "; ".join(differ)
+    for name in served:
+        if name not in expected:
+            yield name, "it is served, and nobody expects it"

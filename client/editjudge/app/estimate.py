@@ -19,9 +19,8 @@ from ..base.item import Item
 from ..base.strict import STRICT
 from ..base.words import counted
 from ..benchmarks.dimension import Dimension
-from ..engine.fold import fold
+from ..engine.fold import calls_of, fold, in_order
 from ..engine.order import Order
-from ..engine.plan import calls_of, in_order
 from ..engine.runplan import RunPlan
 from ..panel.prompt import size_within
 from ..panel.transport import MAX_TOKENS
@@ -157,18 +156,6 @@ def estimate(plan: RunPlan, settings: Settings, known: Known | None = None) -> E
         why = "no run with it has met the services of these settings yet"
         estimated.notes += (f"what the ledger answers is not known: {why}",)
     return estimated
-
-
-def calls_for(plan: RunPlan, settings: Settings) -> Counter[ServiceName]:
-    """The calls of an estimate alone; no file is looked at."""
-    calls: Counter[ServiceName] = Counter()
-    for ref, models in plan.items():
-        item = plan.order.dataset.outline(ref)
-        for names in models.values():
-            scorers = _scorers(plan.named(names), plan.order.known, item)
-            for scorer, fields in scorers.items():
-                calls.update(_calls(scorer, item, fields, settings))
-    return calls
 
 
 def notes(order: Order, settings: Settings) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ can be told from the file alone. The wide form has a row for each edit instead.
 from __future__ import annotations
 
 import csv
+import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -16,13 +18,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from ..base import writing
 from ..base.errors import ConfigError, MissingExtra
 from ..base.verdict import Scored
 from ..base.words import inert
 from ..base.writing import on_disk, put, written_whole
 from ..storage.packing import dumps
-from . import exported, label_studio
-from .pictured import PICTURES, Placed
+from ..storage.store import FILE
+from . import label_studio
+from .label_studio import PICTURES, Placed
 from .verdicts import Row
 from .view import RunView
 
@@ -32,6 +36,12 @@ Fields: TypeAlias = tuple[str, ...]
 
 FIELDS = tuple(Row.model_fields)
 """The columns; see `Row`."""
+_HEAD = 4096
+_PARQUET = b"PAR1"
+METADATA = "editjudge.run"
+"""The key of the run's header in a parquet file."""
+COLUMNS = (("item", "model", "dimension"), ("item", "model", "missing"))
+"""How the columns of a table begin: one row for each verdict, or for each edit."""
 _EDIT = ("item", "model", "missing")
 _ROWS_AT_ONCE = 10_000
 _REPEATING = ("model", "dimension", "status", "kind", "signature", "versions")
@@ -72,7 +82,7 @@ def export(view: RunView, file: Path, form: Format, asked: Asked = Asked()) -> i
         MissingExtra: parquet without pyarrow.
         StoreError: the run cannot be read, or the disk is full.
     """
-    exported.check_free(view.folder, file, form)
+    check_free(view.folder, file, form)
     with on_disk(file):
         if form == "label-studio":
             return _tasks(view, file, asked)
@@ -211,7 +221,7 @@ def _write_parquet(file: Path, rows: Iterable[Plain], fields: Fields, header: st
             pa.field(name, kinds.get(name, pa.string() if name in texts else pa.float64()))
             for name in fields
         ],
-        metadata={exported.METADATA: header},
+        metadata={METADATA: header},
     )
     count = 0
     remaining = map(_with_text, rows)
@@ -246,3 +256,51 @@ _WRITERS: Mapping[str, Callable[[Path, Iterable[Plain], Fields, str], int]] = {
     "csv": _write_csv,
     "jsonl": _write_jsonl,
 }
+
+
+def check_free(run: Path, file: Path, form: str) -> None:
+    """Refuse to export over anything but a former export, or into what belongs to the run.
+
+    Raises:
+        ConfigError: something else is there, or the name is taken.
+        StoreError: the disk fails.
+    """
+    files = [file]
+    if form == "label-studio":
+        if file.suffix.lower() == ".xml":
+            raise ConfigError(
+                f"{file} is the name of the labelling configuration beside the tasks",
+                "give --out a name that ends in .json",
+            )
+        files.append(file.with_suffix(".xml"))
+    for each in files:
+        # SQLite keeps more beside its file, and empty files lock it.
+        if each.name.startswith(f"{Path(FILE).stem}.") and _same(each.parent, run):
+            raise ConfigError(f"{each} is a file of the run itself", "give another --out")
+        writing.check_free(each, is_export, "former export of editjudge")
+
+
+def is_export(file: Path) -> bool:
+    """Whether a file is what some `export` wrote, told by how it begins; parquet, how it ends."""
+    with file.open("rb") as opened:
+        head = opened.read(_HEAD)
+        if head.startswith(_PARQUET):
+            opened.seek(-8, os.SEEK_END)
+            length = int.from_bytes(opened.read(4), "little")
+            opened.seek(-min(8 + length, file.stat().st_size), os.SEEK_END)
+            return METADATA.encode() in opened.read()
+        tasks = label_studio.TASKS.encode(), label_studio.CONFIGURATION.encode()
+        if head.startswith(tasks) or head == b"[]\n":
+            return True
+        if not head.startswith(b"{"):
+            return head.startswith(tuple(",".join(columns).encode() for columns in COLUMNS))
+        opened.seek(0)
+        try:
+            fields = json.loads(opened.readline())
+        except ValueError:
+            return False
+    return tuple(fields)[:3] in COLUMNS
+
+
+def _same(folder: Path, other: Path) -> bool:
+    return os.path.realpath(folder) == os.path.realpath(other)

@@ -14,7 +14,7 @@ from ..base.strict import Strict
 from ..base.verdict import Failed, Status, Verdict
 from ..benchmarks.cell import Tally
 from ..engine.contents import JudgedEdit, item_changes
-from ..engine.judges import Near
+from ..engine.judge import Near
 from ..engine.order import Order
 from ..engine.progress import Progress
 from ..engine.runplan import RunPlan, observe, plan_run

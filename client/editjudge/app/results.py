@@ -13,22 +13,23 @@ from pydantic.dataclasses import dataclass as result
 
 from ..base.files import Files
 from ..base.identity import Identities, printed, untrained
+from ..base.signature import Signature
 from ..base.strict import STRICT
 from ..base.verdict import LeftOut, Outcome, Scored
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
+from ..benchmarks.dataset import Dataset, ItemRef
+from ..benchmarks.dimension import Derived, Dimension
+from ..benchmarks.published import PublishedTable
+from ..benchmarks.published import published as printed_tables
 from ..benchmarks.tabulation import Tabulation
-from ..engine.contents import ItemChanges, Look, item_changes, other_outputs
-from ..engine.fold import fold
+from ..engine.contents import SHORT, ItemChanges, Look, item_changes, other_outputs
+from ..engine.fold import fold, in_order
 from ..engine.order import Order
-from ..engine.plan import in_order
 from ..stats import Linking
 from ..storage.store import RunStore, StoredVerdict
 from .intervals import with_intervals
-from .parts import of_parts
-from .published import PublishedBeside
-from .sources import SourcesOf
 from .spec import Resolved
 from .spread import Cells, JudgeSpread, Spreading
 from .summary import columns as means
@@ -39,6 +40,41 @@ Each: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
 """Is shown every edit that was asked for, with the verdicts that are stored of it."""
 _ITEMS_AT_ONCE = 100
 """Items whose verdicts are held at once."""
+
+
+@result(frozen=True, slots=True, config=STRICT)
+class Comparability:
+    """Whether a column's number can be compared with the printed one.
+
+    Attributes:
+        comparable: By the switches that are on.
+        why: What makes it comparable, or keeps it apart.
+    """
+
+    comparable: bool
+    why: str
+
+
+@result(frozen=True, slots=True, config=STRICT)
+class PublishedBeside:
+    """What a paper prints of a run's columns; it is in no number of the run.
+
+    Attributes:
+        title: Of the benchmark.
+        shown: The run's own columns that the paper prints too.
+        tables: With these columns alone; a table that has none is left out.
+        columns: By column id.
+    """
+
+    title: Annotated[str, Field(exclude=True)]
+    shown: Annotated[tuple[Column, ...], Field(exclude=True)]
+    tables: tuple[PublishedTable, ...]
+    columns: Mapping[str, Comparability]
+
+    def columns_of(self, table: PublishedTable) -> tuple[Column, ...]:
+        """The run's columns that a table has."""
+        named = {name for row in table.models.values() for name in row}
+        return tuple(column for column in self.shown if column.id in named)
 
 
 @result(frozen=True, kw_only=True, config=ConfigDict(**STRICT, arbitrary_types_allowed=True))
@@ -305,7 +341,7 @@ def _rows(
             if today.get(stored.dimension) == stored.signature:
                 edit[stored.dimension] = stored.verdict
             if unasked:
-                parts = of_parts(stored, order.known, signatures).items()
+                parts = _of_parts(stored, order.known, signatures).items()
                 edit |= {name: part for name, part in parts if name in unasked}
         items = [order.dataset.outline(ref) for ref in refs]
         numbered = enumerate(items, number)
@@ -328,3 +364,84 @@ def _rows(
             if each is not None:
                 each(row, kept.get((model, item.id), ()))
             yield row
+
+
+class SourcesOf:
+    """The source pictures of a run's items: equal texts where pictures are equal.
+
+    By what they held when they were judged; of a run that did not keep that, by their files.
+    """
+
+    def __init__(self, store: RunStore, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._kept = {name: one.files for name, one, is_current in store.contents() if is_current}
+
+    def item(self, ref: ItemRef, count: int) -> tuple[str, ...]:
+        """Those of an item.
+
+        Args:
+            count: How many it has.
+        """
+        digests = self._kept.get(ref.id, b"")[: SHORT * count]
+        if digests:
+            return tuple(digests.hex(" ", SHORT).split())
+        return tuple(self._dataset.files(ref)[:count])
+
+
+def _of_parts(
+    stored: StoredVerdict, known: Mapping[str, Dimension], today: Mapping[str, Signature]
+) -> dict[str, Scored]:
+    """The values of a composite's parts, which it keeps beside its own, by dimension id.
+
+    Args:
+        stored: With its evidence.
+        known: All dimensions by id.
+        today: Their signatures: a part counts that was made as it would be now.
+    """
+    dimension, verdict = known.get(stored.dimension), stored.verdict
+    if dimension is None or not isinstance(dimension.how, Derived):
+        return {}
+    if not isinstance(verdict, Scored) or verdict.imputed:
+        return {}
+    values = verdict.evidence.get("parts")
+    told = dict(Signature.parsed(stored.signature).fields).get("parts", "")
+    made = dict(part.rpartition("=")[::2] for part in told.split("+"))
+    if not isinstance(values, Mapping):
+        return {}
+    parts: dict[str, Scored] = {}
+    for name, of in dimension.how.of.items():
+        value = values.get(name)
+        if not isinstance(of, str) or of not in today or not isinstance(value, float):
+            continue
+        if made.get(name) == today[of].digest:
+            parts[of] = Scored(value=value, evidence={"from": stored.dimension})
+    return parts
+
+
+def published_beside(results: Results) -> PublishedBeside:
+    """What the paper prints of the columns of a run's table.
+
+    Raises:
+        ConfigError: nothing is kept of what it prints.
+    """
+    printed = printed_tables(results.benchmark.name)
+    named = {name for table in printed.tables for row in table.models.values() for name in row}
+    columns = tuple(column for column in results.columns if column.id in named)
+    ids = {column.id for column in columns}
+    tables = (
+        replace(
+            table,
+            models={
+                model: {name: number for name, number in row.items() if name in ids}
+                for model, row in table.models.items()
+            },
+        )
+        for table in printed.tables
+    )
+    said = {name: printed.comparison(name) for name in sorted(ids)}
+    return PublishedBeside(
+        printed.title,
+        columns,
+        tuple(table for table in tables if any(table.models.values())),
+        {name: Comparability(one.holds(results.switches), one.why) for name, one in said.items()},
+    )

@@ -9,7 +9,8 @@ result = editjudge.run(spec, out="runs/first")
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,20 +22,28 @@ from ..base.identity import Identities
 from ..base.words import counted
 from ..benchmarks.dimension import Dimension
 from ..engine.header import RunHeader
+from ..engine.judge import Judges, Opened, near
 from ..engine.order import Order
 from ..engine.progress import Progress
-from ..engine.runplan import Observed, RunPlan, observe, plan_run, told_of_data
+from ..engine.runplan import (
+    Observed,
+    RunPlan,
+    check_asked,
+    observe,
+    plan_run,
+    told_of_data,
+    told_of_unasked,
+)
 from ..engine.session import Finished, HowEnded, Session, planned_as_before
-from ..engine.unasked import check_asked, told_of_unasked
-from ..panel import Panel
+from ..panel import Panel, PoolPolicy
+from ..panel.budget import Budget
+from ..panel.calls import OthersCallStore
 from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
 from . import events
-from .client import with_local_stack
+from .client import completed, with_local_stack
 from .estimate import Estimate, estimate, notes
-from .judges import judges_of
 from .known import known_calls
-from .loops import completed
 from .shift import refuse_shifted
 from .spec import Resolved, RunSpec
 from .spread import JudgeSpread
@@ -270,7 +279,7 @@ class Running:
                 calls,
                 self._settings,
                 self._teller,
-                judges_of(self.resolved),
+                _judges_of(self.resolved, self._observed.order),
             )
             self.left = self._session.left(self._before)
             for line in told_of_data(self.resolved.order.dataset, self._observed.flawed):
@@ -448,3 +457,32 @@ def _exit_code(finished: Finished) -> int:
     nothing = waiting and not finished.plan.total("standing")
     failed = finished.progress.verdicts["failed"]
     return {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(finished.ended, 3)
+
+
+def _judges_of(resolved: Resolved, order: Order) -> Opened:
+    """Opens the services of the settings, or the Judge service that they name."""
+
+    @contextlib.asynccontextmanager
+    async def opened(
+        settings: Settings,
+        calls: OthersCallStore,
+        policy: PoolPolicy,
+        budget: Budget,
+    ) -> AsyncIterator[Judges]:
+        if settings.gateway is None:
+            async with near(settings, calls, policy, budget) as judges:
+                yield judges
+            return
+        from ..gateway.judging import far
+        from ..gateway.messages import protocol_of
+        from ..gateway.panel import Gateway
+
+        spec = resolved.spec
+        protocol = protocol_of(
+            spec.benchmark, resolved.rules.protocol, spec.judge_rounds, spec.prompts
+        )
+        gateway = Gateway(settings.gateway, settings, calls, policy)
+        async with far(gateway, protocol, order, calls, budget) as through:
+            yield through
+
+    return opened

@@ -32,9 +32,9 @@ from ..benchmarks.registry import benchmark as benchmark_of
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.registry import select, with_specialists
 from ..benchmarks.rounds import USUAL, JudgeRounds, in_rounds, with_rounds
+from ..engine.fold import in_order
 from ..engine.header import RunHeader
 from ..engine.order import Order
-from ..engine.plan import in_order
 from ..engine.session import asking
 from ..panel.services import others
 from ..prompts.custom import ORIGIN as CUSTOM

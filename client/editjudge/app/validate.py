@@ -26,8 +26,7 @@ from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..engine.order import Order
-from ..engine.runplan import Flawed, observe, plan_run
-from ..engine.unasked import check_asked
+from ..engine.runplan import Flawed, check_asked, observe, plan_run
 from ..storage.store import RunStore
 from .estimate import Estimate, estimate
 from .shift import MEND, places, shift

@@ -17,10 +17,9 @@ from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.outputs import Outputs
 from ..benchmarks.registry import select_among
 from ..engine.contents import ItemChanges
-from ..engine.fold import fold
+from ..engine.fold import fold, in_order
 from ..engine.header import RunHeader
 from ..engine.judge import roles_of
-from ..engine.plan import in_order
 from ..storage.store import (
     FILE,
     RunStore,
@@ -29,7 +28,7 @@ from ..storage.store import (
     StoredVerdict,
 )
 from . import results as tables
-from .sources import SourcesOf
+from .results import SourcesOf
 from .spec import Resolved, RunSpec
 
 __all__ = [

@@ -7,7 +7,7 @@ how something is read and by which prompt, who computes, which model answers and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -91,30 +91,6 @@ def differences(before: str, after: str) -> tuple[Difference, ...]:
         for part in names
         if old.get(part) != new.get(part)
     )
-
-
-def roots(
-    before: str, after: str, old: Mapping[str, str], new: Mapping[str, str]
-) -> tuple[Difference, ...]:
-    """The same, where what is derived differs in a part looked up down to what differs there.
-
-    Args:
-        old: Signatures by digest, in which those of parts are looked up; what is not there stays.
-        new: The same of the later one.
-    """
-    told: dict[Difference, None] = {}
-    for each in differences(before, after):
-        earlier, later = old.get(each.before), new.get(each.after)
-        if each.kind == "operand" and earlier is not None and later is not None:
-            told.update(dict.fromkeys(roots(earlier, later, old, new)))
-        else:
-            told[each] = None
-    return tuple(told)
-
-
-def by_digest(signatures: Iterable[str]) -> dict[str, str]:
-    """Signatures by their digests."""
-    return {Signature.parsed(text).digest: text for text in signatures}
 
 
 @cache

@@ -22,7 +22,6 @@ from .dimension import Dimension
 
 GROUP = "editjudge.dimensions"
 BENCHMARKS = "editjudge.benchmarks"
-_OURS = frozenset({"core", "co_edit", "gie", "i2i", "kris", "omni_iie"})
 CORE = "core"
 """The generic dimensions: listed first."""
 
@@ -31,9 +30,6 @@ CORE = "core"
 def _points() -> Mapping[str, EntryPoint]:
     """Where each benchmark is, by name, `core` first."""
     points = {point.name: point for point in entry_points(group=BENCHMARKS)}
-    here = __name__.rpartition(".")[0]
-    for name in _OURS - points.keys():  # the metadata of a checkout may be older than its code
-        points[name] = EntryPoint(name, f"{here}.{name}:BENCHMARK", BENCHMARKS)
     return {name: points[name] for name in sorted(points, key=lambda name: (name != CORE, name))}
 
 

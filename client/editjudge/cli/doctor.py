@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from ..app.client import with_local_stack
-from ..app.doctor import NEEDED, NOT_ASKED, NOT_KNOWN, Finding, examine
-from ..app.expected import expected_in
-from ..app.unserved import unserved, unserved_line
+from ..app.dimensions import unserved, unserved_line
+from ..app.doctor import NEEDED, NOT_ASKED, NOT_KNOWN, Finding, examine, expected_in
 from ..base.screen import say, say_json, tell
 from ..base.strict import text_of
 from .options import path, settings_of, takes

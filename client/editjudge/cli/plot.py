@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
 import click
 
-from ..app.masks import mask_shares
-from ..app.published import published_beside
-from ..app.results import Results
+from ..app.results import Results, published_beside
 from ..app.view import RunView
 from ..base.errors import ConfigError
+from ..base.images import MAX_PIXELS
 from ..base.screen import say, tell
 from ..base.writing import check_free, on_disk, put
-from ..benchmarks.dataset import Dataset
+from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.figures import KINDS, Figure, Kind, figures, means
 from ..report.figures import (
     LOOKS,
@@ -171,3 +173,16 @@ def _write(file: Path, content: bytes) -> None:
 def _is_figure(file: Path) -> bool:
     """All forms name what drew them."""
     return b"Matplotlib" in file.read_bytes()
+
+
+def mask_shares(dataset: Dataset) -> list[float]:
+    """Of each item with a mask that can be read, the share of the picture that may change, 0..1."""
+    masked = [ref for ref in dataset.items() if dataset.outline(ref).mask is not None]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        shares = pool.map(partial(_share, dataset), masked)
+        return [share for share in shares if share is not None]
+
+
+def _share(dataset: Dataset, ref: ItemRef) -> float | None:
+    mask = dataset.load(ref, left_encoded=MAX_PIXELS).mask
+    return None if mask is None else float(mask.selected.mean())

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ..app.canary import last_checks
+from ..app.dimensions import naming, need_models
 from ..app.estimate import lines
 from ..app.events import Finished
 from ..app.run import Running, RunResult, foreseen
 from ..app.spec import RunSpec
 from ..app.summary import columns, titles_of
-from ..app.unserved import naming, need_models
 from ..base.config import Settings
 from ..base.console import console
 from ..base.screen import say, say_json, tell

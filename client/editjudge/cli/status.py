@@ -9,8 +9,8 @@ from typing import Literal
 import click
 
 from ..app.client import with_local_stack
-from ..app.unserved import unserved as lacking_services
-from ..app.unserved import unserved_line
+from ..app.dimensions import unserved as lacking_services
+from ..app.dimensions import unserved_line
 from ..base.config import load_settings
 from ..base.identity import printed
 from ..base.local import StackState, running_stack

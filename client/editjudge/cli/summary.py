@@ -12,8 +12,7 @@ import click
 from rich.console import Console
 
 from ..app.canary import last_checks
-from ..app.published import PublishedBeside, published_beside
-from ..app.results import Results
+from ..app.results import PublishedBeside, Results, published_beside
 from ..app.view import RunView
 from ..base.console import console
 from ..base.errors import ConfigError

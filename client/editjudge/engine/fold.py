@@ -173,3 +173,38 @@ def within(dimension: Dimension, outcome: Outcome) -> Outcome:
     if isinstance(outcome, Scored) and not low <= outcome.value <= high:
         return Failed(error=f"{dimension.id}: {outcome.value} is outside {low:g}..{high:g}")
     return outcome
+
+
+def calls_of(
+    dimensions: Iterable[Dimension], outcomes: Mapping[str, Outcome]
+) -> dict[Scorer, frozenset[str]]:
+    """The fields to compute by scorer: the readings of what is to be judged."""
+    calls: dict[Scorer, frozenset[str]] = {}
+    for dimension in dimensions:
+        if isinstance(outcomes[dimension.id], Pending):
+            for reading in dimension.readings:
+                calls[reading.scorer] = calls.get(reading.scorer, frozenset()) | {reading.field}
+    return calls
+
+
+def in_order(
+    dimensions: Iterable[Dimension], known: Mapping[str, Dimension]
+) -> tuple[Dimension, ...]:
+    """The dimensions and what they derive from, parts first, each once.
+
+    Raises:
+        KeyError: a dimension derives from one that is not known.
+        ValueError: dimensions derive from each other in a circle.
+    """
+    done: dict[str, Dimension] = {}
+
+    def add(dimension: Dimension, above: tuple[str, ...]) -> None:
+        if dimension.id in above:
+            raise ValueError(f"dimensions in a circle: {' -> '.join((*above, dimension.id))}")
+        for operand in dimension.operands:
+            add(known[operand], (*above, dimension.id))
+        done.setdefault(dimension.id, dimension)
+
+    for dimension in dimensions:
+        add(dimension, ())
+    return tuple(done.values())

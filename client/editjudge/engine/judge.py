@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
+from ..base.config import Settings
 from ..base.errors import Abstained, ConfigError, EditjudgeError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName, untrained
-from ..base.item import Edit
+from ..base.item import Edit, Missing
 from ..base.signature import Signature
 from ..base.verdict import (
     Failed,
@@ -23,12 +26,12 @@ from ..base.verdict import (
     unscored,
 )
 from ..benchmarks.dimension import Dimension
-from ..panel import Panel
-from ..panel.calls import Said
-from ..panel.context import CallNotes
+from ..panel import Panel, PoolPolicy
+from ..panel.budget import Budget
+from ..panel.calls import OthersCallStore, Said
+from ..panel.context import CallContext, CallNotes
 from ..scorers.scorer import Scorer
-from .fold import fold
-from .plan import edit_plan, in_order, missing_of
+from .fold import calls_of, fold, in_order
 
 Settled: TypeAlias = Callable[[], Awaitable[None]]
 """Waits until it is known, and kept, who judges: calls may be made before, nothing is signed.
@@ -83,6 +86,25 @@ class Judgement:
         return any(isinstance(outcome, Failed) for outcome in self.outcomes.values())
 
 
+def calls_on(
+    edit: Edit, dimensions: Iterable[Dimension], unserved: Mapping[str, str]
+) -> dict[Scorer, frozenset[str]]:
+    """What to call for one edit: the fields to compute by scorer; equal scorers are one.
+
+    Args:
+        dimensions: In order, see `in_order`.
+        unserved: By dimension id, why its own readings cannot be made.
+    """
+    dimensions = tuple(dimensions)
+    outcomes = fold(dimensions, edit.item, missing=missing_of(edit), unserved=unserved)
+    return calls_of(dimensions, outcomes)
+
+
+def missing_of(edit: Edit) -> Missing | None:
+    """Why there is no output, possibly without a reason; None where there is one."""
+    return None if edit.image else edit.missing or Missing("absent", "")
+
+
 async def judge(
     edit: Edit,
     dimensions: Iterable[Dimension],
@@ -110,15 +132,15 @@ async def judge(
     ordered = in_order(asked, known)
     before = panel.identities()
     waiting = unserved(ordered, panel)
-    plan = edit_plan(edit, ordered, waiting)
-    scorers = list(plan.calls)
+    calls = calls_on(edit, ordered, waiting)
+    scorers = list(calls)
     errors: dict[Scorer, ServiceError] = {}
 
     slow, notes = _slowest(scorers), CallNotes()
     noting = panel.within(panel.context.noting(notes))
 
     async def call(scorer: Scorer) -> Mapping[str, Verdict]:
-        verdicts = await _call(scorer, edit, noting, plan.calls[scorer], errors)
+        verdicts = await _call(scorer, edit, noting, calls[scorer], errors)
         if scorer in slow:
             answered(1 / len(slow))
         return verdicts
@@ -290,3 +312,61 @@ def unserved(dimensions: Iterable[Dimension], panel: Panel, *, here: bool = True
         why = [f"{role}: {panel.why_not(role)}" for role in dimension.roles if role not in served]
         absent[dimension.id] = [*why, dimension.lacking] if here else why
     return {name: "; ".join(filter(None, why)) for name, why in absent.items() if any(why)}
+
+
+class Judges(Protocol):
+    """Who judges edits."""
+
+    @property
+    def panel(self) -> Panel:
+        """The services that judge: which there are, and what they are."""
+
+    @property
+    def here(self) -> bool:
+        """Whether edits are judged in this process, so that it decodes their pictures."""
+
+    async def judge(
+        self,
+        edit: Edit,
+        dimensions: Iterable[Dimension],
+        known: Mapping[str, Dimension],
+        signatures: Signatures,
+        settled: Settled = at_once,
+        answered: Answered = nobody_counts,
+    ) -> Judgement:
+        """Judge one edit; see `judge`."""
+
+
+Opened: TypeAlias = Callable[
+    [Settings, OthersCallStore, PoolPolicy, Budget], AbstractAsyncContextManager[Judges]
+]
+"""Opens the judges of a session: by its settings, with its store and budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Judges with services that are called from here. `Judges`."""
+
+    panel: Panel
+    here: bool = True
+
+    async def judge(
+        self,
+        edit: Edit,
+        dimensions: Iterable[Dimension],
+        known: Mapping[str, Dimension],
+        signatures: Signatures,
+        settled: Settled = at_once,
+        answered: Answered = nobody_counts,
+    ) -> Judgement:
+        """Judge one edit; see `judge`."""
+        return await judge(edit, dimensions, known, self.panel, signatures, settled, answered)
+
+
+@contextlib.asynccontextmanager
+async def near(
+    settings: Settings, calls: OthersCallStore, policy: PoolPolicy, budget: Budget
+) -> AsyncIterator[Near]:
+    """Judges with the services of the settings; an `Opened`."""
+    async with Panel(settings, ledger=calls, policy=policy) as panel:
+        yield Near(panel.within(CallContext(budget)))

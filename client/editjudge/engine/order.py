@@ -12,8 +12,8 @@ from ..base.identity import Identities, ServiceName
 from ..benchmarks.dataset import Dataset
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
+from .fold import in_order
 from .judge import Signatures, computes, roles_of
-from .plan import in_order
 
 
 @dataclass(frozen=True)

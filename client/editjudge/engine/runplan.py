@@ -21,17 +21,18 @@ from ..base.files import Files, Seen, stat_of
 from ..base.identity import Identities, ServiceName
 from ..base.images import show_path
 from ..base.item import Flaws, Item, Missing
+from ..base.verdict import NotApplicable
 from ..base.words import counted
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from .contents import ItemChanges, JudgedEdit, KnownVerdicts, Look, Standing, item_changes
-from .fold import fold
+from .fold import fold, in_order
 from .header import RunHeader
 from .order import Order
-from .plan import in_order
 
 _NOT_ASKED = -1
+_NAMED = 3  # dimensions in a line
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -543,3 +544,48 @@ def _of_this_file(
         missing = standing.missing if standing else None
         plan.met.append(JudgedEdit(item, model, seen, missing, content))
     return standing
+
+
+def unasked(observed: Observed) -> dict[str, tuple[str, ...]]:
+    """The dimensions asked for that apply to no item asked for, by why not to the first."""
+    reasons = {one.id: "" for one in observed.order.dimensions if not one.round_of}
+    for outline in observed.outlines:
+        if not reasons:
+            break
+        outcomes = fold(observed.dimensions, outline)
+        for name, why in tuple(reasons.items()):
+            outcome = outcomes[name]
+            if isinstance(outcome, NotApplicable):
+                reasons[name] = why or outcome.reason
+            else:
+                del reasons[name]
+    by_reason: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        by_reason.setdefault(why, []).append(name)
+    return {why: tuple(names) for why, names in by_reason.items() if why}
+
+
+def told_of_unasked(observed: Observed) -> tuple[str, ...]:
+    """The same for people, a line for each reason."""
+    lines = []
+    for why, names in unasked(observed).items():
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        lines.append(f"no item can be asked {', '.join(names[:_NAMED])}{more} ({why})")
+    return tuple(lines)
+
+
+def check_asked(observed: Observed) -> None:
+    """That anything asks something; of a shard nothing may be left.
+
+    Raises:
+        InputError: every dimension asks nothing of any item.
+    """
+    order = observed.order
+    nothing = unasked(observed)
+    chosen = sum(not one.round_of for one in order.dimensions)
+    if order.shard == (0, 1) and chosen and sum(map(len, nothing.values())) == chosen:
+        raise InputError(
+            "--dimension",
+            "; ".join(told_of_unasked(observed)),
+            "choose others (editjudge list dimensions), or add to the items what these need",
+        )

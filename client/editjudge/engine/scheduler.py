@@ -43,8 +43,7 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..panel.generalist import Generalist
 from .contents import ItemContent, JudgedEdit, VerdictSink, content_of
-from .judge import Answered, Judgement, Settled, at_once
-from .judges import Judges
+from .judge import Answered, Judgement, Judges, Settled, at_once
 from .order import Order
 from .progress import Progress
 from .runplan import RunPlan

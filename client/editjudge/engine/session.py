@@ -23,8 +23,7 @@ from ..panel.calls import OthersCallStore
 from ..panel.transport import MAX_TOKENS
 from .contents import VerdictStore
 from .header import RunHeader
-from .judge import Settled, unserved
-from .judges import Judges, Opened, near
+from .judge import Judges, Opened, Settled, near, unserved
 from .order import Order
 from .progress import Progress, took
 from .runplan import Observed, RunPlan, plan_run
@@ -175,7 +174,7 @@ class Session:
         budget = Budget(self.settings.max_cost)
         budget.goes_on(*self._store.costs)
         policy = PoolPolicy(patience=self.settings.patience)
-        opened = self._opened(self.order, self.settings, self._calls, policy, budget)
+        opened = self._opened(self.settings, self._calls, policy, budget)
         try:
             async with opened as judges, _beside(judges.panel.settle()) as settling:
                 plan = await self._planned_with(judges, left, settling)

@@ -7,7 +7,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from ..base.differences import by_digest, roots
+from ..base.differences import Difference, differences
 from ..base.errors import (
     BadReply,
     ConfigError,
@@ -19,19 +19,20 @@ from ..base.item import Edit
 from ..base.signature import Signature, package_version
 from ..base.verdict import Failed, Outcome, failed
 from ..benchmarks.dimension import Dimension
+from ..engine.fold import in_order
 from ..engine.judge import (
     Answered,
     Judgement,
     Settled,
     Signatures,
     at_once,
+    calls_on,
     judge,
     nobody_counts,
     roles_of,
     unserved,
 )
 from ..engine.order import Order
-from ..engine.plan import edit_plan, in_order
 from ..panel.budget import Budget
 from ..panel.calls import OthersCallStore, Usage
 from ..v1 import judge_pb2 as pb
@@ -133,7 +134,7 @@ class Far:
         await settled()
         asked = tuple(dimensions)
         ordered = in_order(asked, {**known, **{d.id: d for d in asked}})
-        if not edit_plan(edit, ordered, unserved(ordered, self.panel, here=False)).calls:
+        if not calls_on(edit, ordered, unserved(ordered, self.panel, here=False)):
             return await judge(edit, asked, known, self.panel, signatures)
         request = request_of(edit, asked, self._protocol)
         try:
@@ -263,8 +264,32 @@ def _differs(name: str, here: Mapping[str, str], there: Mapping[str, str]) -> st
     """In what the signature of a dimension differs, down to its parts: here, and there."""
     if name not in there:
         return "it is not signed there"
-    known = by_digest(here.values()), by_digest(there.values())
-    return "; ".join(map(str, roots(here[name], there[name], *known)[:_NAMED]))
+    known = _by_digest(here.values()), _by_digest(there.values())
+    return "; ".join(map(str, _roots(here[name], there[name], *known)[:_NAMED]))
+
+
+def _roots(
+    before: str, after: str, old: Mapping[str, str], new: Mapping[str, str]
+) -> tuple[Difference, ...]:
+    """What two signatures differ in; a part that is derived is followed down to what differs there.
+
+    Args:
+        old: Signatures by digest, in which those of parts are looked up; what is not there stays.
+        new: The same of the later one.
+    """
+    told: dict[Difference, None] = {}
+    for each in differences(before, after):
+        earlier, later = old.get(each.before), new.get(each.after)
+        if each.kind == "operand" and earlier is not None and later is not None:
+            told.update(dict.fromkeys(_roots(earlier, later, old, new)))
+        else:
+            told[each] = None
+    return tuple(told)
+
+
+def _by_digest(signatures: Iterable[str]) -> dict[str, str]:
+    """Signatures by their digests."""
+    return {Signature.parsed(text).digest: text for text in signatures}
 
 
 @contextlib.asynccontextmanager

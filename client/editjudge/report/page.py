@@ -21,8 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..app.canary import last_checks
-from ..app.published import PublishedBeside, published_beside
-from ..app.results import Results
+from ..app.results import PublishedBeside, Results, published_beside
 from ..base.errors import MissingExtra
 from ..base.identity import printed
 from ..base.signature import package_version

@@ -12,10 +12,9 @@ from typing import TypeAlias
 from rich.cells import cell_len
 
 from ..app.agreement import Figure
-from ..app.published import Comparability, PublishedBeside
-from ..app.results import Results
+from ..app.dimensions import naming, need_models
+from ..app.results import Comparability, PublishedBeside, Results
 from ..app.spread import Agreement, JudgeSpread
-from ..app.unserved import naming, need_models
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
 from ..base.identity import untrained

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.app.expected import DEVICE, Services, differences, expected_in, facts_of
+from editjudge.app.doctor import DEVICE, Services, differences, expected_in, facts_of
 from editjudge.base.errors import InputError
 from editjudge.base.identity import ModelIdentity, ServiceName
 

@@ -18,7 +18,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import Judgement, Scored, load_image, load_mask, make_edit
-from editjudge.app.many import as_done
+from editjudge.app.client import as_done
 from editjudge.base import errors
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, EditjudgeError, ImageError, InputError

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image as Pil
 
-from editjudge.app.masks import mask_shares
 from editjudge.benchmarks.core import CoreData
+from editjudge.cli.plot import mask_shares
 from editjudge.report.figures import draw_masks
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from editjudge.app.parts import of_parts
+from editjudge.app.results import _of_parts as of_parts
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import Scored, Unscored
 from editjudge.benchmarks.registry import benchmark

@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-from editjudge.app.label_studio import control
-from editjudge.app.pictured import Placed
+from editjudge.app.label_studio import Placed, control
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings

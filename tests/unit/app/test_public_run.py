@@ -19,7 +19,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Scored, Scorer
-from editjudge.app import loops
+from editjudge.app import client
 from editjudge.app import run as module
 from editjudge.app.estimate import lines
 from editjudge.app.events import Finished, Noted, RunEvent, Started
@@ -236,7 +236,7 @@ async def test_cancelled_in_the_middle_it_keeps_what_was_judged(
 async def test_an_interruption_ends_the_thread_too(
     gated: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result, here = loops.Future.result, threading.current_thread()
+    result, here = client.Future.result, threading.current_thread()
 
     def interrupted(self: Any, timeout: float | None = None) -> Any:
         if threading.current_thread() is not here:
@@ -246,7 +246,7 @@ async def test_an_interruption_ends_the_thread_too(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(loops.Future, "result", interrupted)
+        patch.setattr(client.Future, "result", interrupted)
         with pytest.raises(KeyboardInterrupt):
             editjudge.run(gated, out=tmp_path / "run")
     assert not [one for one in threading.enumerate() if one.name.startswith("editjudge.loop")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from editjudge.app.unserved import unserved, unserved_line
+from editjudge.app.dimensions import unserved, unserved_line
 from editjudge.benchmarks.registry import dimensions
 from editjudge.engine.judge import roles_of
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from editjudge.base.differences import by_digest, differences, roots
+from editjudge.base.differences import differences
 from editjudge.base.signature import Signature
+from editjudge.gateway.judging import _by_digest as by_digest
+from editjudge.gateway.judging import _roots as roots
 
 JUDGED = (
     "dimension:kris.visual_quality|protocol:kris.1|variant:rubric.1to5|"

@@ -22,8 +22,8 @@ from editjudge.benchmarks.rounds import (
     mean,
     with_rounds,
 )
+from editjudge.engine.fold import in_order
 from editjudge.engine.judge import Judgement, judge, roles_of
-from editjudge.engine.plan import in_order
 from editjudge.scorers.vqa import FiveLevel
 
 from ...fakes.scorers import FakePanel, Scripted

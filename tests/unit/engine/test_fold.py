@@ -25,8 +25,7 @@ from editjudge.base.verdict import (
 )
 from editjudge.benchmarks.dataset import placeholder, placeholder_mask
 from editjudge.benchmarks.dimension import Derived, Dimension, Operand, Reading, derived
-from editjudge.engine.fold import derive, fold
-from editjudge.engine.plan import calls_of
+from editjudge.engine.fold import calls_of, derive, fold
 from editjudge.scorers.scorer import Scorer
 
 ROLES = ("x.one", "x.two")

@@ -13,8 +13,8 @@ from editjudge.base.item import Edit, Missing
 from editjudge.base.verdict import Failed, MissingOutput, NotApplicable, NotServed, Scored, Unscored
 from editjudge.benchmarks.dimension import Derived, Dimension, Reading, derived
 from editjudge.benchmarks.fusion import product
+from editjudge.engine.fold import in_order
 from editjudge.engine.judge import Judgement, judge
-from editjudge.engine.plan import in_order
 
 from ...fakes.scorers import FakePanel, Scripted, edit
 

@@ -20,8 +20,7 @@ from editjudge.benchmarks.core import CoreData
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import product
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.judge import judge
-from editjudge.engine.judges import Near
+from editjudge.engine.judge import Near, judge
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
 from editjudge.engine.runplan import RunPlan, observe, plan_run

@@ -23,8 +23,7 @@ from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import mean
 from editjudge.engine import scheduler as module
 from editjudge.engine.contents import ItemContent, JudgedEdit, Standing
-from editjudge.engine.judge import Signatures
-from editjudge.engine.judges import Near
+from editjudge.engine.judge import Near, Signatures
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
 from editjudge.engine.runplan import RunPlan, observe, plan_run

@@ -10,8 +10,7 @@ import pytest
 
 from editjudge.base.errors import InputError
 from editjudge.benchmarks.dimension import derived
-from editjudge.engine.runplan import Observed, observe
-from editjudge.engine.unasked import check_asked, told_of_unasked, unasked
+from editjudge.engine.runplan import Observed, check_asked, observe, told_of_unasked, unasked
 
 from .test_scheduler import Log, dimension, order
 
