@@ -134,7 +134,8 @@ def questions(edit: Edit, judge: Generalist) -> list[Question]:
     asked: list[Question] = []
     for scorer in scorers:
         if isinstance(scorer, FiveLevel):
-            asked.append((prompt_about(scorer.template, edit, judge), tuple(scorer.template.weights)))
+            levels = scorer.template
+            asked.append((prompt_about(levels, edit, judge), tuple(levels.weights)))
         elif isinstance(scorer, QuestionList):
             one = template(scorer.question_prompt)
             asked += [
