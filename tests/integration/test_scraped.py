@@ -40,7 +40,7 @@ async def test_triton_has_what_it_is_asked(panel: Panel, triton: TritonServer) -
 async def test_the_judge_service_has_what_it_is_asked(tmp_path: Path) -> None:
     scripted = scripted_judge()
     async with scripted.serving() as url:
-        async with running(url, tmp_path, max_cost=10, edits=1) as service:
+        async with running(url, tmp_path, edits=1) as service:
 
             async def score(edited: int) -> None:
                 with contextlib.suppress(grpc.aio.AioRpcError):  # there is room for one
