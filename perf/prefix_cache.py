@@ -56,7 +56,7 @@ from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Transport
 from editjudge.prompts import template
 from editjudge.scorers.asking import JUDGE, prompt_about
-from editjudge.scorers.vqa import LEVELS, FiveLevel, QuestionList
+from editjudge.scorers.vqa import FiveLevel, QuestionList
 from editjudge.storage.ledger import Ledger
 from editjudge_services.runtime.vllm_server import VllmOptions, VllmServer
 
@@ -134,7 +134,8 @@ def questions(edit: Edit, judge: Generalist) -> list[Question]:
     asked: list[Question] = []
     for scorer in scorers:
         if isinstance(scorer, FiveLevel):
-            asked.append((prompt_about(scorer.template, edit, judge), tuple(LEVELS)))
+            levels = scorer.template
+            asked.append((prompt_about(levels, edit, judge), tuple(levels.weights)))
         elif isinstance(scorer, QuestionList):
             one = template(scorer.question_prompt)
             asked += [

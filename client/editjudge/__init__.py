@@ -36,13 +36,9 @@ if TYPE_CHECKING:
     from .benchmarks.benchmark import Benchmark, Rules
     from .benchmarks.cell import Cell
     from .benchmarks.column import (
-        AskedWeighted,
         Column,
-        Composite,
         Mean,
-        Pooled,
         Row,
-        ScoredWeighted,
     )
     from .benchmarks.dimension import Derived, Dimension, Reading, derived
     from .benchmarks.items import ItemsFile, Line
@@ -71,13 +67,9 @@ _WHERE = {
     "benchmarks.benchmark": ("Benchmark", "Rules"),
     "benchmarks.cell": ("Cell",),
     "benchmarks.column": (
-        "AskedWeighted",
         "Column",
-        "Composite",
         "Mean",
-        "Pooled",
         "Row",
-        "ScoredWeighted",
     ),
     "benchmarks.items": ("ItemsFile", "Line"),
     "benchmarks.tabulation": ("tabulate",),
@@ -116,7 +108,6 @@ _WHERE = {
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
-    "AskedWeighted",
     "Benchmark",
     "Budget",
     "Call",
@@ -125,7 +116,6 @@ __all__ = [
     "Cell",
     "Client",
     "Column",
-    "Composite",
     "Derived",
     "Dimension",
     "DimensionSet",
@@ -147,7 +137,6 @@ __all__ = [
     "Outcome",
     "Panel",
     "Pictures",
-    "Pooled",
     "Reading",
     "RememberedReplies",
     "Reply",
@@ -162,7 +151,6 @@ __all__ = [
     "Said",
     "Score",
     "Scored",
-    "ScoredWeighted",
     "Scorer",
     "Settings",
     "Signature",

@@ -172,38 +172,38 @@ def _lines(listed: Listed, *, text: bool) -> Iterator[str]:
         yield from _prompt_lines(listed, text=text)
         return
     of = ""
-    for one in listed:
-        if isinstance(one, lists.Switch) and one.benchmark != of:
-            of = one.benchmark
+    for entry in listed:
+        if isinstance(entry, lists.Switch) and entry.benchmark != of:
+            of = entry.benchmark
             yield f"{of}:"
-        yield from _entry(one)
+        yield from _entry(entry)
 
 
 def _entry(
-    one: lists.Benchmark | lists.Switch | lists.ListedDimension | lists.Service,
+    entry: lists.Benchmark | lists.Switch | lists.ListedDimension | lists.Service,
 ) -> Iterator[str]:
-    match one:
+    match entry:
         case lists.Benchmark():
-            yield f"{one.benchmark:<10} {one.title:<22} {one.protocols or 'one protocol'}"
-            if one.not_official_because:
-                yield f"    no protocol official: {one.not_official_because}"
+            yield f"{entry.benchmark:<10} {entry.title:<22} {entry.protocols or 'one protocol'}"
+            if entry.not_official_because:
+                yield f"    no protocol official: {entry.not_official_because}"
         case lists.Switch():
-            yield f"{one.switch:<28} on in: {one.on_in or 'none'}"
-            yield f"    {one.what} ({one.source})"
+            yield f"{entry.switch:<28} on in: {entry.on_in or 'none'}"
+            yield f"    {entry.what} ({entry.source})"
         case lists.ListedDimension():
-            low, high = one.range
-            unit = f" {one.unit}" if one.unit else ""
-            needs = ", ".join([*(need.replace("_", " ") for need in one.needs), *one.services])
+            low, high = entry.range
+            unit = f" {entry.unit}" if entry.unit else ""
+            needs = ", ".join([*(need.replace("_", " ") for need in entry.needs), *entry.services])
             yield (
-                f"{one.id:<34} {low:g}..{high:g}{unit} {arrow(one.higher_is_better)}"
+                f"{entry.id:<34} {low:g}..{high:g}{unit} {arrow(entry.higher_is_better)}"
                 f"   {'needs ' + needs if needs else ''}"
             )
-            yield f"    {one.asks}\n    {one.variant} ({one.source})"
-            if "custom" in (one.prompts or ""):
-                yield f"    prompts in {one.prompts} words"
+            yield f"    {entry.asks}\n    {entry.variant} ({entry.source})"
+            if "custom" in (entry.prompts or ""):
+                yield f"    prompts in {entry.prompts} words"
         case lists.Service():
-            tensors = f"{', '.join(one.inputs)} -> {', '.join(one.outputs)}"
-            yield f"{one.service:<14} model {one.model:<14} {tensors}"
+            tensors = f"{', '.join(entry.inputs)} -> {', '.join(entry.outputs)}"
+            yield f"{entry.service:<14} model {entry.model:<14} {tensors}"
 
 
 def _prompt_lines(prompts: lists.Prompts, *, text: bool) -> Iterator[str]:

@@ -42,8 +42,8 @@ def import_(name: str, path: Path, *, json: bool) -> None:
     if json:
         say_json(text_of(Imported(prompts=name, folder=folder, found=files)))
         return
-    for file, found in files.items():
-        say(f"{file} from {found}")
+    for file, source in files.items():
+        say(f"{file} from {source}")
     say(f"kept in {folder}")
 
 

@@ -539,11 +539,11 @@ def _of_this_file(
         plan.met.append(JudgedEdit(item, model, seen, stands.missing))
         return stands
     plan.other[model] += stands is not None and stands.digest not in {None, seen.digest}
-    found = known.standing_on(item, content, model, seen.digest, plan.signatures)
-    if found is not None or content is None:
-        missing = found.missing if found else None
+    standing = known.standing_on(item, content, model, seen.digest, plan.signatures)
+    if standing is not None or content is None:
+        missing = standing.missing if standing else None
         plan.met.append(JudgedEdit(item, model, seen, missing, content))
-    return found
+    return standing
 
 
 def unasked(observed: Observed) -> dict[str, tuple[str, ...]]:

@@ -115,8 +115,8 @@ class MaskFinder:
         select = self.select or ("best" if target is None else "all")
         drawn = []
         for name, image, phrases in looked:
-            found = (self._segmented(image, one, select, source, panel) for one in phrases)
-            masks = dict(zip(phrases, await asyncio.gather(*found), strict=True))
+            regions = (self._segmented(image, one, select, source, panel) for one in phrases)
+            masks = dict(zip(phrases, await asyncio.gather(*regions), strict=True))
             drawn.append(_Drawn(name, masks))
         return await asyncio.to_thread(_entry, source, named, drawn)
 
@@ -173,8 +173,8 @@ def _selected(source: Image, named: TargetPhrases, drawn: list[_Drawn]) -> _Mask
     if named.scope == "whole":
         width, height = source.size
         return np.ones((height, width), bool)
-    found = (list(side.found.values()) for side in drawn)
-    there = [np.logical_or.reduce(masks, axis=0) for masks in found if masks]
+    sides = (list(side.found.values()) for side in drawn)
+    there = [np.logical_or.reduce(masks, axis=0) for masks in sides if masks]
     if not there:
         return None
     around = named.scope == "surroundings"

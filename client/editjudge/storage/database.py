@@ -258,8 +258,8 @@ class Database:
 
     def row(self, table: Table, where: str, *values: object, long: bool = False) -> Row | None:
         """The first of these rows, or None."""
-        with contextlib.closing(self.rows(table, where, *values, long=long)) as found:
-            return next(found, None)
+        with contextlib.closing(self.rows(table, where, *values, long=long)) as rows:
+            return next(rows, None)
 
     def _fetched(self, cursor: sqlite3.Cursor) -> list[Row]:
         with self._turn:

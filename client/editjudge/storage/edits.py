@@ -148,10 +148,10 @@ def unpacked(
 def parsed(outcomes: bytes) -> list[Any]:
     """The outcomes of a row, in the order of its signing."""
     try:
-        found: list[Any] = from_json(outcomes)
+        listed: list[Any] = from_json(outcomes)
     except ValueError:  # it is strict about the lone surrogates that a judge may have written
-        found = list(parse_json(text(outcomes)))
-    return found
+        listed = list(parse_json(text(outcomes)))
+    return listed
 
 
 def status_of(outcome: Any) -> str:

@@ -194,21 +194,21 @@ class Ledger:
 
     def _keep_said(self, said: Iterable[Said]) -> None:
         with self._database.transaction():
-            for one in said:
-                if one.prompt is None or not isinstance(one.reply, dict):
+            for entry in said:
+                if entry.prompt is None or not isinstance(entry.reply, dict):
                     continue
-                self._keep_prompt(one.prompt, {"system": "", "parts": []})
+                self._keep_prompt(entry.prompt, {"system": "", "parts": []})
                 self._keep(
-                    one.call,
+                    entry.call,
                     {
-                        "service": one.judge,
+                        "service": entry.judge,
                         "form": {},
-                        "reply": one.reply,
-                        "model": one.model or "",
-                        **{name: getattr(one, name) for name in _TAKEN},
+                        "reply": entry.reply,
+                        "model": entry.model or "",
+                        **{name: getattr(entry, name) for name in _TAKEN},
                         "seconds": 0.0,
                     },
-                    prompt=one.prompt,
+                    prompt=entry.prompt,
                 )
 
     async def drop(self, keys: Iterable[str]) -> int:

@@ -201,8 +201,8 @@ class RunStore:
                 return
             documents = self._documents(row)
             for name, verdict in verdicts.items():
-                found = map(self.ledger.number, () if name in calls else calls_of(verdict))
-                numbers = calls.get(name) or [number for number in found if number is not None]
+                stored = map(self.ledger.number, () if name in calls else calls_of(verdict))
+                numbers = calls.get(name) or [number for number in stored if number is not None]
                 signed = Signed(name, signatures[name], made_with)
                 documents[name] = (signed, *packed(verdict, numbers))
             self._put_verdicts(row, documents)
@@ -546,8 +546,8 @@ class RunStore:
                 return
             for (name, signature, versions), outcome, detail in self._documents(row).values():
                 said = tuple(map(self.ledger.said_by, (detail or {}).get("calls", ())))
-                found = (detail or {}).get("evidence", {})
-                verdict = unpacked(outcome, found, tuple(one.call for one in said))
+                proof = (detail or {}).get("evidence", {})
+                verdict = unpacked(outcome, proof, tuple(one.call for one in said))
                 yield StoredVerdict(item, model, name, verdict, signature, versions, said)
         except ValueError as error:
             raise StoreError(

@@ -1,15 +1,27 @@
-"""What `editjudge rescore` shows to people."""
+"""What `editjudge rescore` shows to people, and what it refuses."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sqlite3
 from collections import Counter
+from pathlib import Path
 
+import pytest
 from rich.console import Console
 
-from editjudge.app.rescore import Change
+import editjudge
+from editjudge.app.rescore import Change, rescored_run
+from editjudge.base.config import GeneralistEndpoint, Settings
+from editjudge.base.errors import StoreError
 from editjudge.base.verdict import Scored, Unscored, Verdict
 from editjudge.benchmarks.cell import Tally
 from editjudge.cli.rescore import changes_table, reasons
+from editjudge.storage.store import FILE
+
+from ...fakes.openai import ScriptedOpenAi
+from .changing import LEVELS, spec
 
 LONG = "co_edit.non_edited_semantic_preservation@second.2"
 WHY = "judge: no such reply in the ledger; it was made by another model or with another prompt"
@@ -58,3 +70,31 @@ def test_each_reason_stands_once_below_the_table() -> None:
     ]
     assert Counter(shown(100))["│"] > 0
     assert WHY not in shown(200)
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("UPDATE calls SET cost = 1", "calls"),
+        ("UPDATE edits SET outcomes = x'5b305d' WHERE id = 3", "edits"),
+    ],
+)
+async def test_a_damaged_run_is_refused_in_one_line(
+    folder: Path, statement: str, table: str
+) -> None:
+    """Many replies are read side by side, and what fails is one error."""
+    server = ScriptedOpenAi(probabilities={"good": 0.7, "bad": 0.3})
+    async with server.serving() as url:
+        settings = Settings(generalists={"judge": GeneralistEndpoint(url=url)})
+        asked = spec(folder, dimensions=(LEVELS,))
+        await editjudge.run_async(asked, out=folder / "run", settings=settings)
+    rescored = await asyncio.to_thread(rescored_run, folder / "run")
+    assert rescored, "it is whole"
+    with contextlib.closing(sqlite3.connect(folder / "run" / FILE)) as db, db:
+        db.execute(statement)
+        assert db.total_changes
+    for write in (False, True):
+        with pytest.raises(StoreError, match=rf"is damaged: row \d+ \(table {table}\)") as refusal:
+            await asyncio.to_thread(rescored_run, folder / "run", write=write)
+        assert "\n" not in str(refusal.value)
+        assert refusal.value.exit_code == 1

@@ -11,7 +11,6 @@ from PIL import Image as Pil
 from editjudge.base.errors import InputError
 from editjudge.cli import main
 from editjudge.cli.options import models_of
-from editjudge.engine.contents import ItemChanges
 
 
 def test_a_folder_without_a_model_is_shown_how_to_be_written() -> None:
@@ -28,15 +27,3 @@ def test_where_nothing_is_judged_there_is_no_table(
     with pytest.raises(SystemExit):
         main(["score", *asked, "--dimension", "core.psnr.source.outside"])
     assert capsys.readouterr().out == "not judged, needs a mask: core.psnr.source.outside\n"
-
-
-@pytest.mark.parametrize(
-    ("items", "told"),
-    [
-        ("a", "1 output is another than was judged, and counts as pending"),
-        ("ab", "2 outputs are others than was judged, and count as pending"),
-    ],
-)
-def test_one_output_and_several(items: str, told: str) -> None:
-    (line,) = ItemChanges("", outputs={"ours": dict.fromkeys(items)}).lines
-    assert line == f"ours: {told} until judged again (first: a)"
