@@ -80,7 +80,7 @@ def settings_of_the_page(folder: Path, url: str) -> None:
 
 def typed() -> list[list[str]]:
     """The commands of the page that are about it."""
-    page = read("docs", "own.md").partition("## A specialist of your own")[2]
+    page = read("docs", "own.md").partition("## A specialist of your own")[2].partition("\n## ")[0]
     lines = (re.sub(r"\\\n\s*", " ", code).splitlines() for code in blocks(page, "sh"))
     return [shlex.split(line)[1:] for line in chain.from_iterable(lines)]
 
