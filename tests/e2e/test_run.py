@@ -23,7 +23,7 @@ from PIL import Image as Pil
 from editjudge.storage.store import RunStore
 
 from ..fakes.openai import Fault
-from ..patience import until
+from ..patience import patience, until
 from .conftest import Ran, here
 from .test_generalist import Judge
 
@@ -110,7 +110,7 @@ def process(verb: str, *arguments: Any, **variables: str) -> subprocess.Popen[st
 
 def command(verb: str, *arguments: Any, **variables: str) -> Ran:
     with process(verb, *arguments, **variables) as started:
-        out, err = started.communicate(timeout=100)
+        out, err = started.communicate(timeout=patience(100))
     return Ran(started.returncode, out, err)
 
 

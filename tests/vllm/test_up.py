@@ -81,8 +81,8 @@ def test_a_killed_supervisor_takes_vllm_with_it(checkpoints: dict[str, Path]) ->
 
 
 def test_a_server_that_dies_says_why(checkpoints: dict[str, Path]) -> None:
-    refused = '--set=stack.generalist_args=["--no-such-argument"]'
-    ran = editjudge("up", *FLAGS, refused, "--generalist", checkpoints["whole"])
+    refused = ("--set", "stack.triton=false", '--set=stack.generalist_args=["--no-such-argument"]')
+    ran = editjudge("up", *refused, "--generalist", checkpoints["whole"])
     assert ran.returncode == 1
     assert "--no-such-argument" in ran.stderr
     assert editjudge("status").returncode == 1
