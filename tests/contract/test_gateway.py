@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -255,7 +256,12 @@ async def test_a_wrong_token_ends_it_before_anything_is_sent(tmp_path: Path) -> 
         assert code == 0
 
 
-async def test_a_token_that_ends_in_the_middle_ends_the_run(tmp_path: Path) -> None:
+async def test_a_token_that_ends_in_the_middle_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Few edits in flight, so that some are left when the token is refused.
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setenv("EDITJUDGE_CONCURRENCY", "1")
     async with scripted(tmp_path) as (arguments, service, url):
 
         def ends(*_: Any) -> None:
@@ -266,6 +272,7 @@ async def test_a_token_that_ends_in_the_middle_ends_the_run(tmp_path: Path) -> N
         code, events = await ran(*arguments, "--gateway", url)
     assert (code, events[-1]["ended"]) == (3, "judge")
     assert len(service.asked) < FEW
+    assert len({*service.asked}) == len(service.asked), "a refused token is not tried again"
     assert any("Jwt is expired" in event.get("text", "") for event in events)
 
 
