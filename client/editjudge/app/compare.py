@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from itertools import combinations
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple
 
 from ..base.differences import Difference, differences
 from ..base.errors import ConfigError
@@ -16,56 +17,12 @@ from ..base.verdict import NotApplicable, Pending, Scored
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
-from ..stats import Comparison, compare, detectable, difference_p, holm, linked, rank_ranges
+from ..stats.paired import Comparison, compare, difference_p, holm, rank_ranges
 from .view import RunView
 
 LEVEL = 0.05
 """A p (Holm) below it is sure."""
 _FURTHEST = 10
-Sources: TypeAlias = Mapping[str, int]
-"""By item, which others have a source picture in common with it; see `linked`."""
-
-
-class Ends(Strict):
-    """Of an interval of 95 %, on the dimension's scale."""
-
-    low: float
-    high: float
-
-
-class Figures(Strict):
-    """What was computed over the edits where both have a number; see `stats.Comparison`.
-
-    Attributes:
-        edits: How many these are.
-        sources: How many different source pictures they have.
-        first: Mean of the first model.
-        second: Mean of the second.
-        difference: Second minus first.
-        interval: Of the difference, from its error by source; None of one source.
-        bootstrap: The same by resampling sources; None where that says nothing.
-        p: By exchanging the models within sources; None of one source.
-        mcnemar: By McNemar's test, of values that are 0 or 1 and sources with an edit each.
-        wins: Edits on which the second is better.
-        ties: Edits on which both are the same, to rounding.
-        losses: Edits on which the second is worse.
-        detectable: The smallest difference that is found in about four of five such comparisons,
-            with all that is compared together; None where sources are too few to find any.
-    """
-
-    edits: int
-    sources: int
-    first: float
-    second: float
-    difference: float
-    interval: Ends | None
-    bootstrap: Ends | None
-    p: float | None
-    mcnemar: float | None
-    wins: int
-    ties: int
-    losses: int
-    detectable: float | None
 
 
 class EditPair(Strict):
@@ -82,6 +39,8 @@ class OnDimension(Strict):
     Attributes:
         figures: None where both have a number on no edit.
         p_holm: `figures.p`, adjusted for all that was compared together (Holm).
+        detectable: The smallest difference that is found in about four of five such comparisons,
+            with all that is compared together; None where sources are too few to find any.
         better: Which is surely better, at a level of 5 %; "" for neither.
         only_first: Edits on which only the first has a number: they are in no figure here.
         only_second: The same of the second.
@@ -96,8 +55,9 @@ class OnDimension(Strict):
     dimension: str
     unit: str
     higher_is_better: bool
-    figures: Figures | None = None
+    figures: Comparison | None = None
     p_holm: float | None = None
+    detectable: float | None = None
     better: Literal["first", "second", ""] = ""
     only_first: int
     only_second: int
@@ -192,18 +152,20 @@ def compare_models(
         (mine,), (theirs,) = (_numbers(run, [model], dimensions) for run, model in (first, second))
     changed = frozenset() if view is other else view.other_items(other)
     both = mine.items & theirs.items - changed
-    sources = linked(view.sources(both))
-    numbers = mine, theirs
-    applying = [d for d in dimensions if any(d.id in each.applying for each in numbers)]
-    compared = [_compared(dimension, *numbers, both, sources) for dimension in applying]
+    clusters = view.clusters(both)
+    compared = [
+        _compared(dimension, mine, theirs, clusters)
+        for dimension in dimensions
+        if dimension.id in mine.applying | theirs.applying
+    ]
     return ModelComparison(
         first=first[1],
         second=second[1],
         items=len(both),
         other_items=len(mine.items & theirs.items & changed),
-        dimensions=tuple(_told(compared)),
+        dimensions=tuple(_adjusted(compared)),
         untrained=_untrained(view, other),
-        pending=sum(len(each.pending & both) for each in numbers),
+        pending=sum(len(each.pending & both) for each in (mine, theirs)),
     )
 
 
@@ -225,15 +187,16 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
         )
     dimensions = _chosen(view, view, tuple(patterns))
     each = dict(zip(models, _numbers(view, models, dimensions), strict=True))
+    applying = set().union(*(numbers.applying for numbers in each.values()))
     common = {
-        d.id: sorted(set.intersection(*({*numbers.scored[d.id]} for numbers in each.values())))
+        d: sorted(set.intersection(*({*numbers.scored[d.id]} for numbers in each.values())))
         for d in dimensions
     }
-    sources = linked(view.sources({item for items in common.values() for item in items}))
+    clusters = view.clusters({item for items in common.values() for item in items})
     ranked = tuple(
-        _ranking(dimension, each, common[dimension.id], sources)
-        for dimension in dimensions
-        if any(dimension.id in numbers.applying for numbers in each.values())
+        _ranking(dimension, each, items, clusters)
+        for dimension, items in common.items()
+        if dimension.id in applying
     )
     return Rankings(dimensions=ranked, untrained=_untrained(view))
 
@@ -243,24 +206,33 @@ def _untrained(*views: RunView) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(str, names)))
 
 
+class _Score(NamedTuple):
+    """A number of a model on an item.
+
+    Attributes:
+        signature: What the number depends on.
+        imputed: A rule put it in.
+    """
+
+    value: float
+    signature: str
+    imputed: bool
+
+
 @dataclass
 class _Numbers:
     """What one model got, gathered as edits come.
 
     Attributes:
+        scored: By dimension and item.
         items: Ids of those that it was asked for.
         applying: Dimensions that apply to any of them.
-        scored: By dimension and item.
-        signatures: The same of their signatures.
-        imputed: Items by dimension of which a rule put the number in.
         pending: Items on which a dimension is not judged yet.
     """
 
+    scored: dict[str, dict[str, _Score]]
     items: set[str] = field(default_factory=set)
     applying: set[str] = field(default_factory=set)
-    scored: dict[str, dict[str, float]] = field(default_factory=dict)
-    signatures: dict[str, dict[str, str]] = field(default_factory=dict)
-    imputed: dict[str, set[str]] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)
 
     def add(self, row: Row) -> None:
@@ -275,14 +247,12 @@ class _Numbers:
             if isinstance(outcome, Pending):
                 self.pending.add(item)
             if isinstance(outcome, Scored):
-                numbers[item] = outcome.value
-                self.signatures[name][item] = str(row.signatures.get(name, ""))
-                if outcome.imputed:
-                    self.imputed[name].add(item)
+                signature = str(row.signatures.get(name, ""))
+                numbers[item] = _Score(outcome.value, signature, outcome.imputed)
 
-    def of(self, dimension: str, items: Iterable[str]) -> list[float]:
+    def values(self, dimension: str, items: Iterable[str]) -> list[float]:
         """Its numbers for these items, which have one."""
-        return [self.scored[dimension][item] for item in items]
+        return [self.scored[dimension][item].value for item in items]
 
 
 def _numbers(
@@ -294,14 +264,7 @@ def _numbers(
             known = ", ".join(view.header.outputs)
             raise ConfigError(f"{view.folder}: no model {model}", f"models of this run: {known}")
     names = [dimension.id for dimension in dimensions]
-    each = {
-        model: _Numbers(
-            scored={name: {} for name in names},
-            signatures={name: {} for name in names},
-            imputed={name: set() for name in names},
-        )
-        for model in models
-    }
+    each = {model: _Numbers({name: {} for name in names}) for model in models}
     for row in view.rows():
         if row.model in each:
             each[row.model].add(row)
@@ -320,111 +283,64 @@ def _chosen(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[D
 
 
 def _compared(
-    dimension: Dimension,
-    first: _Numbers,
-    second: _Numbers,
-    both: Collection[str],
-    sources: Sources,
-) -> tuple[OnDimension, Comparison | None]:
-    """Two models on one dimension, and what there is to be told of it with all others."""
-    name = dimension.id
-    ones, others = ({*numbers.scored[name]} & {*both} for numbers in (first, second))
-    signed = first.signatures[name], second.signatures[name]
-    otherwise = sorted(item for item in ones & others if signed[0][item] != signed[1][item])
+    dimension: Dimension, first: _Numbers, second: _Numbers, clusters: Mapping[str, int]
+) -> OnDimension:
+    """Two models on one dimension alone, over the items that have a cluster."""
+    one, other = first.scored[dimension.id], second.scored[dimension.id]
+    ones, others = one.keys() & clusters.keys(), other.keys() & clusters.keys()
+    otherwise = sorted(i for i in ones & others if one[i].signature != other[i].signature)
     items = sorted((ones & others).difference(otherwise))
-    values = first.of(name, items), second.of(name, items)
-    differing = sorted(
-        (each for each in zip(items, *values, strict=True) if each[1] != each[2]),
-        key=lambda each: abs(each[2] - each[1]),
-        reverse=True,
-    )
-    on = OnDimension(
-        dimension=name,
+    pairs = [EditPair(item=i, first=one[i].value, second=other[i].value) for i in items]
+    differing = (pair for pair in pairs if pair.first != pair.second)
+    causes = (differences(one[i].signature, other[i].signature) for i in otherwise[:1])
+    values = [pair.first for pair in pairs], [pair.second for pair in pairs]
+    of_items, higher = [clusters[item] for item in items], dimension.higher_is_better
+    figures = compare(*values, of_items, higher_is_better=higher) if items else None
+    return OnDimension(
+        dimension=dimension.id,
         unit=dimension.unit,
-        higher_is_better=dimension.higher_is_better,
+        higher_is_better=higher,
+        figures=figures,
         only_first=len(ones - others),
         only_second=len(others - ones),
-        neither=len({*both} - ones - others),
-        imputed_first=len(first.imputed[name].intersection(items)),
-        imputed_second=len(second.imputed[name].intersection(items)),
+        neither=len(clusters.keys() - ones - others),
+        imputed_first=sum(one[item].imputed for item in items),
+        imputed_second=sum(other[item].imputed for item in items),
         signed_otherwise=len(otherwise),
-        causes=differences(signed[0][otherwise[0]], signed[1][otherwise[0]]) if otherwise else (),
-        furthest=tuple(
-            EditPair(item=item, first=one, second=other)
-            for item, one, other in differing[:_FURTHEST]
-        ),
+        causes=next(causes, ()),
+        furthest=tuple(nlargest(_FURTHEST, differing, key=lambda p: abs(p.second - p.first))),
     )
-    return on, compare(*values, [sources[item] for item in items]) if items else None
 
 
-def _told(
-    compared: Sequence[tuple[OnDimension, Comparison | None]],
-) -> Iterator[OnDimension]:
-    """With the figures, each p as sure as if it had been the only one, and who is better by it."""
-    tests = [figures.p for _, figures in compared if figures and figures.p is not None]
+def _adjusted(compared: Sequence[OnDimension]) -> Iterator[OnDimension]:
+    """With each p as sure as if it had been the only one, and who is better by it."""
+    tests = [on.figures.p for on in compared if on.figures and on.figures.p is not None]
     adjusted = iter(holm(tests))
-    for on, figures in compared:
-        if figures is None:
+    for on in compared:
+        if on.figures is None or on.figures.p is None:
             yield on
             continue
-        p, gain = None, figures.difference.value
-        least, better = None, ""
-        if figures.p is not None:
-            p, least = next(adjusted), detectable(figures.difference, len(tests))
-            if p < LEVEL and gain:
-                better = "second" if (gain > 0) is on.higher_is_better else "first"
-        told = _figures(figures, least, higher_is_better=on.higher_is_better)
-        yield on.model_copy(update={"figures": told, "p_holm": p, "better": better})
-
-
-def _figures(told: Comparison, least: float | None, *, higher_is_better: bool) -> Figures:
-    difference, wins, losses = told.difference, told.higher, told.lower
-    if not higher_is_better:
-        wins, losses = losses, wins
-    return Figures(
-        edits=difference.items,
-        sources=difference.clusters,
-        first=told.first,
-        second=told.second,
-        difference=difference.value,
-        interval=_ends(difference.low, difference.high),
-        bootstrap=_ends(*(told.bootstrap or (None, None))),
-        p=told.p,
-        mcnemar=told.mcnemar,
-        wins=wins,
-        ties=told.equal,
-        losses=losses,
-        detectable=least,
-    )
-
-
-def _ends(low: float | None, high: float | None) -> Ends | None:
-    return None if low is None or high is None else Ends(low=low, high=high)
-
-
-def _p(dimension: str, pair: Iterable[_Numbers], items: Collection[str], sources: Sources) -> float:
-    """That two models differ; 1 where one source says nothing of others."""
-    first, second = (numbers.of(dimension, items) for numbers in pair)
-    p = difference_p(first, second, [sources[item] for item in items])
-    return 1.0 if p is None else p
+        p, gain, better = next(adjusted), on.figures.difference, ""
+        if p < LEVEL and gain:
+            better = "second" if (gain > 0) is on.higher_is_better else "first"
+        least = on.figures.detectable(len(tests))
+        yield on.model_copy(update={"p_holm": p, "detectable": least, "better": better})
 
 
 def _ranking(
     dimension: Dimension,
     each: Mapping[str, _Numbers],
     items: list[str],
-    sources: Sources,
+    clusters: Mapping[str, int],
 ) -> Ranking:
-    means: dict[str, float] = {}
-    if items:
-        means = {
-            model: math.fsum(numbers.of(dimension.id, items)) / len(items)
-            for model, numbers in each.items()
-        }
+    values = {model: numbers.values(dimension.id, items) for model, numbers in each.items()}
+    means = {model: math.fsum(of) / len(items) for model, of in values.items() if items}
     above: dict[str, set[str]] = {model: set() for model in means}
-    pairs = [*combinations(means, 2)]
-    ps = [_p(dimension.id, [each[model] for model in pair], items, sources) for pair in pairs]
-    for (first, second), p in zip(pairs, holm(ps), strict=True):
+    pairs, of_items = [*combinations(means, 2)], [clusters[item] for item in items]
+    ps = (difference_p(values[first], values[second], of_items) for first, second in pairs)
+    # One source says nothing of others.
+    sure = holm([1.0 if p is None else p for p in ps])
+    for (first, second), p in zip(pairs, sure, strict=True):
         if p < LEVEL:
             ahead = (means[second] > means[first]) is dimension.higher_is_better
             worse, better = (first, second) if ahead else (second, first)

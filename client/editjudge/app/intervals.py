@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 from ..benchmarks.cell import Cell, Interval, Method
 from ..benchmarks.column import AskedWeighted, Column, Composite, ScoredWeighted
 from ..benchmarks.tabulation import Sample, Tabulation
-from ..stats import (
+from ..stats.clustered import (
     HEAVY,
     SAME,
     Clusters,
     Floats,
-    Linking,
     groups,
     half_width,
     jackknife_error,
+    linked,
     no_interval,
     pooled_freedom,
     same,
@@ -102,7 +102,7 @@ class Intervals:
     def _of_mean(self, cell: Cell, sample: Sample) -> _Part:
         of = self._clusters[np.asarray(sample.items, dtype=np.int64)]
         if sample.partners:
-            of = _linked(of, self._clusters[np.asarray(sample.partners, dtype=np.int64)])
+            of = _paired(of, self._clusters[np.asarray(sample.partners, dtype=np.int64)])
         values = np.asarray(sample.values)
         weights = np.asarray(sample.weights, dtype=np.float64) if sample.weights else None
         size = self._count
@@ -254,12 +254,10 @@ def _interval(
     return Interval(value - half, value + half, error, clusters, method)
 
 
-def _linked(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+def _paired(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
     """The clusters of pairs: the least number of those that hang together."""
-    linking = Linking()
-    for pair in zip(first.tolist(), second.tolist(), strict=True):
-        linking.add(pair)
-    numbers = np.asarray(linking.clusters(), dtype=np.int64)
+    pairs = zip(first.tolist(), second.tolist(), strict=True)
+    numbers = np.asarray(linked(pairs), dtype=np.int64)
     least = np.full(len(first), np.iinfo(np.int64).max)
     np.minimum.at(least, numbers, np.minimum(first, second))
     return np.asarray(least[numbers])

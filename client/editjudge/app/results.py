@@ -27,7 +27,7 @@ from ..benchmarks.tabulation import Tabulation
 from ..engine.contents import SHORT, ItemChanges, Look, item_changes, other_outputs
 from ..engine.fold import fold, in_order
 from ..engine.order import Order
-from ..stats import Linking
+from ..stats.clustered import linked
 from ..storage.store import RunStore, StoredVerdict
 from .intervals import with_intervals
 from .spec import Resolved
@@ -163,7 +163,7 @@ def results(
     shown = _Shown(order, table, changes, rules.single_image, alone, count_missing)
     tabulation = Tabulation(table)
     spreading = Spreading(table, order.judge_rounds, order.known, asked)
-    clusters = _clusters(store, resolved)
+    clusters = clusters_of(store, order.dataset, order.dataset.items())
     judged = _rows(store, shown, each, evidence=evidence)
     for row in _common(judged, len(header.outputs)) if common else judged:
         tabulation.add(row)
@@ -201,15 +201,6 @@ def results(
 def _signed(row: Mapping[str, Cell], key: str, how: str) -> dict[str, Cell]:
     """Numbers that count other edits are signed otherwise than those that do not."""
     return {n: replace(cell, signature=cell.signature | {key: how}) for n, cell in row.items()}
-
-
-def _clusters(store: RunStore, resolved: Resolved) -> array[int]:
-    """By item, in their order, its cluster: those that share a source picture have one."""
-    dataset = resolved.order.dataset
-    sources, linking = SourcesOf(store, dataset), Linking()
-    for ref in dataset.items():
-        linking.add(sources.item(ref, len(dataset.outline(ref).sources)))
-    return linking.clusters()
 
 
 def _common(judged: Iterator[Row], models: int) -> Iterator[Row]:
@@ -366,26 +357,20 @@ def _rows(
             yield row
 
 
-class SourcesOf:
-    """The source pictures of a run's items: equal texts where pictures are equal.
+def clusters_of(store: RunStore, dataset: Dataset, refs: Iterable[ItemRef]) -> array[int]:
+    """By item, in their order, its cluster: those that share a source picture have one.
 
-    By what they held when they were judged; of a run that did not keep that, by their files.
+    Pictures are told by what they held when they were judged; of a run that did not keep that, by
+    their files.
     """
+    judged = {name: one.files for name, one, is_current in store.contents() if is_current}
 
-    def __init__(self, store: RunStore, dataset: Dataset) -> None:
-        self._dataset = dataset
-        self._kept = {name: one.files for name, one, is_current in store.contents() if is_current}
+    def sources(ref: ItemRef) -> Sequence[str]:
+        count = len(dataset.outline(ref).sources)
+        digests = judged.get(ref.id, b"")[: SHORT * count]
+        return digests.hex(" ", SHORT).split() if digests else dataset.files(ref)[:count]
 
-    def item(self, ref: ItemRef, count: int) -> tuple[str, ...]:
-        """Those of an item.
-
-        Args:
-            count: How many it has.
-        """
-        digests = self._kept.get(ref.id, b"")[: SHORT * count]
-        if digests:
-            return tuple(digests.hex(" ", SHORT).split())
-        return tuple(self._dataset.files(ref)[:count])
+    return linked(map(sources, refs))
 
 
 def _of_parts(

@@ -28,7 +28,6 @@ from ..storage.store import (
     StoredVerdict,
 )
 from . import results as tables
-from .results import SourcesOf
 from .spec import Resolved, RunSpec
 
 __all__ = [
@@ -165,17 +164,16 @@ class RunView:
         """
         return self._store.edits(model)
 
-    def sources(self, items: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """The source pictures of items: equal texts where pictures are equal.
-
-        By what they held when they were judged; of a run that did not keep that, by their files.
+    def clusters(self, items: Collection[str]) -> dict[str, int]:
+        """The clusters of items: those that share a source picture, directly or not, have one.
 
         Args:
             items: Ids.
         """
-        dataset, of = self.resolved.dataset, SourcesOf(self._store, self.resolved.dataset)
-        refs = (ref for ref in dataset.items() if ref.id in items)
-        return {ref.id: of.item(ref, len(dataset.outline(ref).sources)) for ref in refs}
+        dataset = self.resolved.dataset
+        refs = [ref for ref in dataset.items() if ref.id in items]
+        numbers = tables.clusters_of(self._store, dataset, refs)
+        return dict(zip((ref.id for ref in refs), numbers, strict=True))
 
     def other_items(self, other: RunView) -> frozenset[str]:
         """The items that were others when they were judged in another run, of those both know.

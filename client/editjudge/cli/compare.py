@@ -60,8 +60,6 @@ def command(
     Every figure is of the edits on which both have a number by the same signature, and items that
     share a source picture count as one. Without A and B all models of the run are ranked, and those
     that cannot be told apart share places.
-
-    Needs the extra `stats`.
     """
     if len(models) not in {0, 2}:
         named = counted(len(models), "model was named", "models were named")
@@ -171,7 +169,7 @@ def _cells(told: OnDimension, items: int) -> Iterator[str]:
     yield f"{figures.difference:+.4g}" + (f" [{ends.low:+.4g}, {ends.high:+.4g}]" if ends else "")
     yield "-" if told.p_holm is None else f"{told.p_holm:.2g}"
     yield f"{figures.wins}/{figures.ties}/{figures.losses}"
-    yield "-" if figures.detectable is None else f"{figures.detectable:.2g}"
+    yield "-" if told.detectable is None else f"{told.detectable:.2g}"
     yield f"{figures.edits:,}/{items:,}"
 
 

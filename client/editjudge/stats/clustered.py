@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -88,10 +88,13 @@ class Clusters:
     @property
     def error(self) -> float | None:
         """Of the mean: see `mean`; None of fewer than two clusters, or where one has all weight."""
-        own = self.counts > 0
         if self.count < 2 or self.heaviest >= 1 - _SAME:
             return None
-        return float(errors(self.sums[own], self.counts[own]))
+        own = self.counts > 0
+        sums, counts = self.sums[own], self.counts[own]
+        items = counts.sum()
+        moved = (sums - sums.sum() / items * counts) / (items - counts)
+        return float(np.sqrt((self.count - 1) / self.count * (moved * moved).sum()))
 
     @property
     def heaviest(self) -> float:
@@ -107,18 +110,6 @@ class Clusters:
         """
         effective = float(self.counts.sum() ** 2 / (self.counts**2).sum())
         return max(1.0, min(effective, self.count) - 1)
-
-
-def errors(sums: Floats, counts: Floats) -> Floats:
-    """Standard errors of means over clusters, along the last axis; see `mean`.
-
-    Args:
-        counts: More than 0.
-    """
-    clusters, items = sums.shape[-1], counts.sum(axis=-1, keepdims=True)
-    residuals = sums - sums.sum(axis=-1, keepdims=True) / items * counts
-    moved = residuals / (items - counts)
-    return np.asarray(np.sqrt((clusters - 1) / clusters * (moved * moved).sum(axis=-1)))
 
 
 def no_interval(by_cluster: Clusters, largest: float) -> str:
@@ -232,49 +223,30 @@ def pooled_freedom(variances: Floats, freedoms: Floats, parts: NDArray[np.bool_]
     return max(1.0, min(freedom, float(parts.any(axis=0).sum() - 1)))
 
 
-class Linking:
-    """Numbers items so that those which share any part, directly or through others, are alike.
+def linked(items: Iterable[Iterable[Hashable]]) -> array[int]:
+    """Number items so that those which share any part, directly or through others, are alike.
 
-    An item takes four bytes, and so does each part that came before; items come in order.
+    An item takes four bytes, and so does each part that came before.
+
+    Args:
+        items: The parts of each item; one without any part is alike to none.
+
+    Returns:
+        The number of each item's cluster, from 0 in order of first appearance.
     """
+    above = array("I")
+    first: dict[Hashable, int] = {}
 
-    def __init__(self) -> None:
-        self._above = array("I")
-        self._first: dict[Hashable, int] = {}
-
-    def add(self, parts: Iterable[Hashable]) -> None:
-        """Add an item; one without any part is alike to none."""
-        number = len(self._above)
-        self._above.append(number)
-        for part in parts:
-            other = self._top(self._first.setdefault(part, number))
-            own = self._top(number)
-            self._above[max(own, other)] = min(own, other)
-
-    def clusters(self) -> array[int]:
-        """The number of each item's cluster, from 0 in order of first appearance."""
-        numbers: dict[int, int] = {}
-        tops = map(self._top, range(len(self._above)))
-        return array("I", (numbers.setdefault(top, len(numbers)) for top in tops))
-
-    def _top(self, number: int) -> int:
-        above = self._above
+    def top(number: int) -> int:
         while (upper := above[number]) != number:
             above[number] = above[upper]
             number = upper
         return number
 
-
-def linked(parts: Mapping[str, Iterable[Hashable]]) -> dict[str, int]:
-    """Number items so that those which share any part, directly or through others, are alike.
-
-    Args:
-        parts: What each item is made of; one without any is alike to none.
-
-    Returns:
-        By item, the number of its cluster.
-    """
-    linking = Linking()
-    for of in parts.values():
-        linking.add(of)
-    return dict(zip(parts, linking.clusters(), strict=True))
+    for number, parts in enumerate(items):
+        above.append(number)
+        for part in parts:
+            other, own = top(first.setdefault(part, number)), top(number)
+            above[max(own, other)] = min(own, other)
+    numbers: dict[int, int] = {}
+    return array("I", (numbers.setdefault(top(item), len(numbers)) for item in range(len(above))))

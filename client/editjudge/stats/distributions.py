@@ -1,7 +1,7 @@
-"""Student's and the binomial distribution, as far as intervals and tests ask for them.
+"""Student's distribution, as far as intervals and tests ask for it.
 
-Both are short sums in closed form, so that nobody installs a library for a table's intervals; tests
-hold them to scipy.
+It is a short sum in closed form, so that nobody installs a library for a table's intervals; tests
+hold it to scipy.
 """
 
 from __future__ import annotations
@@ -78,17 +78,3 @@ def _within(t: float, freedom: int) -> float:
         return sine * series
     angle = math.atan(t / math.sqrt(freedom))
     return 2 / math.pi * (angle + (sine * math.sqrt(cosine2) * series if freedom > 1 else 0.0))
-
-
-def binomial_p(successes: int, trials: int) -> float:
-    """The exact two-sided p of so many successes where either outcome is as likely.
-
-    It is 1 where there are no trials.
-    """
-    fewer = min(successes, trials - successes)
-    ways, tail = 1, 1
-    for drawn in range(fewer):
-        ways = ways * (trials - drawn) // (drawn + 1)
-        tail += ways
-    whole: int = 2**trials
-    return min(1.0, 2 * tail / whole)

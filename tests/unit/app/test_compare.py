@@ -233,7 +233,7 @@ def test_half_a_run_is_told_and_passes_no_check(data: Data, opened: Any) -> None
     assert next(lines(told)) == "the run is not finished: at least 4 edits pending"
     (psnr, _) = told.dimensions
     assert psnr.figures is not None
-    assert psnr.figures.interval is psnr.figures.detectable is None  # as every edit is alike
+    assert psnr.figures.interval is psnr.detectable is None  # as every edit is alike
     done = CliRunner().invoke(command, [str(run), "plain", "good", "--fail-if", "worse"])
     assert isinstance(done.exception, ConfigError)
     assert "not finished: at least 4 edits pending" in str(done.exception)
@@ -268,14 +268,17 @@ def test_the_reason_for_leaving_out_is_named() -> None:
     by = "dimension:core.a|by:mse.1|generalist.judge:qwen(seed=0,temperature={})"
     first, second = (
         module._Numbers(
-            scored={PSNR: {"a": 1.0, "b": 2.0}},
-            signatures={PSNR: {"a": by.format(warm), "b": by.format(0)}},
-            imputed={PSNR: {"b"} if warm else set()},
+            {
+                PSNR: {
+                    "a": module._Score(1.0, by.format(warm), imputed=False),
+                    "b": module._Score(2.0, by.format(0), imputed=bool(warm)),
+                }
+            }
         )
         for warm in (0, 1)
     )
     dimension = Resolved(RunSpec(benchmark="core", data=Path(), outputs={})).known[PSNR]
-    told, _ = module._compared(dimension, first, second, {"a", "b"}, {"a": 1, "b": 2})
+    told = module._compared(dimension, first, second, {"a": 1, "b": 2})
     assert (told.signed_otherwise, told.imputed_first, told.imputed_second) == (1, 0, 1)
     assert [str(each) for each in told.causes] == ["generalist.judge: temperature (0 → 1)"]
     (note,) = _notes(told)

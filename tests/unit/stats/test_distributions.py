@@ -1,4 +1,4 @@
-"""Student's and the binomial distribution: as scipy has them."""
+"""Student's distribution: as scipy has it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
 
-from editjudge.stats.distributions import binomial_p, t_between, t_quantile
+from editjudge.stats.distributions import t_between, t_quantile
 
 
 @settings(max_examples=200)
@@ -33,10 +33,3 @@ def test_quantiles_between_whole_freedoms_are_nearly_scipys(share: float, freedo
 def test_quantiles_that_are_none_are_refused(share: float, freedom: int) -> None:
     with pytest.raises(ValueError, match="inside 0..1"):
         t_quantile(share, freedom)
-
-
-@given(data=st.data(), trials=st.integers(0, 3000))
-def test_the_binomial_p_is_scipys(data: st.DataObject, trials: int) -> None:
-    successes = data.draw(st.integers(0, trials))
-    p = scipy.binomtest(successes, trials).pvalue if trials else 1.0
-    assert binomial_p(successes, trials) == pytest.approx(p, rel=1e-9, abs=1e-300)
