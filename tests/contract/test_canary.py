@@ -135,7 +135,7 @@ def test_a_file_of_checks_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     checks_file(by).write_text("{")
     with pytest.raises(StoreError, match=r"canaries\.json"):
         last_checks({ServiceName.parsed("generalist.judge"): ModelIdentity("m")}, settings=by)
-    assert Checked.model_fields.keys() == {"when", "state", "why", "tau", "baseline"}
+    assert Checked.model_fields.keys() == {"when", "state", "why", "tau", "asked", "unit", "first"}
 
 
 async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         judge.levels = dict.fromkeys(RIGHT, None)
         code, shown = await asked("--ledger", str(tmp_path / "third.sqlite"))
         assert code == 1
-        assert "not checked: 'Hm.'" in shown
+        assert "not checked: kitchen.right: 'Hm.'" in shown
         assert not (tmp_path / "third.sqlite.canaries.json").exists()
     code, shown = await asked()
     assert code == 1

@@ -17,8 +17,8 @@ from ..base.errors import ConfigError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName
 from ..base.local import private, private_state_dir, state_dir
 from ..base.strict import Strict
-from ..canary.comparison import Baseline, Finding, Look, State, compared, unit_of
-from ..canary.edits import canaries, canary_set, look, places
+from ..canary.comparison import Look, State, compared, unit_of
+from ..canary.edits import canary_set, look, places
 from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.context import CallContext
@@ -37,7 +37,9 @@ class Checked(BaseModel):
         state: What it found.
         why: The same in one line.
         tau: Agreement with the known order; None where no pair has two scores.
-        baseline: The first look.
+        asked: Digest of the canaries and the words in which it was asked.
+        unit: By how much a score changes where one reply does; see `unit_of`.
+        first: The first look, which later ones are compared with: each canary at least twice.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -45,7 +47,9 @@ class Checked(BaseModel):
     state: State
     why: str
     tau: float | None
-    baseline: Baseline
+    asked: str
+    unit: float
+    first: Look
 
     def __str__(self) -> str:
         tau = "" if self.tau is None else f", order: tau {self.tau:.2f}"
@@ -205,49 +209,45 @@ async def _asked(
         return Examined.unchecked(name, str(error)), None
     identity = str(generalist.identity)
     known = before.get(identity)
-    baseline = known.baseline if known and known.baseline.asked == canary_set() else None
-    first = baseline is None
-    seen = await look(generalist, max(repeats, BASELINE_ROUNDS) if first else repeats)
-    if baseline is None:
+    if known is not None and known.asked != canary_set():
+        known = None
+    seen = await look(generalist, repeats if known else max(repeats, BASELINE_ROUNDS))
+    if known is not None:
+        unit, first = known.unit, known.first
+    else:
         endpoint = generalist.endpoint
         unit = unit_of(method, endpoint.temperature, endpoint.samples)
-        baseline = _baseline(identity, seen, unit)
-    if baseline is None:
-        why = next(iter(seen.failures.values()), "no reply")
-        finding = Finding("unchecked", f"not checked: {why}")
-    else:
-        finding = compared(baseline, seen, places())
+        first = _first_look(seen)
+    finding = compared(first, seen, places(), unit)
+    unusable = known is None and finding.state == "unchecked"
     examined = Examined(
         service=name,
         identity=identity,
         **finding._asdict(),
-        first=first,
-        since=baseline.look.when if baseline else None,
+        first=known is None,
+        since=None if unusable else first.when,
         calls=budget.calls - calls,
         cost=budget.spent - spent if generalist.endpoint.price else None,
-        canaries=tuple(_scores(baseline.look if baseline else None, seen)),
+        canaries=tuple(_scores(None if unusable else first, seen)),
     )
-    if baseline is None:
+    if unusable:
         return examined, None
-    why = "first look" if first and finding.state == "steady" else finding.why
+    why = "first look" if known is None and finding.state == "steady" else finding.why
     return examined, Checked(
-        when=seen.when, state=finding.state, why=why, tau=finding.tau, baseline=baseline
+        when=seen.when,
+        state=finding.state,
+        why=why,
+        tau=finding.tau,
+        asked=canary_set(),
+        unit=unit,
+        first=first,
     )
 
 
-def _baseline(judge: str, first: Look, unit: float) -> Baseline | None:
-    """A first look as what later ones are compared with.
-
-    Canaries that could not be read twice tell no noise, and are left out.
-
-    Returns:
-        None where these are more than half.
-    """
-    scores = {name: each for name, each in first.scores.items() if len(each) > 1}
-    if 2 * len(scores) < len(canaries()):
-        return None
-    kept = first.model_copy(update={"scores": scores})
-    return Baseline(judge=judge, asked=canary_set(), unit=unit, look=kept)
+def _first_look(seen: Look) -> Look:
+    """A look without the canaries that could not be read twice: these tell no noise."""
+    scores = {name: each for name, each in seen.scores.items() if len(each) > 1}
+    return seen.model_copy(update={"scores": scores})
 
 
 def _scores(first: Look | None, now: Look) -> Iterable[CanaryScore]:

@@ -13,7 +13,7 @@ LOW, HIGH = 1.0, 5.0
 """The scale of a canary's score."""
 SIGNED, SPREAD = 4.0, 10.0
 """Beyond how many standard errors the mean has shifted, and beyond how many times the variance to
-be expected the differences lie. With three repeats in the baseline, noise is taken for a shift in
+be expected the differences lie. With three repeats in the first look, noise is taken for a shift in
 less than 1 of 500 looks where it is normal or of sampled words, and in 1 of 60 where nearly all of
 it is in two of the ten canaries."""
 LEAST_TAU = 0.3
@@ -38,29 +38,11 @@ class Look(BaseModel):
     failures: Mapping[str, str] = {}
 
 
-class Baseline(BaseModel):
-    """What a judge is compared with: the first look at it, at each canary several times.
-
-    Attributes:
-        judge: Its identity.
-        asked: Digest of the canaries and the words in which it was asked.
-        unit: By how much a score changes where one reply does, from 0 to 4: 0 where replies are
-            greedy words, and any change is one of the judge.
-        look: Each canary at least twice; those that could not be read so often are left out.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    judge: str
-    asked: str
-    unit: float
-    look: Look
-
-
 class Finding(NamedTuple):
-    """One look, compared with the baseline.
+    """One look, compared with the first.
 
     Attributes:
-        shift: Mean difference to the baseline, in levels; None where it was not checked.
+        shift: Mean difference to the first look, in levels; None where it was not checked.
         allowed: How large it may be by the judge's own noise.
         changed: How many canaries have another score than before.
         tau: Agreement with the known order, from -1 to 1; None where no pair has two scores.
@@ -76,10 +58,11 @@ class Finding(NamedTuple):
 
 
 def unit_of(method: str, temperature: float, samples: int) -> float:
-    """The unit of a judge's scores; see `Baseline`.
+    """By how much a score changes where one reply does, from 0 to 4.
 
     Probabilities differ with what else a server computes beside, by some hundredths: 0.03 of the
-    scale. Sampled words change by a level, in one of the replies that are averaged.
+    scale. Sampled words change by a level, in one of the replies that are averaged. Greedy words
+    have 0: any change is one of the judge.
 
     Args:
         method: How choices are judged; see `Generalist.method`.
@@ -90,11 +73,13 @@ def unit_of(method: str, temperature: float, samples: int) -> float:
     return 1.0 / samples if temperature > 0 else 0.0
 
 
-def compared(baseline: Baseline, look: Look, places: Mapping[str, tuple[str, int]]) -> Finding:
+def compared(
+    first: Look, look: Look, places: Mapping[str, tuple[str, int]], unit: float
+) -> Finding:
     """Whether a judge has shifted, and whether it can order the canaries.
 
-    The rule. Let d be the difference of each of n canaries to its mean in the baseline, s the
-    standard deviation of the baseline's repeats, pooled over canaries. The variance that d is to
+    The rule. Let d be the difference of each of n canaries to its mean in the first look, s the
+    standard deviation of the first look's repeats, pooled over canaries. The variance that d is to
     have is v = s**2 (1/k + 1/r), with k repeats now and r then. It has shifted where the mean of d
     is beyond 4 sqrt(v / n) (all scores move one way), or the mean of d**2 beyond 10 v (they move
     both ways).
@@ -103,18 +88,20 @@ def compared(baseline: Baseline, look: Look, places: Mapping[str, tuple[str, int
     then. Of greedy words the unit is 0: where none has varied, any change is a shift.
 
     Args:
+        first: The look to compare with. A canary that was read only once in it tells no noise.
         places: By canary its scene and its place in it, from 1.
+        unit: By how much a score changes where one reply does; see `unit_of`.
     """
     tau = agreement(look, places)
-    both = [name for name in baseline.look.scores if name in look.scores]
+    both = [name for name in first.scores if name in look.scores]
     if 2 * len(both) < len(places):
-        first = next(iter({**baseline.look.failures, **look.failures}.items()), ("", "no reply"))
-        return Finding("unchecked", f"not checked: {first[0]}: {first[1]}", tau=tau)
-    then = [np.array(baseline.look.scores[name]) for name in both]
+        name, why = next(iter({**first.failures, **look.failures}.items()), ("", "no reply"))
+        return Finding("unchecked", f"not checked: {name}: {why}", tau=tau)
+    then = [np.array(first.scores[name]) for name in both]
     today = [np.array(look.scores[name]) for name in both]
     pairs = list(zip(today, then, strict=True))
     differences = np.array([after.mean() - before.mean() for after, before in pairs])
-    noise = _noise(baseline, then)
+    noise = _noise(then, unit)
     replies = [1 / after.size + 1 / before.size for after, before in pairs]
     variance = noise * noise * float(np.mean(replies))
     shift, n = float(differences.mean()), len(both)
@@ -128,14 +115,14 @@ def compared(baseline: Baseline, look: Look, places: Mapping[str, tuple[str, int
     if beyond or spread:
         how = f"shifted by {shift:+.2f}" if beyond else "shifted both ways"
         why = f"{how} (of {LOW:g} to {HIGH:g}; {allowed:.2f} is noise), {changed} of {n} canaries"
-        return told._replace(state="shifted", why=f"{why} since {baseline.look.when}{lacking}")
+        return told._replace(state="shifted", why=f"{why} since {first.when}{lacking}")
     if tau is not None and tau < LEAST_TAU:
         why = (
             f"cannot order the canaries (tau {tau:.2f}, at least {LEAST_TAU} is asked for){lacking}"
         )
         return told._replace(state="disordered", why=why)
     return told._replace(
-        why=f"steady: {shift:+.2f} since {baseline.look.when}, {allowed:.2f} is noise{lacking}"
+        why=f"steady: {shift:+.2f} since {first.when}, {allowed:.2f} is noise{lacking}"
     )
 
 
@@ -155,8 +142,8 @@ def agreement(look: Look, places: Mapping[str, tuple[str, int]]) -> float | None
     return sum(signs) / len(signs) if signs else None
 
 
-def _noise(baseline: Baseline, then: list[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> float:
+def _noise(then: list[np.ndarray[tuple[int], np.dtype[np.float64]]], unit: float) -> float:
     """The standard deviation of a judge's repeats, no less than what they can tell."""
     free = sum(len(scores) - 1 for scores in then)
     squares = sum(float(((scores - scores.mean()) ** 2).sum()) for scores in then)
-    return max(math.sqrt(squares / free), baseline.unit / math.sqrt(len(then)))
+    return max(math.sqrt(squares / free), unit / math.sqrt(len(then)))

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
+from importlib.resources import files
 
 from ..base.digest import content_digest
 from ..base.errors import Abstained, ServiceError
-from ..base.images import load_image
+from ..base.images import Image, load_image
 from ..base.item import Edit, Item
 from ..panel.calls import RememberedReplies
 from ..panel.generalist import Generalist
 from ..prompts import Template
 from ..scorers.asking import Question
 from .comparison import HIGH, LOW, Look
-from .scenes import SCENES, png
 
 TEMPLATE = Template(
     name="canary",
@@ -42,57 +42,47 @@ How well was that carried out, and was all else kept? Compare the edited image w
     choices=("excellent", "good", "fair", "poor", "bad"),
 )
 QUESTION = Question(TEMPLATE, TEMPLATE.choices)
+SCENES: Mapping[str, str] = {
+    "kitchen": "Make the red mug blue, and take the green apple away.",
+    "street": "Paint the front door green, and add a second tree to the right of the house.",
+}
+"""By scene, what the editor was told."""
 _PLACES = {"right": 1, "partly": 2, "nothing": 3, "other": 4, "ruined": 4}
-
-
-@dataclass(frozen=True)
-class Canary:
-    """An edit whose place among the edits of its scene is known.
-
-    Attributes:
-        name: `<scene>.<what was done>`.
-        place: From 1, the best; two that share a place are not compared.
-    """
-
-    name: str
-    scene: str
-    place: int
-    edit: Edit
+"""By what was done, the place among the edits of its scene, from 1, the best; edits that share a
+place are not compared."""
 
 
 @cache
-def canaries() -> tuple[Canary, ...]:
-    """All of them, scene by scene, the best first."""
-    made = []
-    for scene, (told, draw) in SCENES.items():
-        images = {what: load_image(png(pixels), what) for what, pixels in draw().items()}
-        item = Item(scene, told, (images["source"],))
-        made += [
-            Canary(f"{scene}.{what}", scene, place, Edit(item, what, images[what]))
-            for what, place in _PLACES.items()
-        ]
-    return tuple(made)
+def canaries() -> Mapping[str, Edit]:
+    """All of them by name, scene by scene, the best first."""
+    edits: dict[str, Edit] = {}
+    for scene, instruction in SCENES.items():
+        source = _picture(f"{scene}.source")
+        item = Item(scene, instruction, (source,))
+        for done in _PLACES:
+            image = source if done == "nothing" else _picture(f"{scene}.{done}")
+            edits[f"{scene}.{done}"] = Edit(item, done, image)
+    return edits
+
+
+def _picture(name: str) -> Image:
+    file = files(__package__ or "") / "pictures" / f"{name}.png"
+    return load_image(file.read_bytes(), name)
 
 
 @cache
 def canary_set() -> str:
     """`sha256:` and 64 hex digits of all that is asked: pictures, instructions and words."""
-    shown = [
-        part
-        for canary in canaries()
-        for part in (
-            canary.name,
-            canary.edit.item.instruction,
-            canary.edit.item.sources[0].digest,
-            canary.edit.output.digest,
-        )
-    ]
-    return content_digest("\n".join([TEMPLATE.digest, *shown]).encode())
+    shown = [TEMPLATE.digest]
+    for name, edit in canaries().items():
+        item = edit.item
+        shown += [name, item.instruction, item.sources[0].digest, edit.output.digest]
+    return content_digest("\n".join(shown).encode())
 
 
 def places() -> dict[str, tuple[str, int]]:
     """By canary its scene and its place in it."""
-    return {canary.name: (canary.scene, canary.place) for canary in canaries()}
+    return {name: (edit.item.id, _PLACES[edit.model]) for name, edit in canaries().items()}
 
 
 async def look(generalist: Generalist, rounds: int) -> Look:
@@ -102,19 +92,21 @@ async def look(generalist: Generalist, rounds: int) -> Look:
     """
     began = datetime.now(UTC).isoformat(timespec="seconds")
     await asyncio.to_thread(_prepare, generalist)
-    scores: dict[str, list[float]] = {canary.name: [] for canary in canaries()}
+    scores: dict[str, list[float]] = {name: [] for name in canaries()}
     failures: dict[str, str] = {}
 
-    async def ask(asked: Generalist, canary: Canary) -> None:
-        score = await _score(asked, canary.edit)
-        if isinstance(score, float):
-            scores[canary.name].append(score)
+    async def ask(asked: Generalist, name: str) -> None:
+        try:
+            answer = await QUESTION.ask(canaries()[name], asked)
+        except (Abstained, ServiceError) as error:
+            failures[name] = str(error)
         else:
-            failures[canary.name] = score
+            share = answer.value.expectation(TEMPLATE.weights)
+            scores[name].append(float(LOW + (HIGH - LOW) * share))
 
     # A store for each round: equal calls in flight, and calls that are stored, are made once.
     times = [generalist.with_replies(RememberedReplies()) for _ in range(rounds)]
-    await asyncio.gather(*(ask(asked, canary) for asked in times for canary in canaries()))
+    await asyncio.gather(*(ask(asked, name) for asked in times for name in canaries()))
     return Look(
         when=began,
         scores={name: tuple(each) for name, each in scores.items() if each},
@@ -123,17 +115,7 @@ async def look(generalist: Generalist, rounds: int) -> Look:
 
 
 def _prepare(generalist: Generalist) -> None:
-    """Draw and encode: in a thread, since it would hold up all other calls."""
-    for canary in canaries():
-        for picture in (*canary.edit.item.sources, canary.edit.output):
+    """Read and encode: in a thread, since it would hold up all other calls."""
+    for edit in canaries().values():
+        for picture in (*edit.item.sources, edit.output):
             _ = generalist.picture(picture).digest
-
-
-async def _score(generalist: Generalist, edit: Edit) -> float | str:
-    """The expected level, from 1 to 5; or why there is none."""
-    try:
-        said = await QUESTION.ask(edit, generalist)
-    except (Abstained, ServiceError) as error:
-        return str(error)
-    share = said.value.expectation(TEMPLATE.weights)
-    return float(LOW + (HIGH - LOW) * share)
