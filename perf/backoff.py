@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from editjudge.answers import Option
-from editjudge.base.config import Concurrency, GeneralistEndpoint, Settings
+from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.panel import Panel, PoolPolicy
 from editjudge.panel.prompt import Prompt, Text
 
@@ -59,12 +59,12 @@ def serve(told: Connection, milliseconds: float, refused: float, broken: float, 
     asyncio.run(run())
 
 
-async def seconds_of(port: int, calls: int, concurrency: str) -> float:
+async def seconds_of(port: int, calls: int, concurrency: int) -> float:
     """Seconds that so many calls take, none of which may fail."""
     judge = GeneralistEndpoint(
         url=f"http://127.0.0.1:{port}/v1", model="judge", logprobs="never", max_tokens=8
     )
-    settings = Settings(generalists={"judge": judge}, concurrency=Concurrency.parsed(concurrency))
+    settings = Settings(generalists={"judge": judge}, concurrency=concurrency)
     async with Panel(settings, policy=PoolPolicy(patience=settings.patience)) as panel:
         generalist = panel.generalist(NAME)
         start = time.perf_counter()
@@ -74,7 +74,7 @@ async def seconds_of(port: int, calls: int, concurrency: str) -> float:
 
 
 def measured(
-    milliseconds: float, faults: tuple[float, float], calls: int, concurrency: str, seed: int
+    milliseconds: float, faults: tuple[float, float], calls: int, concurrency: int, seed: int
 ) -> float:
     """Seconds against a server that begins anew."""
     here, there = multiprocessing.Pipe()
@@ -93,7 +93,7 @@ def measured(
 @click.option("--milliseconds", default=200.0, show_default=True)
 @click.option("--refused", default=0.02, show_default=True, help="Share of requests: 429.")
 @click.option("--broken", default=0.02, show_default=True, help="Share of requests: 500.")
-@click.option("--concurrency", default="32", show_default=True)
+@click.option("--concurrency", default=32, show_default=True)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 def main(
@@ -101,7 +101,7 @@ def main(
     milliseconds: float,
     refused: float,
     broken: float,
-    concurrency: str,
+    concurrency: int,
     rounds: int,
     as_json: bool,
 ) -> None:

@@ -198,7 +198,7 @@ async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_n
                 raise Failure(grpc.StatusCode.UNAVAILABLE, "going away")
 
         service.scores = away
-        file = config(tmp_path, url, patience=0)
+        file = config(tmp_path, url, patience=0, concurrency=4)
         code, events = await ran(*arguments, "--config", file)
         assert code == 3
         before = kept(tmp_path / "run")
@@ -269,7 +269,7 @@ async def test_a_token_that_ends_in_the_middle_ends_the_run(
                 raise Failure(grpc.StatusCode.UNAUTHENTICATED, "Jwt is expired")
 
         service.scores = ends
-        code, events = await ran(*arguments, "--gateway", url)
+        code, events = await ran(*arguments, "--gateway", url, "--set", "concurrency=4")
     assert (code, events[-1]["ended"]) == (3, "judge")
     assert len(service.asked) < FEW
     assert len({*service.asked}) == len(service.asked), "a refused token is not tried again"

@@ -239,24 +239,6 @@ async def test_why_it_is_sampled_is_remembered_too() -> None:
     assert len(server.requests) == 1
 
 
-async def test_the_next_session_begins_with_as_many_calls_as_this_one_ended_with() -> None:
-    server = ScriptedTriton(*(score(0.25) for _ in range(400)))
-    with Ledger() as ledger:
-        async with panel_of(server, ledger, concurrency="..16") as panel:
-            ((url, gauge),) = panel.gauges().items()
-            assert gauge.limit == 4
-            for turn in range(10):  # of which a busy machine takes more than one
-                await asyncio.gather(*(ask(panel, f"{turn}.{n}".encode()) for n in range(40)))
-                if panel.gauges()[url].limit == 16:
-                    break
-            await panel.keep_limits()
-            assert await ledger.fact(f"limit of {url}") == "16 of 16"
-        settings = Settings(endpoints={"a": Endpoint(url=url)}, probe_timeout=0.2)
-        async with Panel(settings, ledger=ledger) as again:
-            (gauge,) = again.gauges().values()
-            assert gauge.limit == 16
-
-
 class Held(Ledger):
     """Keeps nothing until it may."""
 

@@ -18,7 +18,7 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec, RunView
 from editjudge.app.events import Noted, RunEvent
-from editjudge.base.config import Concurrency, GeneralistEndpoint, Settings
+from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.verdict import Scored
 from editjudge.storage.store import RunStore
 
@@ -92,7 +92,7 @@ class Session:
         self.events: list[RunEvent] = []
         settings = Settings(
             generalists={"judge": GeneralistEndpoint(url=url, **judge)},
-            concurrency=Concurrency(concurrency),
+            concurrency=concurrency,
             attempts=2,
             retry_wait=0.001,
             patience=0,

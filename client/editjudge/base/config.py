@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_core import core_schema
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -23,11 +22,7 @@ from pydantic_settings import (
 from .errors import ConfigError
 from .parse import first_problem
 
-if TYPE_CHECKING:
-    from pydantic_core import CoreSchema
-
 CONFIG_FILE = "editjudge.toml"
-_MOST_CALLS = 1024
 
 
 class Secret(BaseModel):
@@ -69,63 +64,6 @@ class Secret(BaseModel):
             held = "more than one line" if "\n" in value else "nothing that can be sent"
             raise ConfigError(f"{setting}: {self.file} holds {held}", "write the secret alone")
         return value
-
-
-class Concurrency(int):
-    """Calls in flight at one endpoint at most: a number that knows how it is begun with.
-
-    Args:
-        most: At most, 1 to 1024.
-        least: However overloaded the endpoint is; None for 1.
-        start: At first; None for what is found out, see `panel.limit`.
-
-    Attributes:
-        least: As given.
-        start: As given.
-
-    Raises:
-        ValueError: they are no range.
-    """
-
-    least: int | None
-    start: int | None
-
-    def __new__(cls, most: int, least: int | None = None, start: int | None = None) -> Self:
-        """A number, as every int is made; see the class."""
-        if not 1 <= (most if least is None else least) <= most <= _MOST_CALLS:
-            raise ValueError(f"write it as MAX or START..MAX, from 1 to {_MOST_CALLS}")
-        number = super().__new__(cls, most)
-        number.least, number.start = least, start
-        return number
-
-    @classmethod
-    def parsed(cls, value: object) -> Concurrency:
-        """What `32`, `"32"` (so many at first too), `"8..64"` or `"..64"` is.
-
-        Raises:
-            ValueError: it is none of them.
-        """
-        if isinstance(value, Concurrency):
-            return value
-        start, dots, most = str(value).partition("..")
-        numbers = ((start, most) if start.strip() else (most,)) if dots else (start,)
-        if isinstance(value, bool) or not all(each.strip().isdecimal() for each in numbers):
-            raise ValueError(f"write it as MAX or START..MAX, from 1 to {_MOST_CALLS}")
-        if not dots:
-            return cls(int(start), start=int(start))
-        least = int(start) if start.strip() else None
-        return cls(int(most), least, least)
-
-    def __str__(self) -> str:
-        if self.start is not None and self.least is None:
-            return f"{int(self)}"
-        return f"{'' if self.least is None else self.least}..{int(self)}"
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            cls.parsed, serialization=core_schema.to_string_ser_schema()
-        )
 
 
 class Address(BaseModel):
@@ -387,9 +325,8 @@ class Settings(BaseSettings):
         deadline: Seconds for one call at one endpoint, retries included.
         patience: Seconds that a run waits for an endpoint that was lost.
         probe_timeout: Seconds to wait for a server's metadata.
-        concurrency: Calls in flight per endpoint at most. A number is begun with, unless a session
-            before found that the endpoint takes fewer. As `START..MAX` the endpoint gets START at
-            first, and never fewer; as `..MAX` how many it takes is found out.
+        concurrency: Calls in flight per endpoint at most; an endpoint that is overloaded gets
+            fewer, see `panel.limit`.
     """
 
     model_config = SettingsConfigDict(
@@ -407,7 +344,7 @@ class Settings(BaseSettings):
     deadline: float = Field(default=60.0, gt=0)
     patience: float = Field(default=300.0, ge=0)
     probe_timeout: float = Field(default=5.0, gt=0)
-    concurrency: Concurrency = Concurrency(32)
+    concurrency: int = Field(default=32, ge=1, le=1024)
 
     @classmethod
     def settings_customise_sources(

@@ -276,7 +276,6 @@ class Session:
                     raise
                 ended = "interrupted"
         await self._keep_learned(plan, panel)
-        await panel.keep_limits()
         not_served = self._not_served(plan, panel)
         return Finished(ended, plan, progress, not_served, took(panel, progress))
 

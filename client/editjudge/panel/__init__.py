@@ -11,14 +11,13 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ..base.config import Concurrency, Endpoint, GeneralistEndpoint, Settings
+from ..base.config import Endpoint, GeneralistEndpoint, Settings
 from ..base.contracts import Tensors
 from ..base.errors import ConfigError, NotServed, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from .calls import CallStore, RememberedReplies, Said
 from .context import NOBODY, CallContext
 from .generalist import Generalist, altered_line, replaying_generalist
-from .limit import start_of
 from .pool import EndpointPool
 from .reach import (
     add_problem,
@@ -26,7 +25,6 @@ from .reach import (
     check_consent,
     check_prices,
     differs,
-    limit_fact,
     policy_of,
     transport_for,
     triton_identity,
@@ -263,12 +261,6 @@ class Panel:
             service = ServiceName.generalist(name)
             self._transports[service] = await self._replicas(service, generalist)
 
-    async def keep_limits(self) -> None:
-        """Keep how many calls each server was found to take: the next session begins there."""
-        for replica in self._servers():
-            if learned := replica.learned:
-                await self._replies.keep_fact(limit_fact(replica.url), learned)
-
     async def rebind(self) -> None:
         """Ask the endpoints again: services that came are taken up, those that went are dropped.
 
@@ -388,14 +380,11 @@ class Panel:
     async def _replica(self, url: str, connect: Callable[[RetryPolicy], E]) -> Replica[E]:
         """A server with its client, both closed with the panel: first the server's queue."""
         policy = policy_of(self._settings)
-        calls = Concurrency.parsed(self._settings.concurrency)
-        start = start_of(calls, self._policy.start, await self._replies.fact(limit_fact(url)))
-        pool = replace(self._policy, start=start, least=calls.least or self._policy.least)
 
         def connected(server: Replica[E]) -> E:
             return connect(replace(policy, observe=server.observe, pause=server.pause))
 
-        replica = Replica(url, connected, int(calls), pool)
+        replica = Replica(url, connected, self._settings.concurrency, self._policy)
         await self._stack.enter_async_context(replica.target)
         self._stack.callback(replica.close)
         return replica

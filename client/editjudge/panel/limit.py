@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ..base.config import Concurrency
-
 _ROUND = 32
 """Answers that make the limit grow by one, or all of it where that is fewer. So overload that meets
 fewer than one call in 32 (3 %) does not keep the limit down."""
@@ -51,39 +46,19 @@ def _least_weight(size: int) -> int:
     return max(2 * _RARE, size)
 
 
-def start_of(calls: Concurrency, usual: int, learned: str | None) -> int:
-    """Calls that a server gets at once at first.
-
-    Args:
-        calls: As configured.
-        usual: Where nothing is configured or known.
-        learned: `AdaptiveLimit.learned` of the last session with this server; None of none.
-    """
-    size, _, most = (learned or "").partition(" of ")
-    if not (size.isdecimal() and most.isdecimal()):
-        return calls.start or usual
-    if calls.start is None:
-        return int(size)
-    if calls.least is None:
-        return calls.start if size == most else min(calls.start, int(size))
-    return max(calls.least, int(size))
-
-
 class AdaptiveLimit:
     """Finds how many calls a server takes at once, and counts those in flight.
 
-    Every answer lets it grow by one until overload is no longer rare (see `Trouble`), every round
-    of answers from then on; it grows only while all of it is used. Every overload takes one place
-    away, so that a rare one costs little, and a server that is full gets as many calls fewer as it
-    had no room for: at most half of them per episode. An episode begins with the first overload of
-    a call that began after the beginning of the latest one.
+    Every overload takes one place away, so that a rare one costs little, and a server that is full
+    gets as many calls fewer as it had no room for: at most half of them per episode. An episode
+    begins with the first overload of a call that began after the beginning of the latest one. Every
+    answer gives a place back while overload is rare (see `Trouble`), every round of answers once it
+    was not; it grows only while all of it is used.
 
     It has no clock: callers give the times, in seconds.
 
     Args:
-        most: The limit's upper bound.
-        start: The limit at first.
-        least: The limit's lower bound.
+        most: The limit's upper bound, and the limit at first.
 
     Attributes:
         size: The limit now, in calls.
@@ -91,11 +66,10 @@ class AdaptiveLimit:
         met: Whether the server was found to take no more: overload was not rare.
     """
 
-    def __init__(self, most: int, start: int, least: int = 1) -> None:
-        self.size = min(max(start, least), most)
+    def __init__(self, most: int) -> None:
+        self.size = most
         self.in_flight = 0
         self._most = most
-        self._least = min(least, most)
         self.met = False
         self._overload = Trouble()
         self._answered_in_round = 0
@@ -103,13 +77,6 @@ class AdaptiveLimit:
         self._taken = 0
         self._episode = self._full = float("-inf")
         self._busy = self._counted = 0.0
-
-    @property
-    def learned(self) -> str:
-        """What was found out, for `start_of`: `12 of 32` are taken. Empty where nothing was."""
-        if self.met or (self.size == self._most and self._full > float("-inf")):
-            return f"{self.size} of {self._most}"
-        return ""
 
     @property
     def free(self) -> bool:
@@ -157,7 +124,7 @@ class AdaptiveLimit:
         if self._taken >= self._before // 2:
             return
         self._taken += 1
-        self.size = max(self._least, self.size - 1)
+        self.size = max(1, self.size - 1)
 
     def _count(self, now: float, change: int) -> None:
         self._busy += self.in_flight * (now - self._counted)

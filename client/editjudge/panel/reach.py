@@ -27,11 +27,6 @@ def policy_of(settings: Settings) -> RetryPolicy:
     )
 
 
-def limit_fact(url: str) -> str:
-    """The name of a fact."""
-    return f"limit of {url}"
-
-
 def become(held: dict[K, V], now: Mapping[K, V]) -> None:
     """Replace what a dictionary holds; others hold the dictionary."""
     held.clear()

@@ -22,8 +22,6 @@ class PoolPolicy:
 
     Attributes:
         patience: Seconds that calls wait for servers that are all lost; 0 fails at once.
-        start: Calls that a server gets at once at first.
-        least: Calls that it gets at once however overloaded it is.
         lost_after: Calls in a row that do not reach a server before it counts as lost.
         first_pause: Seconds before the first call to a lost server; doubled after each.
         longest_pause: Seconds.
@@ -31,8 +29,6 @@ class PoolPolicy:
     """
 
     patience: float = 0.0
-    start: int = 4
-    least: int = 1
     lost_after: int = 5
     first_pause: float = 1.0
     longest_pause: float = 15.0
@@ -164,7 +160,7 @@ class Replica(Generic[E]):
         self.again = 0
         self._policy = policy
         self._clock = clock
-        self._limit = AdaptiveLimit(most, policy.start, policy.least)
+        self._limit = AdaptiveLimit(most)
         self._met: tuple[str, float] = ("", float("-inf"))
         self._failures = Trouble()
         self._calls: dict[asyncio.Task[Any], Place[E]] = {}
@@ -186,11 +182,6 @@ class Replica(Generic[E]):
     def share(self) -> float:
         """Share of the limit that is in use or asked for; above 1 calls wait."""
         return (self._limit.in_flight + self.waiting) / self._limit.size
-
-    @property
-    def learned(self) -> str:
-        """What was found out of how many calls it takes; see `AdaptiveLimit.learned`."""
-        return self._limit.learned
 
     @property
     def free(self) -> bool:

@@ -21,24 +21,6 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (settings.attempts, settings.deadline, settings.concurrency) == (2, 6, 8)
 
 
-@pytest.mark.parametrize(
-    ("text", "start", "least"),
-    [("16", 16, None), ("8..16", 8, 8), ("16..16", 16, 16), ("..16", None, None)],
-)
-def test_calls_in_flight_have_a_range(
-    text: str, start: int | None, least: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EDITJUDGE_CONCURRENCY", text)
-    calls = load_settings().concurrency
-    assert (calls, calls.start, calls.least, str(calls)) == (16, start, least, text)
-    again = Settings.model_validate(Settings(concurrency=calls).model_dump())
-    assert (again.concurrency.start, again.concurrency.least) == (start, least)
-
-
-def test_by_default_how_many_calls_an_endpoint_takes_is_found_out() -> None:
-    assert str(Settings().concurrency) == "..32"
-
-
 def test_the_file_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert load_settings().attempts == 4
@@ -71,11 +53,9 @@ BAD_FILES = {
         "the same protocol",
     ),
     "no patience": ("patience = -1", "setting patience"),
-    "no range": ('concurrency = "32..8"', "START..MAX"),
-    "no such range": ('concurrency = "-1..8"', "setting concurrency"),
-    "too many": ("concurrency = 1025", "from 1 to 1024"),
-    "none": ("concurrency = 0", "from 1 to 1024"),
-    "no number": ("concurrency = true", "START..MAX"),
+    "too many": ("concurrency = 1025", "less than or equal to 1024"),
+    "none": ("concurrency = 0", "greater than or equal to 1"),
+    "no number": ('concurrency = "many"', "setting concurrency"),
     "unknown key": ('[endpoints.a]\nurl = "grpc://h:1"\ntoken = "x"', "endpoints.a.token"),
 }
 

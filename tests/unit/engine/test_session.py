@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.base.config import Concurrency, Settings
+from editjudge.base.config import Settings
 from editjudge.base.identity import ServiceName
 from editjudge.engine.session import _aside, _in_flight
 from editjudge.panel import Panel
@@ -17,7 +17,7 @@ from editjudge.panel import Panel
 
 def test_more_edits_are_in_flight_than_an_endpoint_takes_calls() -> None:
     """Some of them are loaded or kept meanwhile, which needs no place."""
-    settings = Settings(concurrency=Concurrency(32))
+    settings = Settings(concurrency=32)
     asking, computing = (_plan(roles) for roles in ({"generalist.judge"}, set()))
     assert _in_flight(asking, settings) >= 32 + 16
     assert _in_flight(computing, settings) < 16 + 2 * 256, "pictures are decoded by the cores"

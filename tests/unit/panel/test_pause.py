@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from editjudge.base.errors import Overloaded, ServiceError, Unreachable
 from editjudge.panel.pool import EndpointPool
-from editjudge.panel.replica import PoolPolicy, Replica, State
+from editjudge.panel.replica import Replica, State
 from editjudge.panel.retry import RetryPolicy, with_retries
 
 from ...fakes.virtual_time import run
@@ -28,11 +28,10 @@ def now() -> float:
 class Endpoint:
     """A server whose calls are retried by a policy, with so many places."""
 
-    def __init__(self, places: int, start: int | None = None, **numbers: float) -> None:
+    def __init__(self, places: int, **numbers: float) -> None:
         self.policy = RetryPolicy(**{"first_wait": 2.0, "attempts": 4, **numbers})  # type: ignore[arg-type]
-        pool = PoolPolicy(start=start or places)
-        self.replica: Replica[RetryPolicy] = Replica("s", self._connected, places, pool)
-        self.pool = EndpointPool([self.replica], pool)
+        self.replica: Replica[RetryPolicy] = Replica("s", self._connected, places)
+        self.pool = EndpointPool([self.replica])
 
     def _connected(self, server: Replica[RetryPolicy]) -> RetryPolicy:
         return replace(self.policy, observe=server.observe, pause=server.pause)
@@ -210,7 +209,7 @@ def test_rare_faults_cost_little(seed: int) -> None:
                 raise Unreachable("HTTP 500", service="s")
             return "done"
 
-        it = Endpoint(32, 4, first_wait=0.1, attempts=6)
+        it = Endpoint(32, first_wait=0.1, attempts=6)
         await asyncio.gather(*(it.start(attempt) for _ in range(3000)))
         return now()
 

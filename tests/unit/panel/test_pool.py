@@ -289,7 +289,7 @@ def test_those_who_wait_are_told_when_it_is_closed() -> None:
 def test_a_preferred_replica_keeps_its_calls_until_it_is_much_busier() -> None:
     async def main() -> None:
         servers = [Server(64), Server(64), Server(64)]
-        pool = pool_of(*servers)
+        pool = pool_of(*servers, most=4)
         for number in range(12):
             await pool.run(asking(number), prefer=f"prefix {number % 4}")
         for server in servers:

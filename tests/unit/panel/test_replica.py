@@ -28,8 +28,8 @@ FULL = Overloaded("full", service="s")
 GONE = Unreachable("gone", service="s")
 
 
-def replica_of(most: int, start: int = 4, **numbers: Any) -> Replica[None]:
-    return Replica("s", lambda _: None, most, PoolPolicy(start=start, **numbers))
+def replica_of(most: int, **numbers: Any) -> Replica[None]:
+    return Replica("s", lambda _: None, most, PoolPolicy(**numbers))
 
 
 async def call(replica: Replica[None], error: ServiceError | None = None) -> None:
@@ -49,29 +49,26 @@ async def together(replica: Replica[None], count: int, error: ServiceError | Non
     await asyncio.gather(*calls, return_exceptions=True)
 
 
-def test_it_doubles_per_round_until_the_first_overload() -> None:
+def test_it_grows_back_by_answers_and_by_rounds_once_overload_was_not_rare() -> None:
     async def main() -> None:
-        replica = replica_of(1000)
-        seen = []
-        for _ in range(5):
-            seen.append(replica.gauge().limit)
-            await together(replica, seen[-1])
-        assert seen == [4, 8, 16, 32, 64]
-        await together(replica, 1, FULL)
-        assert replica.gauge().limit == 127, "one is no reason to grow more slowly"
-        await together(replica, 127, FULL)
-        assert replica.gauge().limit == 64
-        await together(replica, 64)
-        assert replica.gauge().limit == 66, "one more for 32 answers"
-        await together(replica, 66)
-        assert replica.gauge().limit == 68
+        replica = replica_of(64)
+        await together(replica, 4, FULL)
+        assert replica.gauge().limit == 60
+        await together(replica, 60)
+        assert replica.gauge().limit == 64, "four are rare"
+        await together(replica, 64, FULL)
+        assert replica.gauge().limit == 32
+        await together(replica, 32)
+        assert replica.gauge().limit == 33, "one more for 32 answers"
+        await together(replica, 33)
+        assert replica.gauge().limit == 34
 
     run(main)
 
 
 def test_one_cut_per_episode() -> None:
     async def main() -> None:
-        replica = replica_of(64, start=64)
+        replica = replica_of(64)
         await together(replica, 64, FULL)
         assert replica.gauge().limit == 32
         await together(replica, 10, FULL)
@@ -83,7 +80,7 @@ def test_one_cut_per_episode() -> None:
 @pytest.mark.parametrize("kind", [Refused, BadReply])
 def test_refusals_say_nothing_of_the_load(kind: type[ServiceError]) -> None:
     async def main() -> None:
-        replica = replica_of(64, start=8)
+        replica = replica_of(8)
         await together(replica, 8, kind("no", service="s"))
         assert replica.gauge().limit == 8
 
@@ -93,7 +90,7 @@ def test_refusals_say_nothing_of_the_load(kind: type[ServiceError]) -> None:
 @pytest.mark.parametrize("kind", [Overloaded, DeadlineExceeded, Unreachable, Unconnected])
 def test_attempts_count_that_a_retry_mends(kind: type[ServiceError]) -> None:
     async def main() -> None:
-        replica = replica_of(64, start=8)
+        replica = replica_of(8)
         policy = RetryPolicy(first_wait=0.001, observe=replica.observe)
         script = [kind("x", service="s"), None]
 
@@ -119,7 +116,7 @@ def test_attempts_count_that_a_retry_mends(kind: type[ServiceError]) -> None:
 
 def test_retries_of_calls_from_before_the_cut_do_not_cut_again() -> None:
     async def main() -> None:
-        replica = replica_of(64, start=32)
+        replica = replica_of(32)
         policy = RetryPolicy(attempts=4, first_wait=0.5, observe=replica.observe)
         pool = EndpointPool([replica])
 
@@ -137,9 +134,10 @@ def test_retries_of_calls_from_before_the_cut_do_not_cut_again() -> None:
 def test_it_grows_only_while_it_is_used() -> None:
     async def main() -> None:
         replica = replica_of(64)
+        await together(replica, 4, FULL)
         for _ in range(50):
             await together(replica, 3)
-        assert replica.gauge().limit == 4
+        assert replica.gauge().limit == 60
 
     run(main)
 
@@ -296,7 +294,7 @@ class Watched:
 
     def __init__(self, most: int = 8) -> None:
         self.clock = ManualClock()
-        policy = PoolPolicy(start=8, lost_after=5, first_pause=1.0, longest_pause=4.0)
+        policy = PoolPolicy(lost_after=5, first_pause=1.0, longest_pause=4.0)
         self.replica: Replica[None] = Replica("s", lambda _: None, most, policy, self.clock)
 
     @property
@@ -412,7 +410,7 @@ def test_calls_that_others_outlived_do_not_count() -> None:
 
 def test_those_who_wait_look_elsewhere_when_it_is_lost_and_stay_while_it_is() -> None:
     async def main() -> None:
-        replica = replica_of(8, start=8, first_pause=1.0, longest_pause=4.0)
+        replica = replica_of(8, first_pause=1.0, longest_pause=4.0)
         places = [replica.take() for _ in range(8)]
         before = [asyncio.create_task(first_free([replica])) for _ in range(6)]
         await asyncio.sleep(0.5)
