@@ -39,7 +39,7 @@ from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.features.vision_service import DinoV3
 from editjudge_services.perceptual.network import LpipsNetwork
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
-from editjudge_services.runtime.onnx import Bf16Model, OnnxModel
+from editjudge_services.runtime.onnx import open_network
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.zoo.artefact import Artefact, checkpoint_dir, models_dir
 from editjudge_services.zoo.checkpoint import inventory
@@ -128,7 +128,7 @@ def interleaved(
 
 def against_torch(what: str, module: Any, graph: Path, inputs: list[Any], rounds: int) -> Timed:
     """Eager torch and ONNX Runtime on the same arrays, both with all cores."""
-    network = OnnxModel(graph)
+    network = open_network(graph, "fp32")
     tensors = [torch.from_numpy(one) for one in inputs]
 
     def eager() -> object:
@@ -142,11 +142,11 @@ def against_torch(what: str, module: Any, graph: Path, inputs: list[Any], rounds
 def in_bf16(what: str, graph: Path, pixels: Any, rounds: int) -> Iterator[Timed]:
     """ONNX Runtime in fp32 and OpenVINO in bf16, where this machine can."""
     try:
-        coarse = Bf16Model(graph)
+        coarse = open_network(graph, "bf16")
     except (ConfigError, MissingExtra) as error:
         Console(stderr=True).print(f"no bf16: {error}")
         return
-    exact = OnnxModel(graph)
+    exact = open_network(graph, "fp32")
     a, b = (one(pixels)[0] for one in (exact, coarse))
     cosines = (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
     sides = {"ONNX Runtime": lambda: exact(pixels), "OpenVINO bf16": lambda: coarse(pixels)}

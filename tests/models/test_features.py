@@ -9,7 +9,7 @@ from transformers import BitImageProcessorPil, CLIPImageProcessorPil
 
 from editjudge.base.errors import Abstained, ConfigError
 from editjudge_services.features import vision_service
-from editjudge_services.features.cache import FeatureCache, Features
+from editjudge_services.features.cache import FeatureCache
 from editjudge_services.features.recipe import RECIPES
 from editjudge_services.features.vision_service import ClipVitB32, DinoV2, DinoV3
 from editjudge_services.runtime.onnx import open_network
@@ -225,7 +225,7 @@ def test_the_cache_can_be_turned_off(monkeypatch):
 
 def test_the_least_recently_used_features_go_first():
     cache = FeatureCache(2 * 40)
-    features = {key: Features(np.full(10, i, np.float32), None) for i, key in enumerate("abc")}
+    features = {key: (np.full(10, i, np.float32),) for i, key in enumerate("abc")}
     cache.put("a", features["a"])
     cache.put("b", features["b"])
     assert cache.get("a") is features["a"]

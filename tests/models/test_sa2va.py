@@ -11,8 +11,13 @@ from editjudge.base.images import load_mask
 from editjudge_services.runtime.specialist import BadRequest, Request
 from editjudge_services.segmentation.recipe import RECIPES
 from editjudge_services.segmentation.sa2va import Sa2Va
-from editjudge_services.segmentation.sa2va_recipe import HIERA_LARGE, authors_names, load_published
-from editjudge_services.segmentation.sa2va_weights import sam2_names, split
+from editjudge_services.segmentation.sa2va_recipe import load_published
+from editjudge_services.segmentation.sa2va_weights import (
+    SAM2_LARGE,
+    authors_names,
+    sam2_names,
+    split,
+)
 from editjudge_services.segmentation.segmenter_service import Sa2VaSegmenter
 from editjudge_services.zoo.artefact import RECORD, Artefact
 from editjudge_services.zoo.export import inventory
@@ -305,7 +310,7 @@ def test_another_model_is_refused(tmp_path):
 
 
 def test_the_large_encoder_is_one_that_transformers_can_build():
-    config = transformers.Sam2HieraDetConfig(**HIERA_LARGE)
+    config = transformers.Sam2Config(**SAM2_LARGE).vision_config.backbone_config
     assert sum(config.blocks_per_stage) == 48
     with torch.device("meta"):
         backbone = transformers.Sam2HieraDetModel(config)

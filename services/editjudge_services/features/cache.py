@@ -4,50 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..runtime.preprocess import Rule
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Features:
-    """What a network says of one image.
-
-    Attributes:
-        embedding: Of the whole image, float32, (D,), not normalised.
-        patches: Last-layer patch tokens, float32, (N, E), row by row; None where nobody
-            can ask for a region of them.
-    """
-
-    embedding: NDArray[np.float32]
-    patches: NDArray[np.float32] | None
-
-    @property
-    def nbytes(self) -> int:
-        """Memory taken, bytes."""
-        return self.embedding.nbytes + (0 if self.patches is None else self.patches.nbytes)
+Arrays: TypeAlias = "tuple[NDArray[np.float32], ...]"
 
 
-class Sized(Protocol):
-    """Anything that tells what memory it takes."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes."""
-
-
-F = TypeVar("F", bound=Sized)
-
-
-class FeatureCache(Generic[F]):
-    """Keeps the most recently used features, up to a size.
+class FeatureCache:
+    """Keeps what networks said of the most recently used images, up to a size.
 
     Args:
-        budget: Bytes of features kept; 0 keeps none.
+        budget: Bytes of arrays that are kept; 0 keeps none.
 
     Attributes:
         hits: Images whose features were there.
@@ -56,29 +27,32 @@ class FeatureCache(Generic[F]):
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._kept: OrderedDict[str, F] = OrderedDict()
+        self._kept: OrderedDict[str, Arrays] = OrderedDict()
         self._size = 0
         self.hits = 0
         self.misses = 0
 
-    def get(self, key: str) -> F | None:
-        """The features under a key, counted as a hit or a miss."""
-        features = self._kept.get(key)
-        if features is None:
+    def get(self, key: str) -> Arrays | None:
+        """The arrays under a key, counted as a hit or a miss."""
+        arrays = self._kept.get(key)
+        if arrays is None:
             self.misses += 1
             return None
         self.hits += 1
         self._kept.move_to_end(key)
-        return features
+        return arrays
 
-    def put(self, key: str, features: F) -> None:
-        """Keep features, and forget the least recently used ones beyond the budget."""
-        previous = self._kept.pop(key, None)
-        self._size += features.nbytes - (previous.nbytes if previous else 0)
-        self._kept[key] = features
+    def put(self, key: str, arrays: Arrays) -> None:
+        """Keep arrays, and forget the least recently used ones beyond the budget."""
+        self._size += _bytes(arrays) - _bytes(self._kept.pop(key, ()))
+        self._kept[key] = arrays
         while self._size > self._budget:
             _, oldest = self._kept.popitem(last=False)
-            self._size -= oldest.nbytes
+            self._size -= _bytes(oldest)
+
+
+def _bytes(arrays: Arrays) -> int:
+    return sum(each.nbytes for each in arrays)
 
 
 def content_key(image: NDArray[Any], rule: Rule | None = None) -> str:

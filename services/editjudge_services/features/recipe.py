@@ -34,9 +34,8 @@ from editjudge.base.probes import fingerprint, texture_image
 from ..runtime.onnx import open_network
 from ..runtime.preprocess import CLIP_CROP, DINOV2_CROP, DINOV3_SQUASH, Rule
 from ..zoo.artefact import Parity, Precision
-from ..zoo.checkpoint import SEED
 from ..zoo.recipe import Exported, Recipe
-from ..zoo.torch_tools import parity, pictures, spread, to_onnx
+from ..zoo.torch_tools import parity, pictures, spread, tiny, to_onnx
 from .vision_service import HEAD, TRUNK
 
 PROCESSOR = "preprocessor_config.json"
@@ -113,7 +112,7 @@ class VisionRecipe:
 
     def untrained(self, folder: Path) -> None:
         """Save a tiny checkpoint with random weights, in the hub's layout."""
-        spread(self.tiny, SEED).save_pretrained(folder)  # type: ignore[operator]
+        spread(self.tiny).save_pretrained(folder)
         _write_processor(folder, self.processor, self.rule)
 
     def load(self, checkpoint: Path) -> Any:
@@ -238,35 +237,11 @@ def _check_processor(checkpoint: Path, rule: Rule) -> None:
             )
 
 
-def _tiny(**more: Any) -> dict[str, Any]:
-    return {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, **more}
-
-
-def _tiny_dinov2() -> PreTrainedModel:
-    # Positions are learned for 518 pixels, as in the real one, and interpolated for 224.
-    return Dinov2Model(Dinov2Config(**_tiny(mlp_ratio=2, patch_size=14, image_size=518)))
-
-
-def _tiny_dinov3() -> PreTrainedModel:
-    config = DINOv3ViTConfig(
-        **_tiny(intermediate_size=64, patch_size=16, num_register_tokens=4, image_size=224)
-    )
-    return DINOv3ViTModel(config)
-
-
-def _tiny_clip() -> PreTrainedModel:
-    # Both towers: the hub's checkpoint has them too, and only one is exported.
-    vision = _tiny(intermediate_size=64, patch_size=32, image_size=224, projection_dim=16)
-    text = _tiny(intermediate_size=64, vocab_size=64, eos_token_id=63, bos_token_id=62)
-    config = CLIPConfig(vision_config=vision, text_config=text, projection_dim=16)
-    return CLIPModel(config)
-
-
 RECIPES: Mapping[str, Recipe] = {
     "dinov2-small": VisionRecipe(
         Dinov2Model,
         frozenset({"dinov2"}),
-        _tiny_dinov2,
+        lambda: Dinov2Model(Dinov2Config(**tiny("dinov2"))),
         Dino,
         DINOV2_CROP,
         "BitImageProcessor",
@@ -274,7 +249,7 @@ RECIPES: Mapping[str, Recipe] = {
     "dinov3-vitb16": VisionRecipe(
         DINOv3ViTModel,
         frozenset({"dinov3_vit"}),
-        _tiny_dinov3,
+        lambda: DINOv3ViTModel(DINOv3ViTConfig(**tiny("dinov3"))),
         Dino,
         DINOV3_SQUASH,
         "DINOv3ViTImageProcessor",
@@ -285,7 +260,7 @@ RECIPES: Mapping[str, Recipe] = {
     "clip-vit-base-patch32": VisionRecipe(
         CLIPVisionModelWithProjection,
         frozenset({"clip", "clip_vision_model"}),
-        _tiny_clip,
+        lambda: CLIPModel(CLIPConfig(**tiny("clip"))),
         Clip,
         CLIP_CROP,
         "CLIPImageProcessor",

@@ -39,7 +39,7 @@ from ..runtime.preprocess import (
 )
 from ..runtime.serving import declared_artefact
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
-from .cache import FeatureCache, Features, content_key
+from .cache import Arrays, FeatureCache, content_key
 
 TRUNK, HEAD = "model.onnx", "head.onnx"
 CACHE_MIB = "EDITJUDGE_FEATURE_CACHE_MIB"
@@ -83,9 +83,7 @@ class FeatureSpecialist(Specialist):
         self._head = None
         if HEAD in artefact.files:
             self._head = open_network(artefact.folder / HEAD, artefact.precision)
-        self.cache: FeatureCache[Features] = FeatureCache(
-            int(os.environ.get(CACHE_MIB, "256")) << 20
-        )
+        self.cache = FeatureCache(int(os.environ.get(CACHE_MIB, "256")) << 20)
         self._forward([self.whole(np.zeros((8, 8, 3), dtype=np.uint8))])
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
@@ -126,12 +124,12 @@ class FeatureSpecialist(Specialist):
 
     def _embeddings(self, views: Sequence[_View]) -> list[NDArray[np.float32]]:
         """The embedding of each view, float32 (D,), not normalised."""
-        features_by_view = self._features(views)
-        embeddings = [features.embedding for features in features_by_view]
+        features = self._features(views)
+        embeddings = [embedding for embedding, *_ in features]
         pooled = {
-            index: (view.weights @ features.patches) / view.weights.sum()
-            for index, (view, features) in enumerate(zip(views, features_by_view, strict=True))
-            if view.weights is not None and features.patches is not None
+            index: (view.weights @ features[index][1]) / view.weights.sum()
+            for index, view in enumerate(views)
+            if view.weights is not None
         }
         if pooled and self._head is not None:
             projected = self._head(np.stack(list(pooled.values())))[0]
@@ -140,10 +138,13 @@ class FeatureSpecialist(Specialist):
             embeddings[index] = embedding
         return embeddings
 
-    def _features(self, views: Sequence[_View]) -> list[Features]:
-        """From the cache, or from one run for all that are not in it."""
+    def _features(self, views: Sequence[_View]) -> list[Arrays]:
+        """Of each view its embedding, float32 (D,), and of a squash its patches, float32 (N, E).
+
+        They are those of the cache, or of one run for all that are not in it.
+        """
         keys = [content_key(view.image, view.rule) for view in views]
-        known: dict[str, Features] = {}
+        known: dict[str, Arrays] = {}
         new: dict[str, _View] = {}
         for key, view in zip(keys, views, strict=True):
             if key in known or key in new:
@@ -157,8 +158,8 @@ class FeatureSpecialist(Specialist):
             for (key, view), (embedding, patches) in zip(new.items(), ran, strict=True):
                 # A region is asked of a squash only, so the patches of a crop are not kept.
                 # Copies: a slice would keep the whole batch in memory.
-                kept = patches.copy() if view.rule == self.squash else None
-                known[key] = Features(embedding.copy(), kept)
+                kept = (embedding, patches) if view.rule == self.squash else (embedding,)
+                known[key] = tuple(each.copy() for each in kept)
                 self.cache.put(key, known[key])
         return [known[key] for key in keys]
 

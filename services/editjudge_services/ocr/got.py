@@ -7,7 +7,6 @@ I2I-Bench reads edited text with it. It gives text alone: no boxes, no confidenc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,55 +29,32 @@ Forced = Callable[[int], Any]
 """From the length of the prompt in tokens, a LogitsProcessor that steers the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How long a reading may get.
-
-    Attributes:
-        max_new_tokens: Of one image; a reading that is longer ends there.
-        longest_unit: Tokens of the longest piece whose repetition is noticed.
-        repetitions: How often a piece in a row is a loop.
-        least: Tokens of a loop at least, so that a row of dots is none.
-    """
-
-    max_new_tokens: int = 512
-    longest_unit: int = 32
-    repetitions: int = 8
-    least: int = 48
+MAX_NEW_TOKENS = 512
+"""Of one image; a reading that is longer ends there."""
+_LONGEST_UNIT = 32
+"""Tokens of the longest piece whose repetition is noticed."""
+_REPETITIONS = 8
+"""How often a piece in a row is a loop."""
+_SHORTEST_LOOP = 48
+"""Tokens of a loop, so that a row of dots is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class GotReading:
-    """What one image says.
-
-    Attributes:
-        text: As the network wrote it, without surrounding blanks; "" where it read nothing.
-        finished: The network ended by itself. False: it was cut off, by the limit or
-            because it had begun to repeat itself, as it does on images without text; a loop
-            is kept once.
-    """
-
-    text: str
-    finished: bool = True
-
-
-def loop(tokens: Sequence[int], settings: Settings) -> int:
+def loop(tokens: Sequence[int]) -> int:
     """The length of the piece that the tokens end with over and over; 0 where they do not.
 
-    A piece counts once it stands there `repetitions` times in a row and those are `least`
-    tokens together.
+    A piece counts once it stands there 8 times in a row and those are 48 tokens together.
     """
-    for unit in range(1, settings.longest_unit + 1):
-        needed = max(settings.repetitions * unit, settings.least)
+    for unit in range(1, _LONGEST_UNIT + 1):
+        needed = max(_REPETITIONS * unit, _SHORTEST_LOOP)
         tail = tokens[-needed:]
         if len(tail) == needed and all(a == b for a, b in zip(tail, tail[unit:], strict=False)):
             return unit
     return 0
 
 
-def without_loop(tokens: Sequence[int], settings: Settings) -> list[int]:
+def without_loop(tokens: Sequence[int]) -> list[int]:
     """The tokens with the loop that they end with reduced to one piece."""
-    unit = loop(tokens, settings)
+    unit = loop(tokens)
     if not unit:
         return list(tokens)
     start = len(tokens) - unit
@@ -100,11 +76,11 @@ class GotReader:
         self,
         network: Any,
         tokenizer: Any,
-        settings: Settings | None = None,
+        max_new_tokens: int = MAX_NEW_TOKENS,
         forced: Forced | None = None,
     ) -> None:
         self.network, self._tokenizer = network, tokenizer
-        self.settings = settings or Settings()
+        self._max_new_tokens = max_new_tokens
         self._forced = forced
         vision = network.config.vision_config
         self.pixels = Rule(int(vision.image_size), CLIP, BICUBIC)
@@ -122,7 +98,7 @@ class GotReader:
     def from_folder(
         cls,
         folder: Path,
-        settings: Settings | None = None,
+        max_new_tokens: int = MAX_NEW_TOKENS,
         device: str = "cpu",
         dtype: torch.dtype | str = "auto",
     ) -> GotReader:
@@ -132,14 +108,14 @@ class GotReader:
         library: Any = transformers
         network = library.GotOcr2ForConditionalGeneration.from_pretrained(folder, dtype=dtype)
         tokenizer = library.PreTrainedTokenizerFast.from_pretrained(folder)
-        return cls(network.to(device).eval(), tokenizer, settings)
+        return cls(network.to(device).eval(), tokenizer, max_new_tokens)
 
     def save(self, folder: Path) -> None:
         """Write network and tokenizer as `from_folder` reads them."""
         self.network.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
 
-    def read(self, images: Sequence[RGB]) -> list[GotReading]:
+    def read(self, images: Sequence[RGB]) -> list[str]:
         """Read images, greedily.
 
         All prompts are the same, so that a batch needs no padding and each image's text
@@ -147,6 +123,11 @@ class GotReader:
 
         Args:
             images: uint8 (H, W, 3), at least one.
+
+        Returns:
+            What each says, as the network wrote it, without surrounding blanks; "" where it read
+            nothing. One that repeats itself, as it does on images without text, is cut off and
+            its loop kept once.
         """
         return [self._reading(tokens) for tokens in self._generate(images)]
 
@@ -177,7 +158,7 @@ class GotReader:
             **self._inputs(images),
             generation_config=library.GenerationConfig(
                 do_sample=False,
-                max_new_tokens=self.settings.max_new_tokens,
+                max_new_tokens=self._max_new_tokens,
                 eos_token_id=self._ends,
                 pad_token_id=self._pad,
             ),
@@ -190,14 +171,12 @@ class GotReader:
     def _looping(self, ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
         """A stopping criterion: which rows repeat themselves."""
         answers = ids[:, len(self.prompt) :].tolist()
-        looping = [bool(loop(answer, self.settings)) for answer in answers]
+        looping = [bool(loop(answer)) for answer in answers]
         return torch.tensor(looping, device=ids.device)
 
-    def _reading(self, tokens: list[int]) -> GotReading:
+    def _reading(self, tokens: list[int]) -> str:
         ends = [at for at, token in enumerate(tokens) if token in self._ends]
         # Rows that ended early are padded, with a token that also is an end.
         said = tokens[: ends[0]] if ends else [token for token in tokens if token != self._pad]
-        kept = without_loop(said, self.settings)
-        finished = bool(ends) and len(kept) == len(said)
-        text = self._tokenizer.decode(kept, skip_special_tokens=True).strip()
-        return GotReading(text, finished)
+        text: str = self._tokenizer.decode(without_loop(said), skip_special_tokens=True)
+        return text.strip()

@@ -40,4 +40,4 @@ class GotOcr(Specialist):
         """Read the images of a batch, in one run of the network."""
         readings = self._reader.read([one.tensors["IMAGE"] for one in batch])
         nowhere, unsure = np.zeros((0, 4, 2), np.float32), np.zeros(0, np.float32)
-        return [{"TEXT": one.text, "BOXES": nowhere, "CONFIDENCE": unsure} for one in readings]
+        return [{"TEXT": text, "BOXES": nowhere, "CONFIDENCE": unsure} for text in readings]

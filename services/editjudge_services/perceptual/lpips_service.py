@@ -88,7 +88,7 @@ class LpipsSpecialist(Specialist):
             mend = f"editjudge models export {self.entry}"
             raise RuntimeError(f"{self.entry} was exported by another version: {mend}")
         self._network = LpipsNetwork(artefact.folder, artefact.precision)
-        self.cache: FeatureCache[Taps] = FeatureCache(int(os.environ.get(CACHE_MIB, "1024")) << 20)
+        self.cache = FeatureCache(int(os.environ.get(CACHE_MIB, "1024")) << 20)
         blank = signed(np.zeros((self.smallest, self.smallest, 3), dtype=np.uint8))[None]
         self._network(blank, blank)
 

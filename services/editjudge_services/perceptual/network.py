@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,19 +21,11 @@ _SIGNED = (np.arange(256) / 127.5 - 1).astype(np.float32)
 _STRETCHED = 2 * _SIGNED - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Taps:
-    """What is compared of one image: five arrays, float32, (1, C, h, w).
+Taps = tuple[Array, ...]
+"""What is compared of one image: five arrays, float32, (1, C, h, w).
 
-    At 768x768 VGG16's take 275 MiB.
-    """
-
-    arrays: tuple[Array, ...]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory taken, bytes."""
-        return sum(one.nbytes for one in self.arrays)
+At 768x768 VGG16's take 275 MiB.
+"""
 
 
 class LpipsNetwork:
@@ -60,9 +51,9 @@ class LpipsNetwork:
         """The taps of each of the images (B, 3, H, W)."""
         ran = self._trunk(images)
         if len(images) == 1:
-            return [Taps(tuple(ran))]
+            return [tuple(ran)]
         # Copies: a slice would keep the whole batch in memory.
-        return [Taps(tuple(t[i : i + 1].copy() for t in ran)) for i in range(len(images))]
+        return [tuple(t[i : i + 1].copy() for t in ran) for i in range(len(images))]
 
     def compare(self, a: Sequence[Taps], b: Sequence[Taps], like: Array) -> tuple[Array, Array]:
         """Distance (B,) and map (B, 1, H, W) from the taps of as many images.
@@ -76,8 +67,8 @@ class LpipsNetwork:
 
 def _stacked(taps: Sequence[Taps]) -> list[Array]:
     if len(taps) == 1:
-        return list(taps[0].arrays)
-    return [np.concatenate(some) for some in zip(*(one.arrays for one in taps), strict=True)]
+        return list(taps[0])
+    return [np.concatenate(some) for some in zip(*taps, strict=True)]
 
 
 def signed(image: RGB) -> NDArray[np.float32]:

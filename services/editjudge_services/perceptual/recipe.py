@@ -23,7 +23,6 @@ from editjudge.base.images import RGB
 from editjudge.base.probes import fingerprint, texture_image
 
 from ..zoo.artefact import Precision
-from ..zoo.checkpoint import SEED
 from ..zoo.recipe import Exported, Recipe
 from ..zoo.torch_tools import parity, pictures, spread, to_onnx
 from .network import HEADS, TRUNK, LpipsNetwork, signed
@@ -45,7 +44,7 @@ class LpipsRecipe:
         """Save a random trunk; it has its full size, which the heads' shapes fix."""
         model = nn.Module()
         # 2 ** 0.5 makes up for what the ReLUs take away, layer after layer.
-        model.features = spread(lambda: trunk(self.net)[0], SEED, gain=2**0.5)
+        model.features = spread(lambda: trunk(self.net)[0], gain=2**0.5)
         torch.save(model.state_dict(), folder / f"{self.net}-untrained.pth")
 
     def load(self, checkpoint: Path) -> Lpips:

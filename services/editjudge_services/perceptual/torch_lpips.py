@@ -7,7 +7,6 @@ are torchvision's VGG16 and AlexNet, whose keys `features.*` the layers here hav
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -20,51 +19,18 @@ from editjudge.base.errors import MissingExtra
 Net: TypeAlias = Literal["vgg", "alex"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Conv:
-    """A convolution with its ReLU; `tap` marks the last of a stage, which LPIPS reads."""
-
-    channels: int
-    kernel: int = 3
-    stride: int = 1
-    tap: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Pool:
-    kernel: int
-
-
-_TRUNKS: Mapping[Net, tuple[_Conv | _Pool, ...]] = {
+_STAGES: Mapping[Net, tuple[tuple[int, int, tuple[int, ...]], ...]] = {
     "vgg": (
-        _Conv(64),
-        _Conv(64, tap=True),
-        _Pool(2),
-        _Conv(128),
-        _Conv(128, tap=True),
-        _Pool(2),
-        _Conv(256),
-        _Conv(256),
-        _Conv(256, tap=True),
-        _Pool(2),
-        _Conv(512),
-        _Conv(512),
-        _Conv(512, tap=True),
-        _Pool(2),
-        _Conv(512),
-        _Conv(512),
-        _Conv(512, tap=True),
+        (0, 3, (64, 64)),
+        (2, 3, (128, 128)),
+        (2, 3, (256, 256, 256)),
+        (2, 3, (512, 512, 512)),
+        (2, 3, (512, 512, 512)),
     ),
-    "alex": (
-        _Conv(64, kernel=11, stride=4, tap=True),
-        _Pool(3),
-        _Conv(192, kernel=5, tap=True),
-        _Pool(3),
-        _Conv(384, tap=True),
-        _Conv(256, tap=True),
-        _Conv(256, tap=True),
-    ),
+    "alex": ((0, 11, (64,)), (3, 5, (192,)), (3, 3, (384,)), (0, 3, (256,)), (0, 3, (256,))),
 }
+"""The stages of each trunk, of which LPIPS reads the end: the size of the pooling before the stage
+(0 for none), the size of its kernels, and the channels of its convolutions."""
 
 
 class Lpips(nn.Module):
@@ -193,20 +159,16 @@ def trunk(net: Net) -> tuple[nn.Sequential, frozenset[int]]:
     """The layers of a trunk, numbered as torchvision's `features`, and which LPIPS reads."""
     layers: list[nn.Module] = []
     taps = []
-    channels = 3
-    for layer in _TRUNKS[net]:
-        if isinstance(layer, _Pool):
-            layers.append(nn.MaxPool2d(layer.kernel, 2))
-            continue
-        # AlexNet's first layer has a padding of 2 for a kernel of 11; all others keep the size.
-        padding = 2 if layer.kernel == 11 else layer.kernel // 2
-        layers += [
-            nn.Conv2d(channels, layer.channels, layer.kernel, layer.stride, padding),
-            nn.ReLU(),
-        ]
-        channels = layer.channels
-        if layer.tap:
-            taps.append(len(layers) - 1)
+    before = 3
+    for pool, kernel, channels in _STAGES[net]:
+        if pool:
+            layers.append(nn.MaxPool2d(pool, 2))
+        # AlexNet's first layer has a padding of 2 and a stride of 4; all others keep the size.
+        padding, stride = (2, 4) if kernel == 11 else (kernel // 2, 1)
+        for after in channels:
+            layers += [nn.Conv2d(before, after, kernel, stride, padding), nn.ReLU()]
+            before = after
+        taps.append(len(layers) - 1)
     return nn.Sequential(*layers), frozenset(taps)
 
 

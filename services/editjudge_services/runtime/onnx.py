@@ -9,9 +9,9 @@ there are cores) and `EDITJUDGE_ONNX_DEVICE` (`auto`, `cpu` or `cuda`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,104 +59,74 @@ class OnnxSettings(Variables):
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
-class Network(Protocol):
-    """What runs an exported graph."""
+Network: TypeAlias = "Callable[..., list[NDArray[np.float32]]]"
+"""Runs an exported graph on a batch.
 
-    def __call__(self, *inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        """Run a batch.
-
-        Args:
-            inputs: In the order of the graph's inputs, the batch as first axis; its size may
-                differ from call to call.
-
-        Returns:
-            The graph's outputs in order, float32.
-        """
+It takes the graph's inputs in order, the batch as first axis, whose size may differ from call to
+call, and gives its outputs in order, float32.
+"""
 
 
-def open_network(path: Path, precision: Precision) -> Network:
+def open_network(path: Path, precision: Precision, settings: OnnxSettings | None = None) -> Network:
     """Load an exported graph for a precision.
-
-    Raises:
-        ConfigError: this machine cannot compute in it, or a setting is malformed.
-        MissingExtra: OpenVINO is needed and not installed.
-    """
-    return OnnxModel(path) if precision == "fp32" else Bf16Model(path)
-
-
-class OnnxModel:
-    """One exported network in fp32.
-
-    Args:
-        path: The `.onnx` file.
-        settings: From the environment by default.
-
-    Raises:
-        ConfigError: CUDA is asked for and ONNX Runtime has none, or a setting is malformed.
-    """
-
-    def __init__(self, path: Path, settings: OnnxSettings | None = None) -> None:
-        import onnxruntime
-
-        settings = settings or OnnxSettings.read(_VARIABLES)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = settings.threads
-        # Several models share the cores: threads that spin while they wait would slow the others.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # Errors only: what ONNX Runtime warns of is how it optimised the graph.
-        options.log_severity_level = 3
-        self._session: Any = onnxruntime.InferenceSession(
-            str(path), options, providers=_providers(settings.device)
-        )
-        # One whose libraries of CUDA do not load is a CPU's, and says so in its log alone.
-        if settings.device == "cuda" and _CUDA[0] not in self._session.get_providers():
-            raise ConfigError(
-                f"{_NO_CUDA} that works", "give it a GPU and the libraries of CUDA it is built for"
-            )
-        self.inputs: list[str] = [one.name for one in self._session.get_inputs()]
-
-    def __call__(self, *inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        """Run a batch."""
-        outputs: list[NDArray[np.float32]] = self._session.run(
-            None, dict(zip(self.inputs, inputs, strict=True))
-        )
-        return outputs
-
-
-class Bf16Model:
-    """One exported network, its products computed in bf16 on the CPU.
 
     Args:
         path: The `.onnx` file, weights in fp32.
-        settings: From the environment by default; only `threads` counts.
+        settings: From the environment by default.
 
     Raises:
-        ConfigError: the processor has no bf16, or a setting is malformed.
-        MissingExtra: OpenVINO is not installed.
+        ConfigError: this machine cannot compute in the precision or on the device, or a setting is
+            malformed.
+        MissingExtra: OpenVINO is needed and not installed.
     """
+    settings = settings or OnnxSettings.read(_VARIABLES)
+    return _in_fp32(path, settings) if precision == "fp32" else _in_bf16(path, settings)
 
-    def __init__(self, path: Path, settings: OnnxSettings | None = None) -> None:
-        try:
-            import openvino
-        except ImportError as error:
-            raise MissingExtra("bf16 on the CPU", "bf16") from error
-        core = openvino.Core()
-        if "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-            raise ConfigError("this processor has no bf16 arithmetic", "serve fp32")
-        threads = (settings or OnnxSettings.read(_VARIABLES)).threads
-        self._network: Any = core.compile_model(
-            path,
-            "CPU",
-            {
-                "INFERENCE_PRECISION_HINT": "bf16",
-                **({"INFERENCE_NUM_THREADS": threads} if threads else {}),
-            },
+
+def _in_fp32(path: Path, settings: OnnxSettings) -> Network:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = settings.threads
+    # Several models share the cores: threads that spin while they wait would slow the others.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Errors only: what ONNX Runtime warns of is how it optimised the graph.
+    options.log_severity_level = 3
+    session: Any = onnxruntime.InferenceSession(
+        str(path), options, providers=_providers(settings.device)
+    )
+    # One whose libraries of CUDA do not load is a CPU's, and says so in its log alone.
+    if settings.device == "cuda" and _CUDA[0] not in session.get_providers():
+        raise ConfigError(
+            f"{_NO_CUDA} that works", "give it a GPU and the libraries of CUDA it is built for"
         )
+    names = [each.name for each in session.get_inputs()]
 
-    def __call__(self, *inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        """Run a batch."""
-        answer = self._network(inputs)
-        return [np.asarray(answer[index]) for index in range(len(self._network.outputs))]
+    def run(*inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        outputs: list[NDArray[np.float32]] = session.run(
+            None, dict(zip(names, inputs, strict=True))
+        )
+        return outputs
+
+    return run
+
+
+def _in_bf16(path: Path, settings: OnnxSettings) -> Network:
+    try:
+        import openvino
+    except ImportError as error:
+        raise MissingExtra("bf16 on the CPU", "bf16") from error
+    core = openvino.Core()
+    if "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        raise ConfigError("this processor has no bf16 arithmetic", "serve fp32")
+    threads = {"INFERENCE_NUM_THREADS": settings.threads} if settings.threads else {}
+    network: Any = core.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "bf16", **threads})
+
+    def run(*inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        answer = network(inputs)
+        return [np.asarray(answer[index]) for index in range(len(network.outputs))]
+
+    return run
 
 
 def _providers(device: str) -> list[Any]:

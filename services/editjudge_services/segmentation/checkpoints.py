@@ -18,16 +18,14 @@ from editjudge.base.probes import text_image, texture_image
 from ..runtime.serving import is_for_gpu
 
 SETTINGS = "settings.json"
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+_END, _PAD = "<|im_end|>", "<|endoftext|>"
 
 
-def byte_tokenizer(special: Sequence[str], end: str, pad: str) -> Any:
+def byte_tokenizer(special: Sequence[str]) -> Any:
     """A byte-level BPE without merges: every byte is a token, so any text can be encoded.
 
     Args:
-        special: Special tokens, in the order of their ids.
-        end: The one that ends a text.
-        pad: The one that pads, on the left.
+        special: Special tokens, in the order of their ids; those of Qwen end and pad a text.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -38,7 +36,7 @@ def byte_tokenizer(special: Sequence[str], end: str, pad: str) -> Any:
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
     kind: Any = PreTrainedTokenizerFast
-    tokenizer = kind(tokenizer_object=inner, eos_token=end, pad_token=pad, padding_side="left")
+    tokenizer = kind(tokenizer_object=inner, eos_token=_END, pad_token=_PAD, padding_side="left")
     tokenizer.add_tokens(list(special), special_tokens=True)
     return tokenizer
 

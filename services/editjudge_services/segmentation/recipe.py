@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from editjudge.base.images import RGB
 
 from ..zoo.artefact import Precision
-from ..zoo.checkpoint import SEED
 from ..zoo.recipe import Exported, Recipe
-from ..zoo.torch_tools import parity, spread
+from ..zoo.torch_tools import parity, spread, tiny
 from .checkpoints import require, seen
 from .grounded_sam import GroundedSam, Settings
 from .sa2va_recipe import Sa2VaRecipe, answer_to_probe
@@ -30,8 +29,11 @@ class GroundedSamRecipe:
 
     def untrained(self, folder: Path) -> None:
         """Save both networks with random weights, 600 k and 70 k parameters."""
+        from transformers import SamConfig, SamModel
+
         _save_detector(folder / "detector")
-        _sam().save_pretrained(folder / "sam")
+        config = SamConfig(**tiny("sam"))
+        spread(lambda: SamModel(config)).save_pretrained(folder / "sam")
 
     def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
         """Copy both networks as fp32 safetensors, and read them back."""
@@ -52,7 +54,7 @@ class GroundedSamRecipe:
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""
-        return answer_to_probe(GroundedSam.from_folder(folder))
+        return answer_to_probe(GroundedSam.from_folder(folder).segment)
 
 
 def _outputs(network: GroundedSam, image: RGB) -> list[NDArray[np.float32]]:
@@ -68,40 +70,10 @@ def _save_detector(folder: Path) -> None:
     import transformers
 
     library: Any = transformers
-    swin = library.SwinConfig(
-        image_size=224,
-        patch_size=4,
-        embed_dim=12,
-        depths=[1, 1, 1, 1],
-        num_heads=[1, 2, 3, 4],
-        window_size=7,
-        out_indices=[2, 3, 4],
-    )
-    bert = library.BertConfig(
-        vocab_size=1200,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=256,
-    )
-    config = library.GroundingDinoConfig(
-        backbone_config=swin,
-        text_config=bert,
-        num_queries=20,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_ffn_dim=64,
-        decoder_ffn_dim=64,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        # GroupNorm divides it into 32.
-        d_model=64,
-        disable_custom_kernels=True,
-    )
+    config = library.GroundingDinoConfig(**tiny("grounding_dino"))
     build = library.GroundingDinoForObjectDetection._from_config
-    network = spread(lambda: build(config, attn_implementation="eager"), SEED)
-    network.save_pretrained(folder)  # type: ignore[operator]
+    network = spread(lambda: build(config, attn_implementation="eager"))
+    network.save_pretrained(folder)
     library.BertTokenizerFast(vocab=_bert_vocabulary()).save_pretrained(folder)
     size = {"shortest_edge": 160, "longest_edge": 256}
     library.GroundingDinoImageProcessorPil(size=size).save_pretrained(folder)
@@ -119,39 +91,6 @@ def _bert_vocabulary() -> dict[str, int]:
         if len(word) > 1:
             words[1100 + i] = word
     return {word: at for at, word in enumerate(words)}
-
-
-def _sam() -> Any:
-    import transformers
-
-    library: Any = transformers
-    side = 256
-    vision = library.SamVisionConfig(
-        hidden_size=32,
-        output_channels=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        image_size=side,
-        patch_size=16,
-        window_size=14,
-        global_attn_indexes=[1],
-        num_pos_feats=8,
-        mlp_dim=64,
-    )
-    prompt = library.SamPromptEncoderConfig(
-        hidden_size=16, image_size=side, patch_size=16, mask_input_channels=4
-    )
-    decoder = library.SamMaskDecoderConfig(
-        hidden_size=16,
-        mlp_dim=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        iou_head_hidden_dim=16,
-    )
-    config = library.SamConfig(
-        vision_config=vision, prompt_encoder_config=prompt, mask_decoder_config=decoder
-    )
-    return spread(lambda: library.SamModel(config), SEED)
 
 
 RECIPES: dict[str, Recipe] = {

@@ -32,7 +32,7 @@ class Cutter:
     def __init__(self, network: Any, kept: int) -> None:
         self.network = network
         self._side = int(network.config.vision_config.image_size)
-        self.cache: FeatureCache[torch.Tensor] = FeatureCache(kept * _EMBEDDING)
+        self.cache = FeatureCache(kept * _EMBEDDING)
 
     @torch.inference_mode()
     def masks(self, image: RGB, boxes: NDArray[np.float32]) -> Masks:
@@ -87,8 +87,8 @@ class Cutter:
         """The encoder takes 99 % of the time, and several phrases are asked of one image."""
         key = content_key(image)
         if (known := self.cache.get(key)) is not None:
-            return known
+            return torch.from_numpy(known[0]).to(self.network.device)
         pixels = torch.from_numpy(self.pixels(image))[None].to(self.network.device)
         embedding: torch.Tensor = self.network.get_image_embeddings(pixels)
-        self.cache.put(key, embedding)
+        self.cache.put(key, (embedding.cpu().numpy(),))
         return embedding

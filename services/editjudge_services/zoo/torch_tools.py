@@ -8,9 +8,12 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import tomllib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,12 +23,22 @@ from torch import nn
 
 from editjudge.base.images import RGB
 
-from .artefact import Parity
+from .artefact import Parity, Precision
+from .checkpoint import SEED
 
+DTYPES: Mapping[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16}
 _SIZES = ((96, 128), (256, 192), (224, 224), (150, 420))
 
 
-def spread(build: Callable[[], nn.Module], seed: int, gain: float = 1.0) -> nn.Module:
+@cache
+def tiny(network: str) -> dict[str, Any]:
+    """The configuration of a tiny network, from `untrained.toml`."""
+    file = Path(__file__).with_name("untrained.toml")
+    table: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))[network]
+    return table
+
+
+def spread(build: Callable[[], nn.Module], gain: float = 1.0) -> Any:
     """A model with random weights with which its outputs depend visibly on its inputs.
 
     The libraries' own initialisations leave biases, layer scales and some tables at 0 or
@@ -33,17 +46,16 @@ def spread(build: Callable[[], nn.Module], seed: int, gain: float = 1.0) -> nn.M
 
     Args:
         build: Makes the model. What it draws itself and this does not replace (tables that are
-            buffers, such as SAM's frequencies) comes from the seed as well.
-        seed: The same seed gives the same weights.
+            buffers, such as SAM's frequencies) comes from the same seed.
         gain: Of the weight matrices; 2 ** 0.5 keeps the scale through ReLUs.
 
     Returns:
         The model, in evaluation mode.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(SEED)
         model = build()
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(SEED)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             random = torch.randn(parameter.shape, generator=generator)

@@ -70,9 +70,9 @@ def test_where_a_gpu_is_welcome_and_not_asked_for_the_cpu_does(
 ) -> None:
     session["has"] = [CUDA, CPU]
     for device in ("auto", "cpu"):
-        onnx.OnnxModel(triton.Path("model.onnx"), onnx.OnnxSettings(device=device))
+        onnx.open_network(triton.Path("model.onnx"), "fp32", onnx.OnnxSettings(device=device))
     session["gets"] = [CUDA, CPU]
-    onnx.OnnxModel(triton.Path("model.onnx"), onnx.OnnxSettings(device="cuda"))
+    onnx.open_network(triton.Path("model.onnx"), "fp32", onnx.OnnxSettings(device="cuda"))
 
 
 def test_torch_without_cuda_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
