@@ -27,7 +27,7 @@ from ..storage.packing import dumps
 from ..storage.store import FILE
 from . import label_studio
 from .label_studio import PICTURES, Placed
-from .verdicts import Row
+from .verdicts import Row, row_of
 from .view import RunView
 
 Format: TypeAlias = Literal["parquet", "csv", "jsonl", "label-studio"]
@@ -168,19 +168,12 @@ def rows_of(view: RunView) -> Iterator[Row]:
     for stored in view.verdicts():
         if stored.item in spoilt:
             judged.add((stored.item, stored.model, stored.dimension))
-        yield Row.of(stored)
+        yield row_of(stored)
     for item, outcomes in spoilt.items():
         for model in view.header.outputs:
             for name, outcome in outcomes.items():
                 if (item, model, name) not in judged:
-                    yield Row(
-                        item=item,
-                        model=model,
-                        dimension=name,
-                        status="unscored",
-                        kind=outcome.kind,
-                        reason=outcome.reason,
-                    )
+                    yield Row.of(item, model, name, outcome)
 
 
 def _write_jsonl(file: Path, rows: Iterable[Plain], _: Fields, __: str) -> int:

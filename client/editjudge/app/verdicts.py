@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -18,36 +17,68 @@ from ..panel.calls import Said
 from .view import RunView, StoredEdit, StoredVerdict
 
 
-class ShownVerdict(Strict):
-    """A dimension on an edit.
+class Row(Strict):
+    """A dimension on an edit, as `show`, `score` and `export` have it.
+
+    In an export a dimension that was not served has neither item nor model, and a missing output
+    no dimension.
 
     Attributes:
-        dimension: Its id.
         value: A number, or null.
         kind: Of an `unscored` one: why the judge gave no number.
         reason: One line for people; null where there is a number.
         imputed: Whether a rule of the benchmark put the number in; null where there is none.
-        evidence: What the number rests on.
-        calls: The replies that it rests on.
         signature: What the number depends on.
         versions: Of the packages that it was made with; the signature has none of them.
+        evidence: What the number rests on.
+        calls: The replies that it rests on.
     """
 
-    dimension: str
+    item: str | None = None
+    model: str | None = None
+    dimension: str | None = None
     status: Status
-    value: float | None
-    kind: UnscoredKind | None
-    reason: str | None
-    imputed: bool | None
-    evidence: Evidence
-    calls: tuple[Said, ...]
-    signature: str
-    versions: str
+    value: float | None = None
+    kind: UnscoredKind | None = None
+    reason: str | None = None
+    imputed: bool | None = None
+    signature: str | None = None
+    versions: str | None = None
+    evidence: Evidence | None = None
+    calls: tuple[Said, ...] | None = None
 
     @classmethod
-    def of(cls, stored: StoredVerdict) -> Self:
-        """A verdict of a run."""
-        return cls(**_fields(stored))
+    def of(cls, item: str, model: str, dimension: str, outcome: Outcome, **more: Any) -> Self:
+        """The row of an outcome.
+
+        Args:
+            more: Further fields.
+        """
+        return cls(
+            item=item,
+            model=model,
+            dimension=dimension,
+            status=outcome.status,
+            value=outcome.value if isinstance(outcome, Scored) else None,
+            kind=outcome.kind if isinstance(outcome, Unscored) else None,
+            reason=None if isinstance(outcome, Scored) else outcome.reason,
+            imputed=outcome.imputed if isinstance(outcome, Scored) else None,
+            evidence=getattr(outcome, "evidence", {}),
+            **more,
+        )
+
+
+def row_of(stored: StoredVerdict) -> Row:
+    """The row of a verdict of a run."""
+    return Row.of(
+        stored.item,
+        stored.model,
+        stored.dimension,
+        stored.verdict,
+        signature=stored.signature,
+        versions=stored.versions,
+        calls=stored.said,
+    )
 
 
 class Picture(Strict):
@@ -92,7 +123,7 @@ class Sample(Strict):
         return cls.model_validate({"model": edit.model, **texts, **pictures})
 
 
-class Judged(ShownVerdict):
+class Judged(Row):
     """A dimension on an edit that was judged just now.
 
     Attributes:
@@ -144,7 +175,7 @@ class ShownEdit(Strict):
     model: str
     output: str | None
     missing: str
-    verdicts: tuple[ShownVerdict, ...]
+    verdicts: tuple[Row, ...]
 
     @classmethod
     def of(cls, view: RunView, edit: StoredEdit) -> Self:
@@ -153,7 +184,7 @@ class ShownEdit(Strict):
             model=edit.model,
             output=edit.digest,
             missing=str(edit.missing or ""),
-            verdicts=tuple(map(ShownVerdict.of, view.verdicts(edit.model, item=edit.item))),
+            verdicts=tuple(map(row_of, view.verdicts(edit.model, item=edit.item))),
         )
 
 
@@ -175,59 +206,15 @@ class Shown(Strict):
     spoilt: dict[str, str]
 
 
-class Row(Strict):
-    """A row of `export`: fields as those of a verdict.
-
-    A dimension that was not served has neither item nor model, a missing output no dimension.
-    """
-
-    item: str | None = None
-    model: str | None = None
-    dimension: str | None = None
-    status: Status
-    value: float | None = None
-    kind: UnscoredKind | None = None
-    reason: str | None = None
-    imputed: bool | None = None
-    signature: str | None = None
-    versions: str | None = None
-    evidence: Evidence | None = None
-    calls: tuple[Said, ...] | None = None
-
-    @classmethod
-    def of(cls, stored: StoredVerdict) -> Self:
-        """A verdict of a run."""
-        return cls(item=stored.item, model=stored.model, **_fields(stored))
-
-
-def _fields(stored: StoredVerdict) -> dict[str, Any]:
-    return {
-        "dimension": stored.dimension,
-        **_outcome(stored.verdict, stored.said),
-        "signature": stored.signature,
-        "versions": stored.versions,
-    }
-
-
-def _outcome(outcome: Outcome, said: Iterable[Said]) -> dict[str, Any]:
-    """The fields that every record of an outcome has."""
-    return {
-        "status": outcome.status,
-        "value": outcome.value if isinstance(outcome, Scored) else None,
-        "kind": outcome.kind if isinstance(outcome, Unscored) else None,
-        "reason": None if isinstance(outcome, Scored) else outcome.reason,
-        "imputed": outcome.imputed if isinstance(outcome, Scored) else None,
-        "evidence": getattr(outcome, "evidence", {}),
-        "calls": tuple(said),
-    }
-
-
 def _judged(judgement: Judgement, name: str) -> Judged:
-    dimension, outcome = judgement.dimensions[name], judgement.outcomes[name]
-    said = [judgement.said[key] for key in calls_of(outcome) if key in judgement.said]
-    return Judged(
-        dimension=name,
-        **_outcome(outcome, said),
+    edit, dimension = judgement.edit, judgement.dimensions[name]
+    outcome, said = judgement.outcomes[name], judgement.said
+    return Judged.of(
+        edit.item.id,
+        edit.model,
+        name,
+        outcome,
+        calls=tuple(said[key] for key in calls_of(outcome) if key in said),
         signature=str(judgement.signatures[name]),
         versions=versions(),
         range=dimension.range,

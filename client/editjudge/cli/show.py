@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from json import dumps
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
-from ..app.verdicts import Shown, ShownEdit, ShownVerdict
+from ..app.verdicts import Row, Shown, ShownEdit
 from ..app.view import RunView
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.screen import say, say_json
 from ..base.strict import text_of
 from .options import PATH, takes
-
-V = TypeVar("V", bound=ShownVerdict)
 
 
 @click.command("show")
@@ -76,7 +73,7 @@ def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
 def _only(shown: Shown, names: frozenset[str]) -> Shown:
     """What is told of some dimensions alone."""
 
-    def of(verdicts: tuple[V, ...]) -> tuple[V, ...]:
+    def of(verdicts: tuple[Row, ...]) -> tuple[Row, ...]:
         return tuple(verdict for verdict in verdicts if verdict.dimension in names)
 
     edits = tuple(e.model_copy(update={"verdicts": of(e.verdicts)}) for e in shown.edits)
@@ -95,16 +92,16 @@ def _show(edit: ShownEdit) -> None:
         _show_verdict(verdict)
 
 
-def _show_verdict(verdict: ShownVerdict) -> None:
+def _show_verdict(verdict: Row) -> None:
     value = f"{verdict.value:.6g}" if verdict.value is not None else None
     kind = f" ({verdict.kind})" if verdict.kind else ""
     say(f"\n  {verdict.dimension}: {value or f'{verdict.status}{kind}'}")
     if verdict.reason:
         say(f"    {verdict.reason}")
-    for name, evidence in verdict.evidence.items():
+    for name, evidence in (verdict.evidence or {}).items():
         text = evidence if isinstance(evidence, str) else dumps(evidence, indent=2)
         _block(name, text)
-    for call in verdict.calls:
+    for call in verdict.calls or ():
         words = call.reply.get("text") if isinstance(call.reply, dict) else None
         text = words if isinstance(words, str) and words else dumps(call.reply, indent=2)
         _block(f"{call.model or call.judge} replied", text)
