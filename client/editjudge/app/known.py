@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ..base.config import Settings
 from ..base.contracts import Tensors
@@ -24,9 +20,9 @@ from ..engine.judge import judge
 from ..engine.runplan import RunPlan
 from ..engine.session import IDENTITIES, asking, services_fact
 from ..panel import Panel
-from ..panel.calls import Call, Reply, Said, SpecialistCall
+from ..panel.calls import Call, Reply, SpecialistCall
+from ..storage.database import Database
 from ..storage.ledger import Ledger
-from ..storage.store import FILE
 
 T = TypeVar("T")
 _SAMPLED = 200
@@ -34,7 +30,7 @@ _SAMPLED = 200
 
 @dataclass
 class Known:
-    """What ledgers answer of the calls that are left.
+    """What the ledger answers of the calls that are left.
 
     Attributes:
         calls: By service; of a sample of edits, for all of them.
@@ -47,39 +43,32 @@ class Known:
     unmet: bool = False
 
 
-def known_calls(plan: RunPlan, out: Path, before: RunHeader | None, settings: Settings) -> Known:
-    """Look up the calls that are left in the run and in the ledger of the settings.
+def known_calls(plan: RunPlan, before: RunHeader | None, settings: Settings) -> Known:
+    """Look up the calls that are left in the ledger of the settings.
 
     None are known where a Judge service is asked, which has replies of its own. Nothing is called
     and nothing written. Pictures of 200 edits at most are decoded.
 
     Args:
-        out: Folder of the run, maybe not begun.
-        before: The header as its last session left it.
+        before: The run's header as its last session left it; None of a run that is not begun.
 
     Raises:
         ConfigError: the ledger is none, or of a newer editjudge.
         StoreError: it is damaged.
     """
-    if settings.gateway is not None:
+    if settings.gateway is not None or settings.ledger is None or not settings.ledger.is_file():
         return Known()
-    files = [path for path in (out / FILE, settings.ledger) if path is not None and path.is_file()]
-    if settings.ledger not in files:
-        return Known()
-    with ExitStack() as opened:
-        ledgers = [opened.enter_context(Ledger.to_read(path)) for path in files]
-        return asyncio.run(_known(plan, ledgers, before, settings))
+    with _CountingLedger.to_read(settings.ledger) as ledger:
+        return asyncio.run(_known(plan, ledger, before, settings))
 
 
 async def _known(
-    plan: RunPlan, ledgers: list[Ledger], before: RunHeader | None, settings: Settings
+    plan: RunPlan, ledger: _CountingLedger, before: RunHeader | None, settings: Settings
 ) -> Known:
-    looked = _Looked(ledgers, await ledgers[0].dropped() if before else frozenset())
-    identities = await _identities(looked, before, settings)
+    identities = await _identities(ledger, before, settings)
     if not identities:
         return Known(unmet=True)
-    panel = Panel.replaying(looked, identities, settings)
-    looked.judges = {one.as_judge: name for name, one in panel.generalists.items()}
+    panel = Panel.replaying(ledger, identities, settings)
     count = plan.edits
     edits = ((ref, model, names) for ref, of in plan.items() for model, names in of.items())
     sampled = 0
@@ -94,7 +83,11 @@ async def _known(
         edit = Edit(item, model, image, None if image else Missing("absent", ""))
         await judge(edit, plan.named(names), plan.order.known, panel, plan.order.signed)
     scale = count / sampled if sampled else 0.0
-    calls = Counter({name: round(scale * count) for name, count in looked.counts.items()})
+    names_of = {one.as_judge: name for name, one in panel.generalists.items()}
+    answered = Counter(
+        names_of.get(of) or ServiceName.parsed(of) for of in ledger.answered.values()
+    )
+    calls = Counter({name: round(scale * count) for name, count in answered.items()})
     return Known(calls, exact=sampled == count)
 
 
@@ -110,88 +103,40 @@ def sample(edits: Iterable[T], count: int, at_most: int = _SAMPLED) -> Iterator[
 
 
 async def _identities(
-    looked: _Looked, before: RunHeader | None, settings: Settings
+    ledger: Ledger, before: RunHeader | None, settings: Settings
 ) -> Identities | None:
     """Of the services that these settings mean, as the run or the ledger last met them."""
     if before is not None and before.settings == asking(settings):
         return before.identities
-    fact = await looked.fact(services_fact(settings))
+    fact = await ledger.fact(services_fact(settings))
     return None if fact is None else IDENTITIES.validate_json(fact)
 
 
-class _Looked:
-    """A `CallStore` that is only looked into, and counts what it answers.
+class _CountingLedger(Ledger):
+    """A ledger that remembers which calls it answered.
 
-    Args:
-        ledgers: The run's own first, where it is begun.
-        dropped: Keys of calls that the run has dropped: it asks them anew.
+    Attributes:
+        answered: By key of a call, the service: a generalist by its identity.
     """
 
-    def __init__(self, ledgers: Iterable[Ledger], dropped: frozenset[str]) -> None:
-        self._ledgers = tuple(ledgers)
-        self._dropped = dropped
-        self._seen: set[str] = set()
-        self.judges: Mapping[str, ServiceName] = {}
-        self.counts: Counter[ServiceName] = Counter()
+    def __init__(self, path: Path | None = None, *, team: str = "", database: Database) -> None:
+        super().__init__(path, team=team, database=database)
+        self.answered: dict[str, str] = {}
 
     async def get(self, call: Call) -> Reply | None:
         """The reply to a call that was made before, or None."""
-        for ledger in self._ledgers:
-            if (reply := await ledger.get(call)) is not None:
-                self._count(self.judges[call.judge], call.key)
-                return reply
-            if call.key in self._dropped:
-                return None
-        return None
+        reply = await super().get(call)
+        if reply is not None:
+            self.answered[call.key] = call.judge
+        return reply
 
     async def outputs(self, call: SpecialistCall) -> Tensors | None:
         """What a specialist returned before, or None; raises what it abstained with."""
-        for ledger in self._ledgers:
-            try:
-                outputs = await ledger.outputs(call)
-            except Abstained:
-                self._count(call.service, call.key)
-                raise
-            if outputs is not None:
-                self._count(call.service, call.key)
-                return outputs
-            if call.key in self._dropped:
-                return None
-        return None
-
-    async def fact(self, name: str) -> str | None:
-        """Something found out about a service before, or None."""
-        facts = [await ledger.fact(name) for ledger in self._ledgers]
-        return next(filter(None, facts), None)
-
-    async def said(self, keys: Iterable[str]) -> Mapping[str, Said]:
-        """Nothing: nobody asks here what was said."""
-        return {}
-
-    async def put(self, call: Call, reply: Reply) -> None:
-        """Keep nothing."""
-
-    async def keep_fact(self, name: str, value: str) -> None:
-        """Keep nothing."""
-
-    async def keep_outputs(
-        self,
-        call: SpecialistCall,
-        outputs: Mapping[str, NDArray[np.float32] | bytes],
-        seconds: float,
-    ) -> Tensors:
-        """Keep nothing."""
-        return dict(outputs)
-
-    async def keep_abstention(self, call: SpecialistCall, kind: str, reason: str) -> Abstained:
-        """Keep nothing."""
-        return Abstained(kind, reason, calls=(call.key,))
-
-    async def drop(self, keys: Iterable[str]) -> int:
-        """Drop nothing."""
-        return 0
-
-    def _count(self, service: ServiceName, key: str) -> None:
-        if key not in self._seen:
-            self._seen.add(key)
-            self.counts[service] += 1
+        try:
+            outputs = await super().outputs(call)
+        except Abstained:
+            self.answered[call.key] = call.service
+            raise
+        if outputs is not None:
+            self.answered[call.key] = call.service
+        return outputs

@@ -422,7 +422,7 @@ def foreseen(
     at_hand = with_local_stack(settings)
 
     def estimated(plan: RunPlan, header: RunHeader | None) -> Estimate:
-        made = estimate(plan, at_hand, known_calls(plan, out, header, at_hand))
+        made = estimate(plan, at_hand, known_calls(plan, header, at_hand))
         return replace(made, notes=(*_unasked(resolved, observed), *made.notes))
 
     if not RunView.is_at(out):

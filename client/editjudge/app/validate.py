@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from functools import partial
@@ -20,43 +20,20 @@ from ..base.identity import ServiceName
 from ..base.images import MAX_PIXELS, Mask, load_image, show_path
 from ..base.item import Item, Need
 from ..base.strict import STRICT
-from ..base.verdict import Evidence, Unscored
 from ..base.words import counted
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..engine.order import Order
 from ..engine.runplan import Flawed, check_asked, observe, plan_run
-from ..storage.store import RunStore
 from .estimate import Estimate, estimate
 from .shift import MEND, places, shift
 
 Kind: TypeAlias = Literal[
-    "data",
-    "release",
-    "field",
-    "mask",
-    "missing",
-    "extra",
-    "unreadable",
-    "misnamed",
-    "shifted",
-    "size",
-    "folder",
-    "segmenter",
-    "grey",
+    *("data", "release", "field", "mask", "missing", "extra"),
+    *("unreadable", "misnamed", "shifted", "size", "flat", "folder"),
 ]
-
-
 _NAMED = 3  # dimensions in a line
-Tone: TypeAlias = Literal["grey", "flat"]
-_SOURCES: Mapping[Tone, tuple[str, str]] = {
-    "grey": ("item has a source without any colour", "items have a source without any colour"),
-}
-_OUTPUTS: Mapping[Tone, tuple[str, str]] = {
-    "grey": ("output is without any colour", "outputs are without any colour"),
-    "flat": ("output is of one colour alone", "outputs are of one colour alone"),
-}
 
 
 @result(frozen=True, slots=True, config=STRICT)
@@ -69,9 +46,8 @@ class Problem:
             needs), `mask` (does not fit its image, or selects
             nothing or everything), `missing` and `extra` outputs, `unreadable` and `misnamed`
             images, `shifted` (outputs that fit the items beside their own), `size` (outputs of
-            another size than their source), `grey` (pictures without any colour, outputs of one
-            alone), `folder` (there is none, or two models have the same), `segmenter` (what it did
-            not find in a source, in a run that is there).
+            another size than their source), `flat` (outputs of one colour alone), `folder` (there
+            is none, or two models have the same).
         where: A model under test, or `data`.
         what: In one line or several.
         note: It changes no number and is not the caller's to mend.
@@ -133,11 +109,22 @@ class Validation:
         return [one for one in self.problems if one.kind == kind]
 
 
+def _note(kind: Kind, where: str, told: Sequence[str], one: str, many: str) -> list[Problem]:
+    """A note of how many there are, with the first of them; nothing of none.
+
+    Args:
+        told: A text for each.
+        one: What is said of a single one.
+        many: What is said of several.
+    """
+    what = f"{counted(len(told), one, many)} (first: {told[0]})" if told else ""
+    return [Problem(kind, where, what, note=True)] if told else []
+
+
 def validated(
     order: Order,
     settings: Any,
     single_image: Collection[str] = (),
-    run: Path | None = None,
     *,
     as_named: bool = False,
 ) -> Validation:
@@ -146,64 +133,55 @@ def validated(
     Args:
         settings: For the estimate.
         single_image: Models that need give no output to items with several sources.
-        run: A run of this data; what the segmenter did not find in its sources is noted.
         as_named: Outputs are taken by their names, whatever their sizes say.
-
-    Raises:
-        ConfigError: there is no such run.
     """
     validation = Validation()
+    problems = validation.problems
     dataset = order.dataset
     refs = list(_checked(dataset, validation))
-    unusable = bool(validation.problems)
+    unusable = bool(problems)
     validation.items = len(refs)
-    validation.problems += _of_flaws(dataset, refs)
-    validation.problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
-    validation.problems += _of_fields(order, refs)
+    problems += _of_flaws(dataset, refs)
+    problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
+    problems += _of_fields(order, refs)
+    # Where items cannot be used, no run begins, and neighbours are not what they seem.
+    blocks = [] if as_named or unusable else places(dataset, len(refs[: order.limit]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pictures = dict.fromkeys(path for ref in refs for path in _pictures(dataset, ref))
-        looked = dict(zip(pictures, pool.map(_of_data, pictures), strict=True))
-        validation.problems += [one.problem for one in looked.values() if one.problem]
-        validation.problems += _of_masks(dataset, refs, pool)
-        sizes = {ref.id: _source_size(dataset, ref, looked) for ref in refs}
-        of_sources = {ref.id: tone for ref in refs if (tone := _tone(dataset, ref, looked))}
-        validation.problems += _of_tones("data", of_sources, _SOURCES)
-        # Where items cannot be used, no run begins, and neighbours are not what they seem.
-        blocks = [] if as_named or unusable else places(dataset, len(refs[: order.limit]))
+        looked = dict(zip(pictures, pool.map(partial(_look, where="data"), pictures), strict=True))
+        problems += [one.problem for one in looked.values() if one.problem]
+        problems += _of_masks(dataset, refs, pool)
+        sources = {ref.id: _source(dataset, ref, looked) for ref in refs}
         for model, folder in order.outputs.items():
             if not dataset.has_outputs(folder):
-                what = f"no such folder: {show_path(folder)}"
-                validation.problems.append(Problem("folder", model, what))
+                problems.append(Problem("folder", model, f"no such folder: {show_path(folder)}"))
                 continue
             first = next(name for name, there in order.outputs.items() if there == folder)
             if first != model:
                 what = f"the same folder as {first}'s: {show_path(folder)}"
-                validation.problems.append(Problem("folder", model, what, note=True))
+                problems.append(Problem("folder", model, what, note=True))
             outputs = dataset.outputs(folder).index()
             alone = model in single_image
             there = dict(_there(dataset, refs, outputs, validation, model, alone=alone))
             validation.outputs[model] = len(there)
-            decoded = pool.map(partial(_picture, where=model), there.values())
+            decoded = pool.map(partial(_look, where=model), there.values())
             seen = dict(zip(there, decoded, strict=True))
-            validation.problems += [one.problem for one in seen.values() if one.problem]
+            problems += [one.problem for one in seen.values() if one.problem]
             if shifted := shift(blocks, outputs):
-                validation.problems.append(Problem("shifted", model, f"{shifted}\n  {MEND}"))
-            validation.problems += _of_sizes(model, seen, sizes)
-            tones = {
-                item: one.tone for item, one in seen.items() if one.tone != of_sources.get(item)
-            }
-            validation.problems += _of_tones(model, tones, _OUTPUTS)
+                problems.append(Problem("shifted", model, f"{shifted}\n  {MEND}"))
+            problems += _of_sizes(model, seen, sources)
+            flat = [i for i, one in seen.items() if one.flat and not sources[i].flat]
+            words = "output is of one colour alone", "outputs are of one colour alone"
+            problems += _note("flat", model, flat, *words)
             others = outputs.others(frozenset(ref.id for ref in refs))
-            validation.problems += _extra(model, others, all_known=not unusable)
-    if run is not None:
-        validation.problems += _of_segmenter(run, frozenset(ref.id for ref in refs))
+            problems += _extra(model, others, all_known=not unusable)
     lost = [model for model in order.outputs if not validation.outputs.get(model)]
     if refs and not unusable and not lost:
         observed = observe(order)
         try:
             check_asked(observed)
         except InputError as error:
-            validation.problems.append(Problem("field", "data", error.reason))
+            problems.append(Problem("field", "data", error.reason))
         else:
             validation.estimate = estimate(plan_run(observed, None, {}), settings)
     return validation
@@ -240,15 +218,12 @@ def _of_fields(order: Order, refs: Iterable[ItemRef]) -> list[Problem]:
         for dimension in asked:
             if (need := _lacks(dimension, item)) is not None:
                 lacking.setdefault(need, {}).setdefault(ref.id, set()).add(dimension.id)
-    problems = []
+    problems: list[Problem] = []
     for need, items in lacking.items():
         names = sorted(set().union(*items.values()))
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        what = (
-            f"{counted(len(items), 'item has', 'items have')} no {need}, and so no number of"
-            f" {', '.join(names[:_NAMED])}{more} (first: {next(iter(items))})"
-        )
-        problems.append(Problem("field", "data", what, note=True))
+        lost = f"no {need}, and so no number of {', '.join(names[:_NAMED])}{more}"
+        problems += _note("field", "data", [*items], f"item has {lost}", f"items have {lost}")
     return problems
 
 
@@ -282,11 +257,10 @@ def _there(
 
 def _extra(model: str, others: Sequence[str], *, all_known: bool) -> list[Problem]:
     """Outputs that belong to no item; where items cannot be used, they may be of these."""
-    if all_known or not others:
+    if all_known:
         return [Problem("extra", model, f"{name}: no item") for name in others]
-    count = counted(len(others), "output belongs", "outputs belong")
-    what = f"{count} to no item that can be used (first: {others[0]})"
-    return [Problem("extra", model, what, note=True)]
+    what = "to no item that can be used"
+    return _note("extra", model, others, f"output belongs {what}", f"outputs belong {what}")
 
 
 class _Looked(NamedTuple):
@@ -295,157 +269,96 @@ class _Looked(NamedTuple):
     Attributes:
         problem: What is wrong with it.
         size: Where it can be read.
-        tone: Whether it lacks colours.
+        flat: It is of one colour alone.
     """
 
     problem: Problem | None
-    size: tuple[int, int] | None
-    tone: Tone | None = None
+    size: tuple[int, int] | None = None
+    flat: bool = False
 
 
-def _of_data(path: Path) -> _Looked:
-    return _picture(path, "data")
-
-
-def _picture(path: Path, where: str) -> _Looked:
+def _look(path: Path, where: str) -> _Looked:
     try:
         image = load_image(path, left_encoded=MAX_PIXELS)
     except ImageError as error:
-        return _Looked(Problem("unreadable", where, f"{error.name}: {error.reason}"), None)
-    tone: Tone | None = None
-    if (image.rgb == image.rgb[0, 0]).all():
-        tone = "flat"
-    elif (image.rgb == image.rgb[..., :1]).all():
-        tone = "grey"
-    for note in image.notes:
-        if note.kind == "misnamed":
-            # Images are told by their content: in official data this is as it was published.
-            what = f"{image.name}: {note}"
-            problem = Problem("misnamed", where, what, note=where == "data")
-            return _Looked(problem, image.size, tone)
-    return _Looked(None, image.size, tone)
+        return _Looked(Problem("unreadable", where, f"{error.name}: {error.reason}"))
+    misnamed = (
+        # Images are told by their content: in official data this is as it was published.
+        Problem("misnamed", where, f"{image.name}: {note}", note=where == "data")
+        for note in image.notes
+        if note.kind == "misnamed"
+    )
+    flat = bool((image.rgb == image.rgb[0, 0]).all())
+    return _Looked(next(misnamed, None), image.size, flat)
 
 
 def _pictures(dataset: Dataset, ref: ItemRef) -> Iterator[Path]:
     return chain(*dataset.pictures(ref).values())
 
 
-def _source_size(
-    dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]
-) -> tuple[int, int] | None:
-    """Of the source, where there is exactly one."""
+def _source(dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]) -> _Looked:
+    """The source of an item, where there is exactly one."""
     if len(dataset.outline(ref).sources) != 1:
-        return None
-    return looked[dataset.pictures(ref)["source"][0]].size
-
-
-def _tone(dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]) -> Tone | None:
-    """Of the first of its sources that lacks colours."""
-    tones = (looked[path].tone for path in dataset.pictures(ref).get("source", ()))
-    return next(filter(None, tones), None)
-
-
-def _of_tones(
-    where: str, tones: Mapping[str, Tone | None], words: Mapping[Tone, tuple[str, str]]
-) -> Iterator[Problem]:
-    """Pictures without colour, or of a single one: judged like others, and rarely meant."""
-    for tone, (singular, plural) in words.items():
-        if items := [item for item, one in tones.items() if one == tone]:
-            what = f"{counted(len(items), singular, plural)} (first: {items[0]})"
-            yield Problem("grey", where, what, note=True)
+        return _Looked(None)
+    return looked[dataset.pictures(ref)["source"][0]]
 
 
 def _of_sizes(
-    model: str, seen: Mapping[str, _Looked], sizes: Mapping[str, tuple[int, int] | None]
+    model: str, seen: Mapping[str, _Looked], sources: Mapping[str, _Looked]
 ) -> list[Problem]:
     """Outputs of another size than their source; judging brings them to it, so it is a note."""
     others = [
         f"{item}: {one.size[0]}x{one.size[1]} for a source of {size[0]}x{size[1]}"
         for item, one in seen.items()
-        for size in [sizes[item]]
+        for size in [sources[item].size]
         if one.size and size and one.size != size
     ]
-    if not others:
-        return []
-    count = counted(len(others), "output has", "outputs have")
-    what = f"{count} another size than their source (first: {others[0]})"
-    return [Problem("size", model, what, note=True)]
+    words = "output has another size than its source", "outputs have another size than their source"
+    return _note("size", model, others, *words)
 
 
 def _of_masks(dataset: Dataset, refs: Iterable[ItemRef], pool: ThreadPoolExecutor) -> list[Problem]:
     """Masks that do not fit their image; and noted, those that select nothing or everything."""
     masked = [ref for ref in refs if dataset.outline(ref).mask is not None]
-    read = tuple(pool.map(partial(_share, dataset), masked))
-    shares = {ref.id: one.share for ref, one in zip(masked, read, strict=True)}
+    read = dict(
+        zip((ref.id for ref in masked), pool.map(partial(_mask, dataset), masked), strict=True)
+    )
     problems = [
-        Problem("mask", "data", f"{item}: {one}")
-        for item, one in shares.items()
-        if isinstance(one, str) and one
+        Problem("mask", "data", f"{item}: {one.unusable}")
+        for item, one in read.items()
+        if one.unusable
     ]
     for share, kind in ((0.0, "without a white pixel"), (1.0, "all white")):
-        odd = [item for item, one in shares.items() if one == share]
-        if odd:
-            what = f"{counted(len(odd), 'mask is', 'masks are')} {kind} (first: {odd[0]})"
-            problems.append(Problem("mask", "data", what, note=True))
-    resized = [
-        f"{ref.id}: {of.resized}" for ref, of in zip(masked, read, strict=True) if of.resized
-    ]
-    if resized:
-        count = counted(len(resized), "mask has", "masks have")
-        what = f"{count} another size than the image, to which it is brought (first: {resized[0]})"
-        problems.append(Problem("mask", "data", what, note=True))
-    return problems
+        odd = [item for item, one in read.items() if one.share == share]
+        problems += _note("mask", "data", odd, f"mask is {kind}", f"masks are {kind}")
+    resized = [f"{item}: {one.resized}" for item, one in read.items() if one.resized]
+    what = "another size than the image, to which it is brought"
+    return problems + _note("mask", "data", resized, f"mask has {what}", f"masks have {what}")
 
 
 class _Masked(NamedTuple):
     """What is to be said of an item's mask.
 
     Attributes:
-        share: Of the item's image that it selects, or why it cannot be used.
+        unusable: Why it cannot be used.
+        share: Of the item's image that it selects.
         resized: Its size and that of the image, where they differ.
     """
 
-    share: float | str
+    unusable: str = ""
+    share: float | None = None
     resized: str = ""
 
 
-def _share(dataset: Dataset, ref: ItemRef) -> _Masked:
+def _mask(dataset: Dataset, ref: ItemRef) -> _Masked:
     item = dataset.load(ref)
     if "mask" in item.flaws:
-        unreadable = any(_of_data(path).size is None for path in _pictures(dataset, ref))
+        unreadable = any(_look(path, "data").size is None for path in _pictures(dataset, ref))
         return _Masked("" if unreadable else item.flaws["mask"].reason)  # told already
     # Where masks are no files, their reader notes what is odd about them.
     mask, over = item.mask, item.source or item.target
     if type(mask) is not Mask:
-        return _Masked("")
+        return _Masked()
     (width, height), (w, h) = mask.size, over.size if over else mask.size
     resized = "" if (width, height) == (w, h) else f"{width}x{height} for {w}x{h}"
-    return _Masked(float(mask.selected.mean()), resized)
-
-
-def _of_segmenter(run: Path, items: Container[str]) -> list[Problem]:
-    """What a segmenter did not find in an item's own source: its own miss, whatever the edit."""
-    missed: dict[tuple[str, str], None] = {}
-    with RunStore.open(run, read_only=True) as store:
-        for stored in store.verdicts():
-            if isinstance(stored.verdict, Unscored) and stored.item in items:
-                phrases = _missed(stored.verdict.evidence)
-                missed |= dict.fromkeys((stored.item, phrase) for phrase in phrases)
-    if not missed:
-        return []
-    (item, command), of = next(iter(missed)), len({item for item, _ in missed})
-    items = counted(of, "item")
-    what = (
-        f"{counted(len(missed), f'command on {items} names', f'commands on {items} name')} what the"
-        " segmenter does not find in their own source, so these are unscored"
-        f" (first: {item}: {command!r})"
-    )
-    return [Problem("segmenter", "data", what, note=True)]
-
-
-def _missed(evidence: Evidence) -> Iterator[str]:
-    """The commands whose region was not found in their own source."""
-    regions = evidence.get("regions")
-    for region in regions if isinstance(regions, list) else ():
-        if isinstance(region, dict) and region.get("missed"):
-            yield str(region.get("command"))
+    return _Masked(share=float(mask.selected.mean()), resized=resized)

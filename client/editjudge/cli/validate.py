@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +14,7 @@ from ..base.screen import say, say_json
 from ..base.strict import text_of
 from ..base.words import counted
 from ..panel.services import own_services
-from .options import SPEC, check_judges, path, settings_of, spec_of, takes
+from .options import SPEC, check_judges, settings_of, spec_of, takes
 
 _SHOWN = 20
 
@@ -25,12 +24,9 @@ _SHOWN = 20
 @takes(
     *SPEC,
     "as_named",
-    run=path(
-        "PATH", "A run of this data: also note what the segmenter did not find in its sources."
-    ),
 )
 @takes("json")
-def command(benchmark: str, run: Path | None, *, json: bool, **asked: Any) -> int:
+def command(benchmark: str, *, json: bool, **asked: Any) -> int:
     """Check data and outputs before a run; nothing is called.
 
     Fields, ids and files of the data; outputs that are missing, that belong to no item, cannot
@@ -42,7 +38,7 @@ def command(benchmark: str, run: Path | None, *, json: bool, **asked: Any) -> in
     if settings.generalists:
         check_judges(asked["judge"], settings)
     order = Resolved(spec).order
-    validation = validated(order, settings, spec.single_image, run, as_named=asked["as_named"])
+    validation = validated(order, settings, spec.single_image, as_named=asked["as_named"])
     if json:
         say_json(text_of(validation))
     else:
