@@ -23,6 +23,7 @@ from .cases import Case
 from .services import served
 
 REPEATS = 2
+_PLACE = {"model", "item", "dimension"}
 # Fields that are another each time, or tell what came first.
 _VARYING = {"time", "edits_per_second", "seconds_left", "seconds", "first_failure", "first"}
 _VERSION = re.compile(r"((?:^|\|)[\w-]+:)\d+\.\d+[\w.+-]*(?=\||$)")
@@ -95,7 +96,10 @@ def lasting(case: Case, out: Path) -> dict[str, Any]:
     assert len(found["export"]) == len(rows), "two rows of one name"
     for said in found["show"].values():
         for edit in said["edits"]:
-            edit["verdicts"] = {v.pop("dimension"): v for v in edit["verdicts"]}
+            edit["verdicts"] = {
+                verdict["dimension"]: {n: one for n, one in verdict.items() if n not in _PLACE}
+                for verdict in edit["verdicts"]
+            }
     return found
 
 
@@ -113,9 +117,7 @@ def _signatures(rows: list[dict[str, Any]]) -> dict[str, list[list[str]]]:
 
 def _told_briefly(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row without what its name says, what is nothing, and evidence of the second model."""
-    left_out = {"model", "item", "dimension"} | (
-        {"evidence", "calls"} if row["model"] == "theirs" else set()
-    )
+    left_out = _PLACE | ({"evidence", "calls"} if row["model"] == "theirs" else set())
     return {n: one for n, one in row.items() if one not in (None, []) and n not in left_out}
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -25,7 +24,7 @@ from ..engine.runplan import RunPlan
 from ..panel.prompt import size_within
 from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
-from ..scorers.asking import Asking, Question
+from ..scorers.asking import Asking
 from ..scorers.scorer import Scorer
 from .known import Known
 
@@ -34,10 +33,10 @@ _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
 # By field of a template: which images it shows.
 _PICTURES = {
-    "sources": {"sources"},
+    "sources": {"source"},
     "edited": {"edited"},
     "target": {"target"},
-    "frames": {"sources", "edited"},
+    "frames": {"source", "edited"},
 }
 
 
@@ -69,9 +68,9 @@ class Estimate:
         edits: With something to judge.
         verdicts: To be judged.
         calls: By service; at most, since what depends on an item alone is asked once. Averaged
-            replies are counted (`samples`), second tries are not.
+            replies are counted (`samples`); as many again come on top of a generalist's where no
+            reply can be read.
         known: What ledgers answer of these.
-        image_bytes: Of all image files that are read.
         prompt_tokens: By generalist; an image of n pixels is about n/1024 tokens.
         cost: Of these tokens and one generated token per call, where a price is configured;
             nothing for calls that are known. None where a Judge service asks: prices are its own.
@@ -84,17 +83,10 @@ class Estimate:
     verdicts: int = 0
     calls: Counter[ServiceName] = field(default_factory=Counter)
     known: _OfLedgers = field(default_factory=Known)
-    image_bytes: int = 0
     prompt_tokens: dict[ServiceName, int] = field(default_factory=dict)
     cost: float | None = None
     sampled: Annotated[int, Field(exclude=True)] = 0
     notes: tuple[str, ...] = ()
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def second_tries(self) -> dict[ServiceName, int]:
-        """By generalist, how many calls come on top where no reply can be read."""
-        return {name: count for name, count in self.calls.items() if name.is_generalist}
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -118,40 +110,25 @@ def estimate(plan: RunPlan, settings: Settings, known: Known | None = None) -> E
     unfinished = sum(1 for todo in zip(*plan.todo.values(), strict=True) if any(todo))
     step = max(1, unfinished // _SAMPLED)
     tokens: Counter[ServiceName] = Counter()
-    sizes = 0
-    choosing: set[str] = set()
-    folders = {
-        model: plan.order.dataset.outputs(folder) for model, folder in plan.order.outputs.items()
-    }
+    dataset = plan.order.dataset
+    folders = {model: dataset.outputs(folder) for model, folder in plan.order.outputs.items()}
     for ref, models in plan.items():
-        looked_at = estimated.items % step == 0
-        item = plan.order.dataset.outline(ref)
-        files = _sizes(chain(*plan.order.dataset.pictures(ref).values())) if looked_at else {}
-        if looked_at:
-            sizes += sum(size for size, _ in files.values())
+        item, looked_at = dataset.outline(ref), estimated.items % step == 0
         for model, names in models.items():
             scorers = _scorers(plan.named(names), plan.order.known, item)
             for scorer, fields in scorers.items():
                 estimated.calls.update(_calls(scorer, item, fields, settings))
-                if any(question.is_choice for question in _questions(scorer, item)):
-                    choosing.update(name for name in scorer.roles if name.is_generalist)
             if looked_at:
                 output = folders[model].path(ref.id)
-                own = _sizes((Path(output),) if output else ())
-                sizes += sum(size for size, _ in own.values())
-                tokens.update(_tokens(scorers, item, files, own, settings))
+                pictures = {**dataset.pictures(ref), "edited": (Path(output),) if output else ()}
+                tokens.update(_tokens(scorers, item, pictures, settings))
                 estimated.sampled += 1
         estimated.items += 1
         estimated.edits += len(models)
     scale = estimated.edits / estimated.sampled if estimated.sampled else 0
-    estimated.image_bytes = round(sizes * scale)
     estimated.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
     estimated.cost = _cost(estimated, settings)
-    estimated.notes = (
-        *notes(plan.order, settings),
-        *_uncertain(estimated, choosing, settings),
-        *_unpriced(estimated, settings),
-    )
+    estimated.notes = (*notes(plan.order, settings), *_unpriced(estimated, settings))
     if estimated.known.unmet:
         why = "no run with it has met the services of these settings yet"
         estimated.notes += (f"what the ledger answers is not known: {why}",)
@@ -207,31 +184,12 @@ def _alike_rounds(order: Order, settings: Settings) -> tuple[str, ...]:
     )
 
 
-def _uncertain(estimated: Estimate, choosing: Collection[str], settings: Settings) -> Iterator[str]:
-    """What calls depend on that only the judge can tell.
-
-    Args:
-        choosing: The generalists that are asked for choices.
-    """
-    for service in estimated.calls:
-        endpoint = _endpoint(service, settings)
-        if endpoint is None or endpoint.logprobs == "never":
-            continue
-        yield f"{service}: 1 short call more where it is not known whether it tells probabilities"
-        if endpoint.samples > 1 and service in choosing:
-            yield (
-                f"{service}: choices are counted {endpoint.samples} times (samples); they are"
-                " asked once where it tells probabilities"
-            )
-
-
 def lines(estimated: Estimate, plan: RunPlan) -> list[str]:
     """The estimate for people."""
     done = plan.total("standing")
     for_people = [
         f"{counted(estimated.verdicts, 'verdict')} on {counted(estimated.edits, 'edit')} of"
         f" {counted(estimated.items, 'item')}" + (f"; {done:,} are there already" if done else ""),
-        f"{estimated.image_bytes / 1e6:,.1f} MB of images",
     ]
     for_people += call_lines(estimated)
     for_people += [
@@ -265,7 +223,7 @@ def call_lines(estimated: Estimate) -> list[str]:
     return [
         f"{service}: at most {counted(count, 'call')}"
         + _of_these(estimated, service)
-        + (again if service in estimated.second_tries else "")
+        + (again if service.is_generalist else "")
         for service, count in estimated.calls.items()
     ]
 
@@ -297,10 +255,6 @@ def _calls(
     return calls
 
 
-def _questions(scorer: Scorer, item: Item) -> tuple[Question, ...]:
-    return scorer.questions(item) if isinstance(scorer, Asking) else ()
-
-
 def _scorers(
     dimensions: tuple[Dimension, ...], known: Mapping[str, Dimension], item: Item
 ) -> dict[Scorer, frozenset[str]]:
@@ -313,51 +267,46 @@ def _scorers(
 def _can_ask(scorer: Scorer, item: Item) -> bool:
     """Whether the item's own questions can be asked; where not, an edit fails without a call."""
     try:
-        _questions(scorer, item)
+        if isinstance(scorer, Asking):
+            scorer.questions(item)
     except ValueError:
         return False
     return True
 
 
-def _sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, tuple[int, int]]]:
-    """Bytes and pixels of image files, from their heads; what cannot be read has none."""
-    sizes = {}
-    for path in paths:
-        try:
-            with Pil.open(path) as picture:
-                sizes[path] = path.stat().st_size, picture.size
-        except (OSError, ValueError, SyntaxError, Pil.DecompressionBombError):
-            sizes[path] = 0, (1, 1)
-    return sizes
+def _size(path: Path) -> tuple[int, int]:
+    """Width and height of an image file, from its head; next to nothing of one that is none."""
+    try:
+        with Pil.open(path) as picture:
+            return picture.size
+    except (OSError, ValueError, SyntaxError, Pil.DecompressionBombError):
+        return 1, 1
 
 
 def _tokens(
     scorers: Mapping[Scorer, frozenset[str]],
     item: Item,
-    inputs: Mapping[Path, tuple[int, tuple[int, int]]],
-    own: Mapping[Path, tuple[int, tuple[int, int]]],
+    pictures: Mapping[str, Sequence[Path]],
     settings: Settings,
 ) -> Counter[ServiceName]:
-    """Prompt tokens of one edit by generalist."""
+    """Prompt tokens of one edit by generalist.
+
+    Args:
+        pictures: Of the item and the edit, by what they are called.
+    """
     total: Counter[ServiceName] = Counter()
+    asking = [scorer for scorer in scorers if isinstance(scorer, Asking)]
+    sizes = {name: [*map(_size, files)] for name, files in pictures.items() if asking}
     texts = len(item.instruction) + len(item.hint or "") + len(item.target_text or "")
-    for scorer in scorers:
-        if not isinstance(scorer, Asking):
-            continue
+    for scorer in asking:
         service = ServiceName.parsed(scorer.service)
         endpoint = _endpoint(service, settings)
         budget = endpoint.max_pixels if endpoint else 1024 * 1024
         for question in scorer.questions(item):
             template = question.template
             shown = set[str]().union(*(_PICTURES.get(name, ()) for name in template.fields))
-            count = len(item.sources)
-            sizes = [size for _, size in inputs.values()]
-            pictures = sizes[:count] if "sources" in shown else []
-            if "target" in shown and item.target is not None:
-                pictures = [*pictures, sizes[-1]]
-            if "edited" in shown:
-                pictures = [*pictures, *(size for _, size in own.values())]
-            pixels = sum(w * h for w, h in (size_within(size, budget) for size in pictures))
+            sent = (size_within(size, budget) for name in shown for size in sizes.get(name, ()))
+            pixels = sum(width * height for width, height in sent)
             letters = len(template.system) + len(template.user) + len(template.answer) + texts
             each = pixels // _PIXELS_PER_TOKEN + letters // _LETTERS_PER_TOKEN
             total[service] += question.calls(endpoint) * each

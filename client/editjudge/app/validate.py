@@ -29,10 +29,9 @@ from ..engine.runplan import Flawed, check_asked, observe, plan_run
 from .estimate import Estimate, estimate
 from .shift import MEND, places, shift
 
-Kind: TypeAlias = Literal[
-    *("data", "release", "field", "mask", "missing", "extra"),
-    *("unreadable", "misnamed", "shifted", "size", "flat", "folder"),
-]
+_OfData: TypeAlias = Literal["data", "release", "field", "mask"]
+_OfPictures: TypeAlias = Literal["unreadable", "misnamed", "shifted", "size", "flat"]
+Kind: TypeAlias = _OfData | _OfPictures | Literal["missing", "extra", "folder"]
 _NAMED = 3  # dimensions in a line
 
 
@@ -79,12 +78,6 @@ class Validation:
     def calls(self) -> dict[ServiceName, int] | None:
         """What a run would call, at most; None where it could not begin."""
         return dict(self.estimate.calls) if self.estimate else None
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def second_tries(self) -> dict[ServiceName, int] | None:
-        """Calls that come on top where no reply can be read; None likewise."""
-        return dict(self.estimate.second_tries) if self.estimate else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -127,11 +127,10 @@ def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
         f"{JUDGE}: at most {EDITS} calls, and as many again where no reply can be read"
     ]
     told = plain_of(one)
-    assert told["calls"] == told["second_tries"] == {JUDGE: EDITS}
+    assert told["calls"] == {JUDGE: EDITS}
     specialist = Estimate()
     specialist.calls[ServiceName("quality", "piqe")] = 5
     assert call_lines(specialist) == ["quality.piqe: at most 5 calls"]
-    assert specialist.second_tries == {}
 
 
 def test_what_an_edit_takes_is_told(folder: Path) -> None:
@@ -144,20 +143,6 @@ def test_what_an_edit_takes_is_told(folder: Path) -> None:
     assert line in lines(told, todo)
     assert plain_of(told)["per_edit"][JUDGE]["calls"] == 9
     assert Estimate().per_edit == {}
-
-
-def test_what_only_the_judge_can_tell_is_noted(folder: Path) -> None:
-    def told(**judge: Any) -> str:
-        todo = work(folder, LEVEL)
-        return "\n".join(lines(estimate(todo, settings(**judge)), todo))
-
-    assert "1 short call more where it is not known" in told()
-    assert "times (samples)" not in told()
-    assert "choices are counted 3 times (samples)" in told(samples=3)
-    never = told(samples=3, logprobs="never")
-    assert "short call" not in never
-    assert "times (samples)" not in never
-    assert found(folder, PIXELS, samples=3).notes == ()
 
 
 @pytest.mark.parametrize(
