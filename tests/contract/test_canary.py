@@ -19,8 +19,7 @@ from editjudge.app.events import Noted, RunEvent
 from editjudge.base.config import Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
-from editjudge.cli import canary as verb
-from editjudge.cli import root
+from editjudge.cli import root, services
 
 from ..fakes.canary import RIGHT, CanaryJudge
 
@@ -187,4 +186,4 @@ async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     code, shown = await asked()
     assert code == 1
     assert "not checked" in shown
-    assert verb._EXIT["unchecked"] == 1
+    assert services._EXIT["unchecked"] == 1

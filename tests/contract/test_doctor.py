@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from editjudge.app.doctor import NEEDED, NOT_KNOWN, OPEN, examine
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
 from editjudge.base.local import StackState
-from editjudge.cli import doctor, root, services
+from editjudge.cli import root, services
 
 from ..fakes.openai import ScriptedOpenAi, problem, reply
 from ..fakes.openai import _failed as failed_as
@@ -207,7 +207,6 @@ def lame(monkeypatch: pytest.MonkeyPatch) -> StackState:
     )
     monkeypatch.setattr(services, "running_stack", lambda: state)
     monkeypatch.setattr("editjudge.app.client.running_stack", lambda: state)
-    monkeypatch.setattr("editjudge.cli.status.running_stack", lambda: state)
     return state
 
 
@@ -220,16 +219,14 @@ def test_a_model_that_could_not_be_loaded_is_named(lame: StackState) -> None:
     with services.services_at_hand(elsewhere, start=True, say=pytest.fail) as settings:
         assert settings == elsewhere
 
-    ran = CliRunner().invoke(doctor.command, standalone_mode=False)
+    ran = CliRunner().invoke(root.commands["doctor"], standalone_mode=False)
     assert ran.return_value == 1
     assert "ocr.ppocr" in ran.output
     assert "could not be loaded: RuntimeError: weights are absent" in ran.output
 
 
 def test_status_names_it(lame: StackState) -> None:
-    from editjudge.cli import status
-
-    ran = CliRunner().invoke(status.command, standalone_mode=False)
+    ran = CliRunner().invoke(root.commands["status"], standalone_mode=False)
     assert "ocr_ppocr is not served: RuntimeError: weights are absent" in ran.output
-    ran = CliRunner().invoke(status.command, ["--json"], standalone_mode=False)
+    ran = CliRunner().invoke(root.commands["status"], ["--json"], standalone_mode=False)
     assert '"ocr_ppocr": "RuntimeError: weights are absent"' in ran.output

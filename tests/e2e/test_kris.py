@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from click.testing import CliRunner
 
 from editjudge.base.errors import EditjudgeError
 from editjudge.benchmarks.published import published
+from editjudge.cli import root
 
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..unit.benchmarks.kris.made import picture, released
@@ -80,9 +80,8 @@ def _parts(content: Any) -> list[dict[str, Any]]:
 
 def verb(name: str, *arguments: Any) -> Ran:
     """A verb that calls nobody, here."""
-    module = import_module(f"editjudge.cli.{name}")
     given = [str(one) for one in arguments]
-    done = CliRunner().invoke(module.command, given, standalone_mode=False)
+    done = CliRunner().invoke(root.commands[name], given, standalone_mode=False)
     if isinstance(done.exception, EditjudgeError):
         return Ran(done.exception.exit_code, "", str(done.exception))
     if done.exception is not None:

@@ -18,8 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from editjudge.base.config import Price, load_settings
-from editjudge.cli import root
-from editjudge_services.cli.serve import command as serve
+from editjudge.cli import plugged_in, root
 from editjudge_services.front.local import parsed_values
 from editjudge_services.front.render import check, render
 from editjudge_services.front.values import OWN_HEADERS, FrontValues, TokenLimits
@@ -33,6 +32,8 @@ from editjudge_services.zoo.checkpoint import PULLED
 from .chart import CHART, Object, helm, rendered
 from .rules import containers, names, of, workloads
 from .test_chart import BASE, FRONT, GATEWAY, REVISION, RUN, SERVER
+
+serve = plugged_in()["serve"]
 
 WHOLE = {"vllm.servers.judge.source.revision": REVISION}
 

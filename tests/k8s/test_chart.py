@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from editjudge.cli import root
-from editjudge.cli.run import command as run_command
 
 from .chart import CHART, HERE, TOOLS, Object, Refused, checked, chosen, helm, rendered, text
 from .rules import broken, containers, names, of, unchangeable
@@ -500,7 +499,7 @@ def test_the_values_of_the_page_are_right(file: str, tmp_path: Path) -> None:
     for run in values.get("runs", {}).values():
         flags = {name.partition("=")[0] for name in run["arguments"]}
         assert flags <= {
-            name for option in (*run_command.params, *root.params) for name in option.opts
+            name for option in (*root.commands["run"].params, *root.params) for name in option.opts
         }
 
 

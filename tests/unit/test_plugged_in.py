@@ -19,6 +19,7 @@ from editjudge import cli
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.cli import services
+from editjudge.cli.commands import commands_in
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
 Plug = Callable[..., None]
@@ -55,16 +56,30 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int | str
     return ended.value.code, shown.out + shown.err
 
 
-def test_a_package_adds_a_verb(plug: Plug, package: ModuleType) -> None:
-    @click.command("greet")
-    def greet() -> None:
-        click.echo("hello")
+GREET = """
+[greet]
+line = "Say hello."
+function = "somebodys:greet"
+help = "Say hello to somebody."
+arguments = [{ name = "whom" }]
+options = ["json", "loud"]
+option.loud = { flag = true, help = "In capitals." }
+"""
 
-    package.TABLE = {"greet": ("somebodys", "Say hello.")}  # type: ignore[attr-defined]
-    package.command = greet  # type: ignore[attr-defined]
-    plug(cli.GROUP, "somebodys:TABLE")
+
+def test_a_package_adds_a_verb(plug: Plug, package: ModuleType, tmp_path: Path) -> None:
+    def greet(whom: str, *, json: bool, loud: bool) -> None:
+        click.echo(f"hello {whom} {json} {loud}")
+
+    (tmp_path / "commands.toml").write_text(GREET)
+    package.COMMANDS = tmp_path / "commands.toml"  # type: ignore[attr-defined]
+    package.greet = greet  # type: ignore[attr-defined]
+    plug(cli.GROUP, "somebodys:COMMANDS")
     assert "greet     Say hello." in CliRunner().invoke(cli.root, ["--help"]).output
-    assert CliRunner().invoke(cli.root, ["greet"]).output == "hello\n"
+    assert CliRunner().invoke(cli.root, ["greet", "you"]).output == "hello you False False\n"
+    shouted = CliRunner().invoke(cli.root, ["greet", "you", "--json", "--loud"])
+    assert shouted.output == "hello you True True\n"
+    assert "Print strict JSON." in CliRunner().invoke(cli.root, ["greet", "--help"]).output
 
 
 def test_without_the_package_its_verbs_are_unknown(
@@ -87,9 +102,22 @@ def test_a_package_that_does_not_load_is_named_and_stops_no_verb_of_ours(
     assert told(capsys, "list", "benchmarks")[0] == 0
 
 
-def test_a_verb_is_there_once(plug: Plug, package: ModuleType) -> None:
-    package.TABLE = {"run": ("somebodys", "Run.")}  # type: ignore[attr-defined]
-    plug(cli.GROUP, "somebodys:TABLE")
+@pytest.mark.parametrize("text", ["[greet", "[greet]", None, '[greet]\nhelp="x"\noptions=["x"]'])
+def test_a_file_that_declares_no_commands_is_named(
+    plug: Plug, package: ModuleType, tmp_path: Path, text: str | None
+) -> None:
+    package.COMMANDS = tmp_path / "commands.toml"  # type: ignore[attr-defined]
+    if text is not None:
+        package.COMMANDS.write_text(text)
+    plug(cli.GROUP, "somebodys:COMMANDS")
+    with pytest.raises(ConfigError, match="the commands of somebodys:COMMANDS cannot be loaded"):
+        cli.plugged_in()
+
+
+def test_a_verb_is_there_once(plug: Plug, package: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "commands.toml").write_text(GREET.replace("greet", "run"))
+    package.COMMANDS = tmp_path / "commands.toml"  # type: ignore[attr-defined]
+    plug(cli.GROUP, "somebodys:COMMANDS")
     with pytest.raises(ConfigError, match="two packages have a command run"):
         cli.plugged_in()
 
@@ -140,4 +168,6 @@ def test_a_stack_that_does_not_load_is_told(plug: Plug) -> None:
 def test_our_own_services_are_plugged_in(group: str) -> None:
     for name, value in PROJECT["project"]["entry-points"][group].items():
         loaded = EntryPoint(name, value, group).load()
-        assert callable(loaded) or {"up", "down", "front", "models", "serve"} == set(loaded)
+        assert callable(loaded) or {"up", "down", "front", "models", "serve"} == {
+            *commands_in(loaded)
+        }

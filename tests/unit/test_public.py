@@ -147,11 +147,11 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_a_run_that_computes_nothing_needs_no_opencv() -> None:
-    asked = "import editjudge.cli.run; from editjudge.benchmarks.registry import benchmarks"
+    asked = "import editjudge.cli.runs; from editjudge.benchmarks.registry import benchmarks"
     assert "cv2" not in loaded_after(f"{asked}; benchmarks()")
 
 
 def test_the_client_needs_no_server_side_package() -> None:
-    loaded = loaded_after("from editjudge import Client, score; import editjudge.cli.score")
+    loaded = loaded_after("from editjudge import Client, score; import editjudge.cli.scoring")
     assert loaded.isdisjoint({"torch", "onnxruntime", "pytriton", "rapidocr", "editjudge_services"})
     assert loaded.isdisjoint({"matplotlib", "skimage", "scipy"})

@@ -1,8 +1,7 @@
-"""The command line: one file per verb, each loaded when it is called.
+"""The command line.
 
-A package adds verbs by an entry point in the group `editjudge.commands` that names a table: for
-each verb the module whose `command` does it, and its line for `--help`. The table loads for every
-`--help`, so its module should import nothing.
+`commands.toml` declares the commands. A package adds further ones by an entry point in the group
+`editjudge.commands` that names the path of such a file.
 """
 
 from __future__ import annotations
@@ -11,110 +10,60 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from typing import NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
 from ..base.errors import ConfigError, EditjudgeError, InputError
 from ..base.screen import say
+from .commands import commands_in
 
-VERBS = {
-    "canary": "Check whether judges are what they were: edits of known order, asked again.",
-    "compare": "Say whether one model is better than another, and how sure that is.",
-    "demo": "Judge a built-in set of edits and write a report.",
-    "doctor": "Check every service: reachable, ready, and answering correctly.",
-    "export": "Write a run's verdicts to a file.",
-    "list": "List benchmarks, switches, dimensions, services or prompts.",
-    "merge": "Put several runs together in a new one.",
-    "plot": "Draw a run as the figures of its benchmark's paper.",
-    "prepare": "Write instructions, questions and masks for data of your own.",
-    "prompts": "Import official prompts, and check prompts of your own.",
-    "report": "Show runs as a page for the browser, or write it to a file.",
-    "rescore": "Judge a run again from its stored replies.",
-    "review": "Apply what was decided on the page of prepare.",
-    "run": "Judge models on a data set, and go on where it ended.",
-    "score": "Judge one edit.",
-    "show": "Show one edit of a run.",
-    "status": "Show the local stack.",
-    "summary": "Show a run as the table of its benchmark's paper.",
-    "validate": "Check data and outputs before a run.",
-}
-"""Our own verbs, each with its line for `--help`."""
 GROUP = "editjudge.commands"
 _GLOBAL = ("--config", "--set")
-"""Options of every verb, which may stand anywhere."""
-_BLAS = "OPENBLAS_NUM_THREADS"
+"""Options of every command, which may stand anywhere."""
 _INTERRUPTED = 130
 _SHOWN = 120
 """Characters of the name of a file."""
 
 
 @cache
-def plugged_in() -> Mapping[str, tuple[str, str]]:
-    """The verbs that other packages add, each with its module and its line for `--help`.
+def plugged_in() -> Mapping[str, click.Command]:
+    """The commands that other packages add.
 
     Raises:
-        ConfigError: a package's table cannot be loaded, or a verb is there twice.
+        ConfigError: a package's file cannot be read, or a command is there twice.
     """
-    verbs: dict[str, tuple[str, str]] = {}
+    commands: dict[str, click.Command] = {}
     for point in entry_points(group=GROUP):
         try:
-            table: Mapping[str, tuple[str, str]] = point.load()
-        except (ImportError, AttributeError) as error:
+            added = commands_in(point.load())
+        except (ImportError, AttributeError, OSError, ValueError, LookupError) as error:
             raise ConfigError(
                 f"the commands of {point.value} cannot be loaded: {error}",
                 "install that package again, or remove it",
             ) from error
-        if twice := table.keys() & (VERBS.keys() | verbs.keys()):
+        if twice := added.keys() & (root.commands.keys() | commands.keys()):
             raise ConfigError(f"two packages have a command {min(twice)}", "remove one of them")
-        verbs.update(table)
-    return verbs
+        commands.update(added)
+    return commands
 
 
-class _Verbs(click.Group):
-    """Loads a verb's module when the verb is called, or completed, or asked for its `--help`.
-
-    `editjudge --help` takes 0.08 s of processor time with it. The verbs that are typed most, `run`
-    and `score`, declare their options alone and import what they do when they do it, so that their
-    `--help` takes no more. The others import at their top: 0.5 s.
-    """
+class _Commands(click.Group):
+    """Our own commands and those of other packages; `--config` and `--set` may stand anywhere."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _global_first(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(VERBS.keys() | plugged_in().keys())
+        return sorted(self.commands.keys() | plugged_in().keys())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in VERBS:
-            module = f"{__name__}.{cmd_name}"
-        elif cmd_name in plugged_in():
-            module, _ = plugged_in()[cmd_name]
-        else:
-            return None
-        command: click.Command = _loaded(module).command
-        return command
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The verbs, of which none is loaded, and the options."""
-        lines = VERBS | {verb: line for verb, (_, line) in plugged_in().items()}
-        verbs = sorted(verb for verb in lines if verb.startswith(incomplete))
-        options = click.Command.shell_complete(self, ctx, incomplete)
-        return [*(CompletionItem(verb, help=lines[verb]) for verb in verbs), *options]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        lines = VERBS | {verb: line for verb, (_, line) in plugged_in().items()}
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(lines.items()))
+        return self.commands.get(cmd_name) or plugged_in().get(cmd_name)
 
 
 def _global_first(arguments: list[str]) -> list[str]:
@@ -132,35 +81,9 @@ def _global_first(arguments: list[str]) -> list[str]:
     return [*first, *others]
 
 
-@contextmanager
-def importing() -> Iterator[None]:
-    """Within it modules are imported without collecting garbage: almost none of it is.
-
-    What stays is not looked at by later collections either. And NumPy begins no threads for its
-    products, which would spin for a tenth of a second when it is imported: our products are small.
-    """
-    chosen, collecting = _BLAS in os.environ, gc.isenabled()
-    os.environ.setdefault(_BLAS, "1")
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-        gc.freeze()
-        if not chosen:  # not for what this process starts
-            os.environ.pop(_BLAS, None)
-
-
-def _loaded(module: str) -> ModuleType:
-    if module in sys.modules:
-        return sys.modules[module]
-    with importing():
-        return import_module(module)
-
-
 @click.group(
-    cls=_Verbs,
+    cls=_Commands,
+    commands=commands_in(Path(__file__).with_name("commands.toml")),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="editjudge")

@@ -7,8 +7,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import click
-
 from ..app.canary import last_checks
 from ..app.compare import (
     LEVEL,
@@ -20,33 +18,20 @@ from ..app.compare import (
     rank_models,
 )
 from ..app.view import RunView
-from ..base.console import console
 from ..base.errors import ConfigError
 from ..base.identity import Identities
-from ..base.screen import say, say_json, tell
-from ..base.strict import text_of
+from ..base.screen import say, tell
 from ..base.words import counted, few
 from ..report.numbers import not_finished, untrained_line
 from ..report.table import Head, Row, Table
 from ..stats.paired import smallest_p
-from .options import PATH, choice, path, takes
+from .output import print_json, print_tables
 
 _FAILED = 4
 _SHOWN = 3
 
 
-@click.command("compare")
-@click.argument("run", type=PATH)
-@click.argument("models", nargs=-1, metavar="[A B]")
-@takes(
-    other=path("PATH", "The run in which B is."),
-    dimension="An id, a glob, a part of an id, or the title of a column.",
-    fail_if=choice(
-        ["worse", "better", "different"], "Exit 4 where B is surely so on any dimension."
-    ),
-)
-@takes("json")
-def command(
+def compare_command(
     run: Path,
     models: tuple[str, ...],
     other: Path | None,
@@ -55,12 +40,7 @@ def command(
     *,
     json: bool,
 ) -> int:
-    """Say whether model B is better than model A, and how sure that is; nothing is called.
-
-    Every figure is of the edits on which both have a number by the same signature, and items that
-    share a source picture count as one. Without A and B all models of the run are ranked, and those
-    that cannot be told apart share places.
-    """
+    """Compare two models, or rank all of a run; returns the exit code."""
     if len(models) not in {0, 2}:
         named = counted(len(models), "model was named", "models were named")
         raise ConfigError(named, "name two, or none to rank all")
@@ -76,7 +56,7 @@ def command(
         identities = {**second.header.identities, **view.header.identities}
         checks = last_checks(view.header.identities, second.header.identities)
     if json:
-        say_json(text_of(told))
+        print_json(told)
     else:
         _show(told, identities)
         if checks:
@@ -106,11 +86,11 @@ def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
     told = rank_models(view, dimensions)
     identities = view.header.identities
     if as_json:
-        say_json(text_of(told))
+        print_json(told)
         return
     if warning := untrained_line(identities):
         say(warning, fg="red", bold=True)
-    console().print(_ranking_table(told.dimensions, list(view.header.outputs)).terminal())
+    print_tables([_ranking_table(told.dimensions, list(view.header.outputs))])
     say("places that a model may have: those that cannot be told apart share theirs")
     if checks := last_checks(identities):
         say(checks)
@@ -142,7 +122,7 @@ def _show(told: ModelComparison, identities: Identities) -> None:
     say(f"{told.second} (B) against {told.first} (A), {counted(told.items, 'item')}{others}")
     if warning := untrained_line(identities):
         say(warning, fg="red", bold=True)
-    console().print(_table(told.dimensions, told.items).terminal())
+    print_tables([_table(told.dimensions, told.items)])
     for line in lines(told):
         say(line)
     tell("next: editjudge show RUN ITEM, one edit with all that was said of it")

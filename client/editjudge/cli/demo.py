@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from ..app.run import run
 from ..app.view import RunView
 from ..base.console import console
@@ -18,26 +16,13 @@ from ..demo.page import COLUMNS, about
 from ..report.live import display, summary
 from ..report.site import write_report
 from ..report.summary import results_tables
-from .options import FOLDER, path, settings_of, takes
+from .options import settings_of
+from .output import print_tables
 from .services import services_at_hand
 
 
-@click.command("demo")
-@takes(
-    out=path(
-        "PATH",
-        "Where the pictures, the run, results.json and report.html go.",
-        type=FOLDER,
-        default=Path("out/demo"),
-        show_default=True,
-    ),
-)
-def command(out: Path) -> int:
-    """Judge a set of edits made from scikit-image's photographs by three known editors.
-
-    It is a run of core like any other: show, summary, compare and report take OUT/run. Exit code 3
-    when a service failed.
-    """
+def demo_command(out: Path) -> int:
+    """Judge the built-in edits and write a report; returns the exit code."""
     settings = settings_of()
     data, at, report, page = (out / name for name in ("set", "run", "results.json", "report.html"))
     for file in (data / ITEMS, report, page):
@@ -52,9 +37,8 @@ def command(out: Path) -> int:
     with RunView(at) as view:
         results, words = view.results(), about(view)
     say(f"{results.items} edits by {len(EDITORS)} editors")
-    some, screen = [c for c in results.columns if c.id in COLUMNS], console()
-    for table in results_tables(some, results.cells, width=screen.width):
-        screen.print(table.terminal())
+    some = [column for column in results.columns if column.id in COLUMNS]
+    print_tables(results_tables(some, results.cells, width=console().width))
     with on_disk(out):
         put(report, text_of(results).encode())
     write_report([at], page, about=words)

@@ -8,9 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import get_args
-
-import click
 
 from ..app.results import Results, published_beside
 from ..app.view import RunView
@@ -19,7 +16,7 @@ from ..base.images import MAX_PIXELS
 from ..base.screen import say, tell
 from ..base.writing import check_free, on_disk, put
 from ..benchmarks.dataset import Dataset, ItemRef
-from ..benchmarks.figures import KINDS, Figure, Kind, figures, means
+from ..benchmarks.figures import Figure, Kind, figures, means
 from ..report.figures import (
     LOOKS,
     Form,
@@ -32,20 +29,9 @@ from ..report.figures import (
 )
 from ..report.numbers import untrained_line
 from ..report.summary import chosen
-from .options import FOLDER, PATH, choice, path, takes
 
 
-@click.command("plot")
-@click.argument("run", type=PATH)
-@takes(
-    "dimension",
-    "model",
-    "published",
-    figure=choice(KINDS, "Only figures of this kind."),
-    format_=choice(get_args(Form), "The form of the files.", default="svg", show_default=True),
-    out=path("DIR", "Instead of RUN/figures.", type=FOLDER),
-)
-def command(
+def plot_command(
     run: Path,
     figure: Kind | None,
     dimension: tuple[str, ...],
@@ -55,15 +41,7 @@ def command(
     *,
     published: bool,
 ) -> None:
-    """Draw a run as figures, those of its benchmark's paper first; nothing is called.
-
-    radar: models over dimensions or tasks. tasks: bars by task. turns: how models hold out over
-    the turns of a session. scatter: one side of editing against the other. masks: how much of the
-    pictures the masks of the data cover. means: each column by itself, models with their 95 %
-    intervals; drawn by itself where the benchmark has no paper, as core.
-
-    Needs the extra `demo` (matplotlib).
-    """
+    """Draw a run as figures, each a file of its own."""
     with RunView(run) as view:
         results = view.results()
         dataset = view.resolved.dataset

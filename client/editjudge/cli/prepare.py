@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
-
-import click
+from typing import Any, Literal, TypeAlias
 
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
-from ..base.screen import say, say_json, tell
-from ..base.strict import Number, Strict, text_of
+from ..base.screen import say, tell
+from ..base.strict import Number, Strict
 from ..base.words import counted
 from ..benchmarks.dataset import mapped
 from ..benchmarks.gie.compact import COMPARES, convert
 from ..benchmarks.gie.dataset import GieData
 from ..panel.services import SERVICES
 from ..prepare.comparing import decide
+from ..prepare.folder import Folder
 from ..prepare.items import JUDGE, STATUSES, Maker
 from ..prepare.masks import MaskFinder
 from ..prepare.preparation import Preparation, Prepared, preparing
+from ..prepare.review import apply
 from ..prepare.writers import FACTS, TASKS, InstructionWriter, QuestionWriter
 from ..prompts import Template
 from ..prompts.custom import custom_in
 from ..report.numbers import usage_text
-from .options import Options, choice, roots_of, settings_of, takes, text
+from .options import Options, roots_of, settings_of
+from .output import print_json
 from .services import services_at_hand
 
 _LISTED = 20
@@ -59,54 +60,22 @@ class Converted(Strict):
     usage: dict[str, Number]
 
 
-@click.command("prepare")
-@click.argument("what", type=click.Choice(get_args(What)))
-@takes(
-    "root",
-    "limit",
-    "prompts",
-    data="items.jsonl of core, i2i or co_edit (docs/runs.md), left as it is; of gie"
-    " gie_bench.json (600 MB), or its folder.",
-    out="Folder of what is made; kept.",
-    segmenter=text(
-        "ROLE",
-        "Of masks: segmenter.grounded_sam (the default), segmenter.grounded_sam_huge or"
-        " segmenter.sa2va.",
-    ),
-    select=choice(
-        ["all", "best"],
-        "Of masks: of several matches of a phrase all, or the surest. The default is the"
-        " surest, as GIE-Bench does, and of items with a target all, as Omni IIE Bench does.",
-    ),
-)
-@takes("generalist", "judge_model", "endpoint", "max_cost", "ledger", "json")
-def command(what: What, *, json: bool, **asked: Any) -> int:
-    """Let judges write what data of your own lacks; the same command resumes.
-
-    instructions: what editors are to be told, by an item's task and its one picture. questions:
-    one multiple-choice question per item, as GIE-Bench asks. facts: 1 to 3 questions with their
-    answers, as Omni IIE Bench asks. masks: what the instruction lets change, named by the
-    generalist and found by the segmenter. Each writes a page, review.html, on which people accept
-    and reject; editjudge review applies what they decided. Exit code 3 when an item failed.
-
-    gie: GIE-Bench's official file is converted once, to load in under a second. The generalist
-    says of each question whether the source must be shown with it; without one the words decide.
-    The licence of its masks forbids passing them on.
-    """
+def prepare_command(what: What, *, json: bool, **options: Any) -> int:
+    """Let judges write what data lacks; returns the exit code."""
     for name, only in _ONLY.items():
-        if asked[name] and what not in only:
+        if options[name] and what not in only:
             raise ConfigError(f"prepare {what} takes no --{name}", f"it is for {', '.join(only)}")
     if what == "gie":
-        return _gie(asked, json=json)
-    return _prepared(_maker(what, asked), asked, json=json)
+        return _gie(options, json=json)
+    return _prepared(_maker(what, options), options, json=json)
 
 
-def _maker(what: What, asked: Options) -> Maker:
+def _maker(what: What, options: Options) -> Maker:
     if what == "instructions":
         return InstructionWriter()
     if what == "masks":
-        return MaskFinder(_segmenter(asked["segmenter"]), asked["select"], _custom(asked))
-    return QuestionWriter("facts" if what == "facts" else "choice", _custom(asked))
+        return MaskFinder(_segmenter(options["segmenter"]), options["select"], _custom(options))
+    return QuestionWriter("facts" if what == "facts" else "choice", _custom(options))
 
 
 def _segmenter(text: str | None) -> ServiceName:
@@ -119,13 +88,13 @@ def _segmenter(text: str | None) -> ServiceName:
     return known[text]
 
 
-def _custom(asked: Options) -> tuple[Template, ...]:
+def _custom(options: Options) -> tuple[Template, ...]:
     """The templates of --prompts.
 
     Raises:
         ConfigError: they cannot be used, or nothing here asks one of them.
     """
-    folder = asked["prompts"]
+    folder = options["prompts"]
     custom = () if folder is None else custom_in(folder)
     names = {template.name for template in custom}
     if names and not names & {FACTS, *TASKS.values(), "prepare/choice", "prepare/targets"}:
@@ -136,9 +105,9 @@ def _custom(asked: Options) -> tuple[Template, ...]:
     return custom
 
 
-def _gie(asked: Options, *, json: bool) -> int:
-    settings = settings_of(asked)
-    converted = convert(asked["data"], asked["out"])
+def _gie(options: Options, *, json: bool) -> int:
+    settings = settings_of(options)
+    converted = convert(options["data"], options["out"])
     decided = None
     if JUDGE.variant in settings.generalists:
         decided = decide(GieData(converted.folder), settings)
@@ -153,7 +122,7 @@ def _gie(asked: Options, *, json: bool) -> int:
             notes=notes,
             usage=dict(decided.usage) if decided else {},
         )
-        say_json(text_of(result))
+        print_json(result)
         return 0
     for note in notes:
         say(f"note: {note}")
@@ -177,17 +146,17 @@ def _gie(asked: Options, *, json: bool) -> int:
     return 0
 
 
-def _prepared(maker: Maker, asked: Options, *, json: bool) -> int:
-    settings, out = settings_of(asked), asked["out"]
-    roots = {name: str(folder) for name, folder in roots_of(asked["root"]).items()}
+def _prepared(maker: Maker, options: Options, *, json: bool) -> int:
+    settings, out = settings_of(options), options["out"]
+    roots = {name: str(folder) for name, folder in roots_of(options["root"]).items()}
     if mapped(roots):
         raise ConfigError("items.jsonl names no official paths", "give --root FOLDER")
-    with preparing(asked["data"], out, maker, settings, asked["limit"], roots) as preparation:
+    with preparing(options["data"], out, maker, settings, options["limit"], roots) as preparation:
         if preparation.left:
             _make(preparation)
     result = preparation.result()
     if json:
-        say_json(text_of(result))
+        print_json(result)
     else:
         _show(result, out)
     return result.exit_code
@@ -220,3 +189,19 @@ def _list(status: str, reasons: dict[str, str]) -> None:
         tell(f"{status}: {name}: {reason}")
     if len(reasons) > _LISTED:
         tell(f"{status}: and {len(reasons) - _LISTED:,} more")
+
+
+def review_command(folder: Path, decisions: Path, *, json: bool) -> None:
+    """Apply what people decided on the page of a preparation."""
+    reviewed = apply(Folder(folder), decisions)
+    if json:
+        print_json(reviewed)
+        return
+    for name, note in reviewed.rejected.items():
+        say(f"rejected: {name}{f': {note}' if note else ''}")
+    say(
+        f"{reviewed.accepted:,} accepted, {len(reviewed.rejected):,} rejected,"
+        f" {len(reviewed.undecided):,} not decided, {reviewed.untouched:,} untouched"
+    )
+    say(f"{reviewed.accepted_data}: {counted(reviewed.accepted + reviewed.untouched, 'item')}")
+    say(f"{reviewed.rejected_data}: {counted(len(reviewed.rejected), 'item')}")

@@ -1,38 +1,40 @@
-"""What `editjudge score` does: one edit judged, and shown."""
+"""`editjudge score`: one edit judged, and shown."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 
-from ..app.client import Client, Judgement
+from ..app.client import Client, Judgement, make_edit
 from ..app.verdicts import Score
 from ..base.config import GeneralistEndpoint, Settings
-from ..base.console import console
 from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
-from ..base.screen import say, say_json, tell
-from ..base.strict import text_of
+from ..base.screen import say, tell
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select, with_specialists
 from ..panel.prompt import Part, Pictures, Prompt, Text
 from ..panel.services import own_services
 from ..prompts.custom import custom_templates
-from ..prompts.rubrics import RubricTemplate, rubrics_among
+from ..prompts.rubrics import RubricTemplate, rubric_files, rubrics_among
 from ..report.numbers import judged_by, skipped, verdict_table
 from ..scorers.asking import prompt_about
+from .options import settings_of, texts_in, with_rubrics
+from .output import print_json, print_tables
 from .services import services_at_hand
 
+_EDIT = ("source", "edited", "instruction", "mask", "target", "target_text")
 
-def score(
-    edit: Edit,
-    patterns: tuple[str, ...],
-    prompts: Mapping[str, str],
-    settings: Settings,
-    *,
-    as_json: bool,
-) -> int:
+
+def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     """Judge an edit and show it; returns the exit code."""
+    edit = make_edit(**{name: options[name] for name in _EDIT})
+    own = rubric_files(options["rubric"])
+    if dry_run:
+        return _preview(edit, own)
+    prompts = {**(texts_in(options["prompts"]) if options["prompts"] else {}), **own}
+    patterns, settings = with_rubrics(options["dimension"], own), settings_of(options)
     rules = benchmark("core").rules().in_words(custom_templates(prompts))
     rules = with_specialists(rules, own_services(settings))
     dimensions = select(patterns, rules)
@@ -42,7 +44,10 @@ def score(
     )
     with services_at_hand(settings, start=needed, say=tell) as at_hand:
         judgement = asyncio.run(_judge(at_hand, edit, dimensions, prompts))
-    show(judgement, as_json=as_json)
+    if json:
+        print_json(Score.of(judgement))
+    else:
+        _show(judgement)
     return 3 if judgement.failed else 0
 
 
@@ -53,7 +58,7 @@ async def _judge(
         return await client.score(edit, dimensions, prompts)
 
 
-def preview(edit: Edit, rubrics: Mapping[str, str]) -> int:
+def _preview(edit: Edit, rubrics: Mapping[str, str]) -> int:
     """Print what a judge is asked about an edit by rubrics; returns the exit code."""
     if not rubrics:
         raise ConfigError("--dry-run shows what rubrics ask", "give --rubric FILE")
@@ -83,14 +88,10 @@ def _words(part: Part) -> str:
     return f"[{part.name}, {_by(part.size)}, {part.media_type}]"
 
 
-def show(judgement: Judgement, *, as_json: bool) -> None:
-    """Print one judged edit."""
-    if as_json:
-        say_json(text_of(Score.of(judgement)))
-        return
+def _show(judgement: Judgement) -> None:
     table = verdict_table(judgement)
     if table.rows:
-        console().print(table.terminal())
+        print_tables([table])
     for line in judged_by(judgement):
         say(line)
     for reason, names in skipped(judgement).items():

@@ -1,18 +1,33 @@
-"""Services for a command: those that are configured, a stack that runs, or one for its length."""
+"""Services: at hand for a command, examined, and asked whether they are what they were."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import entry_points
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
+from ..app import canary
 from ..app.client import with_local_stack
+from ..app.dimensions import unserved, unserved_line
+from ..app.doctor import NEEDED, NOT_ASKED, NOT_KNOWN, Finding, examine, expected_in
 from ..base.config import Settings
 from ..base.errors import ConfigError
-from ..base.local import running_stack
+from ..base.identity import printed
+from ..base.local import StackState, running_stack
+from ..base.screen import say, tell
+from ..base.strict import Strict
+from ..panel import Panel
+from ..report.table import Head, Row, Table
+from .options import settings_of
+from .output import print_json, print_tables
 
 _STACK = "editjudge.stack"
+_COLOURS = {"steady": "green", "shifted": "red", "disordered": "red", "unchecked": "yellow"}
+_EXIT = {"steady": 0, "shifted": 3, "disordered": 3, "unchecked": 1}
 
 
 class _Started(Protocol):
@@ -82,3 +97,182 @@ def services_at_hand(
         for model, why in server.unloaded.items():
             tell(model, why)
         yield settings.at(server.url)
+
+
+def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
+    """Check every service; returns the exit code."""
+    expected = None if expect is None else expected_in(expect)
+    settings = with_local_stack(settings_of(options))
+    findings: list[Finding] = []
+
+    def without(model: str, why: str) -> None:
+        mend = "see the log of the local stack; editjudge models verify checks its weights"
+        service = model.replace("_", ".", 1)
+        findings.append(Finding(service=service, problem=f"could not be loaded: {why}", mend=mend))
+
+    # Whoever names a generalist only asks about that, or about the stack that runs already.
+    start = not settings.generalists
+    with services_at_hand(settings, start=start, say=tell, without=without) as at_hand:
+        findings += asyncio.run(examine(at_hand, expected))
+    if json:
+        print_json(findings)
+    else:
+        for finding in findings:
+            _show_finding(finding)
+        served = {finding.service for finding in findings if not finding.problem}
+        if served and (line := unserved_line(unserved(served))):
+            say(line)
+    return 1 if any(finding.problem for finding in findings) else 0
+
+
+def _show_finding(finding: Finding) -> None:
+    if finding.problem:
+        say(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
+        say(f"  mend: {finding.mend}")
+        return
+    # Green is what was found right; of what was not checked it says so.
+    unchecked = finding.answer in {NOT_KNOWN, NOT_ASKED}
+    mark, colour = ("?", "yellow") if unchecked else ("✓", "green")
+    say(f"{mark} {finding.service:<14}", fg=colour, nl=False)
+    say(
+        f" {finding.endpoint} ({finding.server}), round trip {finding.round_trip_ms:.2f} ms, "
+        f"{finding.answer}\n  {finding.identity}"
+    )
+    if finding.team:
+        say(f"  known to the front door as team {finding.team}")
+    if finding.access:
+        say(
+            f"  key and headers: {finding.access}",
+            fg=None if finding.access == NEEDED else "yellow",
+        )
+
+
+class Stack(StackState):
+    """`status --json`: the local stack.
+
+    Attributes:
+        services: Identities, by role.
+        problem: Empty where all is well.
+        unserved: By service that is not there, the dimensions that need it.
+    """
+
+    running: Literal[True] = True
+    uptime_seconds: float
+    services: dict[str, str]
+    problem: str
+    unserved: dict[str, tuple[str, ...]]
+
+
+class NoStack(Strict):
+    """`status --json` where no local stack runs."""
+
+    running: Literal[False] = False
+
+
+def status_command(*, json: bool) -> int:
+    """Show the local stack; returns the exit code."""
+    state = running_stack()
+    if state is None:
+        print_json(NoStack()) if json else say("no local stack is running")
+        return 1
+    services, problem = asyncio.run(_services())
+    why = state.judge.problem if state.judge else ""
+    away = f"the Judge service is away: {why}" if why else ""
+    problem = "; ".join(filter(None, (problem, away)))
+    lacking = unserved(services)
+    seconds = max(0.0, time.time() - state.started)
+    if json:
+        stack = Stack(
+            **dict(state),
+            uptime_seconds=seconds,
+            services=services,
+            problem=problem,
+            unserved=lacking,
+        )
+        print_json(stack)
+        return 1 if problem else 0
+    _show_stack(state, seconds)
+    for name, identity in services.items():
+        say(f"  {name:<14} {identity}")
+    for model, why in state.unloaded.items():
+        say(f"  {model} is not served: {why}", fg="red", err=True)
+    if line := unserved_line(lacking):
+        say(f"  {line}")
+    if problem:
+        say(f"  {problem}", fg="red", err=True)
+    return 1 if problem else 0
+
+
+def _show_stack(state: StackState, seconds: float) -> None:
+    say(f"running for {seconds:.0f} s, pid {state.pid}")
+    if state.grpc:
+        say(f"  gRPC     {state.grpc}\n  HTTP     {state.http}\n  metrics  {state.metrics}")
+    if state.generalist:
+        say(f"  vLLM     {state.generalist.url} (pid {state.generalist.pid})")
+        say(f"  vLLM log {state.generalist.log}")
+    if state.judge:
+        say(f"  judge    {state.judge.url}, {state.judge.http} (log {state.judge.log})")
+    if state.front:
+        say(f"  front    {state.front.url} (authority {state.front.ca}, log {state.front.log})")
+        say(f"           its calls: {state.front.calls}")
+    say(f"  log      {state.log}")
+
+
+async def _services() -> tuple[dict[str, str], str]:
+    # The stack's own, whatever else is configured; asking for names costs nothing.
+    alone: dict[str, object] = {
+        "endpoints": {},
+        "generalists": {},
+        "max_cost": None,
+        "ledger": None,
+    }
+    settings = with_local_stack(settings_of().model_copy(update=alone))
+    async with Panel(settings) as panel:
+        return printed(panel.identities()), "; ".join(panel.problems.values())
+
+
+def canary_command(
+    judge: tuple[str, ...], rounds: int, *, anew: bool, json: bool, **options: Any
+) -> int:
+    """Ask judges about edits of known order; returns the exit code."""
+    settings = settings_of(options)
+    shown = canary.examine(settings, judge, rounds, anew=anew)
+    if json:
+        print_json(shown)
+    else:
+        for examined in shown:
+            _show_canaries(examined, canary.checks_file(settings))
+    codes = {_EXIT[examined.state] for examined in shown}
+    return next((code for code in (3, 1) if code in codes), 0)
+
+
+def _show_canaries(examined: canary.Examined, file: Path) -> None:
+    """A table of the canaries, and the verdict in one line."""
+    if any(score.now is not None or score.failure for score in examined.canaries):
+        print_tables([_canary_table(examined)])
+    cost = "" if examined.cost is None else f", cost {examined.cost:.4g}"
+    took = f" ({examined.calls:,} calls{cost})"
+    why = examined.why
+    if examined.first and examined.state == "steady":
+        why = f"seen for the first time: later looks are compared with this one, kept in {file}"
+    tau = "" if examined.tau is None else f"; order: tau {examined.tau:.2f}"
+    say(f"{examined.service}: {why}{tau}{took}", fg=_COLOURS[examined.state])
+
+
+def _canary_table(examined: canary.Examined) -> Table:
+    figures = ("place", "first", "now", "difference")
+    heads = (Head("canary"), *(Head(name, right=True) for name in figures))
+    since = f"1 to 5; now against the first look, {examined.since or 'none'}"
+    return Table(heads, [*map(_canary_row, examined.canaries)], notes=[since])
+
+
+def _canary_row(score: canary.CanaryScore) -> Row:
+    before = by = "-"
+    if score.before is not None:
+        before = f"{score.before:.2f}" + ("" if score.sd is None else f" ± {score.sd:.2f}")
+    if score.now is None:
+        cells = (score.canary, score.place, before, score.failure or "-", by)
+        return Row(cells, style="yellow")
+    if score.before is not None:
+        by = f"{score.now - score.before:+.2f}"
+    return Row((score.canary, score.place, before, f"{score.now:.2f}", by))

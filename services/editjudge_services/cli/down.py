@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import click
-
 from editjudge.base.local import running_stack
 from editjudge.base.screen import say
 
 from ..runtime.supervisor import down
 
 
-@click.command("down")
-def command() -> int:
-    """End the local stack and free its ports."""
+def down_command() -> None:
+    """End the local stack."""
     if running_stack() is None:
         say("no local stack is running")
-        return 0
+        return
     state = down()
     say(f"ended {' and '.join(state.urls)}" if state else "no local stack is running")
-    return 0

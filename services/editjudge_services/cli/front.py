@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.local import running_stack
 from editjudge.base.screen import say, tell
-from editjudge.cli.options import FOLDER, choice, flag, path, takes, text
 
 from ..front.local import kept_tokens, parsed_tokens, parsed_values, read_values
-from ..front.values import CLASSES, Class, Tokens
+from ..front.values import Class, Tokens
 
 if TYPE_CHECKING:
     from ..front.identity import TeamKeys
 
 
-@click.group("front")
-def command() -> None:
-    """The front door that teams share: tokens, keys, and Envoy's file.
-
-    `editjudge up --front` starts it before the local stack; docs/sharing.md has the tour.
-    """
-
-
-_BY_WHOM: Mapping[str, Mapping[str, Any]] = {
-    "team": text("NAME", "Whose it is.", required=True),
-    "days": {"type": float, "default": 30.0, "show_default": True, "help": "Until it ends."},
-}
-_OUT = path("PATH", "The folder that is written.", type=FOLDER, required=True)
-
-
-@command.command("token")
-@takes(
-    **_BY_WHOM,
-    class_=choice(
-        CLASSES,
-        "batch calls leave places free for the others.",
-        default="interactive",
-        show_default=True,
-    ),
-    values=path(
-        "PATH",
-        "Values of the door that it is for. The default is the door of this machine.",
-        type=click.Path(path_type=Path, dir_okay=False),
-    ),
-)
-def token(team: str, days: float, class_: Class, values: Path | None) -> None:
+def token_command(team: str, days: float, class_: Class, values: Path | None) -> None:
     """Print a token of a team, and on standard error what its client needs."""
     keys, known = _keys(), _known_by(values)
     if known.keys and Path(known.keys).resolve() != keys.public.resolve():
@@ -80,12 +46,7 @@ def token(team: str, days: float, class_: Class, values: Path | None) -> None:
         )
 
 
-@command.command("teams")
-@takes(
-    rotate=text("TEAM", "Sign further tokens of a team with a new key."),
-    revoke=text("TEAM", "End the tokens that a team has, within seconds."),
-)
-def teams(rotate: str | None, revoke: str | None) -> None:
+def teams_command(rotate: str | None, revoke: str | None) -> None:
     """List the teams that have a key, or change the key of one."""
     keys = _keys()
     if revoke:
@@ -100,9 +61,7 @@ def teams(rotate: str | None, revoke: str | None) -> None:
             say(name)
 
 
-@command.command("certificate")
-@takes(**_BY_WHOM, out=_OUT)
-def certificate(team: str, days: float, out: Path) -> None:
+def certificate_command(team: str, days: float, out: Path) -> None:
     """Write a client certificate of a team, for a door with the value `client_ca`."""
     _keys()
     from ..front.identity import Authority, front_folder
@@ -113,14 +72,8 @@ def certificate(team: str, days: float, out: Path) -> None:
     tell(f"# the door's value client_ca is {authority.certificate}")
 
 
-_values = click.argument("values", type=click.Path(path_type=Path, dir_okay=False))
-
-
-@command.command("render")
-@_values
-@takes(out=_OUT, check=flag("Show what was written to the Envoy binary."))
-def render(values: Path, out: Path, *, check: bool) -> None:
-    """Fill in Envoy's file with the VALUES of a YAML file."""
+def render_command(values: Path, out: Path, *, check: bool) -> None:
+    """Fill in Envoy's file with the values of a YAML file."""
     from ..front import render as rendering
 
     parsed = parsed_values(read_values(values), str(values))
@@ -132,15 +85,8 @@ def render(values: Path, out: Path, *, check: bool) -> None:
         say(f"{file} is what Envoy is started with: envoy -c {file}")
 
 
-@command.command("serve")
-@_values
-@takes(out=_OUT)
-def serve(values: Path, out: Path) -> None:
-    """Be the front door of the VALUES of a YAML file, until SIGTERM; for containers.
-
-    What Envoy is started with is written into --out. At SIGTERM no call comes in any more, and
-    those in flight have the seconds that `drain_seconds` says.
-    """
+def serve_command(values: Path, out: Path) -> None:
+    """Be the front door of the values of a YAML file, until SIGTERM; for containers."""
     from ..front.server import stand
 
     stand(parsed_values(read_values(values), str(values)), out)

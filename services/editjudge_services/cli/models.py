@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import click
-
-from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, EditjudgeError
-from editjudge.base.screen import say, say_json
-from editjudge.base.strict import text_of
-from editjudge.cli.options import choice, flag, path, takes
+from editjudge.base.screen import say
+from editjudge.cli.output import print_json, print_tables
 from editjudge.report.table import Head, Row, Table
 
 from ..zoo import export
@@ -24,31 +20,11 @@ from ..zoo.manifest import Entry, Profile, find, manifest, members
 from ..zoo.pull import import_file, pull
 
 
-@click.group("models")
-def command() -> None:
-    """Pull, export and verify model weights.
-
-    They lie under EDITJUDGE_MODELS_DIR, or in the user's data folder.
-    """
-    if not sys.stderr.isatty():
-        # transformers draws its bars in log files too, unless told before it is imported.
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-
-
-_NAMED: Mapping[str, Mapping[str, Any]] = {
-    "profile": choice(
-        ["lite", "paper"], "All models that run on a CPU (lite), or that the papers use."
-    ),
-}
-
-
-@command.command("list")
-@takes("json")
-def list_models(*, json: bool) -> None:
-    """Every model: what is installed of it, its licence, size and profiles."""
+def list_command(*, json: bool) -> None:
+    """Show every model: what is installed of it, its licence, size and profiles."""
     entries = manifest().values()
     if json:
-        say_json(text_of([_described(entry) for entry in entries]))
+        print_json([_described(entry) for entry in entries])
         return
     heads = ("model", "service", "here", "GiB", "licence", "profiles")
     rows = [
@@ -64,20 +40,10 @@ def list_models(*, json: bool) -> None:
         )
         for entry in entries
     ]
-    console().print(Table([Head(name) for name in heads], rows).terminal())
+    print_tables([Table([Head(name) for name in heads], rows)])
 
 
-@command.command("pull")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@takes(
-    **_NAMED,
-    from_=path("FILE", "The file of a model that is not on the hub."),
-    untrained=flag(
-        "Make tiny checkpoints of random weights: to try the services, never for results."
-    ),
-    accept_license=flag("Accept the restricted licences of the models named."),
-)
-def pull_models(
+def pull_command(
     names: tuple[str, ...],
     profile: Profile | None,
     from_: Path | None,
@@ -85,10 +51,7 @@ def pull_models(
     untrained: bool,
     accept_license: bool,
 ) -> int:
-    """Bring checkpoints here, by default from the hub.
-
-    The variables HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE apply.
-    """
+    """Bring checkpoints here, by default from the hub; returns the exit code."""
     if from_ is not None and (untrained or len(names) != 1):
         raise ConfigError("--from is about one model", "name it, without --untrained")
 
@@ -105,14 +68,8 @@ def pull_models(
     return _each(_chosen(names, profile, made_here=untrained), pulled)
 
 
-@command.command("export")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@takes(
-    **_NAMED,
-    precision=choice(["fp32", "bf16"], "Of the numbers.", default="fp32", show_default=True),
-)
-def export_models(names: tuple[str, ...], profile: Profile | None, precision: Precision) -> int:
-    """Export checkpoints to what the services load, and compare the two."""
+def export_command(names: tuple[str, ...], profile: Profile | None, precision: Precision) -> int:
+    """Export checkpoints and compare them with their source; returns the exit code."""
 
     def exported(entry: Entry) -> str:
         artefact = export.export(entry, precision)
@@ -123,10 +80,8 @@ def export_models(names: tuple[str, ...], profile: Profile | None, precision: Pr
     return _each(_chosen(names, profile, made_here=True), exported)
 
 
-@command.command("verify")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-def verify_models(names: tuple[str, ...]) -> int:
-    """Check files and fingerprints of what is installed; of everything for no NAME."""
+def verify_command(names: tuple[str, ...]) -> int:
+    """Check files and fingerprints of what is installed; returns the exit code."""
 
     def verified(entry: Entry) -> str:
         lines = []
@@ -143,15 +98,8 @@ def verify_models(names: tuple[str, ...]) -> int:
     return _each(here, verified)
 
 
-@command.command("repository")
-@click.argument("table", type=click.Path(path_type=Path, dir_okay=False))
-@takes(out="The folder.")
-def make_repository(table: Path, out: Path) -> None:
-    """Make the folder that a Triton server loads, of the models in TABLE.
-
-    TABLE is JSON: {"MODEL": {"instances": 2, "precision": "fp32", "device": "gpu"}}. Instances
-    are of each GPU that the server sees.
-    """
+def repository_command(table: Path, out: Path) -> None:
+    """Make the folder that a Triton server loads, of the models in a table."""
     from ..runtime.repository import materialise
     from ..runtime.serving import read_table
 
@@ -180,6 +128,9 @@ def _each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
     Returns:
         The exit code of the first that failed, or 0.
     """
+    if not sys.stderr.isatty():
+        # transformers draws its bars in log files too, unless told before it is imported.
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     code = 0
     for entry in entries:
         try:

@@ -9,14 +9,11 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from editjudge.base.config import Settings
-from editjudge.base.console import console
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.screen import say, say_json, tell
-from editjudge.base.strict import text_of
-from editjudge.cli.options import PATH, flag, number, path, settings_of, takes, text, texts
+from editjudge.base.screen import say, tell
+from editjudge.cli.options import settings_of
+from editjudge.cli.output import print_json, print_tables
 from editjudge.cli.services import services_at_hand
 from editjudge.report.table import Head, Row, Table
 
@@ -29,47 +26,7 @@ if TYPE_CHECKING:
 _DAY_SECONDS = 86_400
 
 
-@click.group("serve", invoke_without_command=True)
-@takes(
-    "generalist",
-    "endpoint",
-    address=text(
-        "HOST:PORT",
-        "Where callers come to. It asks nobody who he is: put the front door before it.",
-        default="127.0.0.1:8002",
-        show_default=True,
-    ),
-    http_address=text(
-        "HOST:PORT", "The same as JSON over HTTP.", default="127.0.0.1:8003", show_default=True
-    ),
-    edits=number(click.IntRange(1), "At a time.", 64),
-    edits_of_one=number(click.IntRange(1), "At a time, of one caller.", 32),
-    megapixels=number(
-        click.IntRange(2),
-        "Of pictures that are judged at a time; a caller has half. They take up to 120 MB each.",
-        128,
-    ),
-    notice=number(click.FloatRange(0), "Seconds between saying that it ends and ending.", 6.0),
-    drain=number(click.FloatRange(0), "Seconds for what is in flight then.", 30.0),
-    cache=path(
-        "FOLDER",
-        "Keep calls, which are not made again, and what each team has used. Without it both are"
-        " gone with the service.",
-    ),
-    cache_shared=flag("What one team paid for answers the others too."),
-    keep_days=text(
-        "DAYS",
-        "Delete calls from the cache so many days after they were kept.",
-        type=click.FloatRange(0, min_open=True),
-    ),
-    audit=path(
-        "FILE", "Add a line of JSON for each edit, without its content; - is standard error."
-    ),
-)
-@click.pass_context
-def command(
-    context: click.Context,
-    /,
+def serve_command(
     address: str,
     http_address: str,
     edits: int,
@@ -82,14 +39,9 @@ def command(
     audit: Path | None,
     *,
     cache_shared: bool,
-    **asked: Any,
-) -> int:
-    """Serve the Judge service over gRPC until SIGTERM; then it finishes what is in flight.
-
-    docs/serving.md says what it answers.
-    """
-    if context.invoked_subcommand is not None:
-        return 0
+    **options: Any,
+) -> None:
+    """Serve the Judge service until SIGTERM; then it finishes what is in flight."""
     for name, value in (("--cache-shared", cache_shared), ("--keep-days", keep_days)):
         if value and cache is None:
             raise ConfigError(f"{name} needs a cache", "give --cache FOLDER too")
@@ -97,7 +49,7 @@ def command(
         from ..judge.judging import Kept
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
-    settings = settings_of(asked)
+    settings = settings_of(options)
     for name, instead in (("ledger", "--cache"), ("max_cost", "limits at its front door")):
         if getattr(settings, name) is not None:
             tell(f"{name} of the settings is for runs; a service has {instead}")
@@ -110,43 +62,21 @@ def command(
     _check((address, http_address), kept)
     with services_at_hand(settings, start=True, say=tell) as at_hand:
         asyncio.run(_serve(at_hand, (address, http_address), (notice, drain), kept, **room))
-    return 0
 
 
-_TEAM = texts("NAME", "Only of this team.")
-
-
-@command.command("purge")
-@click.argument("folder", metavar="CACHE", type=PATH)
-@takes(
-    team=_TEAM,
-    older_than=text("DAYS", "Kept so long ago.", type=click.FloatRange(0)),
-)
-def purge_(folder: Path, team: tuple[str, ...], older_than: float | None) -> int:
-    """Delete calls that a service has kept in CACHE, also while it runs.
-
-    Say whose, or how old, or both. Without either nothing is deleted, and the space that each
-    team's calls take is told. What teams have used stays.
-    """
+def purge_command(folder: Path, team: tuple[str, ...], older_than: float | None) -> None:
+    """Delete calls that a service has kept; without a team or an age, say what space they take."""
     if not team and older_than is None:
         for name, size in asyncio.run(space_in(folder)).items():
             say(f"{_named(name)}: {size / 1e6:.2f} MB")
-        return 0
+        return
     before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
     for name, count in asyncio.run(purge(folder, team, before)).items():
         say(f"{_named(name)}: {count:,} calls deleted")
-    return 0
 
 
-@command.command("usage")
-@click.argument("folder", metavar="CACHE", type=PATH)
-@takes("json", team=_TEAM, csv=flag("Print CSV."))
-def usage(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> int:
-    """Show what each team has used on each day (UTC), also while the service runs.
-
-    Calls that were made, those that the cache answered and those that failed; tokens of generalists
-    and what they cost.
-    """
+def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> None:
+    """Show what each team has used on each day (UTC)."""
     rows = [
         (*day, *astuple(used))
         for day, used in used_in(folder).items()
@@ -154,14 +84,13 @@ def usage(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> int:
     ]
     columns = ("day", "team", *COUNTS)
     if json:
-        say_json(text_of([dict(zip(columns, row, strict=True)) for row in rows]))
-        return 0
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+        return
     table = Table(list(map(Head, columns)), list(map(Row, rows)))
     if csv:
         say(table.written("csv"), nl=False)
     else:
-        console().print(table.terminal())
-    return 0
+        print_tables([table])
 
 
 def _named(team: str) -> str:

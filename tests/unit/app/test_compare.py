@@ -22,7 +22,8 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.files import Files, Seen
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored, Unscored
-from editjudge.cli.compare import _is_so, _notes, command, lines
+from editjudge.cli import root
+from editjudge.cli.compare import _is_so, _notes, lines
 from editjudge.engine.contents import ItemContent, JudgedEdit, content_of
 from editjudge.storage.store import RunStore
 
@@ -234,7 +235,9 @@ def test_half_a_run_is_told_and_passes_no_check(data: Data, opened: Any) -> None
     (psnr, _) = told.dimensions
     assert psnr.figures is not None
     assert psnr.figures.interval is psnr.detectable is None  # as every edit is alike
-    done = CliRunner().invoke(command, [str(run), "plain", "good", "--fail-if", "worse"])
+    done = CliRunner().invoke(
+        root.commands["compare"], [str(run), "plain", "good", "--fail-if", "worse"]
+    )
     assert isinstance(done.exception, ConfigError)
     assert "not finished: at least 4 edits pending" in str(done.exception)
 

@@ -13,8 +13,7 @@ from PIL import Image as Pil
 from editjudge.app import client
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.benchmarks.registry import benchmark, benchmarks, select
-from editjudge.cli import score as cli
-from editjudge.cli import scoring
+from editjudge.cli import root, scoring
 
 
 def test_of_one_edit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -28,7 +27,7 @@ def test_of_one_edit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     picture = tmp_path / "a.png"
     Pil.new("RGB", (8, 8)).save(picture)
     given = ["--source", str(picture), "--edited", str(picture), "--instruction", "x"]
-    CliRunner().invoke(cli.command, given)
+    CliRunner().invoke(root.commands["score"], given)
     assert asked == [d.id for d in client._declared(None)]
     assert {name.partition(".")[0] for name in asked} == {"core"}
 

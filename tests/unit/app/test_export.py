@@ -17,11 +17,13 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored, Unscored
-from editjudge.cli.export import command
+from editjudge.cli import root
 from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import RunStore
 
 from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, put, scored
+
+command = root.commands["export"]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from editjudge.base.signature import versions
 from editjudge.base.verdict import Scored, Verdict
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import dimensions
-from editjudge.cli.merge import command
+from editjudge.cli import root
 from editjudge.engine.contents import JudgedEdit
 from editjudge.engine.header import RunHeader
 from editjudge.panel.calls import Call, Reply
@@ -25,6 +25,8 @@ from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import RunStore
 
 from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, made, put, scored
+
+command = root.commands["merge"]
 
 ANY = next(iter(dimensions().values()))
 KNOWN = {"core.a": Dimension("core.a", "?", "", ANY.how, (0, 1), tolerance=0.01)}

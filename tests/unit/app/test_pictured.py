@@ -17,13 +17,14 @@ from editjudge.base.config import Settings
 from editjudge.base.files import Files
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failed, Unscored
-from editjudge.cli.export import command as export
-from editjudge.cli.show import command as show
+from editjudge.cli import root
 from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import RunStore
 
 from ..benchmarks.omni_iie import made as omni
 from ..storage.stored import scored
+
+export, show = root.commands["export"], root.commands["show"]
 
 PSNR = "core.psnr.source.whole"
 MSE = "core.mse.source.whole"

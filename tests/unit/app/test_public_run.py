@@ -27,10 +27,12 @@ from editjudge.app.merge import merge
 from editjudge.app.run import foreseen
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, InputError
-from editjudge.cli.run import command
+from editjudge.cli import root
 from editjudge.storage.store import RunStore
 
 from ...patience import until, wait_until
+
+command = root.commands["run"]
 
 PSNR = "core.psnr.source.whole"
 COUNT = 6

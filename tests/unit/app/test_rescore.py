@@ -17,7 +17,7 @@ from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.verdict import Scored, Unscored, Verdict
 from editjudge.benchmarks.cell import Tally
-from editjudge.cli.rescore import changes_table, reasons
+from editjudge.cli.runs import changes_table, reasons
 from editjudge.storage.store import FILE
 
 from ...fakes.openai import ScriptedOpenAi

@@ -14,7 +14,8 @@ import pytest
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge.cli.options import SPEC, spec_of
+from editjudge.cli import root
+from editjudge.cli.options import spec_of
 
 ASKED: dict[str, Any] = {
     "benchmark": "kris",
@@ -203,12 +204,13 @@ def test_a_resumed_run_goes_on_in_its_words(
     core: RunSpec, words: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = RunSpec.model_validate(core.model_dump() | {"prompts": words})
-    asked: dict[str, Any] = dict.fromkeys(SPEC, ()) | {
+    given = [each.name for each in root.commands["validate"].params if each.name]
+    asked: dict[str, Any] = dict.fromkeys(given, ()) | {
         **dict.fromkeys(("protocol", "limit", "prompts")),
         "data": core.data,
         "rounds": 1,
     }
-    assert spec_of("core", asked, before).prompts == before.prompts
+    assert spec_of("core", asked, Settings(), before).prompts == before.prompts
     assert "asked in the run's own prompts: core/instruction_following" in capsys.readouterr().err
-    assert spec_of("core", asked).prompts == {}
-    assert spec_of("core", asked | {"prompts": words}, core).prompts == before.prompts
+    assert spec_of("core", asked, Settings()).prompts == {}
+    assert spec_of("core", asked | {"prompts": words}, Settings(), core).prompts == before.prompts

@@ -36,7 +36,7 @@ from editjudge.base.verdict import (
     Unscored,
 )
 from editjudge.cli.prepare import Converted
-from editjudge.cli.status import NoStack, Stack
+from editjudge.cli.services import NoStack, Stack
 from editjudge.engine.header import RunHeader
 from editjudge.prepare.preparation import Prepared
 from editjudge.prepare.review import Reviewed

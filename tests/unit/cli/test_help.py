@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
+import typing
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
 
 import click
 import pytest
@@ -51,6 +56,30 @@ def test_an_option_has_one_spelling() -> None:
             assert not set(option.opts[1:]) - {"-d"}, words
             assert option.help, f"{words}: {option.opts}"
             assert option.help.endswith("."), f"{words}: {option.opts}"
+
+
+def test_a_function_takes_what_its_command_declares() -> None:
+    for words, command in commands():
+        if not isinstance(command.callback, partial):
+            continue
+        function = resolve_name(command.callback.args[0])
+        declared = {each.name: each for each in command.params}
+        takes = inspect.signature(function).parameters
+        inspect.signature(function).bind(**declared)
+        hints = typing.get_type_hints(function)
+        for name in declared.keys() & takes.keys():
+            allowed = {*_literals(hints[name])}
+            kind = declared[name].type
+            given = {*kind.choices} if isinstance(kind, click.Choice) else allowed
+            assert not allowed or given == allowed, f"{words}: {name}"
+
+
+def _literals(hint: Any) -> Iterator[str]:
+    for each in typing.get_args(hint):
+        if isinstance(each, str):
+            yield each
+        else:
+            yield from _literals(each)
 
 
 def pages() -> str:
@@ -106,4 +135,4 @@ def test_what_is_set_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.M
     twice = CliRunner().invoke(root, ["list", "services", "--set", "a=1", "--set", "a=2"])
     assert "--set is given twice for a" in str(twice.exception)
     plain = CliRunner().invoke(root, ["list", "services", "--set", "attempts"])
-    assert "--set attempts is not NAME=VALUE" in str(plain.exception)
+    assert "--set 'attempts' is not NAME=VALUE" in str(plain.exception)

@@ -11,7 +11,9 @@ from click.testing import CliRunner
 
 from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.registry import benchmarks
-from editjudge.cli.list import command
+from editjudge.cli import root
+
+command = root.commands["list"]
 
 
 def told(*arguments: str) -> Any:

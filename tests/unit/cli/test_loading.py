@@ -1,4 +1,4 @@
-"""Verbs are loaded when they are called."""
+"""What a command does is loaded when it is called."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import gc
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
-from editjudge.cli import VERBS, _loaded, importing
+from editjudge.cli import root
+from editjudge.cli.commands import importing
 
 HEAVY = "aiohttp asyncio cv2 grpc numpy PIL pydantic rapidfuzz rich sqlite3 tokenizers tritonclient"
 """What takes long to load, and is of no use to who asks which options there are."""
@@ -40,9 +42,9 @@ def loaded_by(*arguments: str, completing: str = "") -> tuple[list[str], str]:
     return modules.split(), printed
 
 
-def test_garbage_is_collected_again_after_a_verb_was_loaded() -> None:
-    with pytest.raises(ModuleNotFoundError):
-        _loaded("editjudge.cli.no_such_verb")
+def test_garbage_is_collected_again_after_an_import_failed() -> None:
+    with pytest.raises(ModuleNotFoundError), importing():
+        import_module("editjudge.cli.no_such_module")
     assert gc.isenabled()
 
 
@@ -60,7 +62,7 @@ def test_what_is_started_later_has_the_threads_that_were_chosen(
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("verb", ["run", "score"])
+@pytest.mark.parametrize("verb", sorted(root.commands))
 def test_help_on_a_verb_loads_nothing_that_only_calls_need(verb: str) -> None:
     heavy, printed = loaded_by(verb, "--help")
     assert "Usage: editjudge " + verb in printed
@@ -69,7 +71,7 @@ def test_help_on_a_verb_loads_nothing_that_only_calls_need(verb: str) -> None:
 
 def test_verbs_are_completed_without_loading_any() -> None:
     heavy, printed = loaded_by(completing="editjudge ")
-    assert {*VERBS} <= {line.removeprefix("plain,") for line in printed.splitlines()}
+    assert {*root.commands} <= {line.removeprefix("plain,") for line in printed.splitlines()}
     assert heavy == []
 
 

@@ -15,9 +15,11 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.files import Seen
 from editjudge.base.verdict import Scored, Unscored
-from editjudge.cli.plot import command
+from editjudge.cli import root
 from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import RunStore
+
+command = root.commands["plot"]
 
 
 @pytest.fixture

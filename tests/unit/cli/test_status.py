@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.local import LocalJudge, StackState
-from editjudge.cli import main, status
+from editjudge.cli import main, services
 
 
 @pytest.mark.parametrize("problem", ["", "port 1 is taken"])
@@ -22,11 +22,11 @@ def test_why_the_judge_service_is_away_is_said(
         pid=1, grpc="", http="", metrics="", log=log, started=time.time(), judge=judge
     )
 
-    async def services() -> tuple[dict[str, str], str]:
+    async def nothing() -> tuple[dict[str, str], str]:
         return {}, ""
 
-    monkeypatch.setattr(status, "running_stack", lambda: state)
-    monkeypatch.setattr(status, "_services", services)
+    monkeypatch.setattr(services, "running_stack", lambda: state)
+    monkeypatch.setattr(services, "_services", nothing)
     with pytest.raises(SystemExit) as ended:
         main(["status"])
     assert ended.value.code == (1 if problem else 0)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.base.errors import InputError
+from editjudge.base.errors import ConfigError
 from editjudge.cli import main
 from editjudge.cli.options import models_of
 
 
 def test_a_folder_without_a_model_is_shown_how_to_be_written() -> None:
-    with pytest.raises(InputError, match=r"'out/ours' is not MODEL=DIR; .* as ours=out/ours"):
+    with pytest.raises(ConfigError, match=r"'out/ours' is not MODEL=DIR; .* as ours=out/ours"):
         models_of(("out/ours",))
 
 

@@ -11,10 +11,12 @@ from editjudge.base.errors import ImageError, MissingExtra
 from editjudge.base.images import load_image
 from editjudge.base.item import check_text
 from editjudge.benchmarks.core import CoreData
-from editjudge.cli.demo import command
+from editjudge.cli import root
 from editjudge.demo import EDITORS, demo_set, write_demo_set
 from editjudge.demo import edits as module
 from editjudge.demo.files import is_demo
+
+command = root.commands["demo"]
 
 
 def test_the_set_is_varied(edits):

@@ -15,12 +15,14 @@ from editjudge.answers import ScoreField, Scores
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.benchmarks.registry import benchmark
-from editjudge.cli.prompts import command
+from editjudge.cli import root
 from editjudge.panel.prompt import Picture, Pictures, Text
 from editjudge.prompts import Labelled, template, templates
 from editjudge.prompts.custom import custom_in, custom_templates
 from editjudge.prompts.folder import prompt_files
 from editjudge.scorers.asking import Asking
+
+command = root.commands["prompts"]
 
 PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
 LEVELS = '[answer]\nchoices = ["A", "B", "C"]\n'

@@ -11,10 +11,11 @@ from click.testing import CliRunner
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.benchmarks.benchmark import Benchmark, rubric_dimensions
 from editjudge.benchmarks.registry import benchmark, select
-from editjudge.cli.prompts import command
-from editjudge.cli.score import command as score
+from editjudge.cli import root
 from editjudge.prompts.custom import custom_templates
 from editjudge.prompts.rubrics import RubricTemplate, rubric, rubric_files
+
+command, score = root.commands["prompts"], root.commands["score"]
 
 LIGHT = """\
 asks = "Does the light fit?"

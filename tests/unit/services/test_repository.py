@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from editjudge.base.errors import ConfigError
-from editjudge_services.cli.models import command
+from editjudge.cli import plugged_in
 from editjudge_services.features.vision_service import DinoV2
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.runtime import alive
@@ -24,6 +24,8 @@ from editjudge_services.runtime.repository import (
 from editjudge_services.runtime.serving import Serving, stay_on_device
 from editjudge_services.runtime.specialist import Specialist
 from editjudge_services.zoo.artefact import RECORD, Precision
+
+command = plugged_in()["models"]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from editjudge.base.errors import ConfigError
-from editjudge_services.cli.models import command
+from editjudge.cli import plugged_in
 from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.artefact import (
     Parity,
@@ -26,6 +26,8 @@ from editjudge_services.zoo.export import export, make_untrained, verify
 from editjudge_services.zoo.manifest import find
 from editjudge_services.zoo.pull import import_file
 from editjudge_services.zoo.recipe import Exported
+
+command = plugged_in()["models"]
 
 ENTRY = find("lpips-vgg")
 

@@ -1,4 +1,4 @@
-"""`editjudge list`: what there is to choose from."""
+"""What there is to choose from; official prompts imported, and one's own checked."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from pathlib import Path
 from textwrap import indent
 from typing import TypeAlias, TypeVar
 
-import click
-
 from ..app import lists
 from ..base.contracts import CONTRACTS, Tensor
 from ..base.errors import ConfigError
-from ..base.official import official_prompts
-from ..base.screen import say, say_json
-from ..base.strict import text_of
+from ..base.official import import_official_prompts, official_prompts
+from ..base.screen import say
 from ..benchmarks.benchmark import Benchmark, in_words, rubric_dimensions
 from ..benchmarks.registry import benchmark, benchmarks, select
 from ..panel import SERVICES, model_name
 from ..panel.services import own_services
 from ..prompts import templates
-from ..prompts.custom import custom_in
+from ..prompts.custom import checked, custom_in, custom_templates
+from ..prompts.folder import files_in
+from ..prompts.rubrics import rubric_files, rubrics_among
 from ..report.numbers import arrow
-from .options import settings_of, takes
+from .options import settings_of
+from .output import print_json
+from .scoring import show_prompt
 
 N = TypeVar("N", bound=str)
 Listed: TypeAlias = (
@@ -35,25 +36,11 @@ Listed: TypeAlias = (
 )
 
 
-@click.command("list")
-@click.argument(
-    "what",
-    type=click.Choice(["benchmarks", "switches", "dimensions", "services", "prompts"]),
-)
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@takes("prompts", "json")
-def command(what: str, names: tuple[str, ...], prompts: Path | None, *, json: bool) -> None:
-    """List what there is to choose from, or only what NAME names.
-
-    benchmarks: each with its protocols. switches: what the protocols of a benchmark differ in;
-    --with and --without change it. dimensions: each with its question, range, direction, inputs
-    and source; NAME may be a glob or a part of an id. services: each with its model's name and
-    tensors. prompts: ours with their digests, and the official ones that can be imported; of NAME,
-    which may be a glob (kris/*) or a folder (kris), the words too.
-    """
+def list_command(what: str, names: tuple[str, ...], prompts: Path | None, *, json: bool) -> None:
+    """List what there is to choose from."""
     shown = _KINDS[what](names, prompts)
     if json:
-        say_json(text_of(shown))
+        print_json(shown)
         return
     for line in _lines(shown, text=bool(names)):
         say(line)
@@ -216,3 +203,42 @@ def _prompt_lines(prompts: lists.Prompts, *, text: bool) -> Iterator[str]:
     for release in prompts.originals:
         state = "imported" if release.imported else "not imported"
         yield f"{release.prompts:<48} official, {state}\n    {release.source}"
+
+
+def import_command(name: str, path: Path, *, json: bool) -> None:
+    """Find the official prompts of a benchmark and keep them."""
+    files = import_official_prompts(name, path)
+    folder = official_prompts()[name].folder
+    if json:
+        print_json(lists.Imported(prompts=name, folder=folder, found=files))
+        return
+    for file, source in files.items():
+        say(f"{file} from {source}")
+    say(f"kept in {folder}")
+
+
+def check_command(path: Path, *, json: bool) -> int:
+    """Check prompts of one's own; returns the exit code."""
+    if path.is_file():
+        (rubric,) = rubrics_among(custom_templates(rubric_files([path])))
+        ends = dict.fromkeys(("sources", "edited", "target"), "\n")
+        places = {name: f"[{name}]{ends.get(name, '')}" for name in rubric.fields}
+        show_prompt(rubric, rubric.prompt(places))
+        return 0
+    texts, strays = files_in(path)
+    read = (*checked(texts, str(path)), *strays)
+    problems = tuple(str(one) for one in read if isinstance(one, ConfigError))
+    templates = tuple(
+        lists.Template.model_validate(one, from_attributes=True)
+        for one in read
+        if not isinstance(one, ConfigError)
+    )
+    if json:
+        print_json(lists.Checked(templates=templates, problems=problems))
+        return 2 if problems else 0
+    for template in templates:
+        say(f"{template.name:<48} {template.origin}  {template.digest[:19]}")
+    for problem in problems:
+        say(problem)
+    say("something is wrong" if problems else "all is well")
+    return 2 if problems else 0

@@ -1,0 +1,334 @@
+"""What a run has: the paper's table, one edit, a file of verdicts, and the page."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+from ..app.canary import last_checks
+from ..app.export import Asked, Format, export
+from ..app.results import PublishedBeside, Results, published_beside
+from ..app.verdicts import Row, Shown, ShownEdit
+from ..app.view import RunView
+from ..base.console import console
+from ..base.errors import ConfigError, EditjudgeError
+from ..base.screen import say, tell
+from ..base.words import counted
+from ..benchmarks.rounds import JudgeRounds
+from ..report.numbers import legend, untrained_line
+from ..report.pictures import SIDE
+from ..report.site import write_report
+from ..report.summary import (
+    agreement_tables,
+    comparability,
+    counted_lines,
+    narrowed,
+    reasons,
+    results_tables,
+    typeset,
+    with_something,
+    without_intervals,
+)
+from ..report.table import Form, Table
+from ..report.view import LiveRuns, serving
+from .options import pairs_of, rules_of
+from .output import print_json, print_tables
+
+_SHOWN = 3
+"""Pictures that are named where more are not shown."""
+
+
+def summary_command(
+    run: Path,
+    single_image: tuple[str, ...],
+    dimension: tuple[str, ...],
+    model: tuple[str, ...],
+    format_: Form | None,
+    *,
+    published: bool,
+    count_missing: bool,
+    common: bool,
+    each_round: bool,
+    unserved: bool,
+    json: bool,
+    **options: Any,
+) -> None:
+    """Show a run as the table of its benchmark's paper."""
+    if format_ and (json or published or each_round or unserved):
+        raise ConfigError(
+            "--format goes with none of --json, --published, --each-round, --unserved", "leave one"
+        )
+    with RunView(run) as view:
+        rules = rules_of(options, view.spec)
+        results = view.results(single_image, rules, count_missing=count_missing, common=common)
+        waiting = _waiting(view, results) if unserved else None
+    if format_:
+        say(typeset(results, format_, dimension, model).rstrip("\n"))
+        return
+    results = narrowed(results, dimension, model)
+    printed = published_beside(results) if published else None
+    if json:
+        print_json(replace(results, published=printed, unserved=waiting))
+    else:
+        _show_summary(results, printed, run, each_round=each_round)
+        for reason, names in (waiting or {}).items():
+            say(f"- {reason}: {', '.join(names)}")
+        if checks := last_checks(results.identities):
+            say(checks)
+
+
+def _waiting(view: RunView, results: Results) -> dict[str, list[str]]:
+    """Why dimensions that ask anything wait for a model: each reason with them."""
+    cells = results.cells.values()
+    asking = {
+        name
+        for column in results.columns
+        if any(row[column.id].asked for row in cells)
+        for name in column.dimensions
+    }
+    reasons: dict[str, list[str]] = {}
+    for name, reason in view.waiting().items():
+        if name in asking:
+            reasons.setdefault(reason, []).append(name)
+    return reasons
+
+
+def _show_summary(
+    results: Results, printed: PublishedBeside | None, run: Path, *, each_round: bool
+) -> None:
+    """The table, with what it is about above it and what has no number below."""
+    _say_above(results)
+    show = partial(
+        results_tables,
+        cells=results.cells,
+        beside=results,
+        width=console().width,
+        decimals=results.benchmark.decimals,
+        each_round=each_round,
+    )
+    told, left_out = with_something(results.columns, results.cells, run)
+    if printed is not None:
+        _show_published(printed, show)
+    elif told:
+        print_tables(show(told))
+    columns = printed.shown if printed else told
+    of_table = (row[column.id] for row in results.cells.values() for column in columns)
+    for line in (
+        *legend(of_table),
+        *reasons(columns, results.cells),
+        *without_intervals(columns, results.cells),
+        *(() if printed else left_out),
+        *counted_lines(results),
+    ):
+        say(line)
+    if results.agreement:
+        print_tables(agreement_tables(results.agreement))
+
+
+def _say_above(results: Results) -> None:
+    about = [
+        results.benchmark.title,
+        results.benchmark.table,
+        results.protocol,
+        counted(results.items, "item"),
+    ]
+    if results.words:
+        about.append(f"prompts: {results.words}")
+    say(", ".join(filter(None, about)))
+    for role, identity in results.identities.items():
+        say(f"{role}: {identity}")
+    if warning := untrained_line(results.identities):
+        say(warning, fg="red", bold=True)
+    if results.judge_rounds.each and any(role.is_generalist for role in results.identities):
+        say(_judges(results.judge_rounds))
+
+
+def _show_published(printed: PublishedBeside, show: Callable[..., Iterable[Table]]) -> None:
+    """Each table of the paper beside the run's numbers, then what can be compared."""
+    for table in printed.tables:
+        note = f" ({table.note})" if table.note else ""
+        say(f"† published: {printed.title}, {table.source}, judge: {table.judge}{note}")
+        rows = {f"† {model}": row for model, row in table.models.items()}
+        print_tables(show(printed.columns_of(table), published=rows))
+    for line in comparability(printed):
+        say(line)
+
+
+def _judges(judge_rounds: JudgeRounds) -> str:
+    """Name the judges whose numbers these are."""
+    names = ", ".join(judge_rounds.judges)
+    text = f"judged by {names}" if len(judge_rounds.judges) == 1 else f"means of the judges {names}"
+    if judge_rounds.rounds > 1:
+        text += f", {judge_rounds.rounds} rounds each; sd is the standard deviation over rounds"
+    return text
+
+
+def show_command(
+    run: Path, edit: str, dimension: tuple[str, ...], model: str | None, *, json: bool
+) -> None:
+    """Show one edit of a run, with every verdict and what it rests on."""
+    with RunView(run) as view:
+        of_item = [each for each in view.edits(model) if each.item == edit]
+        edits = tuple(ShownEdit.of(view, e) for e in of_item)
+        if not edits:
+            of = f" of {model}" if model else ""
+            has = ", ".join(view.header.outputs)
+            raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
+        shown = _shown(view, edit, edits)
+        shown = _only(shown, view.named(dimension)) if dimension else shown
+    if json:
+        print_json(shown)
+        return
+    if shown.instruction is not None:
+        say(f"{edit}: {shown.instruction}")
+    for shown_edit in shown.edits:
+        _show_edit(shown_edit)
+    for name, why in shown.not_served.items():
+        say(f"\n  {name}: not served\n    {why}")
+    for name, why in shown.spoilt.items():
+        say(f"\n  {name}: unscored (told by the data)\n    {why}")
+
+
+def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
+    """Add what the data has of the item, where the data is still there."""
+    instruction: str | None = None
+    files: tuple[Path, ...] = ()
+    try:
+        item = view.item(edit)
+        if item is not None:
+            instruction, files = item.instruction, view.pictures(edit).files
+    except (EditjudgeError, ValueError):
+        pass
+    return Shown(
+        item=edit,
+        instruction=instruction,
+        files=files,
+        edits=edits,
+        not_served=view.waiting_for(edit),
+        spoilt={name: one.reason for name, one in view.spoilt(edit).get(edit, {}).items()},
+    )
+
+
+def _only(shown: Shown, names: frozenset[str]) -> Shown:
+    """What is told of some dimensions alone."""
+    edits = []
+    for edit in shown.edits:
+        verdicts = tuple(verdict for verdict in edit.verdicts if verdict.dimension in names)
+        edits.append(edit.model_copy(update={"verdicts": verdicts}))
+    return shown.model_copy(
+        update={
+            "edits": tuple(edits),
+            "not_served": {n: why for n, why in shown.not_served.items() if n in names},
+            "spoilt": {n: why for n, why in shown.spoilt.items() if n in names},
+        }
+    )
+
+
+def _show_edit(edit: ShownEdit) -> None:
+    say(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
+    for verdict in edit.verdicts:
+        _show_verdict(verdict)
+
+
+def _show_verdict(verdict: Row) -> None:
+    value = f"{verdict.value:.6g}" if verdict.value is not None else None
+    kind = f" ({verdict.kind})" if verdict.kind else ""
+    say(f"\n  {verdict.dimension}: {value or f'{verdict.status}{kind}'}")
+    if verdict.reason:
+        say(f"    {verdict.reason}")
+    for name, evidence in (verdict.evidence or {}).items():
+        text = evidence if isinstance(evidence, str) else dumps(evidence, indent=2)
+        _block(name, text)
+    for call in verdict.calls or ():
+        words = call.reply.get("text") if isinstance(call.reply, dict) else None
+        text = words if isinstance(words, str) and words else dumps(call.reply, indent=2)
+        _block(f"{call.model or call.judge} replied", text)
+    say(f"    {verdict.signature}", dim=True)
+    say(f"    made with {verdict.versions}", dim=True)
+
+
+def _block(title: str, text: str) -> None:
+    say(f"    {title}: " + text.replace("\n", "\n    "))
+
+
+def export_command(
+    run: Path,
+    format_: Format,
+    out: Path | None,
+    dimension: tuple[str, ...],
+    url: tuple[str, ...],
+    *,
+    wide: bool,
+    pictures: bool,
+) -> None:
+    """Write the verdicts of a run to a file."""
+    tasks = format_ == "label-studio"
+    file = out or run / ("tasks.json" if tasks else f"{'edits' if wide else 'verdicts'}.{format_}")
+    asked = Asked(wide=wide, pictures=pictures, dimensions=dimension, urls=pairs_of("--url", url))
+    with RunView(run) as view:
+        count = export(view, file, format_, asked)
+        if gone := view.without_data:
+            tell(f"dimensions that the data spoilt are not in the file: {gone}")
+    say(f"{file}: {counted(count, 'task' if tasks else 'row')}")
+    if tasks:
+        say(f"{file.with_suffix('.xml')}: the labelling configuration for them")
+    if tasks and not url:
+        tell(
+            "the pictures are named as files of the machine Label Studio runs on: start it with "
+            "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
+            "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT=/, or give --url FOLDER=URL"
+        )
+
+
+def report_command(
+    runs: tuple[Path, ...], out: Path | None, size: int, port: int, *, published: bool
+) -> None:
+    """Show runs as a page, or write it to a file."""
+    if out is not None and port:
+        raise ConfigError("--port shows the page, --out writes it", "leave one out")
+    if out is None:
+        with LiveRuns(runs, published=published) as live:
+            asyncio.run(_serve_page(live, port))
+    else:
+        _write_page(runs, out, published=published, side=size)
+
+
+def _write_page(runs: tuple[Path, ...], out: Path, *, published: bool, side: int) -> None:
+    written = write_report(
+        runs,
+        out,
+        published=published,
+        pictures=side > 0,
+        side=side or SIDE,
+        progress=_progress,
+    )
+    for line in written.unshown[:_SHOWN]:
+        tell(f"not shown: {line}")
+    if len(written.unshown) > _SHOWN:
+        tell(f"and {len(written.unshown) - _SHOWN:,} more pictures")
+    say(f"wrote {written.page}: {counted(written.edits, 'edit')}")
+
+
+def _progress(made: Iterable[str | None], total: int) -> Iterator[str | None]:
+    """Draw a bar on a terminal's error output, and nothing elsewhere."""
+    drawing = console(err=True)
+    hidden = not drawing.is_terminal or not total
+    return iter(track(made, "pictures", total=total, console=drawing, disable=hidden))
+
+
+async def _serve_page(live: LiveRuns, port: int) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, ended.set)
+    async with serving(live, port) as address:
+        say(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
+        await ended.wait()

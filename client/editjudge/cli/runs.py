@@ -1,0 +1,361 @@
+"""Runs: checked beforehand, judged, put together, and judged again from their replies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ..app.canary import last_checks
+from ..app.dimensions import naming, need_models
+from ..app.estimate import call_lines, lines
+from ..app.events import Finished
+from ..app.merge import Prefer, merge
+from ..app.rescore import Changes, Rescored, rescored_run
+from ..app.run import Running, RunResult, foreseen
+from ..app.run import spec_of as stored_spec
+from ..app.spec import Resolved, RunSpec
+from ..app.summary import columns, titles_of
+from ..app.validate import Validation, validated
+from ..app.view import RunView
+from ..base.config import Settings
+from ..base.console import console
+from ..base.errors import InputError
+from ..base.screen import say, tell
+from ..base.verdict import Pending
+from ..base.words import counted
+from ..benchmarks.cell import Tally
+from ..report.live import display, summary
+from ..report.numbers import untrained_line, usage_text
+from ..report.summary import results_tables, with_something
+from ..report.table import Head, Row, Table
+from .options import check_judges, settings_of, shard_of, spec_of
+from .output import print_json, print_tables
+from .services import services_at_hand
+
+_RESUME = "the same command goes on where this ended"
+_WAIT_FOR_CALLS = 10.0
+"""Seconds after an interruption until the process ends whatever still hangs."""
+_WAIT_FOR_THREADS = 1.0
+"""Seconds after an interruption for what runs in threads: a line that is written takes less."""
+_THREADS = "run"
+"""Begins the names of the event loop's threads."""
+_EARLY = {
+    "interrupted": "interrupted",
+    "failures": "ended: too many verdicts failed",
+    "judge": "ended: a judge cannot be used",
+    "cost": "ended before max_cost was passed; with a higher --max-cost",
+}
+_SHOWN = 20
+"""Problems that are shown of one kind at one place."""
+
+
+def validate_command(benchmark: str, *, json: bool, **options: Any) -> int:
+    """Check data and outputs; returns the exit code."""
+    settings = settings_of()
+    spec = spec_of(benchmark, options, settings)
+    if settings.generalists:
+        check_judges(options["judge"], settings)
+    order = Resolved(spec).order
+    validation = validated(order, settings, spec.single_image, as_named=options["as_named"])
+    if json:
+        print_json(validation)
+    else:
+        _show_validation(validation)
+    return 2 if validation.wrong else 0
+
+
+def _show_validation(validation: Validation) -> None:
+    say(f"{counted(validation.items, 'item')} can be used")
+    for model, count in validation.outputs.items():
+        say(f"{model}: {counted(count, 'output')}")
+    shown: Counter[tuple[str, str]] = Counter()
+    for problem in validation.problems:
+        shown[problem.where, problem.kind] += 1
+        if shown[problem.where, problem.kind] <= _SHOWN:
+            kind = f"{problem.kind}, only noted" if problem.note else problem.kind
+            say(f"{problem.where}: {kind}: {problem.what}")
+    for (where, kind), count in shown.items():
+        if count > _SHOWN:
+            say(f"{where}: {kind}: and {count - _SHOWN:,} more")
+    if validation.estimate is not None:
+        for line in (*call_lines(validation.estimate), *validation.estimate.notes):
+            say(line)
+    if validation.wrong:
+        say("something is wrong: mend it, or judge what can be used with editjudge run")
+    else:
+        say("all is well; next: editjudge run")
+
+
+def run_command(
+    benchmark: str, out: Path, *, dry_run: bool, json: bool, retry: Any, **options: Any
+) -> int:
+    """Judge what is left of a run, or say what that would take; returns the exit code."""
+    if not options["outputs"]:
+        raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
+    settings = settings_of(options)
+    spec = spec_of(benchmark, options, settings, stored_spec(out))
+    check_judges(options["judge"], settings)
+    how = {"shard": shard_of(options["shard"]), "as_named": options["as_named"]}
+    if not dry_run:
+        how |= {"retry": retry, "fail_on_error": options["fail_on_error"]}
+        return _judge(spec, out, settings, as_json=json, **how)
+    if retry:
+        raise InputError(
+            "--dry-run", f"does not foresee --retry {retry}", "leave one of the two out"
+        )
+    estimate, work = foreseen(spec, out, settings, **how)
+    if json:
+        print_json(estimate)
+    else:
+        for line in lines(estimate, work):
+            say(line)
+    return 0
+
+
+def _judge(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **how: Any) -> int:
+    with (
+        display(as_json=as_json) as shown,
+        Running(spec, out, settings, tell=shown, every=shown.every, **how) as running,
+    ):
+        result = _outcome(running, settings)
+    if result is None:
+        tell(f"interrupted; {_RESUME}")
+        return 130
+    if not as_json:
+        _show(result, running.unasked, titles_of(running.resolved.rules.columns))
+        if checks := last_checks(result.services, settings=settings):
+            tell(checks)
+    return result.finished.exit_code
+
+
+def _outcome(running: Running, settings: Settings) -> RunResult | None:
+    """Judge what is left; None where that was interrupted."""
+    if not running.left.edits:
+        return running.nothing_left()
+    start = any(not role.is_generalist for role in running.left.roles)
+    with services_at_hand(settings, start=start, say=running.say) as at_hand:
+        try:
+            return asyncio.run(_interruptible(running, at_hand))
+        except asyncio.CancelledError:
+            return None
+
+
+class _Threads(ThreadPoolExecutor):
+    """The event loop's threads.
+
+    Whoever looks up the name of a server that is not there hangs for half a minute, and nothing
+    ends that: after an interruption nobody waits for it.
+    """
+
+    interrupted = False
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As every executor's, but waits for a second at most where the run was interrupted."""
+        super().shutdown(wait and not self.interrupted, cancel_futures=cancel_futures)
+        until = time.monotonic() + _WAIT_FOR_THREADS
+        for thread in threading.enumerate() if self.interrupted else ():
+            if thread.name.startswith(f"{_THREADS}_"):
+                thread.join(max(0.0, until - time.monotonic()))
+
+
+async def _interruptible(running: Running, at_hand: Settings) -> RunResult:
+    # Edits are side by side already: further threads within OpenCV's functions would only wait for
+    # each other. It is read at its first use, and cannot be changed safely while others use it.
+    os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
+    threads = _Threads(thread_name_prefix=_THREADS)
+    asyncio.get_running_loop().set_default_executor(threads)
+    judging = asyncio.ensure_future(running.judge(at_hand))
+    with _signals(judging, threads):
+        return await judging
+
+
+@contextlib.contextmanager
+def _signals(judging: asyncio.Future[RunResult], threads: _Threads) -> Iterator[None]:
+    """Let SIGINT and SIGTERM cancel the judging, and the second of them end the process."""
+    loop = asyncio.get_running_loop()
+    seen = 0
+
+    def interrupt() -> None:
+        nonlocal seen
+        seen += 1
+        if seen > 1:
+            os._exit(130)
+        threads.interrupted = True
+        judging.cancel()
+        loop.call_later(_WAIT_FOR_CALLS, os._exit, 130)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # Not in a thread, and not on Windows, where asyncio.run itself sees to SIGINT.
+    with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+        for number in before:
+            loop.add_signal_handler(number, interrupt)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+
+def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) -> None:
+    finished = result.finished
+    judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
+    shown, _ = with_something(columns(judged, titles), result.cells, result.out)
+    if shown:
+        print_tables(results_tables(shown, result.cells, result.beside, console().width))
+    if warning := untrained_line(result.services_of(d.id for d in judged)):
+        say(warning, fg="red", bold=True)
+    for line in unasked:
+        say(line)
+    for line in _unserved(result, told=bool(shown)):
+        say(line)
+    if finished.usage:
+        say(f"generalists took {usage_text(finished.usage)}")
+    for line in (_done(result), *_ending(finished), f"kept in {result.out}", *_next(result)):
+        tell(line)
+
+
+def _unserved(result: RunResult, *, told: bool) -> Iterator[str]:
+    """What waits for models, in one line, and why what this machine lacks was not judged.
+
+    Where nothing was judged, also for which models and why.
+    """
+    here = {dimension.lacking for dimension in result.dimensions}
+    waiting = 0
+    for reason, names in result.finished.not_served.items():
+        if reason in here or not told:
+            yield f"not judged, {reason}: {counted(len(names), 'dimension')}"
+        waiting += 0 if reason in here else len(names)
+    if waiting:
+        yield f"{need_models(waiting, 'dimension')}: {naming(result.out)}"
+
+
+def _next(result: RunResult) -> Iterator[str]:
+    """What people do next with a run that has numbers."""
+    run, models = shlex.quote(str(result.out)), [*result.cells]
+    if result.finished.ended != "done" or not any(
+        cell.scored for row in result.cells.values() for cell in row.values()
+    ):
+        return
+    if len(models) > 1:
+        first, second = map(shlex.quote, models[:2])
+        yield f"next: editjudge compare {run} {first} {second}"
+    else:
+        yield f"next: editjudge summary {run}"
+
+
+def _done(result: RunResult) -> str:
+    """Say what this session did, in one line."""
+    if result.finished.edits:
+        return summary(result.finished)
+    counts = (cell.counts for row in result.cells.values() for cell in row.values())
+    waiting = sum(count.get("not_served", 0) for count in counts)
+    if waiting:
+        verdicts = counted(waiting, "verdict waits", "verdicts wait")
+        return f"nothing could be judged: {verdicts} for a service"
+    return "nothing was left to do"
+
+
+def _was_asked(result: RunResult, name: str) -> bool:
+    return any(set(row[name].counts) - {"not_served"} for row in result.cells.values())
+
+
+def _ending(finished: Finished) -> list[str]:
+    by_count = sorted(finished.unscored.items(), key=lambda kind: -kind[1].count)
+    ending = [
+        f"{counted(kind.count, 'verdict has', 'verdicts have')} no number, {name}"
+        f" (first: {kind.first})"
+        for name, kind in by_count
+    ]
+    failed = sum(line.failed for line in finished.verdicts.values())
+    if failed:
+        ending.append(f"{counted(failed, 'verdict')} failed (first: {finished.first_failure})")
+    why = _EARLY.get(finished.ended)
+    if why or failed:
+        ending.append(f"{why}; {_RESUME}" if why else _RESUME)
+    return ending
+
+
+def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
+    """Put runs together in a new one."""
+    merged = merge(runs, out, prefer)
+    decided = f", {merged.preferred:,} of them decided by --prefer" if merged.preferred else ""
+    say(
+        f"{out}: {counted(merged.verdicts, 'verdict')} on {counted(merged.edits, 'edit')}"
+        f" ({merged.same:,} were in several runs{decided})"
+    )
+    _tell_pending(out)
+
+
+def _tell_pending(run: Path) -> None:
+    """That a shard is missing or was not done, which the numbers do not show."""
+    with RunView(run) as view:
+        if view.without_data:
+            tell(f"whether everything was judged cannot be told: {view.without_data}")
+            return
+        pending = [
+            any(isinstance(outcome, Pending) for outcome in row.outcomes.values())
+            for row in view.rows()
+        ]
+    if count := sum(pending):
+        are = counted(count, "edit is", "edits are")
+        tell(
+            f"{are} not judged yet, of {len(pending):,}: a run is missing, was not done or had a"
+            f" --limit; the command of the run goes on with --out {shlex.quote(str(run))}"
+        )
+
+
+def rescore_command(run: Path, *, write: bool, json: bool) -> None:
+    """Judge a run again from its stored replies, and show what changed."""
+    changes = rescored_run(run, write=write)
+    if json:
+        print_json([Rescored.of(*key, change) for key, change in changes.items()])
+        return
+    print_tables([changes_table(changes)])
+    for line in reasons(changes):
+        say(line)
+    if not write and any(change.changed for change in changes.values()):
+        tell("nothing was changed in the run; --write keeps the new verdicts")
+
+
+def changes_table(changes: Changes) -> Table:
+    """A row for each model and dimension: how many verdicts, and their means before and after."""
+    words = ("model", "dimension")
+    figures = ("verdicts", "mean before", "mean after", "changed", "kept")
+    rows = []
+    for (model, dimension), change in changes.items():
+        means = (_mean(change.before), _mean(change.after))
+        count = sum(change.before.statuses.values())
+        rows.append(Row((model, dimension, count, *means, change.changed, change.kept)))
+    return Table(
+        (*(Head(name, fold=True) for name in words), *(Head(name, right=True) for name in figures)),
+        rows,
+        notes=["Means of the verdicts with a number; missing outputs are not judged."],
+    )
+
+
+def _mean(tally: Tally) -> str:
+    mean = tally.mean()
+    return "-" if mean is None else f"{mean:.4g} of {tally.counts['scored']:,}"
+
+
+def reasons(changes: Changes) -> Iterator[str]:
+    """Why verdicts were kept as they are, a line for each reason."""
+    kept: dict[str, list[str]] = {}
+    for (model, dimension), change in changes.items():
+        if change.kept:
+            of = f"{dimension} of {model} ({change.kept:,})"
+            kept.setdefault(change.why, []).append(of)
+    for why, verdicts in kept.items():
+        yield f"- kept, not judged again: {', '.join(verdicts)}: {why}"
