@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from editjudge.base.contracts import NAME, TOKENS_HEADER
+from editjudge.base.contracts import MODEL_HEADER, NAME, TOKENS_HEADER
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.writing import check_free
 
-from .values import OWN_HEADERS, Address, FrontValues
+from .values import CLASSES, OWN_HEADERS, Address, FrontValues
 
 FILE = "envoy.yaml"
 CERTIFICATE = "certificate.json"
@@ -60,8 +60,8 @@ def render(values: FrontValues, folder: Path) -> Path:
         **dict(values),
         own_headers=OWN_HEADERS,
         certificate_secret=str(secret.resolve()),
-        clusters=values.clusters(),
-        routes=values.routes(),
+        classes=CLASSES,
+        model_header=MODEL_HEADER,
         tokens_header=TOKENS_HEADER,
         team_name=NAME,
         jwks_at=fetched if values.tokens.url else None,

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from editjudge.base.contracts import LONGEST_NAME, MODEL_HEADER, NAME
+from editjudge.base.contracts import LONGEST_NAME, NAME
 
 _HOST = r"[A-Za-z0-9_.:%-]+"
 Class = Literal["interactive", "batch"]
@@ -217,42 +217,6 @@ class Limits(Part):
     batch: Positive = 64
 
 
-class Cluster(NamedTuple):
-    """Servers of one kind, as one class of callers meets them.
-
-    Attributes:
-        http1: They speak HTTP/1.1.
-        most: Calls at a time; 0 is what the class has.
-    """
-
-    name: str
-    addresses: tuple[Address, ...]
-    most: int
-    http1: bool = False
-
-
-class Route(NamedTuple):
-    """A way from a path to servers.
-
-    Attributes:
-        path_match: In Envoy's words.
-        rewrite: A pattern of the path and what stands for it, if the server's is another.
-        streams: It may go on without end, so requests are not held until whole.
-        counted: Its answers say how many tokens they took.
-        teams: The only ones that may go it; none where all may.
-        refusal: What is answered, with no servers.
-    """
-
-    path_match: str
-    headers: dict[str, str]
-    cluster: str
-    rewrite: tuple[str, str] | None = None
-    streams: bool = False
-    counted: bool = False
-    teams: tuple[str, ...] = ()
-    refusal: str = ""
-
-
 class FrontValues(Part):
     """All values.
 
@@ -317,102 +281,7 @@ class FrontValues(Part):
             own["tokens.ca"] = self.tokens.ca
         return own
 
-    def clusters(self) -> list[Cluster]:
-        """All groups of servers, once for each class of callers."""
-        return [
-            kind._replace(name=f"{kind.name}.{of}", most=kind.most or getattr(self.limits, of))
-            for kind in self._kinds()
-            for of in CLASSES
-        ]
 
-    def _kinds(self) -> list[Cluster]:
-        triton = [Cluster(f"triton.{n}", s.addresses, 0) for n, s in self.triton.items()]
-        generalists = [
-            Cluster(f"generalist.{n}", s.addresses, 0, http1=s.protocol == "http")
-            for n, s in self.generalists.items()
-        ]
-        judge = []
-        if self.judge:
-            judge.append(Cluster("judge", self.judge.addresses, 0))
-            # Idle streams cost who opens them nothing, so they take no other call's place.
-            streams = self.limits.open_streams
-            judge.append(Cluster(f"judge{_STREAMS}", self.judge.addresses, streams))
-            if self.judge.json_addresses:
-                judge.append(Cluster("judge-json", self.judge.json_addresses, 0, http1=True))
-        return [*triton, *generalists, *judge]
-
-    def routes(self) -> list[Route]:
-        """All ways, the most particular first; what has none is refused."""
-        return [
-            route._replace(
-                cluster=f"{route.cluster}{_STREAMS if route.streams else ''}.{of}",
-                headers=route.headers | ({"x-class": of} if of != "batch" else {}),
-            )
-            for route in (*self._to_triton(), *self._telling_no_tokens(), *self._to_judge())
-            for of in (CLASSES if route.cluster else ("batch",))
-        ]
-
-    def _to_triton(self) -> list[Route]:
-        # First what is told by its model; then the rest, whatever its model.
-        groups = sorted(self.triton.items(), key=lambda group: not group[1].models)
-        return [
-            Route(_TRITON, {MODEL_HEADER: model} if model else {}, f"triton.{name}")
-            for name, servers in groups
-            for model in servers.models or ("",)
-        ]
-
-    def _telling_no_tokens(self) -> list[Route]:
-        """Where answers do not say what they took: not for who has so many tokens."""
-        ways = self._to_generalists()
-        if self.judge:
-            ways.append(Route(_STREAM, {}, "judge", streams=True))
-        if self.token_limits is None:
-            return ways
-        teams = self.token_limits.uncounted
-        own = [way._replace(teams=teams) for way in ways if teams]
-        told = {way.path_match: _ASK_ONE_BY_ONE if way.streams else _ASK_THE_JUDGE for way in ways}
-        return [*own, *(Route(path, {}, "", refusal=words) for path, words in told.items())]
-
-    def _to_generalists(self) -> list[Route]:
-        routes = []
-        for name, servers in self.generalists.items():
-            cluster = f"generalist.{name}"
-            if servers.protocol == "http":
-                prefix = f"/generalists/{name}"
-                path = f'safe_regex: {{regex: "{prefix.replace(".", "[.]")}{_OPENAI}"}}'
-                routes.append(Route(path, {}, cluster, (f"^{prefix}", "")))
-            else:
-                routes.append(Route(_VLLM, {"x-generalist": name}, cluster))
-        return routes
-
-    def _to_judge(self) -> list[Route]:
-        if not self.judge:
-            return []
-        web = [Route('prefix: "/v1/"', {}, "judge-json", counted=True)]
-        return [
-            # Tools that reflect leave their stream of questions open until they have the answers.
-            Route(_REFLECTION, {}, "judge", streams=True),
-            Route('prefix: "/editjudge.v1.JudgeService/"', {}, "judge", counted=True),
-            Route('path: "/grpc.health.v1.Health/Watch"', {}, "judge", streams=True),
-            Route('prefix: "/grpc.health.v1.Health/"', {}, "judge"),
-            *(web if self.judge.json_addresses else ()),
-        ]
-
-
-_TRITON = (
-    'safe_regex: {regex: "/inference[.]GRPCInferenceService/(ServerLive|ServerReady|ServerMetadata'
-    '|ModelReady|ModelMetadata|ModelConfig|ModelInfer)"}'
-)
-"""What judging needs of Triton: no caller loads models, maps memory or changes its log."""
-_OPENAI = "/(v1/(models|chat/completions)|tokenize|version|health)"
-"""The same of an OpenAI-compatible server."""
-_VLLM = 'prefix: "/vllm.grpc.engine.VllmEngine/"'
-_STREAMS = "-streams"
-"""What the same servers are called, as streams meet them."""
-_STREAM = 'path: "/editjudge.v1.JudgeService/ScoreStream"'
-_REFLECTION = 'prefix: "/grpc.reflection.v1alpha.ServerReflection/"'
-_ASK_THE_JUDGE = "your team's tokens are counted: ask the Judge service, which asks the generalist"
-_ASK_ONE_BY_ONE = "your team's tokens are counted, and a stream tells none: ask by Score"
 OWN_HEADERS = (
     "x-team",
     "x-class",
