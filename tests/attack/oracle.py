@@ -19,11 +19,12 @@ from editjudge.answers import (
     Questions,
     ScoreField,
     Scores,
+    ScoresAnswer,
     ShortAnswer,
     TargetPhrases,
     Verbatim,
 )
-from editjudge.answers.first_digit import FirstDigit, FoundScores
+from editjudge.answers.first_digit import FirstDigit
 
 from .trials import Broken
 
@@ -68,7 +69,7 @@ def _is(literal: Decimal, value: float, field: ScoreField) -> bool:
     return on_scale and whole and float(literal) == value
 
 
-def _official(contract: FirstDigit, text: str, found: FoundScores) -> str:
+def _official(contract: FirstDigit, text: str, found: ScoresAnswer) -> str:
     for key, value in found.scores.items():
         if not contract.low <= value <= contract.high or value != int(value):
             raise Broken(f"{key} is {value!r}")

@@ -7,7 +7,7 @@ decoding and the parser, so that the three cannot drift apart. A reply that brea
 
 from __future__ import annotations
 
-from .contract import OutputContract, Unparsable
+from .contract import OutputContract
 from .questions import (
     ChoiceQuestion,
     MultipleChoiceQuestion,
@@ -17,6 +17,7 @@ from .questions import (
 )
 from .scores import ScoreField, Scores, ScoresAnswer
 from .segmentation import Command, Commands, TargetPhrases, Targets
+from .spoken import Unparsable
 from .texts import FirstWord, OneText, Option, ShortAnswer, Verbatim
 
 __all__ = [

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ..base.digest import content_digest
+from .spoken import Spoken
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Unparsable(Exception):
-    """A reply holds no valid answer; the caller keeps it and stores `unparsable`.
-
-    Attributes:
-        reason: One line for people; short, whatever the reply's length.
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 @dataclass(frozen=True)
-class OutputContract(ABC, Generic[T_co]):
+class OutputContract(Generic[T_co]):
     """How a reply must look and what it is read to.
 
     Attributes:
@@ -56,7 +44,6 @@ class OutputContract(ABC, Generic[T_co]):
         """
         return None
 
-    @abstractmethod
     def parse(self, reply: str, *, cut: bool = False) -> T_co:
         """Read a reply.
 
@@ -67,6 +54,16 @@ class OutputContract(ABC, Generic[T_co]):
             Unparsable: it holds no valid answer, or more than one. Nothing else is raised,
                 whatever the text.
         """
+        spoken = Spoken(reply, cut=cut)
+        return spoken.alone(self._read(spoken))
+
+    def _read(self, spoken: Spoken) -> T_co:
+        """Read a reply without its draft; `parse` sees to it that nothing follows the answer.
+
+        Raises:
+            Unparsable: see `parse`.
+        """
+        raise NotImplementedError
 
     def spec(self) -> Mapping[str, object]:
         """The contract as plain fields, for signatures."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from .contract import OutputContract, shown
+from .scores import ScoresAnswer
 
 _FLAGS = re.IGNORECASE | re.DOTALL
 _ANYWHERE = {
@@ -18,30 +19,15 @@ _ANYWHERE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FoundScores:
-    """What was found in a reply.
-
-    Attributes:
-        scores: By key; those that were found, each on the scale.
-        how: By key, which step found it: `json`, `prefix`, `n/5`, `n out of 5`, `first digit`.
-        without: Why there is no score, by key.
-    """
-
-    scores: dict[str, float]
-    how: dict[str, str]
-    without: dict[str, str]
-
-
 @dataclass(frozen=True)
-class FirstDigit(OutputContract[FoundScores]):
+class FirstDigit(OutputContract[ScoresAnswer]):
     """The official way to read scores, defects included; for protocols that follow it.
 
     The first `{…}` without inner braces that holds the first key is read as JSON, its values
     through `int()`, so that 4.9 becomes 4. Where it is none, each key is looked for as text, then
     `n/5`, then `n out of 5`, then the first standalone digit from 1 to 5 anywhere: the number of
     a list may become the score. No reply is refused, so none is asked for again; what has no score
-    says why, key by key.
+    says why, key by key. `steps` are `json`, `prefix`, `n/5`, `n out of 5`, `first digit`.
 
     One thing is not followed: a number in JSON that is not on the scale, which the official code
     takes as it is, is no score here.
@@ -70,10 +56,10 @@ class FirstDigit(OutputContract[FoundScores]):
     low: int = 1
     high: int = 5
 
-    def parse(self, reply: str, *, cut: bool = False) -> FoundScores:
+    def parse(self, reply: str, *, cut: bool = False) -> ScoresAnswer:
         """Read what can be read; nothing is raised."""
         told = self._in_json(reply)
-        read = FoundScores({}, {}, {})
+        read = ScoresAnswer({})
         for key in self.keys:
             value, how = self._of(key, told, reply)
             if value is None:
@@ -84,7 +70,7 @@ class FirstDigit(OutputContract[FoundScores]):
                     f" scale of {self.low} to {self.high}"
                 )
             else:
-                read.scores[key], read.how[key] = float(value), how
+                read.scores[key], read.steps[key] = float(value), how
         return read
 
     def _of(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Set
-from typing import NamedTuple
 
-from .contract import Unparsable, shown
+from .contract import shown
 from .lenient import Malformed, Members, Reader, Value
-from .spoken import Spoken, unclosed
+from .spoken import Spoken, Unparsable, unclosed
 
 # A brace is taken for JSON once a key in quotes and a colon follow it; `{a, b}`, `\frac{1}{2}`,
 # `{'}` and `{}` are prose. Keys have a limit, so that a million braces cost a million short
@@ -47,8 +46,8 @@ def fields(spoken: Spoken, keys: Iterable[str]) -> dict[str, Value]:
             missing, given twice or not of the contract.
     """
     keys = tuple(keys)
-    answer = _answer(spoken, {plain(key) for key in keys})
-    return match(answer.members, keys)
+    _, members = _answer(spoken, {plain(key) for key in keys})
+    return match(members, keys)
 
 
 def text_of(values: Mapping[str, Value], key: str, longest: int) -> str:
@@ -129,19 +128,14 @@ def last_fields(
     """
     keys, beside = tuple(keys), tuple(beside)
     due = {plain(key) for key in keys}
-    answer = _answer(spoken, due | {plain(key) for key in beside}, due)
-    return _FENCE.sub("", answer.before).strip(), match(answer.members, keys, beside)
+    before, members = _answer(spoken, due | {plain(key) for key in beside}, due)
+    return _FENCE.sub("", before).strip(), match(members, keys, beside)
 
 
-class _Answer(NamedTuple):
-    """The object that holds an answer, and what stands before it since the last draft."""
+def _answer(spoken: Spoken, ours: Set[str], due: Set[str] | None = None) -> tuple[str, Members]:
+    """What stands before the one object of a reply since the last draft, and its members.
 
-    before: str
-    members: Members
-
-
-def _answer(spoken: Spoken, ours: Set[str], due: Set[str] | None = None) -> _Answer:
-    """The one object of a reply; where it ends is noted.
+    Where the object ends is noted.
 
     Args:
         ours: Keys that it may have.
@@ -158,7 +152,7 @@ def _answer(spoken: Spoken, ours: Set[str], due: Set[str] | None = None) -> _Ans
             "cut at the token limit before the JSON object" if spoken.cut else "no JSON object"
         )
     start, spoken.end, members = objects[0]
-    return _Answer(spoken.text[begin:start], members)
+    return spoken.text[begin:start], members
 
 
 def _closing(spoken: Spoken, at: int) -> int | None:
@@ -199,7 +193,7 @@ def match(members: Members, keys: Iterable[str], beside: Iterable[str] = ()) -> 
     beside = {plain(key) for key in beside}
     values: dict[str, Value] = {}
     unexpected = []
-    for written, value in members.pairs:
+    for written, value in members:
         key = due.get(plain(written))
         if key is None and plain(written) in beside:
             continue
@@ -253,7 +247,7 @@ def _objects(
             at = after
             continue
         at = reader.at
-        if due is None or due & {plain(key) for key, _ in members.pairs}:
+        if due is None or due & {plain(key) for key, _ in members}:
             objects.append((start, at, members))
     return begin, objects
 

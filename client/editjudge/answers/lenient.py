@@ -17,20 +17,13 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
 
 from ..base.words import whole
 
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """A JSON object as written: keys in order, repeated ones included."""
-
-    pairs: tuple[tuple[str, Value], ...]
-
-
+Members: TypeAlias = "tuple[tuple[str, Value], ...]"
+"""A JSON object as written: keys in order, repeated ones included."""
 Value: TypeAlias = "str | float | bool | list[Value] | Members | None"
 
 DEPTH = 32  # brackets within brackets; no contract needs more than three
@@ -97,8 +90,8 @@ def _told(text: str) -> float:
 
 def written(value: Value) -> str:
     """A value as JSON text; keys that are given twice stay so."""
-    if isinstance(value, Members):
-        pairs = (f"{written(key)}: {written(member)}" for key, member in value.pairs)
+    if isinstance(value, tuple):
+        pairs = (f"{written(key)}: {written(member)}" for key, member in value)
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(written, value)) + "]"
@@ -139,7 +132,7 @@ class Reader:
             pairs.append((key, self._value(depth)))
 
         self._series("}", depth, member)
-        return Members(tuple(pairs))
+        return tuple(pairs)
 
     def values(self, depth: int = 1) -> list[Value]:
         """The list at the bracket here.

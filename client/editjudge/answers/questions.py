@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from .contract import OutputContract, Unparsable, list_schema, object_schema, shown
+from .contract import OutputContract, list_schema, object_schema, shown
 from .json_object import AROUND, fields, listed, match, plain, text_of
-from .lenient import Members, Value
-from .spoken import Spoken
+from .lenient import Value
+from .spoken import Spoken, Unparsable
 
 LONGEST = 300
 LONGEST_OPTION = 150
@@ -76,9 +76,7 @@ class Questions(OutputContract[tuple[str, ...]]):
         item = {"type": "string", "pattern": _PATTERN}
         return object_schema({self.key: list_schema(item, self.low, self.high)})
 
-    def parse(self, reply: str, *, cut: bool = False) -> tuple[str, ...]:
-        """Read the questions, in order; see `OutputContract.parse`."""
-        spoken = Spoken(reply, cut=cut)
+    def _read(self, spoken: Spoken) -> tuple[str, ...]:
         entries = listed(spoken, self.key, self.high)
         kept: dict[str, str] = {}
         for value in entries:
@@ -91,7 +89,7 @@ class Questions(OutputContract[tuple[str, ...]]):
             raise Unparsable(
                 f"{len(kept)} different questions among {len(entries)} entries, {self.low} are due"
             )
-        return spoken.alone(tuple(kept.values()))
+        return tuple(kept.values())
 
 
 class QuestionAnswer(NamedTuple):
@@ -142,20 +140,18 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
         pair = object_schema({"question": {"type": "string"}, "answer": {"type": "string"}})
         return object_schema({self.key: list_schema(pair, self.count_low, self.count_high)})
 
-    def parse(self, reply: str, *, cut: bool = False) -> tuple[QuestionAnswer, ...]:
-        """Read the pairs, in order; see `OutputContract.parse`."""
-        spoken = Spoken(reply, cut=cut)
+    def _read(self, spoken: Spoken) -> tuple[QuestionAnswer, ...]:
         entries = listed(spoken, self.key, self.count_high)
         if len(entries) < self.count_low:
             raise Unparsable(f"{len(entries)} pairs where {self.count_low} are due")
         pairs = tuple(_pair(value) for value in entries)
         if len({_same(pair.question) for pair in pairs}) < len(pairs):
             raise Unparsable("a question is given twice")
-        return spoken.alone(pairs)
+        return pairs
 
 
 def _pair(value: Value) -> QuestionAnswer:
-    if not isinstance(value, Members):
+    if not isinstance(value, tuple):
         raise Unparsable("a pair is not an object")
     pair = match(value, ("question", "answer"))
     question, answer = _question(pair["question"]), pair["answer"]
@@ -229,9 +225,7 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
         wrong = list_schema(text, self.low - 2, self.high - 2)
         return object_schema({"question": text, "answer": text, "wrong": wrong})
 
-    def parse(self, reply: str, *, cut: bool = False) -> ChoiceQuestion:
-        """Read the question; see `OutputContract.parse`."""
-        spoken = Spoken(reply, cut=cut)
+    def _read(self, spoken: Spoken) -> ChoiceQuestion:
         values = fields(spoken, ("question", "answer", "wrong"))
         question = text_of(values, "question", LONGEST)
         if not question.endswith(_ENDS):
@@ -248,4 +242,4 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
         options = (answer, *others, self.cannot_tell)
         if len({plain(option.strip(AROUND)) for option in options}) < len(options):
             raise Unparsable("two of the answers are the same")
-        return spoken.alone(ChoiceQuestion(question, options, answer))
+        return ChoiceQuestion(question, options, answer)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from .contract import OutputContract, Unparsable, list_schema, object_schema, shown
+from .contract import OutputContract, list_schema, object_schema, shown
 from .json_object import fields, last_fields, plain
-from .lenient import Members, Value, number, written
-from .spoken import Spoken
+from .lenient import Value, number, written
+from .spoken import Spoken, Unparsable
 
 LIST = "score"
 
@@ -85,10 +85,14 @@ class ScoresAnswer:
         scores: By field, in the contract's order, each on its field's scale.
         reasoning: The judge's words, as JSON where they are no text; empty where the contract asks
             for none.
+        without: By field why there is no score; only where an official script reads the reply.
+        steps: By field which step of the official script found the score.
     """
 
     scores: dict[str, float]
     reasoning: str = ""
+    without: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -179,9 +183,7 @@ class Scores(OutputContract[ScoresAnswer]):
             properties |= {field.name: field.schema for field in self.fields}
         return object_schema(properties)
 
-    def parse(self, reply: str, *, cut: bool = False) -> ScoresAnswer:
-        """Read the scores; see `OutputContract.parse`."""
-        spoken = Spoken(reply, cut=cut)
+    def _read(self, spoken: Spoken) -> ScoresAnswer:
         names = (LIST,) if self.as_list else tuple(field.name for field in self.fields)
         if self.reasoning == "before":
             before, values = last_fields(spoken, names, beside=("reasoning",))
@@ -194,7 +196,7 @@ class Scores(OutputContract[ScoresAnswer]):
         else:
             due = [values[field.name] for field in self.fields]
         scores = {f.name: f.read(value) for f, value in zip(self.fields, due, strict=True)}
-        return spoken.alone(ScoresAnswer(scores, "\n\n".join(reasons)))
+        return ScoresAnswer(scores, "\n\n".join(reasons))
 
     def _listed(self, value: Value) -> list[Value]:
         if not isinstance(value, list):
@@ -223,7 +225,7 @@ def _reason(value: Value) -> str:
 
 
 def _kind(value: Value) -> str:
-    if isinstance(value, Members):
+    if isinstance(value, tuple):
         return "an object"
     if isinstance(value, list):
         return "a list"

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from .contract import OutputContract, Unparsable, list_schema, object_schema, shown
+from .contract import OutputContract, list_schema, object_schema, shown
 from .json_object import fields, listed, match, plain
-from .lenient import Members, Value
-from .spoken import Spoken
+from .lenient import Value
+from .spoken import Spoken, Unparsable
 
 LONGEST = 120
 """Of a command, in characters: it names one thing."""
@@ -107,9 +107,7 @@ class Commands(OutputContract[tuple[Command, ...]]):
         entry = object_schema({"source_index": index, "phrase": phrase}) if self.indexed else phrase
         return object_schema({self.key: list_schema(entry, self.low, self.high)})
 
-    def parse(self, reply: str, *, cut: bool = False) -> tuple[Command, ...]:
-        """Read the commands, in order; see `OutputContract.parse`."""
-        spoken = Spoken(reply, cut=cut)
+    def _read(self, spoken: Spoken) -> tuple[Command, ...]:
         kept: dict[tuple[str, int], Command] = {}
         for value in listed(spoken, self.key, self.high):
             read = self._indexed(value) if self.indexed else Command(_phrase(value), 0)
@@ -117,10 +115,10 @@ class Commands(OutputContract[tuple[Command, ...]]):
             kept.setdefault((same, read.source_index), read)
         if len(kept) < self.low:
             raise Unparsable(f"{len(kept)} different commands, {self.low} are due")
-        return spoken.alone(tuple(kept.values()))
+        return tuple(kept.values())
 
     def _indexed(self, value: Value) -> Command:
-        if not isinstance(value, Members):
+        if not isinstance(value, tuple):
             raise Unparsable("a command is not an object")
         members = match(value, ("source_index", "phrase"))
         index = members["source_index"]
@@ -202,9 +200,7 @@ class Targets(OutputContract[TargetPhrases]):
             {"scope": {"type": "string", "enum": list(get_args(Scope))}, "phrases": phrases}
         )
 
-    def parse(self, reply: str, *, cut: bool = False) -> TargetPhrases:
-        """Read the phrases, in order; see `OutputContract.parse`."""
-        spoken = Spoken(reply, cut=cut)
+    def _read(self, spoken: Spoken) -> TargetPhrases:
         values = fields(spoken, ("scope", "phrases"))
         scope, listed = values["scope"], values["phrases"]
         if scope not in get_args(Scope):
@@ -216,7 +212,7 @@ class Targets(OutputContract[TargetPhrases]):
         if (scope == "whole") == bool(listed):
             raise Unparsable(f'"scope" is "{scope}" with {len(listed)} phrases')
         phrases = {plain(one): one for one in reversed([_target(value) for value in listed])}
-        return spoken.alone(TargetPhrases(cast("Scope", scope), tuple(reversed(phrases.values()))))
+        return TargetPhrases(cast("Scope", scope), tuple(reversed(phrases.values())))
 
 
 def _target(value: Value) -> str:

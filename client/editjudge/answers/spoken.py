@@ -5,44 +5,30 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
-from .contract import Unparsable
+from ..base.parse import package_tables
 
 T = TypeVar("T")
 
-_NAMES = r"(?:\w{1,16}:)?(?:think|thinking|thoughts?|reasoning|reflection|scratchpad)"
-DRAFTS = (
-    # Qwen, DeepSeek, GLM, InternVL, MiniMax, Seed-OSS, Claude and most others.
-    (rf"<{_NAMES}>", rf"</{_NAMES}>"),
-    # Chat templates with tokens for it.
-    (rf"<\|{_NAMES}\|>", rf"<\|/{_NAMES}\|>"),
-    # Mistral, Magistral.
-    (r"\[think\]", r"\[/think\]"),
-    # Kimi.
-    ("◁think▷", "◁/think▷"),
-    # OpenThinker, Sky-T1.
-    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
-    # Cohere.
-    (r"<\|start_thinking\|>", r"<\|end_thinking\|>"),
-    # Apertus.
-    (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
-    # Gemma.
-    (r"<\|channel>\s*thought", r"<channel\|>"),
-    # Pangu.
-    (r"\[unused16\]", r"\[unused17\]"),
-    # gpt-oss.
-    (
-        r"<\|channel\|>\s*(?:analysis|commentary)",
-        r"<\|channel\|>\s*final(?:\s*<\|constrain\|>\s*\w+)?(?:\s*<\|message\|>)?",
-    ),
-    # gpt-oss on a server that drops control tokens and keeps their texts.
-    (r"(?:\A|(?<=assistantfinal))analysis(?=(?-i:[A-Z]))", r"(?-i:assistantfinal)"),
-)
-"""How models mark a draft: the tag before it and the tag after it; case does not matter.
 
-Any closing tag ends any draft. Servers take drafts off where they know the model; where they do
-not, a draft comes in the reply. No answer is taken out of one.
-"""
-_OPENS, _CLOSES = (re.compile("|".join(tags), re.IGNORECASE) for tags in zip(*DRAFTS, strict=True))
+class Unparsable(Exception):
+    """A reply holds no valid answer; the caller keeps it and stores `unparsable`.
+
+    Attributes:
+        reason: One line for people; short, whatever the reply's length.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+# Servers take drafts off where they know the model; where they do not, a draft comes in the reply.
+# No answer is taken out of one.
+_DRAFTS = package_tables(__package__, "drafts.toml")["drafts"]
+_OPENS, _CLOSES = (
+    re.compile("|".join(tags[side] for tags in _DRAFTS), re.IGNORECASE)
+    for side in ("opens", "closes")
+)
 # What may stand before the first tag of a reply: blanks, and how a turn of gpt-oss begins.
 _BEFORE = re.compile(r"\s*(?:<\|start\|>\s*assistant\s*)?", re.IGNORECASE)
 

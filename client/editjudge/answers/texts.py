@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .contract import OutputContract, Unparsable, object_schema, shown
+from .contract import OutputContract, object_schema, shown
 from .json_object import fields, text_of
-from .spoken import Spoken
+from .spoken import Spoken, Unparsable
 
 _QUOTES = "\"'`“”\u2018\u2019«»"
 _AROUND = f"{_QUOTES} \t\r\n*"
@@ -78,11 +78,7 @@ class Option(OutputContract[str]):
         """
         return {"type": "string", "enum": list(self.options)}
 
-    def parse(self, reply: str, *, cut: bool = False) -> str:
-        """The option chosen, as given; see `OutputContract.parse`."""
-        return self._chosen(Spoken(reply, cut=cut))
-
-    def _chosen(self, spoken: Spoken) -> str:
+    def _read(self, spoken: Spoken) -> str:
         if spoken.cut:
             # The beginning of one option may be another: what is cut cannot be told.
             raise Unparsable("cut at the token limit")
@@ -111,13 +107,13 @@ class FirstWord(Option):
 
     name: ClassVar[str] = "first_word"
 
-    def _chosen(self, spoken: Spoken) -> str:
+    def _read(self, spoken: Spoken) -> str:
         start = spoken.last.lstrip(_AROUND).casefold()
         for option in self.options:
             rest = start.removeprefix(option.casefold())
             if rest != start and not (rest[:1].isalnum() or (spoken.cut and not rest)):
                 return option
-        return super()._chosen(spoken)
+        return super()._read(spoken)
 
 
 @dataclass(frozen=True)
@@ -162,9 +158,8 @@ class ShortAnswer(OutputContract[str]):
         """Asks for the answer alone."""
         return "Answer in a few words, with nothing but the answer."
 
-    def parse(self, reply: str, *, cut: bool = False) -> str:
-        """The answer in one line, without thinking before it; see `OutputContract.parse`."""
-        text = _complete(" ".join(Spoken(reply, cut=cut).last.split()), cut=cut)
+    def _read(self, spoken: Spoken) -> str:
+        text = _complete(" ".join(spoken.last.split()), cut=spoken.cut)
         if len(text) > self.longest:
             raise Unparsable(f"the answer has {len(text):,} characters, more than {self.longest}")
         return text
@@ -199,10 +194,8 @@ class OneText(OutputContract[str]):
         """An object with that text; its length is checked on reading."""
         return object_schema({self.key: {"type": "string"}})
 
-    def parse(self, reply: str, *, cut: bool = False) -> str:
-        """Read the text, in single spaces; see `OutputContract.parse`."""
-        spoken = Spoken(reply, cut=cut)
-        return spoken.alone(text_of(fields(spoken, (self.key,)), self.key, self.longest))
+    def _read(self, spoken: Spoken) -> str:
+        return text_of(fields(spoken, (self.key,)), self.key, self.longest)
 
 
 def _complete(text: str, *, cut: bool) -> str:

@@ -10,18 +10,17 @@ import ast
 import hashlib
 import json
 import os
-import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from platformdirs import user_data_path
 
 from .errors import ConfigError
+from .parse import package_tables
 
 _SUFFIXES = frozenset({".py", ".json", ".jsonl", ".txt", ".md", ".toml", ".yaml", ".yml", ""})
 _LARGEST = 4 * 1024 * 1024
@@ -81,7 +80,7 @@ def prompts_dir() -> Path:
 @cache
 def official_prompts() -> Mapping[str, OfficialPrompts]:
     """All releases whose prompts can be imported, by name."""
-    declared = tomllib.loads((files(__package__ or "") / "official.toml").read_text("utf-8"))
+    declared = package_tables(__package__, "official.toml")
     return {
         name: OfficialPrompts(name, one["source"], one["texts"]) for name, one in declared.items()
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -49,6 +50,16 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+
+
+def package_tables(package: str | None, file: str) -> dict[str, Any]:
+    """The tables of a TOML file of ours.
+
+    Args:
+        package: As `__package__` of the module that reads it.
+        file: Its path in the package.
+    """
+    return tomllib.loads((files(package or "") / file).read_text("utf-8"))
 
 
 class Problem(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from PIL import Image as Pil
 
 from ..answers import Scores, ScoresAnswer
-from ..answers.first_digit import FirstDigit, FoundScores
+from ..answers.first_digit import FirstDigit
 from ..base.errors import Abstained
 from ..base.images import Image, load_image
 from ..base.item import Edit, Item
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..prompts import Template
 
 JPEG_QUALITY = 85
-_Said = Sequence[Answer[ScoresAnswer | FoundScores]]
+_Said = Sequence[Answer[ScoresAnswer]]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class Rubric(Asking):
         samples = question.samples(judge.endpoint)
         each = range(self.repeat * samples, (self.repeat + 1) * samples)
         said: _Said = await together(*(question.ask(shown, judge, repeat=i) for i in each))
-        names = dict.fromkeys(name for answer in said for name in _names(answer.value))
+        values = [answer.value for answer in said]
+        names = dict.fromkeys(name for value in values for name in (*value.scores, *value.without))
         return {name: _verdict(said, name, question.template) for name in names}
 
 
@@ -123,17 +124,12 @@ def _as_jpeg(image: Image) -> Image:
     return load_image(buffer.getvalue(), image.name)
 
 
-def _names(value: ScoresAnswer | FoundScores) -> Iterable[str]:
-    without = value.without if isinstance(value, FoundScores) else {}
-    return (*value.scores, *without)
-
-
 def _verdict(said: _Said, name: str, template: Template) -> Verdict:
     """The mean of the replies; a reply that lacks the score leaves the whole without."""
     evidence, calls = _evidence(said, name), merged(said)
     values = [answer.value for answer in said]
     for value in values:
-        if isinstance(value, FoundScores) and name in value.without:
+        if name in value.without:
             why = value.without[name]
             return Unscored(kind="unparsable", reason=why, evidence=evidence, calls=calls)
     mean = math.fsum(value.scores[name] for value in values) / len(values)
@@ -146,8 +142,8 @@ def _verdict(said: _Said, name: str, template: Template) -> Verdict:
 def _evidence(said: _Said, name: str) -> dict[str, Any]:
     """What replies do not tell by themselves; `read_as` is the step that found the score."""
     values = [answer.value for answer in said]
-    how = [value.how.get(name) for value in values if isinstance(value, FoundScores)]
-    read = {"read_as": how[0] if len(how) == 1 else how} if how else {}
+    steps = [value.steps.get(name) for value in values if value.steps or value.without]
+    read = {"read_as": steps[0] if len(steps) == 1 else steps} if steps else {}
     if len(said) == 1:
         return {**said[0].evidence, **read}
     return {"values": [value.scores.get(name) for value in values], **read}

@@ -38,7 +38,7 @@ DECLINES = {
 }
 
 
-@pytest.mark.parametrize("language", sorted({row.language for row in REFUSALS}))
+@pytest.mark.parametrize("language", sorted({row["language"] for row in REFUSALS}))
 def test_a_refusal(language: str) -> None:
     for reply in DECLINES[language]:
         assert refuses(reply), reply

@@ -52,7 +52,7 @@ READ: list[tuple[FirstDigit, str, float | None, str]] = [
 def test_one_score(reader: FirstDigit, reply: str, score: float | None, how: str) -> None:
     found = reader.parse(reply)
     key = "consistency_score"
-    assert (found.scores.get(key), found.how.get(key, "")) == (score, how)
+    assert (found.scores.get(key), found.steps.get(key, "")) == (score, how)
     assert (key in found.without) == (score is None)
 
 
