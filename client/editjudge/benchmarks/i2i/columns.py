@@ -9,9 +9,7 @@ from ...base.item import Item
 from ..column import Column, Composite, Mean, ScoredWeighted
 from ..fusion import Values
 from .switches import I2iSwitches
-from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, LOSABLE, SHARED, TITLES, Track
-
-_TABLES: dict[Track, str] = {"se": "I2I-Bench, table 1", "me": "I2I-Bench, table 2"}
+from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, SHARED, TABLES, TITLES, Track
 
 
 def _names(track: Track, switches: I2iSwitches) -> tuple[str, ...]:
@@ -41,8 +39,8 @@ def _lost(switches: I2iSwitches) -> Iterator[Column]:
     """How much the edits lost of what the regions compare; the baseline has no regions."""
     if switches.lmm_baseline:
         return
-    for track, names in LOSABLE.items():
-        for name in names:
+    for track, table in TABLES.items():
+        for name in table["losable"]:
             of = f"i2i.{track}.{name}.lost"
             title = f"{DIMENSIONS[track][name]} ({track.upper()})"
             yield Column(of, title, Mean(of), False, "not in the paper", "Share lost")
@@ -86,7 +84,7 @@ def columns(switches: I2iSwitches) -> tuple[Column, ...]:
         *(
             column
             for track, title in TITLES.items()
-            for column in _table(track, names[track], f"i2i.{track}", title, _TABLES[track])
+            for column in _table(track, names[track], f"i2i.{track}", title, TABLES[track]["table"])
         ),
         *_lost(switches),
         *_comparison(switches),

@@ -13,7 +13,7 @@ from editjudge.base.item import Item
 from editjudge.benchmarks.i2i.dataset import I2iData
 from editjudge.benchmarks.i2i.dimensions import dimensions
 from editjudge.benchmarks.i2i.switches import I2iSwitches
-from editjudge.benchmarks.i2i.taxonomy import CATEGORIES, DIMENSIONS, LOSABLE, PROMPTS, QUOTAS
+from editjudge.benchmarks.i2i.taxonomy import CATEGORIES, DIMENSIONS, PROMPTS, QUOTAS, TABLES
 
 from ..kris.made import picture
 
@@ -43,7 +43,7 @@ def asked(item: Item, *on: str) -> set[str]:
     """Without the shares that are lost, which are asked where what they are of is."""
     found = {d.id for d in dimensions(I2iSwitches.of(on)) if d.not_applicable(item) is None}
     lost = {name for name in found if name.endswith(".lost")}
-    losable = {f"i2i.{track}.{name}" for track, names in LOSABLE.items() for name in names}
+    losable = {f"i2i.{track}.{name}" for track, t in TABLES.items() for name in t["losable"]}
     assert lost == {f"{name}.lost" for name in found & losable}
     return found - lost
 
