@@ -53,7 +53,7 @@ def contracts() -> tuple[OutputContract[Any], ...]:
             ours.append(contract)
     ours.append(Option(("A red car.", "a blue car", "It cannot be told from the image")))
     official = (
-        reader for joint in (False, True) for _, reader in readers("consistency_score", joint=joint)
+        reader for metric in ("consistency", "instruction") for _, reader in readers(metric)
     )
     for reader in official:
         if reader not in ours:

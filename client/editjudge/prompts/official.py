@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from ..answers import OutputContract
 from ..base import official as releases
 from ..base.official import escaped
-from . import ORIGINAL, Labels, Template
+from ..base.parse import package_tables
+from . import ORIGINAL, Labels, Template, form_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class OfficialPrompt:
     images: tuple[str, ...]
     labels: Labels
     contract: OutputContract[Any]
-    fields: tuple[tuple[str, str], ...] | None = ()
+    fields: tuple[tuple[str, str], ...] | None = None
     system: str = ""
     images_first: bool = False
 
@@ -64,6 +66,43 @@ class OfficialPrompt:
             escaped(literal) + ("" if name is None else f"{{{ours[name]}}}")
             for literal, name, _, _ in string.Formatter().parse(text)
         )
+
+
+@cache
+def declared_in(package: str) -> Mapping[str, OfficialPrompt]:
+    """The official prompts that `official.toml` of a benchmark declares, by the names of ours.
+
+    Each names its labels and the form of its answer. It is called as its file is, unless it says
+    otherwise.
+    """
+    tables = package_tables(package, "official.toml")
+    return {ours: _declared(tables, **row) for ours, row in tables["prompts"].items()}
+
+
+def _declared(
+    tables: Mapping[str, Any],
+    *,
+    file: str,
+    images: list[str],
+    labels: str,
+    answer: str,
+    name: str = "",
+    fields: Mapping[str, str] | None = None,
+    **rest: Any,
+) -> OfficialPrompt:
+    _, contract = form_of(dict(tables["answers"][answer]))
+    if contract is None:
+        raise ValueError(f"{file} has no contract")
+    return OfficialPrompt(
+        name or f"{tables['release']}/{file.removesuffix('.txt')}",
+        tables["release"],
+        file,
+        images=tuple(images),
+        labels=Labels(**tables["labels"][labels]),
+        contract=contract,
+        fields=None if fields is None else tuple(fields.items()),
+        **rest,
+    )
 
 
 @lru_cache(256)

@@ -4,7 +4,6 @@ from ..benchmark import OFFICIAL, PAPER, Benchmark, Rules
 from .columns import columns
 from .dataset import data
 from .dimensions import dimensions
-from .official import OFFICIAL_PROMPTS
 from .switches import GieSwitches
 
 
@@ -21,6 +20,6 @@ BENCHMARK = Benchmark(
     version=3,
     switches=GieSwitches,
     protocols={PAPER: GieSwitches(), OFFICIAL: GieSwitches.all_on()},
-    official_prompts=OFFICIAL_PROMPTS,
+    official_prompts="gie",
     remaps=True,
 )

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 from ...base.item import Edit, Need
 from ...base.verdict import Scored, Verdict
 from ...pixels import PSNR_CAP
+from ...prompts.official import declared_in
 from ...scorers.asking import JUDGE
 from ...scorers.pixels import UNALIGNED, BlackedOutSsim, PixelComparison
 from ...scorers.scorer import Scorer
 from ...scorers.similarity import FeatureSimilarity
 from ...scorers.vqa import MultipleChoice
 from ..dimension import Dimension, Reading
-from .official import PROMPTS, THEIRS
 from .official_file import SIDE
 from .switches import GieSwitches
 
@@ -62,17 +62,17 @@ def dimensions(switches: GieSwitches) -> tuple[Dimension, ...]:
 
 def _correctness(switches: GieSwitches) -> tuple[Dimension, ...]:
     exact, both = switches.exact_match, switches.both_images
-    original = switches.original_prompts
     alone, beside = "gie/choice", "gie/choice_with_source"
-    if original:
-        alone, beside = THEIRS[alone], THEIRS[beside]
+    official = declared_in(__package__) if switches.original_prompts else {}
+    if official:
+        alone, beside = official[alone].name, official[beside].name
     scorer = MultipleChoice(
         JUDGE,
         beside if both else alone,
         exact=exact,
         comparing="" if both else beside,
         in_line=switches.options_in_line,
-        official=PROMPTS if original else (),
+        official=tuple(official.values()),
     )
     return (
         Dimension(

@@ -4,7 +4,6 @@ from ..benchmark import OFFICIAL, PAPER, Benchmark, Rules
 from .columns import columns
 from .dataset import KrisData
 from .dimensions import LOW, dimensions
-from .official import OFFICIAL_PROMPTS
 from .switches import KrisSwitches
 
 
@@ -21,5 +20,5 @@ BENCHMARK = Benchmark(
     table="table 2",
     switches=KrisSwitches,
     protocols={PAPER: KrisSwitches(), OFFICIAL: KrisSwitches.official()},
-    official_prompts=OFFICIAL_PROMPTS,
+    official_prompts="kris",
 )

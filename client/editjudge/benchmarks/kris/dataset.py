@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +14,10 @@ from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
 from ...base.images import show_path
 from ...base.words import counted
-from ..dataset import ItemRef, listed
+from ..dataset import ItemRef
 from ..records import Gives, Placed, RecordsFile, ReleasedRecord, read_json
 from ..texts import File, Name, Text, said
-from .taxonomy import FOLDERS, FRAMES, SOURCES, TEMPORAL, UNEXPLAINED, task_of
+from .taxonomy import FOLDERS, FRAMES, TEMPORAL, task_of
 
 ANNOTATION = "annotation.json"
 _FRAME = re.compile(r"(\d+)-(\d+)")
@@ -137,8 +137,7 @@ class KrisData(RecordsFile):
         if counts:
             items = counted(len(self._placed[0]), "item")
             counts.append(f"{items} in all, {sum(FOLDERS.values()):,} were released")
-        odd = (note for folder, items in by_folder.items() for note in _odd(folder, items))
-        return (*odd, *counts)
+        return tuple(counts)
 
 
 def _of_list(file: Path) -> Iterator[tuple[str, Placed | str]]:
@@ -187,23 +186,6 @@ def _in_place(folder: str, number: str, fields: Any) -> Placed | str:
     named = {"source": sources, "target": (record.gt_img,) if record.gt_img else ()}
     files = {n: tuple(str(Path(folder, p)) for p in of) for n, of in named.items() if of}
     return Placed(name, record, texts, {"source": (), **files}, Record.flaws(wrong))
-
-
-def _odd(folder: str, items: Sequence[Placed]) -> list[str]:
-    """Where a folder's items have other sources, or fewer explanations, than the release."""
-    due = SOURCES[folder]
-    has = f"{due[0]} to {due[-1]}" if len(due) > 1 else f"{due[0]}"
-    without = [one.id for one in items if not one.texts["hint"]]
-    released = UNEXPLAINED.get(folder, len(items))
-    notes = {
-        f"another number of sources than in the release, which has {has}": [
-            one.id for one in items if len(one.files["source"]) not in due
-        ],
-        f"no explanation, which {released} of the release lack": (
-            without if len(without) > released else []
-        ),
-    }
-    return [f"{folder}: {note}" for note in listed(notes)]
 
 
 def _frame(name: str) -> int:

@@ -1,43 +1,16 @@
-"""Types of knowledge, reasoning dimensions and tasks (figure 2 and section 3.2)."""
+"""Types of knowledge, reasoning dimensions and tasks, as `tables.toml` has them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ...base.item import Item
+from ...base.parse import package_tables
 
-# By type of knowledge and reasoning dimension: folders with their number of items.
-TAXONOMY: Mapping[str, Mapping[str, Mapping[str, int]]] = {
-    "factual_knowledge": {
-        "attribute_perception": {
-            "count_change": 50,
-            "color_change": 50,
-            "part_completion": 50,
-            "size_adjustment": 50,
-            "anomaly_correction": 75,
-        },
-        "spatial_perception": {"viewpoint_change": 50, "position_movement": 50},
-        "temporal_prediction": {"temporal_prediction": 74},
-    },
-    "conceptual_knowledge": {
-        "social_science": {"humanities": 75, "practical_knowledge": 50},
-        "natural_science": {
-            "biology": 68,
-            "chemistry": 75,
-            "geography": 75,
-            "mathematics": 50,
-            "medicine": 50,
-            "physics": 75,
-        },
-    },
-    "procedural_knowledge": {
-        "logical_reasoning": {"abstract_reasoning": 75, "rule-based_reasoning": 75},
-        "instruction_decomposition": {
-            "multi-element_composition": 75,
-            "multi-instruction_execution": 75,
-        },
-    },
-}
+TABLES: Mapping[str, Any] = package_tables(__package__, "tables.toml")
+TAXONOMY: Mapping[str, Mapping[str, Mapping[str, int]]] = TABLES["folders"]
+"""By type of knowledge and reasoning dimension the folders, each with its number of items."""
 TESTS_KNOWLEDGE = ("social_science", "natural_science", "logical_reasoning")
 """The reasoning dimensions whose edits must agree with what is known (section 3.4)."""
 
@@ -67,17 +40,6 @@ FOLDERS: Mapping[str, int] = {
     for folder, items in folders.items()
 }
 """Folders of the release, each with its number of items; 1,267 in all."""
-
-SOURCES: Mapping[str, range] = dict.fromkeys(FOLDERS, range(1, 2)) | {
-    TEMPORAL: range(FRAMES - 1, FRAMES),
-    MULTI_ELEMENT: range(2, 6),
-}
-"""How many sources an item of the release has, by folder."""
-
-UNEXPLAINED: Mapping[str, int] = {"anomaly_correction": 1} | {
-    folder: 0 for folder in KNOWLEDGE_TASKS if folder != "rule-based_reasoning"
-}
-"""The folders with explanations, each with how many items of the release lack one."""
 
 REASONING_DIMENSIONS: Mapping[str, str] = {
     task: dimension

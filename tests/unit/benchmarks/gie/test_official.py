@@ -16,9 +16,9 @@ from editjudge.base.official import import_official_prompts, official_prompts
 from editjudge.base.verdict import Outcome, Unscored
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
-from editjudge.benchmarks.gie.official import PROMPTS, THEIRS
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.prompts import templates
+from editjudge.prompts.official import declared_in
 
 from ....fakes.transport import seen
 from .made import pixels, released
@@ -26,6 +26,8 @@ from .stand_ins import SCRIPT, TEXTS, declared, imported
 from .test_protocol import ANSWER, Panel, judged, value
 
 COMPARING = 1
+BY_OURS = declared_in("editjudge.benchmarks.gie")
+PROMPTS = tuple(BY_OURS.values())
 
 
 @pytest.fixture
@@ -145,8 +147,7 @@ def test_another_text_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_the_declared_texts_are_those_that_are_asked() -> None:
     texts = {file for one in PROMPTS for file in (one.file, one.system)}
     assert set(official_prompts()["gie"].texts) == texts == set(TEXTS)
-    assert {one.name for one in PROMPTS} == set(THEIRS.values())
-    assert set(THEIRS) == {name for name in templates() if name.startswith("gie/")}
+    assert set(BY_OURS) == {name for name in templates() if name.startswith("gie/")}
     assert BENCHMARK.official_prompts == "gie"
 
 

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 from PIL import Image as Pil
 
-from editjudge.benchmarks.kris.taxonomy import FOLDERS, UNEXPLAINED
+from editjudge.benchmarks.kris.taxonomy import FOLDERS, KNOWLEDGE_TASKS
+
+EXPLAINED = {"anomaly_correction", *KNOWLEDGE_TASKS} - {"rule-based_reasoning"}
+"""The folders with explanations."""
 
 
 def picture(path: Path, seed: int = 0, format: str | None = None) -> None:
@@ -38,7 +41,7 @@ def record(folder: str, number: str = "1") -> dict[str, Any]:
         "ori_img": sources,
         "gt_img": target,
         "ins_en": f"do {folder} {number}",
-        "explain_en": f"so that {number}" if folder in UNEXPLAINED else "",
+        "explain_en": f"so that {number}" if folder in EXPLAINED else "",
     }
 
 

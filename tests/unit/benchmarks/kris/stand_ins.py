@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.official import import_official_prompts
-from editjudge.benchmarks.kris.official import PROMPTS
+from editjudge.prompts.official import declared_in
 
 from ..stand_ins import stand_ins
+
+BY_OURS = declared_in("editjudge.benchmarks.kris")
+PROMPTS = tuple(BY_OURS.values())
 
 
 def stand_in(file: str) -> str:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from editjudge.answers.first_digit import FirstDigit
 from editjudge.benchmarks.kris.official import readers
 
-COMMON = dict(readers("consistency_score"))[""]
-KNOWING = dict(readers("consistency_score"))["biology"]
-SEVERAL = dict(readers("consistency_score"))["forward_prediction"]
-JOINT = dict(readers("instruction_score", joint=True))["physics"]
+COMMON = dict(readers("consistency"))[""]
+KNOWING = dict(readers("consistency"))["biology"]
+SEVERAL = dict(readers("consistency"))["forward_prediction"]
+JOINT = dict(readers("instruction"))["physics"]
 
 # A numbered list, then JSON that is none because of its last comma: the list's number counts.
 LIST = '1. The sky is kept.\n2. So is the tree.\n{"reasoning": "kept", "consistency_score": 4,}'

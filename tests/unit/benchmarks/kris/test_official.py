@@ -22,7 +22,7 @@ from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.dimension import Derived
 from editjudge.benchmarks.kris.dataset import KrisData
-from editjudge.benchmarks.kris.official import PROMPTS, SEVERAL, THEIRS
+from editjudge.benchmarks.kris.official import SEVERAL
 from editjudge.benchmarks.kris.switches import KrisSwitches
 from editjudge.benchmarks.kris.taxonomy import KNOWLEDGE_TASKS, REASONING_DIMENSIONS, TEMPORAL_TASKS
 from editjudge.benchmarks.registry import benchmark, dimensions
@@ -34,7 +34,7 @@ from editjudge.scorers.rubric import Rubric
 from ....fakes.transport import ScriptedTransport, seen
 from ...scorers.test_generalist_scorers import Panel
 from .made import released
-from .stand_ins import TEXTS, declared, imported
+from .stand_ins import BY_OURS, PROMPTS, TEXTS, declared, imported
 from .test_protocol import MODELS, PRINTED, all_items, column, reply, row_of
 
 KRIS = benchmark("kris")
@@ -193,10 +193,9 @@ def test_whose_words(tmp_path: Path) -> None:
 
 def test_the_declared_texts_are_those_that_are_asked() -> None:
     assert set(official_prompts()["kris"].texts) == {one.file for one in PROMPTS} == set(TEXTS)
-    assert {one.name for one in PROMPTS} == set(THEIRS.values())
     paper: list[Any] = [d.readings[0].scorer for d in KRIS.rules("paper").dimensions[:3]]
     ours = {name for s in paper for name in (s.prompt, *dict(s.by_task).values())}
-    assert ours == set(THEIRS) - {"kris/quality_alone"}
+    assert ours == set(BY_OURS) - {"kris/quality_alone"}
 
 
 def said(file: str, *parts: str) -> str:
