@@ -57,10 +57,10 @@ async def one_by_one(
     client: Client, folder: Path, chosen, *, edit_wise: bool
 ) -> dict[tuple[str, str, str], float]:
     """The same, awaiting each dimension (or each edit with all its dimensions) in turn."""
-    from editjudge.benchmarks.core import CoreData
+    from editjudge.benchmarks.items import ItemsFile
 
     found = {}
-    data = CoreData(folder / "items.jsonl")
+    data = ItemsFile(folder / "items.jsonl")
     groups = [chosen] if edit_wise else [(one,) for one in chosen]
     for ref in data.items(range(10**6)):
         item = data.load(ref)

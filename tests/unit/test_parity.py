@@ -64,7 +64,7 @@ def test_numbers_are_as_kept() -> None:
 
 def test_every_implementation_that_a_signature_names_is_measured() -> None:
     protocols = ((b, switches) for b in benchmarks().values() for switches in b.protocols.values())
-    dimensions = [d for b, switches in protocols for d in b.rules_by(switches).dimensions]
+    dimensions = [d for b, switches in protocols for d in b.dimensions_by(switches)]
     readings = {reading for d in dimensions for reading in d.readings}
     named = {of for one in readings for of in one.scorer.rests_on(one.field)}
     without = sorted(of.__name__ for of in named - COMPUTED.keys())

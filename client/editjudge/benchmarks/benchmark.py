@@ -35,9 +35,9 @@ class Rules:
             dimensions are the table.
         single_image: What every metric counts as, on the metric's own scale, where an item has
             several sources and the model under test takes one; None where there is no such rule.
-        switches: Those that are on, and the others. The benchmark fills them in.
+        switches: Those that are on, and the others.
         protocol: In full, for example `kris.official.1-first_digit`: what signatures of columns
-            name. The benchmark fills it in.
+            name.
         custom: Templates of one's own, which replace ours in all dimensions.
         beside: Dimensions that may be asked for besides; those of one's own specialists.
     """
@@ -81,7 +81,10 @@ class Benchmark:
         title: As its paper calls it.
         data: Reads it at a path; the keyword `roots` says which other folders' pictures it may
             name and, where `remaps`, what they are called in it.
-        rules_by: Makes the rules, given the switches.
+        dimensions_by: Makes its dimensions, given the switches.
+        columns_by: Makes the paper's table, given the switches; none where the means of the
+            dimensions are the table.
+        single_image_by: Makes `Rules.single_image`, given the switches.
         table: Which table of the paper the columns are.
         version: Of our reading of it; raised when a number changes.
         switches: The type that declares them.
@@ -95,7 +98,9 @@ class Benchmark:
     name: str
     title: str
     data: Callable[..., Dataset]
-    rules_by: Callable[..., Rules]
+    dimensions_by: Callable[..., tuple[Dimension, ...]]
+    columns_by: Callable[..., tuple[Column, ...]] = lambda _: ()
+    single_image_by: Callable[..., float | None] = lambda _: None
     table: str = ""
     version: int = 1
     switches: type[Switches] = Switches
@@ -171,13 +176,12 @@ class Benchmark:
         the same value by all protocols that make it in the same way, which its signature tells.
         """
         in_short = f"{self.name}.{self.version}"
-        rules = self.rules_by(switches)
-        return replace(
-            rules,
-            switches=switches,
-            protocol=protocol,
-            dimensions=tuple(replace(d, protocol=in_short) for d in rules.dimensions),
-            columns=tuple(replace(column, protocol=protocol) for column in rules.columns),
+        return Rules(
+            tuple(replace(d, protocol=in_short) for d in self.dimensions_by(switches)),
+            tuple(replace(column, protocol=protocol) for column in self.columns_by(switches)),
+            self.single_image_by(switches),
+            switches,
+            protocol,
         )
 
     def _protocol(self, protocol: str | None) -> str:

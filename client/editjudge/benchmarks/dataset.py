@@ -161,7 +161,6 @@ class Dataset(ABC):
     """The items of a benchmark. A reader says which there are; here they are looked at and loaded.
 
     Attributes:
-        name: Of the benchmark.
         path: The file or folder that holds it.
         folder: What names of its files are relative to.
         released: Whether it is data as its authors released it, not the caller's to mend.
@@ -170,7 +169,6 @@ class Dataset(ABC):
         mask_lies_over: The pictures whose sides the mask of an item must fit.
     """
 
-    name: str
     released: ClassVar[bool] = True
     nouns: ClassVar[tuple[str, str]] = ("item", "items")
     masked: ClassVar[bool] = False

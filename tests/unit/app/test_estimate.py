@@ -19,7 +19,7 @@ from editjudge.app.estimate import (
 from editjudge.base.config import GatewayEndpoint, GeneralistEndpoint, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.base.strict import plain_of
-from editjudge.benchmarks.core import CoreData
+from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
 from editjudge.engine.order import Order
@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 def work(folder: Path, *names: str, judge_rounds: JudgeRounds = JudgeRounds()) -> RunPlan:  # noqa: B008
     known = in_rounds(dimensions(), judge_rounds)
     chosen = with_rounds([known[name] for name in names], known)
-    data = CoreData(folder / "items.jsonl")
+    data = ItemsFile(folder / "items.jsonl")
     order = Order(data, {"ours": folder / "ours"}, chosen, known, judge_rounds=judge_rounds)
     return plan_run(observe(order), None, {})
 

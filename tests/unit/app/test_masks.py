@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image as Pil
 
-from editjudge.benchmarks.core import CoreData
+from editjudge.benchmarks.items import ItemsFile
 from editjudge.cli.plot import mask_shares
 from editjudge.report.figures import draw_masks
 
@@ -25,7 +25,7 @@ def test_the_shares_of_the_masks_there_are(tmp_path: Path) -> None:
     (tmp_path / "broken.png").write_bytes(b"no picture")
     lines.append({**lines[0], "id": "broken", "mask": "broken.png"})
     (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    assert mask_shares(CoreData(tmp_path / "items.jsonl")) == [0.0, 0.1, 1.0]
+    assert mask_shares(ItemsFile(tmp_path / "items.jsonl")) == [0.0, 0.1, 1.0]
 
 
 def test_the_figure_counts_them_and_marks_what_is_printed() -> None:

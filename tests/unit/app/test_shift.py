@@ -21,7 +21,7 @@ from editjudge.app.validate import validated
 from editjudge.base.config import Settings
 from editjudge.base.errors import InputError
 from editjudge.base.images import size_by_header
-from editjudge.benchmarks.core import CoreData
+from editjudge.benchmarks.items import ItemsFile
 
 PSNR = "core.psnr.source.whole"
 MIXED: tuple[Size, ...] = ((40, 30), (30, 40), (32, 32), (48, 27), (40, 30), (36, 24), (30, 30))
@@ -170,7 +170,7 @@ def test_of_many_items_some_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "items.jsonl").write_text("\n".join(lines))
     for size in MIXED:
         (tmp_path / f"{size}.png").touch()
-    data = CoreData(tmp_path / "items.jsonl")
+    data = ItemsFile(tmp_path / "items.jsonl")
     read: list[str] = []
 
     def header(path: object) -> Size:

@@ -13,7 +13,7 @@ from PIL import Image as Pil
 
 from editjudge.app.validate import Validation, validated
 from editjudge.base.config import Settings
-from editjudge.benchmarks.core import CoreData
+from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import dimensions
 from editjudge.engine.order import Order
 
@@ -48,7 +48,7 @@ def order_of(folder: Path, *lines: dict[str, Any]) -> Order:
             picture(folder / "ours" / f"{i}.png")
     known = dimensions()
     chosen = (known["core.psnr.source.outside"],)
-    return Order(CoreData(folder / "items.jsonl"), {"ours": folder / "ours"}, chosen, known)
+    return Order(ItemsFile(folder / "items.jsonl"), {"ours": folder / "ours"}, chosen, known)
 
 
 def told(validation: Validation) -> list[tuple[str, str, str, bool]]:

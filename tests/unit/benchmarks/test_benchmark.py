@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from editjudge.base.errors import ConfigError
-from editjudge.benchmarks.benchmark import Benchmark, Rules
+from editjudge.benchmarks.benchmark import Benchmark
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.core import BENCHMARK as CORE
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
@@ -36,14 +36,17 @@ ALL = frozenset(NAMES)
 OFFICIAL = frozenset({"first_digit", "no_gate"})
 
 
-def rules_by(switches: Made) -> Rules:
+def dimensions_by(switches: Made) -> tuple[Dimension, ...]:
     """A reading that one switch changes, and what derives from it, which another changes."""
     reading = Reading(Scripted(key="digit" if switches.first_digit else "json"), "value")
-    dimensions = (
+    return (
         Dimension("b.read", "?", "-", reading, (0, 1)),
         Dimension("b.made", "?", "-", derived(min if switches.no_gate else max, "b.read"), (0, 1)),
     )
-    return Rules(dimensions, (Column("b.column", "B", Mean("b.made"), True),))
+
+
+def columns_by(switches: Made) -> tuple[Column, ...]:
+    return (Column("b.column", "B", Mean("b.made"), True),)
 
 
 def made(**changed: Any) -> Benchmark:
@@ -52,7 +55,7 @@ def made(**changed: Any) -> Benchmark:
         "protocols": {"paper": Made(), "official": Made.of(OFFICIAL)},
         **changed,
     }
-    return Benchmark("b", "B", lambda path: None, rules_by, version=2, **fields)  # type: ignore[arg-type,return-value]
+    return Benchmark("b", "B", lambda path: None, dimensions_by, columns_by, version=2, **fields)  # type: ignore[arg-type,return-value]
 
 
 BENCHMARK = made()
@@ -168,7 +171,7 @@ def test_a_name_of_elsewhere_is_refused() -> None:
 
 def test_a_benchmark_with_one_protocol_has_no_short_name() -> None:
     dimension = Dimension("c.x", "?", "-", Reading(Scripted(), "value"), (0, 1))
-    only = Benchmark("c", "C", lambda path: None, lambda _: Rules((dimension,)))  # type: ignore[arg-type,return-value]
+    only = Benchmark("c", "C", lambda path: None, lambda _: (dimension,))  # type: ignore[arg-type,return-value]
     rules = only.rules()
     assert rules.protocol == "c.1"
     assert rules.switches.on == frozenset()

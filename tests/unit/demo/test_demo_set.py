@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from editjudge.base.errors import ImageError, MissingExtra
 from editjudge.base.images import load_image
 from editjudge.base.item import check_text
-from editjudge.benchmarks.core import CoreData
+from editjudge.benchmarks.items import ItemsFile
 from editjudge.cli import root
 from editjudge.demo import EDITORS, demo_set, write_demo_set
 from editjudge.demo import edits as module
@@ -64,7 +64,7 @@ def written(folder):
 
 def test_what_is_written_reads_back(edits, folder, written):
     assert list(written.outputs) == list(EDITORS)
-    data = CoreData(written.data)
+    data = ItemsFile(written.data)
     items = [data.load(ref) for ref in data.items()]
     assert [item.id for item in items] == list(edits)
     for item in items:

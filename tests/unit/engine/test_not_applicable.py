@@ -16,9 +16,9 @@ from editjudge.app.view import RunView
 from editjudge.base.item import Edit
 from editjudge.base.verdict import NotApplicable, Outcome, Scored, Verdict
 from editjudge.benchmarks.column import Column, Composite, Mean, Row
-from editjudge.benchmarks.core import CoreData
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import product
+from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import Near, judge
 from editjudge.engine.order import Order
@@ -102,7 +102,7 @@ def _order(folder: Path) -> Order:
     (folder / "out").mkdir()
     for name in ("s.png", *(f"out/{one['id']}.png" for one in lines)):
         Pil.fromarray(np.zeros((2, 2, 3), np.uint8)).save(folder / name)
-    data = CoreData(folder / "items.jsonl")
+    data = ItemsFile(folder / "items.jsonl")
     return Order(data, {"m": folder / "out"}, DIMENSIONS, KNOWN)
 
 

@@ -13,7 +13,7 @@ from PIL import Image as Pil
 
 from editjudge.answers import ChoiceQuestion
 from editjudge.base.errors import ConfigError, InputError, StoreError
-from editjudge.benchmarks.core import CoreData
+from editjudge.benchmarks.items import ItemsFile
 from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder
 from editjudge.prepare.items import Entry
 from editjudge.prepare.page import write_page
@@ -23,12 +23,12 @@ QUESTION = ChoiceQuestion("Which?", ("a", "b"), "a")
 PNG = b"any bytes"
 
 
-def written(folder: Path, lines: list[dict[str, Any]]) -> CoreData:
+def written(folder: Path, lines: list[dict[str, Any]]) -> ItemsFile:
     folder.mkdir()
     Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(folder / "s.png")
     file = folder / "items.jsonl"
     file.write_text("".join(json.dumps({"source": "s.png"} | one) + "\n" for one in lines))
-    return CoreData(file)
+    return ItemsFile(file)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def prepared(tmp_path: Path) -> Folder:
 def decisions(folder: Folder, **by_id: str) -> dict[str, Any]:
     record = folder.record()
     assert record is not None
-    seen = {ref.id: folder.seen(ref.data) for ref in CoreData(folder.items).items()}
+    seen = {ref.id: folder.seen(ref.data) for ref in ItemsFile(folder.items).items()}
     return {
         "review": "editjudge.prepare.1",
         "what": "choice",
@@ -88,7 +88,7 @@ def test_decisions_part_the_items(prepared: Folder) -> None:
     assert applied.undecided == ("b", "d")
     assert ids(prepared.path / ACCEPTED) == ["a", "e"]
     assert ids(prepared.path / REJECTED) == ["c"]
-    (ref,) = CoreData(prepared.path / REJECTED).checked()
+    (ref,) = ItemsFile(prepared.path / REJECTED).checked()
     assert not ref.data.questions
     assert prepared.items.read_bytes() == before
     changed = apply(prepared, saved(prepared, decisions(prepared, a="reject")))
@@ -139,7 +139,7 @@ def test_a_mask_that_was_replaced_must_be_seen_again(tmp_path: Path) -> None:
         folder.begin(data, "masks")
         assert folder.keep_mask("a/1", PNG) == "masks/a/1.png"
         folder.keep_items(data, {"a/1": Entry("made", mask=PNG)})
-    (ref,) = CoreData(folder.items).items()
+    (ref,) = ItemsFile(folder.items).items()
     before = folder.seen(ref.data)
     folder.keep_mask("a/1", PNG + b"!")
     assert folder.seen(ref.data) != before
@@ -151,22 +151,22 @@ def test_paths_lead_to_the_same_files_through_links(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "far" / "away")
     folder = Folder(tmp_path / "out")
     folder.keep_items(data, {"a": Entry("failed", "x")})
-    (ref,) = CoreData(folder.items).checked()
+    (ref,) = ItemsFile(folder.items).checked()
     assert ref.data.source == ref.data.target == "pictures/s.png"
     assert (folder.path / "pictures").readlink() == Path("../../data")
     absolute = written(
         tmp_path / "b", [{"id": "a", "instruction": "x", "source": str(tmp_path / "b" / "s.png")}]
     )
     folder.keep_items(absolute, {"a": Entry("failed", "x")})
-    (ref,) = CoreData(folder.items).checked()
+    (ref,) = ItemsFile(folder.items).checked()
     assert ref.data.source == "pictures/s.png"
     assert (folder.path / "pictures").resolve() == tmp_path / "b"
     outside = [{"id": "a", "instruction": "x", "source": "../data/s.png"}]
     folder.keep_items(written(tmp_path / "c", outside), {"a": Entry("failed", "x")})
-    (ref,) = CoreData(folder.items, {"": str(tmp_path / "data")}).checked()
+    (ref,) = ItemsFile(folder.items, {"": str(tmp_path / "data")}).checked()
     assert ref.data.source == "../../data/s.png"
     with pytest.raises(InputError, match="outside the folder of the data"):
-        list(CoreData(folder.items).checked())
+        list(ItemsFile(folder.items).checked())
 
 
 def test_a_folder_is_held_by_one_process(tmp_path: Path) -> None:

@@ -1,21 +1,17 @@
 """Co-EditBench: edits judged by reasoning and by specialists, capped by completeness."""
 
-from ..benchmark import PAPER, Benchmark, Rules
+from ..benchmark import PAPER, Benchmark
 from .columns import columns
 from .dataset import CoEditData
 from .dimensions import dimensions
 from .switches import CoEditSwitches
 
-
-def _rules(switches: CoEditSwitches) -> Rules:
-    return Rules(dimensions(switches), columns(switches))
-
-
 BENCHMARK = Benchmark(
     "co_edit",
     "Co-EditBench",
     CoEditData,
-    _rules,
+    dimensions,
+    columns,
     table="tables 1, 7 and 13",
     version=3,
     switches=CoEditSwitches,

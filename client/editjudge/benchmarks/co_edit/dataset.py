@@ -121,7 +121,6 @@ class CoEditLine(Line):
 class CoEditData(ItemsFile):
     """Items of one's own, each with its type of edit."""
 
-    name = "co_edit"
     line = CoEditLine
 
     def notes(self) -> tuple[str, ...]:

@@ -1,15 +1,8 @@
 """The generic dimensions, for data of one's own."""
 
-from ..benchmark import Benchmark, Rules
+from ..benchmark import Benchmark
 from ..items import ItemsFile
 from .dimensions import DIMENSIONS
 
-
-class CoreData(ItemsFile):
-    """Items of one's own, judged by the generic dimensions."""
-
-    name = "core"
-
-
-BENCHMARK = Benchmark("core", "Generic dimensions", CoreData, lambda _: Rules(DIMENSIONS))
+BENCHMARK = Benchmark("core", "Generic dimensions", ItemsFile, lambda _: DIMENSIONS)
 """Data of one's own."""

@@ -1,21 +1,17 @@
 """GIE-Bench: grounded evaluation of text-guided image editing."""
 
-from ..benchmark import OFFICIAL, PAPER, Benchmark, Rules
+from ..benchmark import OFFICIAL, PAPER, Benchmark
 from .columns import columns
 from .dataset import data
 from .dimensions import dimensions
 from .switches import GieSwitches
 
-
-def _rules(switches: GieSwitches) -> Rules:
-    return Rules(dimensions(switches), columns(switches))
-
-
 BENCHMARK = Benchmark(
     "gie",
     "GIE-Bench",
     data,
-    _rules,
+    dimensions,
+    columns,
     table="tables 2 and 3",
     version=3,
     switches=GieSwitches,

@@ -135,7 +135,6 @@ class GieData(RecordsFile):
             folder than that.
     """
 
-    name = "gie"
     masked = True
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
@@ -295,7 +294,6 @@ def _as_asked(question: dict[str, Any]) -> dict[str, Any]:
 class OwnItems(ItemsFile):
     """Data of one's own, judged as GIE-Bench: with masks and multiple-choice questions."""
 
-    name = "gie"
     line = OwnLine
 
     def notes(self) -> tuple[str, ...]:

@@ -1,21 +1,17 @@
 """I2I-Bench: single-image and multi-image editing in 30 dimensions."""
 
-from ..benchmark import PAPER, Benchmark, Rules
+from ..benchmark import PAPER, Benchmark
 from .columns import columns
 from .dataset import I2iData
 from .dimensions import dimensions
 from .switches import I2iSwitches
 
-
-def _rules(switches: I2iSwitches) -> Rules:
-    return Rules(dimensions(switches), columns(switches))
-
-
 BENCHMARK = Benchmark(
     "i2i",
     "I2I-Bench",
     I2iData,
-    _rules,
+    dimensions,
+    columns,
     table="tables 1 and 2",
     version=3,
     decimals=3,

@@ -92,7 +92,6 @@ class I2iLine(Line):
 class I2iData(ItemsFile):
     """Prompts in `items.jsonl`."""
 
-    name = "i2i"
     line = I2iLine
 
     def notes(self) -> tuple[str, ...]:

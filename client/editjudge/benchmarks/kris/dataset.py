@@ -60,8 +60,6 @@ class KrisData(RecordsFile):
         roots: Folders outside its own whose pictures it may name.
     """
 
-    name = "kris"
-
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
         super().__init__(path, roots=roots)
         # By folder; a list of all has the folder ``.

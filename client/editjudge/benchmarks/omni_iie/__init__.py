@@ -1,21 +1,17 @@
 """Omni IIE Bench: consistency across semantic scales, in one turn and in dialogues."""
 
-from ..benchmark import OFFICIAL, PAPER, Benchmark, Rules
+from ..benchmark import OFFICIAL, PAPER, Benchmark
 from .columns import columns
 from .dataset import OmniData
 from .dimensions import dimensions
 from .switches import OmniSwitches
 
-
-def _rules(switches: OmniSwitches) -> Rules:
-    return Rules(dimensions(switches), columns(switches))
-
-
 BENCHMARK = Benchmark(
     "omni_iie",
     "Omni IIE Bench",
     OmniData,
-    _rules,
+    dimensions,
+    columns,
     table="tables 2 to 5",
     switches=OmniSwitches,
     protocols={PAPER: OmniSwitches(), OFFICIAL: OmniSwitches.all_on()},

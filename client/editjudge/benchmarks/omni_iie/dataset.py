@@ -109,7 +109,6 @@ class OmniData(RecordsFile):
             longest that fits counts. What is relative then lies beside the lists.
     """
 
-    name = "omni_iie"
     nouns = ("entry", "entries")
     # Squashing mask and target to a square would hide that the mask is another picture's.
     mask_lies_over = ("target",)

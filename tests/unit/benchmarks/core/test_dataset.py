@@ -10,7 +10,7 @@ from PIL import Image as Pil
 
 from editjudge.base.errors import InputError
 from editjudge.base.images import Note
-from editjudge.benchmarks.core import CoreData
+from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.outputs import SUFFIXES, OutputFolder
 
 
@@ -22,12 +22,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def written(folder: Path, *lines: dict[str, Any] | str | bytes) -> CoreData:
+def written(folder: Path, *lines: dict[str, Any] | str | bytes) -> ItemsFile:
     path = folder / "items.jsonl"
     texts = [json.dumps(one) if isinstance(one, dict) else one for one in lines]
     encoded = [one.encode() if isinstance(one, str) else one for one in texts]
     path.write_bytes(b"\n".join(encoded))
-    return CoreData(path)
+    return ItemsFile(path)
 
 
 def line(**given: Any) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def test_an_empty_file_and_none(folder: Path) -> None:
     with pytest.raises(InputError, match="no items"):
         list(written(folder, "", " ").checked())
     with pytest.raises(InputError, match="no such file"):
-        CoreData(folder / "nowhere.jsonl")
+        ItemsFile(folder / "nowhere.jsonl")
 
 
 def test_the_digest_is_of_the_lines(folder: Path) -> None:

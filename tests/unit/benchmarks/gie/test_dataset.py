@@ -398,7 +398,6 @@ def own(folder: Path, *lines: dict[str, Any]) -> Any:
 def test_data_of_ones_own(tmp_path: Path) -> None:
     data = own(tmp_path, OWN, OWN | {"id": "2", "task": "scene or background change"})
     one, other = (data.load(ref) for ref in data.checked())
-    assert data.name == "gie"
     assert (one.task, other.task) == ("color_change", "scene_background_change")
     assert one.questions[0]["compares"]
     assert one.questions[0]["answer"] == "Red"
