@@ -20,7 +20,7 @@ from editjudge.base.identity import ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failed, Scored, Unscored, Verdict
 from editjudge.engine.contents import JudgedEdit
-from editjudge.panel.calls import Call, Reply
+from editjudge.panel.calls import Call, Reply, Usage
 from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.storage.store import RunStore
 
@@ -194,6 +194,6 @@ def _call(store: RunStore, dimension: str, number: int, model: str, said: str) -
     )
     call = Call(_JUDGE, prompt, {"dimension": dimension})
     store.ledger._put(
-        call, Reply({"text": said, "finish": "stop"}, "judge-8b", 900, 0, 20, 1, 0.001, 0.2)
+        call, Reply({"text": said, "finish": "stop"}, "judge-8b", Usage(900, 0, 20), 0.001)
     )
     return call.key

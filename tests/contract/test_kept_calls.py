@@ -18,7 +18,7 @@ from editjudge.base.errors import Abstained, NotServed, ServiceError, StoreError
 from editjudge.base.identity import ServiceName
 from editjudge.base.verdict import calls_of
 from editjudge.panel import Panel
-from editjudge.panel.calls import Call, Reply
+from editjudge.panel.calls import AnyCall, Reply
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.ledger import Ledger
 
@@ -247,12 +247,13 @@ class Held(Ledger):
         self.may = asyncio.Event()
         self.waiting = self.most = 0
 
-    async def put(self, call: Call, reply: Reply) -> None:
+    async def put(self, call: AnyCall, reply: Reply) -> Reply:
         self.waiting += 1
         self.most = max(self.most, self.waiting)
         await self.may.wait()
-        await super().put(call, reply)
+        kept = await super().put(call, reply)
         self.waiting -= 1
+        return kept
 
 
 async def test_no_more_replies_wait_to_be_kept_than_calls_may_be_in_flight() -> None:
@@ -282,10 +283,10 @@ class Full(Ledger):
 
     full = True
 
-    async def put(self, call: Call, reply: Reply) -> None:
+    async def put(self, call: AnyCall, reply: Reply) -> Reply:
         if self.full:
             raise StoreError("run.sqlite: the disk is full", "make room")
-        await super().put(call, reply)
+        return await super().put(call, reply)
 
 
 async def test_what_waits_where_a_reply_cannot_be_kept_is_not_paid_for() -> None:

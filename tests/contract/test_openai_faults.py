@@ -70,7 +70,7 @@ async def test_passing_faults_are_retried(case: str) -> None:
     server = ScriptedOpenAi(fault, fault, reply("fine"))
     async with asking(server) as transport:
         said = await ask(transport)
-    assert (said.text, said.usage.attempts) == ("fine", 3)
+    assert said.text == "fine"
     assert len(server.requests) == 3
     assert server.bodies[0] == server.bodies[2]
 

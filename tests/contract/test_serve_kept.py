@@ -23,7 +23,7 @@ from editjudge.base.errors import ConfigError, StoreError
 from editjudge.base.identity import ServiceName
 from editjudge.base.threads import through
 from editjudge.benchmarks.dimension import Dimension
-from editjudge.panel.calls import SpecialistCall
+from editjudge.panel.calls import Reply, SpecialistCall
 from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
@@ -297,7 +297,7 @@ async def test_nobody_waits_for_the_purge_of_another_team(
     with Ledger(tmp_path / FILE, team="large") as ledger:
         for number in range(3000):
             inputs = {"IMAGE": f"sha256:{number}"}
-            await ledger.keep_outputs(replace(call, inputs=inputs), {"SCORE": b"x"}, 0.1)
+            await ledger.put(replace(call, inputs=inputs), Reply({"SCORE": b"x"}))
     scripted = scripted_judge()
     async with scripted.serving() as url, running(url, tmp_path) as service:
         await service.score("small")
@@ -525,14 +525,13 @@ async def test_no_store_of_a_team_reads_what_another_keeps(
     async with CallCache(tmp_path if specialist else None, shared=False, say=print) as cache:
         ours = cache.of("a").calls
         if specialist:
-            await ours.keep_outputs(call, {"SCORE": b"secret"}, 0.1)
-            known = [await cache.of(team).calls.outputs(call) for team in teams]
+            await ours.put(call, Reply({"SCORE": b"secret"}))
+            known = [await cache.of(team).calls.get(call) for team in teams]
         else:
             await ours.keep_fact("secret", "ours")
             known = [await cache.of(team).calls.fact("secret") for team in teams]
         others = [cache.of(team).calls for team in teams if team != "a"]
         assert [await other.said([call.key]) for other in others] == [{}] * len(others)
-        assert [await other.drop([call.key]) for other in others] == [0] * len(others)
         salts = {cache.of(team).salt for team in teams}
     assert [value is not None for value in known] == [team == "a" for team in teams]
     assert len(salts) == len(teams)

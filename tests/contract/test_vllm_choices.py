@@ -123,7 +123,7 @@ async def test_what_a_choice_is_asked_with() -> None:
     assert not first.media_refs.items
     assert len({r.request_id for r in server.requests}) == 3
     length = len(request.tokenized.input_ids)
-    assert choice.usage == Usage(length + 2, length // 2, 3, 3)
+    assert choice.usage == Usage(length, length // 2, 1)
 
 
 async def test_the_mode_is_probed_once() -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..base.config import Settings
-from ..base.contracts import Tensors
-from ..base.errors import Abstained, EditjudgeError
+from ..base.errors import EditjudgeError
 from ..base.identity import Identities, ServiceName
 from ..base.images import load_image
 from ..base.item import Edit, Missing
@@ -20,7 +19,7 @@ from ..engine.judge import judge
 from ..engine.runplan import RunPlan
 from ..engine.session import IDENTITIES, asking, services_fact
 from ..panel import Panel
-from ..panel.calls import Call, Reply, SpecialistCall
+from ..panel.calls import AnyCall, Call, Reply
 from ..storage.database import Database
 from ..storage.ledger import Ledger
 
@@ -123,20 +122,9 @@ class _CountingLedger(Ledger):
         super().__init__(path, team=team, database=database)
         self.answered: dict[str, str] = {}
 
-    async def get(self, call: Call) -> Reply | None:
+    async def get(self, call: AnyCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
         reply = await super().get(call)
         if reply is not None:
-            self.answered[call.key] = call.judge
+            self.answered[call.key] = call.judge if isinstance(call, Call) else call.service
         return reply
-
-    async def outputs(self, call: SpecialistCall) -> Tensors | None:
-        """What a specialist returned before, or None; raises what it abstained with."""
-        try:
-            outputs = await super().outputs(call)
-        except Abstained:
-            self.answered[call.key] = call.service
-            raise
-        if outputs is not None:
-            self.answered[call.key] = call.service
-        return outputs

@@ -37,7 +37,7 @@ from ..engine.runplan import (
 from ..engine.session import Finished, HowEnded, Session, planned_as_before
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
-from ..panel.calls import OthersCallStore
+from ..panel.calls import CallStore
 from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
 from . import events
@@ -465,7 +465,7 @@ def _judges_of(resolved: Resolved, order: Order) -> Opened:
     @contextlib.asynccontextmanager
     async def opened(
         settings: Settings,
-        calls: OthersCallStore,
+        calls: CallStore,
         policy: PoolPolicy,
         budget: Budget,
     ) -> AsyncIterator[Judges]:

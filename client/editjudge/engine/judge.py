@@ -28,7 +28,7 @@ from ..base.verdict import (
 from ..benchmarks.dimension import Dimension
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
-from ..panel.calls import OthersCallStore, Said
+from ..panel.calls import CallStore, Said
 from ..panel.context import CallContext, CallNotes
 from ..scorers.scorer import Scorer
 from .fold import calls_of, fold, in_order
@@ -338,7 +338,7 @@ class Judges(Protocol):
 
 
 Opened: TypeAlias = Callable[
-    [Settings, OthersCallStore, PoolPolicy, Budget], AbstractAsyncContextManager[Judges]
+    [Settings, CallStore, PoolPolicy, Budget], AbstractAsyncContextManager[Judges]
 ]
 """Opens the judges of a session: by its settings, with its store and budget."""
 
@@ -365,7 +365,7 @@ class Near:
 
 @contextlib.asynccontextmanager
 async def near(
-    settings: Settings, calls: OthersCallStore, policy: PoolPolicy, budget: Budget
+    settings: Settings, calls: CallStore, policy: PoolPolicy, budget: Budget
 ) -> AsyncIterator[Near]:
     """Judges with the services of the settings; an `Opened`."""
     async with Panel(settings, ledger=calls, policy=policy) as panel:

@@ -19,7 +19,7 @@ from ..base.errors import ConfigError, first_of
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
-from ..panel.calls import OthersCallStore
+from ..panel.calls import CallStore
 from ..panel.transport import MAX_TOKENS
 from .contents import VerdictStore
 from .header import RunHeader
@@ -135,7 +135,7 @@ class Session:
         self,
         observed: Observed,
         store: VerdictStore,
-        calls: OthersCallStore,
+        calls: CallStore,
         settings: Settings,
         watcher: Watcher,
         opened: Opened = near,

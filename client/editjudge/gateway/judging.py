@@ -34,7 +34,7 @@ from ..engine.judge import (
 )
 from ..engine.order import Order
 from ..panel.budget import Budget
-from ..panel.calls import OthersCallStore, Usage
+from ..panel.calls import CallStore, Usage
 from ..v1 import judge_pb2 as pb
 from .connection import SERVICE
 from .messages import kind_of, outcome_of, request_of, said_of, usage_of
@@ -65,7 +65,7 @@ class Far:
         panel: Gateway,
         protocol: pb.Protocol,
         budget: Budget,
-        calls: OthersCallStore | None = None,
+        calls: CallStore | None = None,
     ) -> None:
         self.panel = panel
         self._protocol = protocol
@@ -195,7 +195,7 @@ class Far:
             usage = response.usage
             if usage.calls:  # else all of it was known there
                 tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
-                budget.count(Usage(*tokens, usage.calls), usage.calls)
+                budget.count(Usage(*tokens), usage.calls)
             budget.spend(usage.spent)
         await self._keep_paid(usage.spent)
         return response
@@ -294,7 +294,7 @@ def _by_digest(signatures: Iterable[str]) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def far(
-    panel: Gateway, protocol: pb.Protocol, order: Order, calls: OthersCallStore, budget: Budget
+    panel: Gateway, protocol: pb.Protocol, order: Order, calls: CallStore, budget: Budget
 ) -> AsyncIterator[Far]:
     """Judges of a session through a Judge service."""
     async with panel:

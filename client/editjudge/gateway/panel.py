@@ -10,7 +10,7 @@ from ..base.config import GatewayEndpoint, Settings
 from ..base.errors import BadReply, DeadlineExceeded, ServiceError, Unreachable
 from ..base.identity import ModelIdentity, ServiceName
 from ..panel import Panel, PoolPolicy
-from ..panel.calls import CallStore
+from ..panel.calls import ReplyStore
 from ..panel.pool import EndpointPool
 from ..panel.replica import DEFAULT_POLICY, Replica
 from ..panel.retry import RetryPolicy
@@ -43,7 +43,7 @@ class Gateway(Panel):
         self,
         endpoint: GatewayEndpoint,
         settings: Settings,
-        ledger: CallStore | None = None,
+        ledger: ReplyStore | None = None,
         policy: PoolPolicy = DEFAULT_POLICY,
     ) -> None:
         super().__init__(settings, ledger=ledger, policy=policy)

@@ -15,7 +15,7 @@ from ..base.config import Endpoint, GeneralistEndpoint, Settings
 from ..base.contracts import Tensors
 from ..base.errors import ConfigError, NotServed, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
-from .calls import CallStore, RememberedReplies, Said
+from .calls import RememberedReplies, ReplyStore, Said
 from .context import NOBODY, CallContext
 from .generalist import Generalist, altered_line, replaying_generalist
 from .pool import EndpointPool
@@ -67,7 +67,7 @@ class Panel:
         self,
         settings: Settings,
         *,
-        ledger: CallStore | None = None,
+        ledger: ReplyStore | None = None,
         policy: PoolPolicy = DEFAULT_POLICY,
     ) -> None:
         self._settings = settings
@@ -92,7 +92,7 @@ class Panel:
     @classmethod
     def replaying(
         cls,
-        ledger: CallStore,
+        ledger: ReplyStore,
         identities: Identities,
         settings: Settings | None = None,
     ) -> Panel:
@@ -173,7 +173,7 @@ class Panel:
         calls = context.calls or self._calls
         if calls is None:
             # In memory a digest of every image would cost more than it saves.
-            return (await bound.timed(inputs, parameters, context.terms))[0]
+            return await bound.call(inputs, parameters, context.terms)
         return await self._cached(calls, bound, inputs, parameters, context)
 
     def generalist(self, service: str) -> Generalist:

@@ -40,7 +40,7 @@ class Budget:
         self.spent_before = 0.0
         self.calls = 0
         self.known = 0
-        self.usage = Usage(attempts=0)
+        self.usage = Usage()
         self._dearest = 0.0
         self._in_flight = 0
         self._first = asyncio.Lock()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from ..base.contracts import Tensors
@@ -37,26 +35,23 @@ class Usage:
         prompt_tokens: Images included.
         cached_tokens: Of these, found in the cache of prefixes; 0 where the server reports none.
         completion_tokens: Generated.
-        attempts: Requests made, those that failed included.
     """
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
-    attempts: int = 1
 
     @classmethod
-    def counted(cls, prompt: object, cached: object, completion: object, attempts: int = 1) -> Self:
+    def counted(cls, prompt: object, cached: object, completion: object) -> Self:
         """What a server says that a call took; 0 for what is no count of tokens."""
         tokens = _tokens(prompt)
-        return cls(tokens, min(_tokens(cached), tokens), _tokens(completion), attempts)
+        return cls(tokens, min(_tokens(cached), tokens), _tokens(completion))
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.cached_tokens + other.cached_tokens,
             self.completion_tokens + other.completion_tokens,
-            self.attempts + other.attempts,
         )
 
 
@@ -87,23 +82,25 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back.
+    """What came back from a call.
 
     Attributes:
-        content: JSON object: the text, or the probabilities.
-        model: The name that came back with it.
+        content: Of a generalist a JSON object: the text, or the probabilities. Of a specialist its
+            tensors by name; or `kind` and `reason`, where it has no value for the input.
+        model: The name that came back with it; empty of specialists.
+        usage: What it took.
         cost: In the currency of the generalist's price; None where it has none.
-        seconds: From the first attempt to the reply.
     """
 
     content: Mapping[str, Any]
-    model: str
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    attempts: int
-    cost: float | None
-    seconds: float
+    model: str = ""
+    usage: Usage = NO_USAGE
+    cost: float | None = None
+
+    @property
+    def abstains(self) -> bool:
+        """Whether a specialist says that it has no value for the input."""
+        return "kind" in self.content
 
 
 @dataclass(frozen=True)
@@ -127,10 +124,19 @@ class SpecialistCall:
         """`sha256:` and 64 hex digits."""
         return _key(["specialist", self.service, self.identity, self.inputs, self.parameters])
 
-    @property
-    def role(self) -> str:
-        """The role whose contract it follows."""
-        return self.service.role
+    def outputs(self, reply: Reply) -> Tensors:
+        """What the specialist returned.
+
+        Raises:
+            Abstained: it said that there is no value for this input.
+        """
+        if reply.abstains:
+            why = reply.content
+            raise Abstained(why["kind"], why["reason"], calls=(self.key,))
+        return dict(reply.content)
+
+
+AnyCall: TypeAlias = Call | SpecialistCall
 
 
 class Said(BaseModel):
@@ -173,24 +179,22 @@ def said_of(call: Call, reply: Reply) -> Said:
         model=reply.model,
         prompt=call.prompt.digest,
         reply=dict(reply.content),
-        prompt_tokens=reply.prompt_tokens,
-        cached_tokens=reply.cached_tokens,
-        completion_tokens=reply.completion_tokens,
+        **asdict(reply.usage),
         cost=reply.cost,
     )
 
 
 class ReplyStore(Protocol):
-    """Where generalists' replies are kept, so that no call is made twice.
+    """Where replies are kept, so that no call is made twice.
 
     What a method has returned from is kept. All of them raise `StoreError` where it cannot be.
     """
 
-    async def get(self, call: Call) -> Reply | None:
+    async def get(self, call: AnyCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
 
-    async def put(self, call: Call, reply: Reply) -> None:
-        """Keep a reply; the first one for a call stays."""
+    async def put(self, call: AnyCall, reply: Reply) -> Reply:
+        """Keep a reply, and return it as it will come back from now on: the first one stays."""
 
     async def said(self, keys: Iterable[str]) -> Mapping[str, Said]:
         """What came back from calls, by key; those that are not known are left out."""
@@ -203,28 +207,10 @@ class ReplyStore(Protocol):
 
 
 class CallStore(ReplyStore, Protocol):
-    """Where all calls are kept, specialists' too."""
-
-    async def outputs(self, call: SpecialistCall) -> Tensors | None:
-        """What a specialist returned before, or None; raises what it abstained with."""
-
-    async def keep_outputs(
-        self,
-        call: SpecialistCall,
-        outputs: Mapping[str, NDArray[np.float32] | bytes],
-        seconds: float,
-    ) -> Tensors:
-        """Keep what a specialist returned, and return it as it will come back from now on."""
-
-    async def keep_abstention(self, call: SpecialistCall, kind: str, reason: str) -> Abstained:
-        """Keep that a specialist abstained, and return what `outputs` raises from now on."""
+    """Where a run's calls are kept."""
 
     async def drop(self, keys: Iterable[str]) -> int:
         """Forget replies, so that the calls are made again; returns how many there were."""
-
-
-class OthersCallStore(CallStore, Protocol):
-    """A store that also keeps what was said to others who asked for us."""
 
     async def keep_said(self, said: Iterable[Said]) -> None:
         """Keep what generalists said to others who asked for us; what specialists did is too brief.
@@ -234,7 +220,7 @@ class OthersCallStore(CallStore, Protocol):
 
 
 class RememberedReplies:
-    """A `ReplyStore` that is gone with its panel.
+    """The replies of generalists, gone with their panel. A `ReplyStore`.
 
     Args:
         most: How many are remembered, the latest; None for all.
@@ -246,16 +232,19 @@ class RememberedReplies:
         self._made: OrderedDict[str, tuple[Reply, Said]] = OrderedDict()
         self._facts: dict[str, str] = {}
 
-    async def get(self, call: Call) -> Reply | None:
+    async def get(self, call: AnyCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
         made = self._made.get(call.key)
         return made[0] if made else None
 
-    async def put(self, call: Call, reply: Reply) -> None:
-        """Keep a reply; the first one for a call stays."""
-        self._made.setdefault(call.key, (reply, said_of(call, reply)))
+    async def put(self, call: AnyCall, reply: Reply) -> Reply:
+        """Keep a generalist's reply; the first one for a call stays."""
+        if isinstance(call, SpecialistCall):
+            return reply
+        kept, _ = self._made.setdefault(call.key, (reply, said_of(call, reply)))
         if self._most is not None and len(self._made) > self._most:
             self._made.popitem(last=False)
+        return kept
 
     async def said(self, keys: Iterable[str]) -> dict[str, Said]:
         """What came back from calls, by key; those that are not known are left out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from .budget import Budget
@@ -13,7 +13,7 @@ from .calls import Call, Reply, Said, said_of
 
 if TYPE_CHECKING:
     from ..base.config import Price
-    from .calls import CallStore
+    from .calls import ReplyStore
 
 _CLOSE = 0.01
 """Seconds by which two moments are taken for one: a deadline travels rounded."""
@@ -106,9 +106,7 @@ class CallNotes:
         """Note a generalist's reply."""
         more: dict[str, float] = {
             "calls": int(made_now),
-            "prompt_tokens": reply.prompt_tokens,
-            "cached_tokens": reply.cached_tokens,
-            "completion_tokens": reply.completion_tokens,
+            **asdict(reply.usage),
         }
         if reply.cost is not None:
             more["cost"] = reply.cost
@@ -135,7 +133,7 @@ class CallContext:
     """
 
     budget: Budget | None = None
-    calls: CallStore | None = None
+    calls: ReplyStore | None = None
     salt: str = ""
     terms: AnyTerms = PATIENT
     notes: tuple[CallNotes, ...] = ()

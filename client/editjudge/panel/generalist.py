@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -489,31 +488,20 @@ class Generalist:
         reply = await self._make_at(transport, call, context)
         self._check_model(reply.model)
         try:
-            await ledger.put(call, reply)
+            return await ledger.put(call, reply)
         except StoreError as error:
             # Without its traceback, which holds pictures and replies.
             self._unkept[ledger] = StoreError(error.message, error.mend)
             raise
-        return reply
 
     async def _make_at(self, transport: Transport, call: Call, context: CallContext) -> Reply:
         if self._learned.wrong is not None:
             raise self._learned.wrong
-        start = time.monotonic()
         price = self.endpoint.price
         with context.paying(price).one_call(price, self.name) as spend:
             content, model, usage = await _ask(transport, call, context)
             cost = spend(usage)
-        return Reply(
-            content,
-            model,
-            usage.prompt_tokens,
-            usage.cached_tokens,
-            usage.completion_tokens,
-            usage.attempts,
-            cost,
-            seconds=time.monotonic() - start,
-        )
+        return Reply(content, model, usage, cost)
 
     def _check_model(self, answered: str) -> None:
         """Compare the name that came back; once it was wrong, nothing more is asked."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..base.contracts import CONTRACTS, Contract, Tensors
 from ..base.digest import content_digest
 from ..base.errors import Abstained, ConfigError, NotServed
 from ..base.identity import ModelIdentity, ServiceName
-from .calls import CallStore, SpecialistCall
+from .calls import Reply, ReplyStore, SpecialistCall
 from .coalesce import Coalesced
 from .context import PATIENT, AnyTerms, CallContext, JointTerms
 from .generalist import NOT_STORED
@@ -74,22 +73,18 @@ class Service:
         """The clients of its servers, in the order of the settings."""
         return tuple(replica.target for replica in self.replicas)
 
-    async def timed(
+    async def call(
         self,
         inputs: Mapping[str, bytes],
         parameters: Mapping[str, str] | None = None,
         terms: AnyTerms = PATIENT,
-    ) -> tuple[Tensors, float]:
-        """Call it; also returns the seconds that the call took once it had its place."""
+    ) -> Tensors:
+        """Call it at the endpoint that has room."""
         if self.pool is None:
             raise NotServed(NOT_STORED, service=self.name)
-
-        async def call(endpoint: TritonEndpoint) -> tuple[Tensors, float]:
-            start = time.monotonic()
-            reply = await self.at(endpoint, inputs, parameters, terms)
-            return reply, time.monotonic() - start
-
-        return await self.pool.run(call, terms=terms)
+        return await self.pool.run(
+            lambda endpoint: self.at(endpoint, inputs, parameters, terms), terms=terms
+        )
 
     async def at(
         self,
@@ -117,11 +112,11 @@ class CachedSpecialists:
     """
 
     def __init__(self) -> None:
-        self._running: Coalesced[Tensors] = Coalesced()
+        self._running: Coalesced[Reply] = Coalesced()
 
     async def __call__(
         self,
-        calls: CallStore,
+        calls: ReplyStore,
         service: Service,
         inputs: Mapping[str, bytes],
         parameters: Mapping[str, str] | None,
@@ -138,26 +133,21 @@ class CachedSpecialists:
         for notes in context.notes:
             notes.specialists.add(call.key)
 
-        async def stored_or_made(terms: JointTerms) -> Tensors:
-            try:
-                stored = await calls.outputs(call)
-            except Abstained:
-                context.count(stored=1)
-                raise
-            if stored is not None:
+        async def stored_or_made(terms: JointTerms) -> Reply:
+            if (stored := await calls.get(call)) is not None:
                 context.count(stored=1)
                 return stored
             context.count(asked=1)
+            content: Mapping[str, Any]
             try:
-                outputs, seconds = await service.timed(inputs, parameters, terms)
+                content = await service.call(inputs, parameters, terms)
             except Abstained as abstained:
-                context.count(answered=1)
-                kept = await calls.keep_abstention(call, abstained.kind, abstained.reason)
-                raise kept from None
+                content = {"kind": abstained.kind, "reason": abstained.reason}
             context.count(answered=1)
-            return dict(await calls.keep_outputs(call, outputs, seconds))
+            return await calls.put(call, Reply(content))
 
-        return dict(await self._running((id(calls), call.key), stored_or_made, context.terms))
+        reply = await self._running((id(calls), call.key), stored_or_made, context.terms)
+        return call.outputs(reply)
 
 
 def model_name(service: str) -> str:

@@ -9,17 +9,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from ..base.contracts import Tensors
-from ..base.errors import Abstained, StoreError
-from ..panel.calls import Call, Reply, Said, SpecialistCall
+from ..base.errors import StoreError
+from ..panel.calls import AnyCall, Reply, Said, SpecialistCall, Usage
 from ..panel.prompt import Prompt, Text
 from .codec import digest_from_bytes, digest_to_bytes, outputs_from_bytes, outputs_to_bytes
 from .database import RESTORE, Database, Row
@@ -78,114 +76,52 @@ class Ledger:
         if self._owned:
             self._database.close()
 
-    async def get(self, call: Call) -> Reply | None:
+    async def get(self, call: AnyCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
         return await self._database.aside(self._get, call)
 
-    def _get(self, call: Call) -> Reply | None:
+    def _get(self, call: AnyCall) -> Reply | None:
         row = self._row(call.key)
         if row is None:
             return None
+        if row[8] is not None:
+            return Reply(outputs_from_bytes(row[8]))
         document = self._database.packer.unpack(row[7])
-        return Reply(
-            document["reply"],
-            document["model"],
-            **{name: document[name] for name in _TAKEN},
-            attempts=document.get("attempts", 1),
-            cost=row[6],
-            seconds=document["seconds"],
-        )
+        usage = Usage(**{name: document.get(name, 0) for name in _TAKEN})
+        return Reply(document["reply"], document.get("model", ""), usage, row[6])
 
-    async def put(self, call: Call, reply: Reply) -> None:
-        """Keep a reply; the first one for a call stays."""
-        await self._database.aside(self._put, call, reply)
+    async def put(self, call: AnyCall, reply: Reply) -> Reply:
+        """Keep a reply; the first one for a call stays.
 
-    def _put(self, call: Call, reply: Reply) -> None:
+        Returns:
+            The reply as it will come back from now on; see `codec`.
+        """
+        return await self._database.aside(self._put, call, reply)
+
+    def _put(self, call: AnyCall, reply: Reply) -> Reply:
         with self._database.transaction():
+            if isinstance(call, SpecialistCall):
+                self._put_specialist(call, reply)
+                return self._get(call) or reply
             self._keep_prompt(call.prompt.digest, _shown_prompt(call.prompt))
-            self._keep(
-                call.key,
-                {
-                    "service": call.judge,
-                    "form": call.form,
-                    "repeat": call.repeat,
-                    "reply": reply.content,
-                    "model": reply.model,
-                    **{name: getattr(reply, name) for name in _TAKEN},
-                    "attempts": reply.attempts,
-                    "seconds": reply.seconds,
-                },
-                prompt=call.prompt.digest,
-                cost=reply.cost,
-            )
+            document = {
+                "service": call.judge,
+                "form": call.form,
+                "repeat": call.repeat,
+                "reply": reply.content,
+                "model": reply.model,
+                **asdict(reply.usage),
+            }
+            kept = self._keep(call.key, document, prompt=call.prompt.digest, cost=reply.cost)
+            return reply if kept else self._get(call) or reply
 
-    async def outputs(self, call: SpecialistCall) -> Tensors | None:
-        """What a specialist returned before, or None.
-
-        Raises:
-            Abstained: it said that there is no value for this input.
-        """
-        return await self._database.aside(self._outputs, call)
-
-    def _outputs(self, call: SpecialistCall) -> Tensors | None:
-        row = self._row(call.key)
-        if row is None:
-            return None
-        if row[8] is None:
-            why = self._database.packer.unpack(row[7])["reply"]
-            raise Abstained(why["kind"], why["reason"], calls=(call.key,))
-        return outputs_from_bytes(row[8])
-
-    async def keep_outputs(
-        self,
-        call: SpecialistCall,
-        outputs: Mapping[str, NDArray[np.float32] | bytes],
-        seconds: float,
-    ) -> Tensors:
-        """Keep what a specialist returned; the first for a call stays.
-
-        Args:
-            seconds: What the call took, attempts included.
-
-        Returns:
-            The outputs as they will come back from now on; see `codec`.
-        """
-        return await self._database.aside(self._keep_outputs, call, outputs, seconds)
-
-    def _keep_outputs(
-        self,
-        call: SpecialistCall,
-        outputs: Mapping[str, NDArray[np.float32] | bytes],
-        seconds: float,
-    ) -> Tensors:
-        stored = outputs_to_bytes(call.role, outputs)
-        self._keep_specialist(call, None, seconds, stored)
-        kept = self._outputs(call)
-        return outputs_from_bytes(stored) if kept is None else kept
-
-    async def keep_abstention(
-        self, call: SpecialistCall, kind: str, reason: str, seconds: float = 0.0
-    ) -> Abstained:
-        """Keep that a specialist said there is no value for this input.
-
-        Returns:
-            What `outputs` raises from now on, to be raised: it names the call.
-        """
-        why = {"kind": kind, "reason": reason}
-        await self._database.aside(self._keep_specialist, call, why, seconds)
-        return Abstained(kind, reason, calls=(call.key,))
-
-    def _keep_specialist(
-        self,
-        call: SpecialistCall,
-        why: Mapping[str, str] | None,
-        seconds: float,
-        outputs: bytes | None = None,
-    ) -> None:
+    def _put_specialist(self, call: SpecialistCall, reply: Reply) -> None:
         form = {"service": str(call.service), "parameters": dict(call.parameters)}
-        abstained = {} if why is None else {"reply": why}
-        document = {"service": call.identity, "form": form, **abstained, "seconds": seconds}
-        with self._database.transaction():
+        document: dict[str, Any] = {"service": call.identity, "form": form}
+        if reply.abstains:
+            self._keep(call.key, document | {"reply": reply.content})
+        else:
+            outputs = outputs_to_bytes(call.service.role, reply.content)
             self._keep(call.key, document, outputs=outputs)
 
     async def keep_said(self, said: Iterable[Said]) -> None:
@@ -206,7 +142,6 @@ class Ledger:
                         "reply": entry.reply,
                         "model": entry.model or "",
                         **{name: getattr(entry, name) for name in _TAKEN},
-                        "seconds": 0.0,
                     },
                     prompt=entry.prompt,
                 )
@@ -398,9 +333,10 @@ class Ledger:
         prompt: str | None = None,
         cost: float | None = None,
         outputs: bytes | None = None,
-    ) -> None:
+    ) -> bool:
+        """Keep a reply; returns whether it is the first to the call."""
         if self.number(key) is not None:
-            return
+            return False
         self._database.put(
             CALLS,
             team=encoded(self.team),
@@ -412,6 +348,7 @@ class Ledger:
             document=self._database.packer.pack(document),
             outputs=outputs,
         )
+        return True
 
     def _keep_prompt(self, digest: str, document: Mapping[str, Any]) -> None:
         """Keep a prompt, or that it was asked again now: it is purged with the last call."""

@@ -9,12 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..base.contracts import Tensors
-from ..base.errors import Abstained, StoreError
-from ..panel.calls import Call, OthersCallStore, Reply, Said, SpecialistCall
+from ..base.errors import StoreError
+from ..panel.calls import AnyCall, CallStore, Reply, Said
 from .ledger import Ledger
 
 T = TypeVar("T")
@@ -22,7 +18,7 @@ T = TypeVar("T")
 
 def calls_of_run(
     own: Ledger, path: Path | None, say: Callable[[str], None], resources: ExitStack
-) -> OthersCallStore:
+) -> CallStore:
     """Where a run's calls are kept: in its own file, and in the ledger of the settings with it.
 
     Args:
@@ -44,7 +40,7 @@ def calls_of_run(
 
 
 class SharedCalls:
-    """A `OthersCallStore` that keeps every call in a run's own file, and shares it with others.
+    """A `CallStore` that keeps every call in a run's own file, and shares it with others.
 
     A call that the run lacks is looked up in the shared ledger and copied into the run, where it
     cost nothing; a call that is made is written to the run first, then to the ledger. What a run
@@ -62,50 +58,21 @@ class SharedCalls:
         self._lost = False
         self._dropped: frozenset[str] | None = None
 
-    async def get(self, call: Call) -> Reply | None:
+    async def get(self, call: AnyCall) -> Reply | None:
         """The reply to a call that was made before, by this run or another; None otherwise."""
         if (known := await self._own.get(call)) is not None or await self._asks_anew(call.key):
             return known
         reply = await self._shared(lambda: self._ledger.get(call))
         if reply is None:
             return None
-        free = replace(reply, cost=None if reply.cost is None else 0.0)
-        await self._own.put(call, free)
-        return free
+        return await self._own.put(call, replace(reply, cost=None if reply.cost is None else 0.0))
 
-    async def put(self, call: Call, reply: Reply) -> None:
+    async def put(self, call: AnyCall, reply: Reply) -> Reply:
         """Keep a reply; the first one for a call stays, but for one that was dropped."""
-        await self._own.put(call, reply)
-        await self._make_room(call.key)
+        kept = await self._own.put(call, reply)
+        if await self._asks_anew(call.key):
+            await self._shared(lambda: self._ledger.drop([call.key]))
         await self._shared(lambda: self._ledger.put(call, reply))
-
-    async def outputs(self, call: SpecialistCall) -> Tensors | None:
-        """What a specialist returned before, or None; raises what it abstained with."""
-        if (known := await self._own.outputs(call)) is not None or await self._asks_anew(call.key):
-            return known
-        try:
-            outputs = await self._shared(lambda: self._ledger.outputs(call))
-        except Abstained as abstained:
-            raise await self._own.keep_abstention(call, abstained.kind, abstained.reason) from None
-        return None if outputs is None else await self._own.keep_outputs(call, outputs, 0.0)
-
-    async def keep_outputs(
-        self,
-        call: SpecialistCall,
-        outputs: Mapping[str, NDArray[np.float32] | bytes],
-        seconds: float,
-    ) -> Tensors:
-        """Keep what a specialist returned, and return it as it will come back from now on."""
-        kept = await self._own.keep_outputs(call, outputs, seconds)
-        await self._make_room(call.key)
-        await self._shared(lambda: self._ledger.keep_outputs(call, outputs, seconds))
-        return kept
-
-    async def keep_abstention(self, call: SpecialistCall, kind: str, reason: str) -> Abstained:
-        """Keep that a specialist abstained, and return what `outputs` raises from now on."""
-        kept = await self._own.keep_abstention(call, kind, reason)
-        await self._make_room(call.key)
-        await self._shared(lambda: self._ledger.keep_abstention(call, kind, reason))
         return kept
 
     async def said(self, keys: Iterable[str]) -> Mapping[str, Said]:
@@ -140,10 +107,6 @@ class SharedCalls:
             self._dropped = await self._own.dropped()
         return key in self._dropped
 
-    async def _make_room(self, key: str) -> None:
-        if await self._asks_anew(key):
-            await self._shared(lambda: self._ledger.drop([key]))
-
     async def _shared(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """What the ledger says; None where it cannot be used any more."""
         # One after another, so that a file that is locked is waited for once, not by every call.
@@ -152,8 +115,6 @@ class SharedCalls:
                 return None
             try:
                 return await work()
-            except Abstained:
-                raise
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the run is not
                 self._lost = True
                 self._say(_left_alone(self._ledger.path, error))

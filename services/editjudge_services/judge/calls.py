@@ -13,9 +13,7 @@ from contextvars import Context
 from pathlib import Path
 from typing import Self, TypeVar
 
-import numpy as np
 from filelock import FileLock, Timeout
-from numpy.typing import NDArray
 
 from editjudge import (
     Call,
@@ -26,8 +24,7 @@ from editjudge import (
     Said,
     SpecialistCall,
 )
-from editjudge.base.contracts import Tensors
-from editjudge.base.errors import Abstained, ConfigError, EditjudgeError
+from editjudge.base.errors import ConfigError, EditjudgeError
 
 from .usage import made_private
 
@@ -105,8 +102,6 @@ class CallCache:
                 return otherwise
             try:
                 return await work(await self._ledger(self.folder / FILE))
-            except Abstained:
-                raise
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, judging is not
                 self._again = time.monotonic() + _LEFT_ALONE_SECONDS
                 self._say(f"calls are not kept for {_LEFT_ALONE_SECONDS:.0f} s: {error}")
@@ -131,7 +126,7 @@ class CallCache:
 
 
 class CallsOfTeam:
-    """The calls of one team in the ledger of all. A `CallStore`.
+    """The calls of one team in the ledger of all. A `ReplyStore`.
 
     While the ledger cannot be used, and where there is none, the latest replies of generalists are
     held in memory.
@@ -142,43 +137,20 @@ class CallsOfTeam:
         self._team = team
         self._recent = RememberedReplies(_REMEMBERED)
 
-    async def get(self, call: Call) -> Reply | None:
+    async def get(self, call: Call | SpecialistCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
         reply = await self._recent.get(call)
         if reply is None:
             reply = await self._tried(lambda ledger: ledger.get(call), None)
         return reply
 
-    async def put(self, call: Call, reply: Reply) -> None:
+    async def put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:
         """Keep a reply, also where the caller is cancelled; the first one for a call stays."""
-        await asyncio.shield(asyncio.create_task(self._put(call, reply)))
+        return await asyncio.shield(asyncio.create_task(self._put(call, reply)))
 
-    async def _put(self, call: Call, reply: Reply) -> None:
-        async def put(ledger: Ledger) -> bool:
-            await ledger.put(call, reply)
-            return True
-
-        if not await self._tried(put, False):
-            await self._recent.put(call, reply)
-
-    async def outputs(self, call: SpecialistCall) -> Tensors | None:
-        """What a specialist returned before, or None; raises what it abstained with."""
-        return await self._tried(lambda ledger: ledger.outputs(call), None)
-
-    async def keep_outputs(
-        self,
-        call: SpecialistCall,
-        outputs: Mapping[str, NDArray[np.float32] | bytes],
-        seconds: float,
-    ) -> Tensors:
-        """Keep what a specialist returned, and return it as it will come back from now on."""
-        kept = await self._tried(lambda ledger: ledger.keep_outputs(call, outputs, seconds), None)
-        return dict(outputs) if kept is None else kept
-
-    async def keep_abstention(self, call: SpecialistCall, kind: str, reason: str) -> Abstained:
-        """Keep that a specialist abstained, and return what `outputs` raises from now on."""
-        kept = await self._tried(lambda ledger: ledger.keep_abstention(call, kind, reason), None)
-        return kept or Abstained(kind, reason, calls=(call.key,))
+    async def _put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:
+        kept = await self._tried(lambda ledger: ledger.put(call, reply), None)
+        return await self._recent.put(call, reply) if kept is None else kept
 
     async def said(self, keys: Iterable[str]) -> Mapping[str, Said]:
         """What came back from calls, by key; those that are not known are left out."""
@@ -193,11 +165,6 @@ class CallsOfTeam:
     async def keep_fact(self, name: str, value: str) -> None:
         """Keep what was found out; the last stays."""
         await self._recent.keep_fact(name, value)
-
-    async def drop(self, keys: Iterable[str]) -> int:
-        """Forget replies, so that the calls are made again; returns how many there were."""
-        asked = tuple(keys)
-        return await self._tried(lambda ledger: ledger.drop(asked), 0)
 
     async def _tried(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
         return await self._cache.tried(lambda ledger: work(ledger.for_team(self._team)), otherwise)

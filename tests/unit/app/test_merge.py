@@ -20,7 +20,7 @@ from editjudge.benchmarks.registry import dimensions
 from editjudge.cli import root
 from editjudge.engine.contents import JudgedEdit
 from editjudge.engine.header import RunHeader
-from editjudge.panel.calls import Call, Reply
+from editjudge.panel.calls import Call, Reply, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import RunStore
 
@@ -77,7 +77,7 @@ async def test_shards_become_one(tmp_path: Path) -> None:
     more = header(outputs={"beta": "/outputs/beta"}, dimensions=("core.c",))
     with RunStore.open(tmp_path / "b", more) as store:
         await store.ledger.put(
-            call, Reply({"text": "long reply " * 99}, "judge", 1, 0, 1, 1, 0.5, 1)
+            call, Reply({"text": "long reply " * 99}, "judge", Usage(1, 0, 1), 0.5)
         )
         await store.ledger.keep_fact("judge.method", "logprobs")
         put(store, "one", {"core.a": Scored(value=2, calls=(call.key,))}, "beta")
@@ -103,7 +103,7 @@ async def _asked(folder: Path, item: str, *replies: str) -> Path:
     with RunStore.open(folder, HEADER) as store:
         for number, text in enumerate(replies):
             await store.ledger.drop([call.key])
-            await store.ledger.put(call, Reply({"text": text}, "judge", 1, 0, 1, 1, None, 1))
+            await store.ledger.put(call, Reply({"text": text}, "judge", Usage(1, 0, 1), None))
             verdict = Scored(value=number, calls=(call.key,))
             put(store, f"{item}{number}", {"core.a": verdict})
     return folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from editjudge.panel.calls import Call, RememberedReplies, Reply
+from editjudge.panel.calls import Call, RememberedReplies, Reply, Usage
 from editjudge.panel.prompt import Picture, Prompt, Text
 
 
@@ -17,7 +17,7 @@ async def test_only_the_latest_are_remembered_where_there_is_a_bound() -> None:
     store = RememberedReplies(2)
     calls = [call_about(Picture(bytes([i]), "image/png", (8, 8))) for i in range(3)]
     for call in calls:
-        await store.put(call, Reply({"text": "Yes"}, "m", 3, 1, 1, 1, None, 0.5))
+        await store.put(call, Reply({"text": "Yes"}, "m", Usage(3, 1, 1), None))
     assert await store.get(calls[0]) is None
     assert len(await store.said([call.key for call in calls])) == 2
 
@@ -28,7 +28,7 @@ async def test_replies_are_remembered_and_pictures_are_not() -> None:
     picture = Picture(b"encoded", "image/png", (8, 8))
     call = call_about(picture)
     key, prompt = call.key, call.prompt.digest
-    await store.put(call, Reply({"text": "Yes"}, "m", 3, 1, 1, 1, None, 0.5))
+    await store.put(call, Reply({"text": "Yes"}, "m", Usage(3, 1, 1), None))
     sent = weakref.ref(picture)
     del picture, call
     gc.collect()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
-from editjudge.panel.calls import Call, Reply
+from editjudge.panel.calls import Call, Reply, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import FILE, RunStore
 from editjudge.storage.tables import checksum
@@ -34,7 +34,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     async def judged(store: RunStore) -> None:
         for index in range(EDITS):
             call = Call("judge", PROMPT, {"index": index})
-            reply = Reply({"text": f"It is {index}"}, "judge", 10, 0, 5, 1, 0.01, 1)
+            reply = Reply({"text": f"It is {index}"}, "judge", Usage(10, 0, 5), 0.01)
             await store.ledger.put(call, reply)
             verdict = scored(index / 7, why="so " * index).model_copy(update={"calls": (call.key,)})
             other = (UNREAD, LOST, scored(index))[index % 3]

@@ -11,13 +11,13 @@ import pytest
 
 from editjudge.base.errors import Abstained, ConfigError
 from editjudge.base.identity import ServiceName
-from editjudge.panel.calls import Call, Reply, SpecialistCall
+from editjudge.panel.calls import Call, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.tables import CALLS
 
 PROMPT = Prompt("judge", (Text("Is it "), Text("röd\u2028?", data=True)))
-REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", 10, 4, 1, 1, 0.5, 0.25)
+REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", Usage(10, 4, 1), 0.5)
 
 
 def call(**changed: object) -> Call:
@@ -55,7 +55,7 @@ async def test_whatever_a_reply_depends_on_tells_calls_apart(changed: dict[str, 
 async def test_the_first_reply_stays() -> None:
     with Ledger() as ledger:
         await ledger.put(call(), REPLY)
-        await ledger.put(call(), Reply({"text": "No"}, "judge-2", 1, 1, 1, 1, None, 1))
+        await ledger.put(call(), Reply({"text": "No"}, "judge-2", Usage(1, 1, 1), None))
         assert await ledger.get(call()) == REPLY
 
 
@@ -68,11 +68,11 @@ async def test_what_is_purged_is_gone_and_the_rest_answers(tmp_path: Path) -> No
         between = time.time()
         await service.put(other, REPLY)
         specialist = SpecialistCall(ServiceName.parsed("quality.piqe"), "piqe", {"IMAGE": "x"})
-        await service.keep_outputs(specialist, {"SCORE": np.zeros(1, np.float32)}, 0.1)
+        await service.put(specialist, Reply({"SCORE": np.zeros(1, np.float32)}))
         assert await ledger.purge(between) == 2
         assert await service.get(call()) is None
         assert await service.get(other) == REPLY
-        assert await service.outputs(specialist) is not None
+        assert await service.get(specialist) is not None
         await service.put(call(), REPLY)  # its prompt was gone with the others
         assert (await service.said([call().key]))[call().key].prompt == PROMPT.digest
         assert await ledger.purge(shrink=True) == 3
@@ -86,7 +86,7 @@ SECRETS = ("a secret system", "a secret schema", "a secret judge", "a secret mod
 def secret(number: int) -> tuple[Call, Reply]:
     system, schema, judge, model = (f"{one} {number}." for one in SECRETS)
     asked = call(judge=judge, prompt=Prompt(system, ()), form={"schema": {"title": schema}})
-    return asked, Reply({"text": "Yes"}, model, 10, 4, 1, 1, 0.5, 0.25)
+    return asked, Reply({"text": "Yes"}, model, Usage(10, 4, 1), 0.5)
 
 
 @pytest.mark.parametrize("shrink", [False, True])
@@ -175,14 +175,14 @@ async def test_outputs_are_the_same_the_first_time_and_later(tmp_path: Path) -> 
     given = {"EMBEDDING": np.random.default_rng(0).normal(size=64).astype(np.float32)}
     path = tmp_path / "ledger.sqlite"
     with Ledger(path) as ledger:
-        assert await ledger.outputs(FEATURES) is None
-        first = await ledger.keep_outputs(FEATURES, given, 0.5)
-        other = await ledger.keep_outputs(FEATURES, {"EMBEDDING": np.ones(64, np.float32)}, 0.5)
-        np.testing.assert_array_equal(first["EMBEDDING"], other["EMBEDDING"])
+        assert await ledger.get(FEATURES) is None
+        first = await ledger.put(FEATURES, Reply(given))
+        other = await ledger.put(FEATURES, Reply({"EMBEDDING": np.ones(64, np.float32)}))
+        np.testing.assert_array_equal(first.content["EMBEDDING"], other.content["EMBEDDING"])
     with Ledger(path) as ledger:
-        later = await ledger.outputs(FEATURES)
+        later = await ledger.get(FEATURES)
         assert later is not None
-        np.testing.assert_array_equal(later["EMBEDDING"], first["EMBEDDING"])
+        np.testing.assert_array_equal(later.content["EMBEDDING"], first.content["EMBEDDING"])
         assert ledger.count == 1
 
 
@@ -200,22 +200,24 @@ async def test_outputs_are_the_same_the_first_time_and_later(tmp_path: Path) -> 
 async def test_whatever_outputs_depend_on_tells_calls_apart(changed: dict[str, object]) -> None:
     given = {name: getattr(FEATURES, name) for name in FEATURES.__dataclass_fields__}
     with Ledger() as ledger:
-        await ledger.keep_outputs(FEATURES, {"EMBEDDING": np.ones(2, np.float32)}, 0)
-        assert await ledger.outputs(SpecialistCall(**{**given, **changed})) is None
-        assert await ledger.outputs(SpecialistCall(**given)) is not None
+        await ledger.put(FEATURES, Reply({"EMBEDDING": np.ones(2, np.float32)}))
+        assert await ledger.get(SpecialistCall(**{**given, **changed})) is None
+        assert await ledger.get(SpecialistCall(**given)) is not None
 
 
 async def test_an_abstention_is_kept() -> None:
     with Ledger() as ledger:
-        raised = await ledger.keep_abstention(FEATURES, "degenerate", "the mask is empty", 0.1)
+        abstained = Reply({"kind": "degenerate", "reason": "the mask is empty"})
+        assert await ledger.put(FEATURES, abstained) == abstained
+        assert await ledger.get(FEATURES) == abstained
         with pytest.raises(Abstained, match="the mask is empty") as caught:
-            await ledger.outputs(FEATURES)
-        assert caught.value.kind == raised.kind == "degenerate"
-        assert caught.value.calls == raised.calls == (FEATURES.key,)
+            FEATURES.outputs(abstained)
+        assert caught.value.kind == "degenerate"
+        assert caught.value.calls == (FEATURES.key,)
 
 
 async def test_a_dropped_reply_can_be_made_again() -> None:
-    second = Reply({"text": "No"}, "judge-1", 1, 1, 1, 1, None, 1)
+    second = Reply({"text": "No"}, "judge-1", Usage(1, 1, 1), None)
     with Ledger() as ledger:
         await ledger.put(call(), REPLY)
         await ledger.put(call(repeat=1), REPLY)
@@ -237,7 +239,7 @@ async def test_facts() -> None:
 
 
 async def test_broken_text_of_a_server_is_kept() -> None:
-    reply = Reply({"text": "half of \ud83d"}, "judge-\ud800", 1, 0, 1, 1, None, 1)
+    reply = Reply({"text": "half of \ud83d"}, "judge-\ud800", Usage(1, 0, 1), None)
     with Ledger() as ledger:
         await ledger.put(call(), reply)
         assert await ledger.get(call()) == reply
@@ -247,8 +249,8 @@ async def test_what_was_said() -> None:
     few = SpecialistCall(ServiceName("lpips", "vgg"), "lpips_vgg/1", {})
     with Ledger() as ledger:
         await ledger.put(call(), REPLY)
-        await ledger.keep_outputs(FEATURES, {"EMBEDDING": np.ones(64, np.float32)}, 0)
-        await ledger.keep_outputs(few, {"DISTANCE": np.ones(1, np.float32), "TEXT": b"ab"}, 0)
+        await ledger.put(FEATURES, Reply({"EMBEDDING": np.ones(64, np.float32)}))
+        await ledger.put(few, Reply({"DISTANCE": np.ones(1, np.float32), "TEXT": b"ab"}))
         said = await ledger.said([call().key, "sha256:" + "0" * 64, FEATURES.key, few.key])
     assert list(said) == [call().key, FEATURES.key, few.key]
     assert said[call().key].model_dump() == {

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from editjudge.base.errors import Abstained, ConfigError
+from editjudge.base.errors import ConfigError
 from editjudge.base.identity import ServiceName
-from editjudge.panel.calls import Call, CallStore, Reply, SpecialistCall
+from editjudge.panel.calls import Call, CallStore, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage import database
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.shared import SharedCalls, calls_of_run
 
-REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", 10, 4, 1, 1, 0.5, 0.25)
+REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", Usage(10, 4, 1), 0.5)
 FEATURES = SpecialistCall(ServiceName("features", "dinov3"), "dinov3/1", {"IMAGE": "sha256:1"})
 
 
@@ -55,17 +55,18 @@ async def test_what_a_run_paid_for_costs_the_next_nothing(
     vector = {"EMBEDDING": np.ones(8, np.float32)}
     abstains = SpecialistCall(FEATURES.service, "dinov3/2", {})
     await first.calls.put(call(), REPLY)
-    await first.calls.keep_outputs(FEATURES, vector, 0.5)
-    await first.calls.keep_abstention(abstains, "degenerate", "no region")
+    await first.calls.put(FEATURES, Reply(vector))
+    await first.calls.put(abstains, Reply({"kind": "degenerate", "reason": "no region"}))
     await first.calls.keep_fact("choices of judge", "logprobs")
     known = await second.calls.get(call())
     assert known is not None
     assert (known.content, known.cost) == (REPLY.content, 0.0)
-    outputs = await second.calls.outputs(FEATURES)
+    outputs = await second.calls.get(FEATURES)
     assert outputs is not None
-    np.testing.assert_array_equal(outputs["EMBEDDING"], vector["EMBEDDING"])
-    with pytest.raises(Abstained, match="no region"):
-        await second.calls.outputs(abstains)
+    np.testing.assert_array_equal(outputs.content["EMBEDDING"], vector["EMBEDDING"])
+    said = await second.calls.get(abstains)
+    assert said is not None
+    assert said.content["reason"] == "no region"
     assert await second.calls.fact("choices of judge") == "logprobs"
     # The run is whole without the ledger, and has spent nothing.
     assert await second.own.get(call()) == known
@@ -82,7 +83,7 @@ async def test_what_a_run_has_dropped_is_asked_anew(
     await run.own.drop([call().key])
     again = Run(tmp_path, "a", opened, shared)
     assert await again.calls.get(call()) is None
-    better = Reply({"text": "No", "finish": "stop"}, "judge-1", 1, 0, 1, 1, 0.1, 1)
+    better = Reply({"text": "No", "finish": "stop"}, "judge-1", Usage(1, 0, 1), 0.1)
     await again.calls.put(call(), better)
     assert await again.calls.get(call()) == better
     other = Run(tmp_path, "b", opened, shared)

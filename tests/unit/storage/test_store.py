@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from editjudge.base.errors import ConfigError, StoreError
+from editjudge.base.errors import Abstained, ConfigError, StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
 from editjudge.base.verdict import Scored, Unscored, Verdict, unscored
 from editjudge.engine.contents import JudgedEdit
-from editjudge.panel.calls import Call, Reply, SpecialistCall
+from editjudge.panel.calls import Call, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import FILE, RunStore
 from editjudge.storage.tables import EDITS
@@ -107,7 +107,7 @@ async def test_verdicts_refer_to_the_replies_they_rest_on(tmp_path: Path) -> Non
             reasoning = "".join(letters.choices("abcdefghijklmnop ", k=3000))
             text = f'{{"reasoning": "{reasoning}", "score": 3}}'
             call = Call("judge(1)", prompt, {"schema": None}, index)
-            await store.ledger.put(call, Reply({"text": text}, "judge", 1000, 0, 700, 1, 0.01, 2))
+            await store.ledger.put(call, Reply({"text": text}, "judge", Usage(1000, 0, 700), 0.01))
             verdict = Scored(value=0.5, calls=(call.key,))
             put(store, f"item-{index}", {"core.a": verdict, "core.b": verdict})
         for one in store.verdicts():
@@ -203,8 +203,9 @@ async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -
     lpips = SpecialistCall(ServiceName("lpips", "vgg"), "lpips_vgg/1", {"IMAGE_A": digest("a")})
     call = Call("judge", Prompt("", (Text("?"),)), {})
     with RunStore.open(tmp_path, HEADER) as store:
-        abstained = await store.ledger.keep_abstention(lpips, "degenerate", "no region")
-        await store.ledger.put(call, Reply({"text": "Hm"}, "judge", 1, 0, 1, 1, None, 1))
+        await store.ledger.put(lpips, Reply({"kind": "degenerate", "reason": "no region"}))
+        abstained = Abstained("degenerate", "no region", calls=(lpips.key,))
+        await store.ledger.put(call, Reply({"text": "Hm"}, "judge", Usage(1, 0, 1), None))
         unread = Unscored(kind="unparsable", reason="no JSON", calls=(call.key,))
         empty = unscored(abstained)
         number = Scored(value=1, calls=(call.key,))
@@ -215,12 +216,12 @@ async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -
         assert await store.ledger.get(call) is None
         assert store.ledger.count == 1
         assert store.drop_verdicts("unscored", dimensions={"core.b"}) == 1
-        assert await store.ledger.outputs(lpips) is None
+        assert await store.ledger.get(lpips) is None
         (left,) = store.verdicts()
         assert left.verdict == number
         assert left.said[0].reply == {"text": "Hm"}
         # What is said anew is another verdict's.
-        await store.ledger.put(call, Reply({"text": "Well"}, "judge", 1, 0, 1, 1, None, 1))
+        await store.ledger.put(call, Reply({"text": "Well"}, "judge", Usage(1, 0, 1), None))
         put(store, "one", {"core.a": number})
         replies = {one.item: one.said[0].reply for one in store.verdicts()}
         assert replies == {"one": {"text": "Well"}, "two": {"text": "Hm"}}
@@ -231,7 +232,7 @@ async def test_what_is_read_from_a_dropped_reply_is_read_anew_together(tmp_path:
     asked, generated, other = (call.key for call in calls)
     with RunStore.open(tmp_path, HEADER) as store:
         for call in calls:
-            await store.ledger.put(call, Reply({"text": "Hm"}, "judge", 1, 0, 1, 1, None, 1))
+            await store.ledger.put(call, Reply({"text": "Hm"}, "judge", Usage(1, 0, 1), None))
         unread = Unscored(kind="unparsable", reason="no JSON", calls=(generated, asked))
         beside, apart = (Scored(value=1, calls=(key,)) for key in (asked, other))
         made = {"core.a": unread, "core.b": beside, "core.c": apart, "core.mean": scored(1)}
@@ -322,7 +323,7 @@ def test_prompts_alike_take_little_room(tmp_path: Path) -> None:
         for index in range(200):
             prompt = Prompt(template, (Text(f"Make cup {index} red", data=True),))
             call = Call("judge", prompt, {"schema": None})
-            await store.ledger.put(call, Reply({"text": "4"}, "judge", 1, 0, 1, 1, None, 1))
+            await store.ledger.put(call, Reply({"text": "4"}, "judge", Usage(1, 0, 1), None))
             prompts.append(prompt)
 
     prompts: list[Prompt] = []

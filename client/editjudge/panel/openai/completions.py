@@ -176,15 +176,13 @@ def first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
     return listed
 
 
-def usage_of(data: Mapping[str, Any], attempts: int) -> Usage:
+def usage_of(data: Mapping[str, Any]) -> Usage:
     """What the call took; zeros where the server does not count."""
     usage = data.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return Usage.counted(
-        usage.get("prompt_tokens"), cached, usage.get("completion_tokens"), attempts
-    )
+    return Usage.counted(usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))
 
 
 def _is_data(part: Text | Picture) -> bool:

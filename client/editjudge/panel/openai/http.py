@@ -12,7 +12,7 @@ import re
 import ssl
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,6 @@ class HttpReply:
         param: The request's field that it complains of; empty where it names none.
         again: Whether the server says that asking again can help; None where it does not.
         retry_after: Seconds that it asks to wait.
-        attempts: Requests made.
     """
 
     status: int
@@ -70,7 +69,6 @@ class HttpReply:
     param: str = ""
     again: bool | None = None
     retry_after: float | None = None
-    attempts: int = 1
 
     @property
     def ok(self) -> bool:
@@ -195,18 +193,14 @@ class HttpServer:
             ServiceError: it cannot be reached, is overloaded or too late, or replies with
                 something that is no JSON.
         """
-        made = 0
 
         async def once(left: float) -> HttpReply:
-            nonlocal made
-            made += 1
             reply = await self._once(url, body, left, model)
-            if reply.ok:
-                return replace(reply, attempts=made) if made > 1 else reply
-            error = self.failure(reply, model)
-            if isinstance(error, ServiceError) and error.retryable:
-                raise error
-            return replace(reply, attempts=made)
+            if not reply.ok:
+                error = self.failure(reply, model)
+                if isinstance(error, ServiceError) and error.retryable:
+                    raise error
+            return reply
 
         return await with_retries(once, policy, terms=terms)
 
@@ -223,7 +217,6 @@ class HttpServer:
             kind,
             f"HTTP {reply.status}: {reply.words}",
             model,
-            attempts=reply.attempts,
             retry_after=reply.retry_after,
             again=reply.again,
         )
@@ -234,7 +227,6 @@ class HttpServer:
         detail: str,
         model: str = "",
         *,
-        attempts: int = 1,
         retry_after: float | None = None,
         again: bool | None = None,
     ) -> ServiceError:
@@ -244,7 +236,6 @@ class HttpServer:
             service=self.service,
             endpoint=self.url,
             model=model,
-            attempts=attempts,
             retry_after=retry_after,
         )
         if again is not None:

@@ -247,7 +247,7 @@ class OpenAiTransport(Transport):
             if top is not None:
                 self._habits.with_logprobs()
                 spread = _spread(choices, top, ids or {})
-                usage = chat.usage_of(reply.data, reply.attempts)
+                usage = chat.usage_of(reply.data)
                 return Choice(spread, self._named(reply), usage)
         raise self._without_logprobs("its reply holds no logprobs")
 
@@ -283,7 +283,7 @@ class OpenAiTransport(Transport):
         reply = await self._chat(prompt, fields, model, end, context)
         with self._reading():
             choice = chat.first_choice(reply.data)
-            usage = chat.usage_of(reply.data, reply.attempts)
+            usage = chat.usage_of(reply.data)
             text, finish = chat.text_of(choice), chat.finish_of(choice)
             return Completion(text, finish, self._named(reply), usage)
 
@@ -309,7 +309,6 @@ class OpenAiTransport(Transport):
             asked = self._vocabulary.control_tokens(prompt, model.name)
             control = await self._within(end, asked)
         parts = chat.joined(prompt, control)
-        made = 0
         while True:
             sent = fixed | fields()
             if _is_vllm(model) and context.terms.urgent and self._habits.priority:
@@ -319,8 +318,6 @@ class OpenAiTransport(Transport):
             reply = await self._server.ask(
                 url, self._until(end), body, model=model.name, terms=context.terms
             )
-            made += reply.attempts
-            reply = replace(reply, attempts=made) if made > 1 else reply
             if reply.ok:
                 return reply
             if not self._habits.learn(reply, sent):

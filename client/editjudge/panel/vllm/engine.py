@@ -23,7 +23,6 @@ from ...base.errors import (
     Unreachable,
 )
 from ...base.proxy import proxy_of
-from ..calls import Usage
 from ..grpc_channel import Channel, channel_options, service_error
 from ..secrets import Secrets
 from .tokenizer import MAX_ARCHIVE
@@ -177,18 +176,14 @@ class Engine:
         params.n = 1
         return self._request(message, pictures)
 
-    async def generate(self, request: Request, end: float, bill: list[Usage]) -> Any:
+    async def generate(self, request: Request, end: float) -> Any:
         """A request's `GenerateComplete`.
-
-        Args:
-            bill: Gets what it took, also where it fails.
 
         Raises:
             ServiceError: see `editjudge.base.errors`.
         """
         # A repetition must not meet what the server still has of the first.
         request_id = request.message.request_id = f"editjudge-{uuid.uuid4().hex}"
-        bill.append(Usage(attempts=1))
         call = self._generate(request, timeout=left(end), metadata=self._metadata)
         try:
             complete = await self._whole(call)
@@ -202,9 +197,6 @@ class Engine:
         self._channel.heard()
         if complete.finish_reason in {"abort", "error"}:
             raise self.error(Unreachable, f"the engine gave up: {complete.finish_reason}")
-        bill[-1] = Usage.counted(
-            complete.prompt_tokens, complete.cached_tokens, complete.completion_tokens
-        )
         return complete
 
     def error(self, kind: type[ServiceError], detail: str) -> ServiceError:

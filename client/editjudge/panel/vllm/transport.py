@@ -145,25 +145,24 @@ class VllmTransport(Transport):
                 not of enough tokens, or no single token speaks for a choice.
             ServiceError: see `editjudge.base.errors`.
         """
-        bill: list[Usage] = []
 
         async def once(end: float) -> Choice:
             served = await self._known(end)
             ids = self._labels(served, choices)
-            await self._check_mode(served, end, bill)
+            await self._check_mode(served, end)
             request = self._request(served, prompt)
             params = request.message.sampling_params
             params.max_tokens = 1
             params.logit_bias.update(dict.fromkeys(ids, BIAS))
-            reply = await self._listed(request, len(ids) + 1, served, end, bill)
+            reply = await self._listed(request, len(ids) + 1, served, end)
             listed = self._first_tokens(reply)
             try:
                 spread = _spread(choices, ids, listed)
             except ValueError as error:
                 raise self._engine.error(BadReply, str(error)) from error
-            return Choice(spread, served.model.name)
+            return Choice(spread, served.model.name, _usage(reply))
 
-        return replace(await self._retried(once, context.terms), usage=_sum(bill))
+        return await self._retried(once, context.terms)
 
     async def complete(
         self,
@@ -180,7 +179,6 @@ class VllmTransport(Transport):
         Raises:
             ServiceError: see `editjudge.base.errors`.
         """
-        bill: list[Usage] = []
 
         async def once(end: float) -> Completion:
             served = await self._known(end)
@@ -195,7 +193,7 @@ class VllmTransport(Transport):
                 params.seed = sampling.seed & 0x7FFF_FFFF
             if schema is not None:
                 params.json_schema = json.dumps(schema, ensure_ascii=False)
-            reply = await self._generate(request, end, bill)
+            reply = await self._generate(request, end)
             ids = list(reply.output_ids)
             if ids and ids[-1] in served.stops:
                 ids.pop()
@@ -205,9 +203,9 @@ class VllmTransport(Transport):
                 raise self._engine.error(BadReply, "a token id is out of range") from error
             finish = _FINISHES.get(reply.finish_reason, "other")
             text = self._engine.secrets.hidden_in(text)
-            return Completion(text, finish, served.model.name)
+            return Completion(text, finish, served.model.name, _usage(reply))
 
-        return replace(await self._retried(once, context.terms), usage=_sum(bill))
+        return await self._retried(once, context.terms)
 
     async def _retried(
         self,
@@ -285,16 +283,14 @@ class VllmTransport(Transport):
             raise self._engine.error(Refused, str(error)) from error
         return self._engine.request(ids, prompt.pictures)
 
-    async def _generate(self, request: Request, end: float, bill: list[Usage]) -> Any:
+    async def _generate(self, request: Request, end: float) -> Any:
         try:
-            return await self._engine.generate(request, end, bill)
+            return await self._engine.generate(request, end)
         except ServiceError as error:
             self._doubtful |= isinstance(error, DeadlineExceeded) or error.retryable
             raise
 
-    async def _listed(
-        self, request: Request, least: int, served: _Served, end: float, bill: list[Usage]
-    ) -> Any:
+    async def _listed(self, request: Request, least: int, served: _Served, end: float) -> Any:
         """Generate, and list as many tokens with it as the server allows, at least so many."""
         # Asking for more tokens than there are would stop the engine.
         there = min(n for n in (served.info.vocab_size, served.chat.tokens.size) if n)
@@ -307,14 +303,14 @@ class VllmTransport(Transport):
                 )
             request.message.sampling_params.logprobs = count
             try:
-                return await self._generate(request, end, bill)
+                return await self._generate(request, end)
             except Refused as error:
                 allowed = _ALLOWED.search(error.detail)
                 if allowed is None or int(allowed[1]) >= count:
                     raise
                 self._allowed = int(allowed[1])
 
-    async def _check_mode(self, served: _Served, end: float, bill: list[Usage]) -> None:
+    async def _check_mode(self, served: _Served, end: float) -> None:
         """Find out once whether probabilities include the bias.
 
         Two tokens are raised, one after the other. Each must then have all the probability,
@@ -333,7 +329,7 @@ class VllmTransport(Transport):
                         params = request.message.sampling_params
                         params.max_tokens = 1
                         params.logit_bias[token] = BIAS
-                        reply = await self._listed(request, 1, served, end, bill)
+                        reply = await self._listed(request, 1, served, end)
                         alone = self._first_tokens(reply).get(token, -math.inf)
                         self._processed &= abs(alone) < 1e-2
                 except BaseException as error:  # also when cancelled: nothing was found out
@@ -433,5 +429,5 @@ def _kind(info: Any) -> str:
     return f"{kind} of {info.vocab_size} tokens"
 
 
-def _sum(bill: list[Usage]) -> Usage:
-    return sum(bill, Usage(attempts=0))
+def _usage(reply: Any) -> Usage:
+    return Usage.counted(reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens)
