@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID, uuid4
 
-from editjudge import CallNotes, Terms
 from editjudge.base.contracts import CLASS_HEADER
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.local import private
 from editjudge.base.screen import tell
+from editjudge.service import CallNotes, Terms
 
 from .refusals import code_of
 from .usage import Meter

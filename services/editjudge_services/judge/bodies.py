@@ -19,7 +19,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from editjudge import Dimension, ListedDimension, Panel, Score
+from editjudge import Dimension, Panel
 from editjudge.base.errors import EditjudgeError, InputError
 from editjudge.base.frame import FrameMask
 from editjudge.base.identity import untrained
@@ -28,6 +28,7 @@ from editjudge.base.item import Edit, Flaws, Item, Missing, MissingKind, Need, c
 from editjudge.base.signature import package_version
 from editjudge.base.verdict import Evidence, Failed, Unscored, UnscoredKind
 from editjudge.base.words import whole
+from editjudge.service import ListedDimension, Score
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

@@ -15,7 +15,8 @@ from typing import Self, TypeVar
 
 from filelock import FileLock, Timeout
 
-from editjudge import (
+from editjudge.base.errors import ConfigError, EditjudgeError
+from editjudge.service import (
     Call,
     CallContext,
     Ledger,
@@ -24,7 +25,6 @@ from editjudge import (
     Said,
     SpecialistCall,
 )
-from editjudge.base.errors import ConfigError, EditjudgeError
 
 from .usage import made_private
 

@@ -10,11 +10,11 @@ from typing import TypeVar
 from aiohttp import web
 from pydantic import BaseModel
 
-from editjudge import Score
 from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
 from editjudge.base.strict import text_of
 from editjudge.base.threads import in_thread
 from editjudge.base.words import whole
+from editjudge.service import Score
 
 from .asking import REQUEST_HEADER, Asking, Caller, terms_in
 from .bodies import (

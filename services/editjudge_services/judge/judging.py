@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from editjudge import Client, Dimension, DimensionSet, Judgement
+from editjudge import Client, Dimension, Judgement
 from editjudge.base.config import Settings
 from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.screen import tell
 from editjudge.base.signature import Signature
 from editjudge.base.threads import in_thread, through
+from editjudge.service import DimensionSet
 
 from .asking import Asking, Audit, Caller
 from .bodies import Protocol, ScoreAsked, Unusable

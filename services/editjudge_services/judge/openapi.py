@@ -15,9 +15,9 @@ from markupsafe import Markup
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from editjudge import Score
 from editjudge.base.contracts import TOKENS_HEADER
 from editjudge.base.signature import package_version
+from editjudge.service import Score
 
 from .bodies import Batch, BatchAsked, DimensionServed, Error, PanelServed, Refused, ScoreAsked
 

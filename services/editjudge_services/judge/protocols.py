@@ -8,8 +8,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from editjudge import Dimension, DimensionSet, RunSpec
+from editjudge import Dimension, RunSpec
 from editjudge.base.errors import ConfigError
+from editjudge.service import DimensionSet
 
 from .bodies import Protocol, Unusable
 

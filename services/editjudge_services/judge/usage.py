@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from editjudge import Budget, Usage
 from editjudge.base.errors import ConfigError, ServiceError, StoreError
 from editjudge.base.local import private
+from editjudge.service import Budget, Usage
 
 if TYPE_CHECKING:
     from editjudge.base.config import Price

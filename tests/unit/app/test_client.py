@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import editjudge
-from editjudge import Client, NotServed, make_edit
+from editjudge import Client, make_edit
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.signature import Signature
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import NotServed, Scored
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import dimensions
 

@@ -17,11 +17,12 @@ import pytest
 from PIL import Image as Pil
 
 import editjudge
-from editjudge import Judgement, Scored, load_image, load_mask, make_edit
+from editjudge import Judgement, Scored, make_edit
 from editjudge.app.client import as_done
 from editjudge.base import errors
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, EditjudgeError, ImageError, InputError
+from editjudge.base.images import load_image, load_mask
 
 NAME = "core.mse.source.whole"
 

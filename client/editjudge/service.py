@@ -1,0 +1,16 @@
+"""What a service of one's own needs beside the names of `editjudge` (docs/python.md)."""
+
+from .app.dimensions import DimensionSet as DimensionSet
+from .app.lists import ListedDimension as ListedDimension
+from .app.verdicts import Score as Score
+from .panel.budget import Budget as Budget
+from .panel.calls import Call as Call
+from .panel.calls import RememberedReplies as RememberedReplies
+from .panel.calls import Reply as Reply
+from .panel.calls import Said as Said
+from .panel.calls import SpecialistCall as SpecialistCall
+from .panel.calls import Usage as Usage
+from .panel.context import CallContext as CallContext
+from .panel.context import CallNotes as CallNotes
+from .panel.context import Terms as Terms
+from .storage.ledger import Ledger as Ledger
