@@ -132,13 +132,13 @@ def typeset(
     Of each number that not all edits asked about have a part in, a footnote says how many have.
 
     Args:
-        form: `latex` needs the package booktabs; `csv` and `json` have each number unrounded.
+        form: `latex` needs the package booktabs; `csv` has each number unrounded.
 
     Raises:
         ConfigError: a name or glob matches none; see `chosen`.
     """
     meant, names = chosen(results, columns, models)
-    if form in {"csv", "json"}:
+    if form == "csv":
         return _numbers_table(results, meant, names).written(form)
     by_column = [_paper_numbers(results, column, names) for column in meant]
     rows = zip(*by_column, strict=True) if by_column else ((),) * len(names)

@@ -1,20 +1,21 @@
-"""Tables as data, and how they are written: for a terminal, as Markdown, LaTeX, CSV and JSON."""
+"""Tables as data, and how they are written: for a terminal, as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..base.words import inert
 
 if TYPE_CHECKING:
     from rich.table import Table as Terminal
 
-Form: TypeAlias = Literal["latex", "markdown", "csv", "json"]
+Form: TypeAlias = Literal["latex", "markdown", "csv"]
 _LAST_LATIN = 0x17F
 """Of the characters that pdflatex has without further packages, nearly."""
 
@@ -51,20 +52,13 @@ class Head:
 
     Attributes:
         title: Above it.
-        key: Its name in CSV and JSON; the title by default.
         right: Its cells stand on the right, as numbers do.
         fold: A terminal may break its cells into lines.
     """
 
     title: str
-    key: str = ""
     right: bool = False
     fold: bool = False
-
-    @property
-    def name(self) -> str:
-        """Its name in CSV and JSON."""
-        return self.key or self.title
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +93,7 @@ class Table:
 
     def written(self, form: Form) -> str:
         """The table as text that ends with a line."""
-        return _FORMS[form](self)
+        return _csv(self) if form == "csv" else _marked_up(self, form)
 
     def terminal(self) -> Terminal:
         """The table for a console."""
@@ -150,34 +144,45 @@ def _text(cell: Content) -> str:
     return ", ".join(cell)
 
 
-def _plain(cell: Content) -> object:
-    """A cell as JSON holds it."""
-    if isinstance(cell, Number):
-        return cell.text
-    return cell if cell is None or isinstance(cell, str | int | float) else list(cell)
-
-
 def _csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(head.name for head in table.heads)
+    writer.writerow(head.title for head in table.heads)
     for row in table.rows:
-        plain = (_plain(cell) for cell in row.cells)
-        writer.writerow([inert(", ".join(c) if isinstance(c, list) else c) for c in plain])
+        writer.writerow(map(inert, map(_plain, row.cells)))
     return out.getvalue()
 
 
-def _json(table: Table) -> str:
-    names = [head.name for head in table.heads]
-    rows = [dict(zip(names, map(_plain, row.cells), strict=True)) for row in table.rows]
-    return json.dumps(rows, allow_nan=False, ensure_ascii=False, indent=2) + "\n"
+def _plain(cell: Content) -> Plain:
+    """A cell as CSV has it, unrounded."""
+    if isinstance(cell, Number):
+        return cell.text
+    return cell if cell is None or isinstance(cell, str | int | float) else ", ".join(cell)
 
 
-def _footnotes(table: Table) -> dict[str, str]:
-    """The mark of each footnote, in order of reading."""
+def _marked_up(table: Table, form: Literal["latex", "markdown"]) -> str:
+    """The table in a markup, from the template of its form."""
+    environment = Environment(
+        loader=PackageLoader(__package__, "forms"),
+        autoescape=False,  # noqa: S701 - each text is escaped for its own form
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    escaped = {"latex": _latex_text, "markdown": _markdown_text}[form]
+    environment.filters |= {"escaped": escaped, "one_line": _one_line}
+    environment.tests["number"] = lambda cell: isinstance(cell, Number)
     cells = (cell for row in table.rows for cell in row.cells)
-    texts = (cell.footnote for cell in cells if isinstance(cell, Number) and cell.footnote)
-    return {text: _letters(number) for number, text in enumerate(dict.fromkeys(texts))}
+    footnotes = (cell.footnote for cell in cells if isinstance(cell, Number) and cell.footnote)
+    return environment.get_template(f"{form}.j2").render(
+        table=table,
+        rows=[
+            (begins, zip(row.cells, texts, strict=True)) for row, begins, texts in table._texts()
+        ],
+        marks={text: _letters(number) for number, text in enumerate(dict.fromkeys(footnotes))},
+        other_script=_other_script(table),
+    )
 
 
 def _letters(number: int) -> str:
@@ -190,58 +195,11 @@ def _letters(number: int) -> str:
     return text
 
 
-def _cells(
-    table: Table, form: Literal["latex", "markdown"], marks: Mapping[str, str]
-) -> Iterator[tuple[bool, list[str]]]:
-    """Whether a further group begins with a row, and its cells in a markup."""
-    escaped, (places, mark) = _ESCAPED[form], _MARKUP[form]
-    for row, begins, texts in table._texts():
-        cells = []
-        for cell, text in zip(row.cells, texts, strict=True):
-            if isinstance(cell, Number):
-                before, after = places.get(cell.place, ("", ""))
-                number = f"{before}{escaped(cell.text)}{after}{escaped(cell.beside)}"
-                above = mark.format(marks[cell.footnote]) if cell.footnote else ""
-                cells.append(number + above)
-            else:
-                cells.append(escaped(text))
-        yield begins, cells
-
-
-def _latex(table: Table) -> str:
-    marks = _footnotes(table)
-    out = [f"% {' '.join(line.split())}" for line in table.about]
-    out.append("% needs: \\usepackage{booktabs}")
-    if _other_script(table):
-        out.append(
-            "% other than Latin letters: needs xelatex or lualatex, and a font that has them"
-        )
-    sides = "".join("r" if head.right else "l" for head in table.heads)
-    out += [rf"\begin{{tabular}}{{{sides}}}", r"\toprule"]
-    out += [_latex_row(_latex_text(head.title) for head in table.heads), r"\midrule"]
-    for begins, cells in _cells(table, "latex", marks):
-        if begins:
-            out.append(r"\addlinespace")
-        out.append(_latex_row(cells))
-    out += [r"\bottomrule", r"\end{tabular}"]
-    notes = [rf"\textsuperscript{{{m}}}~{_latex_text(text)}" for text, m in marks.items()]
-    notes += map(_latex_text, table.notes)
-    if notes:
-        out += ["", rf"{{\footnotesize {'; '.join(notes)}.\par}}"]
-    return "\n".join(out) + "\n"
-
-
 def _other_script(table: Table) -> bool:
     """Whether a name has letters that pdflatex stops at."""
     names = [head.title for head in table.heads]
     names += [cell for row in table.rows for cell in row.cells if isinstance(cell, str)]
     return any(ord(each) > _LAST_LATIN for each in {*"".join(names)} - _LATEX_CHARACTERS.keys())
-
-
-def _latex_row(texts: Iterable[str]) -> str:
-    row = " & ".join(texts) + r" \\"
-    # What ends the row above takes a star or a bracket for an argument of its own.
-    return f"{{}}{row}" if row.startswith(("*", "[")) else row
 
 
 def _one_line(text: str) -> str:
@@ -252,21 +210,6 @@ def _one_line(text: str) -> str:
 def _latex_text(text: str) -> str:
     """Text of which LaTeX takes nothing for a command."""
     return "".join(_LATEX_CHARACTERS.get(each, each) for each in _one_line(text))
-
-
-def _markdown(table: Table) -> str:
-    marks = _footnotes(table)
-    rules = ("---:" if head.right else "---" for head in table.heads)
-    rows = [[_markdown_text(head.title) for head in table.heads], rules]
-    rows += [cells for _, cells in _cells(table, "markdown", marks)]
-    out = [f"| {' | '.join(row)} |" for row in rows]
-    notes = [f"<sup>{mark}</sup> {text}" for text, mark in marks.items()]
-    notes += map(_markdown_text, table.notes)
-    if notes:
-        out += ["", f"{'; '.join(notes)}."]
-    if table.about:
-        out += ["", *(f"{_markdown_text(line)}  " for line in table.about)]
-    return "\n".join(out) + "\n"
 
 
 def _markdown_text(text: str) -> str:
@@ -287,13 +230,3 @@ _LATEX_CHARACTERS = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
 }
-_ESCAPED = {"latex": _latex_text, "markdown": _markdown_text}
-_MARKUP = {
-    "latex": (
-        {1: (r"\textbf{", "}"), 2: (r"\underline{", "}")},
-        r"\textsuperscript{{{}}}",
-    ),
-    "markdown": ({1: ("**", "**"), 2: ("<u>", "</u>")}, "<sup>{}</sup>"),
-}
-"""What stands around the best and the second number of a column, and how a mark is raised."""
-_FORMS = {"latex": _latex, "markdown": _markdown, "csv": _csv, "json": _json}
