@@ -197,6 +197,7 @@ def _block(made: Example, block: int, reply: Callable[[int], str]) -> dict[str, 
     edits: dict[str, Any] = {}
     items: dict[str, Any] = {}
     prompts: dict[str, Any] = {}
+    calls: dict[str, Any] = {}
     count = len(made.edits["item"])
     for edit in range(block * CHUNK, min(count, (block + 1) * CHUNK)):
         item = made.edits["item"][edit]
@@ -210,25 +211,28 @@ def _block(made: Example, block: int, reply: Callable[[int], str]) -> dict[str, 
             {"text": known(made.edits["items"]["instruction"][item]), "data": True},
             {"text": 1, "data": False}]}  # fmt: skip
         edits[str(edit)] = {"file": f"outputs/{edit}.png", "digest": "sha256:ab", "verdicts": [
-            _verdict(made, edit, dimension, known, reply, target)
+            _verdict(made, edit, dimension, calls, reply, target)
             for dimension in range(len(DIMENSIONS))
             if made.edits["status"][dimension][edit] in "SUF"]}  # fmt: skip
-    return {"texts": texts, "prompts": prompts, "items": items, "edits": edits}
+    return {"texts": texts, "prompts": prompts, "calls": calls, "items": items, "edits": edits}
 
 
 _CHANCES = {"1": 0.02, "2": 0.05, "3": 0.13, "4": 0.62, "5": 0.17}
 
 
 def _verdict(
-    made: Example, edit: int, dimension: int, known: Callable[[str], int],
+    made: Example, edit: int, dimension: int, calls: dict[str, Any],
     reply: Callable[[int], str], target: str | None,
 ) -> dict[str, Any]:  # fmt: skip
     letter = made.edits["status"][dimension][edit]
     judged = dimension == 1 and letter != "F"
     kinds = {"a": "abstained", "u": "unparsable", "r": "refused", "d": "degenerate"}
     kind = (made.edits["kind"][dimension] or " " * (edit + 1))[edit]
-    said = {"judge": "generalist.judge", "model": "Qwen3-VL", "text": known(reply(edit)),
-            "raw": {"probabilities": dict(_CHANCES), "outside": 0.01},
+    key = f"sha256:{edit}-{dimension}"
+    if judged:
+        calls[key] = {
+            "call": key, "judge": "generalist.judge", "model": "Qwen3-VL",
+            "reply": {"text": reply(edit), "probabilities": dict(_CHANCES), "outside": 0.01},
             "prompt": f"sha256:{made.edits['item'][edit]}", "prompt_tokens": 812,
             "cached_tokens": 640, "completion_tokens": 24, "cost": None}  # fmt: skip
     return {
@@ -236,8 +240,8 @@ def _verdict(
         "status": {"S": "scored", "U": "unscored", "F": "failed"}[letter],
         "kind": kinds.get(kind),
         "value": made.edits["values"][dimension][edit],
-        "reason": known("the service was gone after 3 attempts") if letter == "F" else
-                  known("the reply holds no score") if letter == "U" else None,
+        "reason": "the service was gone after 3 attempts" if letter == "F" else
+                  "the reply holds no score" if letter == "U" else None,
         "imputed": False,
         "evidence": {
             "resized": "512x512 to 256x256",
@@ -245,7 +249,7 @@ def _verdict(
             **({"question": "Does the result follow the instruction?"} if judged else {}),
             **({"read": "SUNY DAYS"} if dimension == 3 and target else {}),
         },
-        "replies": [said] if judged else [],
+        "calls": [key] if judged else [],
         "signature": 2,
         "versions": 2,
     }  # fmt: skip

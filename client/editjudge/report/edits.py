@@ -9,14 +9,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..app.verdicts import Row as VerdictRow
+from ..app.verdicts import row_of
 from ..app.view import Pictures, RunView, StoredPrompt, StoredVerdict
 from ..base.verdict import MissingOutput, Outcome, Scored, Unscored
 from ..benchmarks.column import Row
-from ..panel.calls import Said
 from .pictures import PictureNames
 
 Plain: TypeAlias = dict[str, Any]
 Each: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
+Prompts: TypeAlias = Callable[[str], StoredPrompt | None]
+"""The prompt of a digest; None where it is not kept."""
 CHUNK = 50
 """Edits whose details come together."""
 _DIGITS = 6
@@ -45,13 +48,12 @@ class ShownEdit:
         row: The item, the model and what became of each dimension.
         stored: Its verdicts, also those that nothing counts.
         pictures: Where its pictures lie.
-        prompt: The prompt of a digest; None where it is not kept.
     """
 
     row: Row
     stored: Sequence[StoredVerdict]
     pictures: Pictures
-    prompt: Callable[[str], StoredPrompt | None]
+    prompt: Prompts
 
 
 @dataclass(slots=True)
@@ -196,6 +198,7 @@ class Chunk:
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
         self._prompts: dict[str, Plain | None] = {}
+        self._calls: dict[str, Plain] = {}
         self._items: dict[int, Plain] = {}
         self._edits: dict[int, Plain] = {}
 
@@ -204,6 +207,7 @@ class Chunk:
         return {
             "texts": list(self._texts),
             "prompts": {digest: prompt for digest, prompt in self._prompts.items() if prompt},
+            "calls": self._calls,
             "items": self._items,
             "edits": self._edits,
         }
@@ -217,58 +221,39 @@ class Chunk:
                 "mask": _path(pictures.mask),
                 "target": _path(pictures.target),
             }
-            hint, extra = self._text(row.item.hint), dict(row.item.extra) or None
-            self._items[item] = {"files": files, "hint": hint, "extra": extra}
+            extra = dict(row.item.extra) or None
+            self._items[item] = {"files": files, "hint": row.item.hint, "extra": extra}
         counted = {
             one.dimension: one
             for one in edit.stored
             if row.outcomes.get(one.dimension) is one.verdict
         }
+        rows = {
+            name: row_of(counted[name])
+            if name in counted
+            else VerdictRow.of(row.item.id, row.model, name, outcome)
+            for name, outcome in row.outcomes.items()
+            if name in counted or outcome.status in _WITH_REASON
+        }
         self._edits[number] = {
             "file": _path(pictures.outputs.get(row.model)),
             "verdicts": [
-                self._verdict(edits.dimensions[name], outcome, counted.get(name), edit)
-                for name, outcome in row.outcomes.items()
-                if name in counted or outcome.status in _WITH_REASON
+                {**self._verdict(verdict, edit.prompt), "dimension": edits.dimensions[name]}
+                for name, verdict in rows.items()
             ],
         }
 
-    def _verdict(
-        self,
-        dimension: int,
-        outcome: Outcome,
-        stored: StoredVerdict | None,
-        edit: ShownEdit,
-    ) -> Plain:
+    def _verdict(self, row: VerdictRow, prompt: Prompts) -> Plain:
+        """A verdict as `show --json` has it, with its long parts by number or key."""
+        for call in row.calls or ():
+            self._calls.setdefault(call.call, call.model_dump(mode="json"))
+            if call.prompt is not None and call.prompt not in self._prompts:
+                self._prompts[call.prompt] = self._prompt(prompt(call.prompt))
         return {
-            "dimension": dimension,
-            "status": outcome.status,
-            "kind": outcome.kind if isinstance(outcome, Unscored) else None,
-            "value": outcome.value if isinstance(outcome, Scored) else None,
-            "reason": None if isinstance(outcome, Scored) else self._text(outcome.reason),
-            "imputed": isinstance(outcome, Scored) and outcome.imputed,
-            "evidence": getattr(outcome, "evidence", {}),
-            "replies": [self._reply(said, edit) for said in stored.said] if stored else [],
-            "signature": self._text(stored.signature) if stored else None,
-            "versions": self._text(stored.versions) if stored else None,
-        }
-
-    def _reply(self, said: Said, edit: ShownEdit) -> Plain:
-        reply = said.reply if isinstance(said.reply, dict) else {}
-        text = reply.get("text")
-        alone = isinstance(text, str) and reply.keys() <= {"text", "finish"}
-        if said.prompt is not None and said.prompt not in self._prompts:
-            self._prompts[said.prompt] = self._prompt(edit.prompt(said.prompt))
-        return {
-            "judge": said.judge,
-            "model": said.model,
-            "text": self._text(text if isinstance(text, str) else None),
-            "raw": None if alone and reply.get("finish") in {None, "stop"} else said.reply,
-            "prompt": said.prompt,
-            "prompt_tokens": said.prompt_tokens,
-            "cached_tokens": said.cached_tokens,
-            "completion_tokens": said.completion_tokens,
-            "cost": said.cost,
+            **row.model_dump(mode="json", exclude={"item", "model", "calls"}),
+            "calls": [call.call for call in row.calls or ()],
+            "signature": self._text(row.signature),
+            "versions": self._text(row.versions),
         }
 
     def _prompt(self, stored: StoredPrompt | None) -> Plain | None:

@@ -85,10 +85,11 @@ def test_pictures_are_named_and_nothing_else_is(page: Page) -> None:
 def test_a_verdict_comes_with_all_that_it_rests_on(page: Page) -> None:
     verdict = page.verdict(0, ASKED[0])
     assert set(verdict["evidence"]["probabilities"]) == {"Yes", "No"}
-    (reply,) = verdict["replies"]
-    assert page.text(reply["text"]) == NASTY
-    assert (reply["model"], reply["prompt_tokens"], reply["raw"]) == ("judge-8b", 900, None)
-    prompt = page.chunks["detail-0"]["prompts"][reply["prompt"]]
+    (key,) = verdict["calls"]
+    call = page.chunks["detail-0"]["calls"][key]
+    assert call["reply"]["text"] == NASTY
+    assert (call["model"], call["prompt_tokens"]) == ("judge-8b", 900)
+    prompt = page.chunks["detail-0"]["prompts"][call["prompt"]]
     assert page.text(prompt["system"]) == "You look at pictures."
     first, picture, data = prompt["parts"]
     assert not first["data"]

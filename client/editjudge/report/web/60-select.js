@@ -86,11 +86,11 @@
     for (let block = 0; block < report.chunks; block += 1) {
       if (app.report !== report || app.state.in !== "replies") return;
       find("reading").textContent = `reading replies: ${block + 1} of ${report.chunks}`;
-      const { texts, edits } = await app.load(`detail-${block}`);
+      const { calls, edits } = await app.load(`detail-${block}`);
       for (const [edit, { verdicts }] of Object.entries(edits)) {
-        const said = verdicts.flatMap(({ reason, replies: of }) =>
-          [reason, ...(of ?? []).map(({ text }) => text)]);
-        found[edit] = [...new Set(said)].map(number => texts[number] ?? "").join("\n").toLowerCase();
+        const said = verdicts.flatMap(({ reason, calls: of }) =>
+          [reason, ...of.map(key => app.words(calls[key].reply))]);
+        found[edit] = [...new Set(said)].filter(Boolean).join("\n").toLowerCase();
       }
     }
     replies = found;

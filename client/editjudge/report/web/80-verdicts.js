@@ -28,13 +28,22 @@
     return parts.length > 0 && node("span", { class: "soft" }, parts.join(", "));
   }
 
-  function reply(each, place, all, detail) {
-    const text = detail.texts[each.text];
-    const raw = each.raw === null || each.raw === undefined ? "" : JSON.stringify(each.raw, null, 1);
-    const prompt = detail.prompts[each.prompt];
+  // What a reply says in words; nothing where it is no text.
+  const words = reply => typeof reply?.text === "string" ? reply.text : undefined;
+
+  // All that came, where the words are not all of it.
+  function more(reply) {
+    const { text, finish, ...rest } = Object(reply);
+    const ended = finish === undefined || finish === null || finish === "stop";
+    const whole = typeof text === "string" && ended && Object.keys(rest).length === 0;
+    return whole || reply === null ? "" : JSON.stringify(reply, null, 1);
+  }
+
+  function reply(call, place, all, detail) {
+    const text = words(call.reply), raw = more(call.reply), prompt = detail.prompts[call.prompt];
     return node("section", { class: "reply" },
       node("h4", {}, all > 1 ? `reply ${place + 1} of ${all}, ` : "reply of ",
-        foreign(each.model || each.judge || "a service"), " ", tokens(each)),
+        foreign(call.model || call.judge || "a service"), " ", tokens(call)),
       text !== undefined && app.long(text, "reply"),
       raw && (text === undefined ? app.long(raw, "reply")
         : node("details", {}, node("summary", {}, "all that came"), app.long(raw, "all that came"))),
@@ -70,11 +79,11 @@
   // What one verdict rests on.
   function told(verdict, detail, dimension) {
     if (!verdict) return unasked(dimension);
-    const { texts } = detail;
-    const { evidence: of, replies } = verdict;
+    const { reason } = verdict;
+    const of = verdict.evidence ?? {};
+    const calls = verdict.calls.map(key => detail.calls[key]);
     const question = typeof of.question === "string" ? of.question : app.report.dimensions[dimension].asks;
-    const reason = texts[verdict.reason];
-    const alone = (replies.length === 1 && replies[0].raw) || {};
+    const alone = (calls.length === 1 && calls[0].reply) || {};
     const shares = [of.probabilities, alone.probabilities].find(areShares);
     return node("div", { class: "told" },
       node("p", { class: "question" }, foreign(question)),
@@ -82,7 +91,7 @@
       verdict.imputed && node("p", { class: "reason" }, "Put in by a rule of the benchmark, not by a judge."),
       shares && app.probabilities(shares, alone.outside),
       typeof of.read === "string" && app.ocr({ read: of.read, target: targetText() }),
-      replies.map((each, place) => reply(each, place, replies.length, detail)),
+      calls.map((each, place) => reply(each, place, calls.length, detail)),
       evidence(of), signature(verdict, detail));
   }
 
@@ -147,5 +156,5 @@
     for (const one of each) one.open = open;
   }
 
-  Object.assign(app, { verdicts, unfold });
+  Object.assign(app, { verdicts, unfold, words });
 })(window.editjudge ??= {});

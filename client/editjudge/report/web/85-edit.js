@@ -125,7 +125,7 @@
       const item = detail.items[app.edits.item[edit]] ?? {};
       const facts = [
         ...(item.files?.sources ?? []).map(path => ["source", path]), ["mask", item.files?.mask],
-        ["target", item.files?.target], ["result", detail.edits[edit]?.file], ["hint", detail.texts[item.hint]],
+        ["target", item.files?.target], ["result", detail.edits[edit]?.file], ["hint", item.hint],
         ...Object.entries(item.extra ?? {}).map(([name, value]) =>
           [name, typeof value === "string" ? value : JSON.stringify(value)]),
       ].filter(([, value]) => value);
