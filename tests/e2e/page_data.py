@@ -25,7 +25,7 @@ DIMENSIONS: tuple[dict[str, Any], ...] = (
     {"id": "core.psnr.source.outside", "title": "psnr.source.outside", "range": [0, None],
      "unit": "dB"},
     {"id": "core.text_content_accuracy", "title": "text_content_accuracy", "range": [0, 1]},
-    {"id": "core.lpips", "title": "lpips", "range": [0, 1], "higher": False},
+    {"id": "core.lpips", "title": "lpips", "range": [0, 1], "higher_is_better": False},
 )  # fmt: skip
 HOSTILE = (
     "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
@@ -86,8 +86,8 @@ def example(
 
 
 def _report(models: tuple[str, ...], count: int) -> dict[str, Any]:
-    plain = {"asks": "how much stays as it was", "higher": True, "unit": "", "source": "a paper",
-             "prompts": None}  # fmt: skip
+    plain = {"asks": "how much stays as it was", "higher_is_better": True, "unit": "",
+             "source": "a paper", "prompts": None}  # fmt: skip
     return {
         "format": 1, "version": "1", "title": "Results of an example", "mode": "file",
         "made": "2026-11-22T17:00:00+00:00", "editjudge": "0.0", "introduction": [],
@@ -141,7 +141,7 @@ def _judged(count: int, model: list[int], chance: random.Random) -> tuple[Any, A
 def _fill_table(made: Example, models: tuple[str, ...]) -> None:
     columns = [
         {"id": each["id"], "group": "Kept" if n != 1 else "Asked", "title": each["title"],
-         "higher": each.get("higher", True), "source": "a paper", "decimals": None,
+         "higher_is_better": each.get("higher_is_better", True), "source": "a paper", "decimals": 3,
          "dimensions": [each["id"]]}
         for n, each in enumerate(DIMENSIONS)
     ]  # fmt: skip
@@ -150,16 +150,17 @@ def _fill_table(made: Example, models: tuple[str, ...]) -> None:
         for m in range(len(models))
     ]
     for number, dimension in enumerate(DIMENSIONS):
-        best_first = dimension.get("higher", True)
+        best_first = dimension.get("higher_is_better", True)
         cells = [row["cells"][number] for row in rows]  # type: ignore[index]
         there = [cell for cell in cells if cell["value"] is not None]
         order = sorted(there, key=lambda cell: cell["value"], reverse=best_first)
         for place, cell in enumerate(order[:2], 1):
             cell["place"] = place
     made.report["tables"] = [
-        {"title": "Core, core.1", "runs": [0], "decimals": 3, "columns": columns, "rows": rows,
-         "published": [{"source": "Table 2", "judge": "GPT-4o", "note": "", "rows": [
-             {"name": "Older-Edit", "values": [0.7, 3.1, None, 0.5, 0.2]}]}],
+        {"title": "Core, core.1", "runs": [0], "columns": columns, "rows": rows,
+         "published": [{"source": "Table 2", "judge": "GPT-4o", "note": "", "models": {
+             "Older-Edit": {each["id"]: value for each, value in zip(
+                 DIMENSIONS, [0.7, 3.1, None, 0.5, 0.2], strict=True) if value is not None}}}],
          "notes": ["not served: 27 dimensions"]}
     ]  # fmt: skip
 
@@ -173,9 +174,9 @@ def _cell(made: Example, model: int, dimension: int) -> dict[str, Any]:
     half = 0.06 * abs(mean or 0)
     return {
         "value": mean, "text": "-" if mean is None else f"{mean:.3f}", "place": 0,
-        "low": None if mean is None else mean - half, "high": None if mean is None else mean + half,
+        "interval": mean and {"low": mean - half, "high": mean + half, "clusters": 4},
         "ends": "" if mean is None else f"{mean - half:.3f} – {mean + half:.3f}",
-        "clusters": 4, "deviation": None, "scored": len(values), "asked": asked, "imputed": 0,
+        "sd": None, "scored": len(values), "asked": asked, "imputed": 0,
         "capped": 0, "counts": {"scored": len(values), "missing_output": asked - len(values)},
         "reason": "", "signature": "sha256:00",
     }  # fmt: skip

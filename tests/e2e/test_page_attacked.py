@@ -30,7 +30,7 @@ def hostile() -> Example:
     report["title"] = report["warnings"][0] = report["runs"][0]["name"] = HOSTILE
     report["tables"][0]["title"] = report["tables"][0]["notes"][0] = HOSTILE
     report["tables"][0]["columns"][0]["title"] = HOSTILE
-    report["tables"][0]["published"][0]["rows"][0]["name"] = HOSTILE
+    report["tables"][0]["published"][0]["models"] = {HOSTILE: {"core.ssim": 0.7}}
     report["figures"][0]["title"] = HOSTILE
     report["dimensions"][1] |= {"title": HOSTILE, "asks": HOSTILE}
     items["id"] = [f"{n} {HOSTILE}" for n in range(3)]

@@ -72,7 +72,8 @@ def test_a_cell_has_its_place_its_interval_and_its_coverage(page: Page, made: Ex
     cell = page.locator(".board tbody tr").first.locator("td").first
     said = cell.inner_text()
     assert first["text"] in said
-    assert f"{first['low']:.3f} – {first['high']:.3f}" in said
+    ends = first["interval"]
+    assert f"{ends['low']:.3f} – {ends['high']:.3f}" in said
     assert f"{first['scored']}/{first['asked']}" in said
     assert page.locator(".board .best").count() == len(DIMENSIONS)
     assert page.locator(".board .second").count() == len(DIMENSIONS)

@@ -24,8 +24,10 @@ from ..app.canary import last_checks
 from ..app.results import PublishedBeside, Results, published_beside
 from ..base.errors import MissingExtra
 from ..base.identity import printed
-from ..base.signature import package_version
+from ..base.signature import Signature, package_version
+from ..base.strict import plain_of
 from ..base.words import counted
+from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
@@ -124,6 +126,7 @@ def report_of(runs: Sequence[ShownRun], edits: Edits, about: About) -> Plain:
         runs: In the order in which their edits were added.
     """
     places = {key: n for n, key in enumerate(_models(runs))}
+    known = {name: one for run in runs for name, one in run.dimensions.items()}
     further = [{"title": title, "note": "", "svg": svg} for title, svg in about.figures.items()]
     paper_figures, why = _figures_of(runs)
     return {
@@ -136,7 +139,7 @@ def report_of(runs: Sequence[ShownRun], edits: Edits, about: About) -> Plain:
         "warnings": [*_warnings(runs), *_unfinished(edits), *about.warnings, *why],
         "runs": [_run(run) for run in runs],
         "models": [{"name": name, "run": number} for number, name in places],
-        "dimensions": _dimensions(runs, edits),
+        "dimensions": [_dimension(known[name]) for name in edits.dimensions],
         "tables": [_table(some, runs, places) for some in _alike(runs)],
         "figures": [*further, *paper_figures],
         "chunk": CHUNK,
@@ -195,30 +198,15 @@ def _unfinished(edits: Edits) -> Iterator[str]:
         yield f"{are} pending (not judged yet, or changed since): the numbers are of the others"
 
 
-def _dimensions(runs: Sequence[ShownRun], edits: Edits) -> list[Plain]:
-    known = {name: one for run in runs for name, one in run.dimensions.items()}
-    return [_dimension(name, known.get(name)) for name in edits.dimensions]
-
-
-def _dimension(name: str, dimension: Dimension | None) -> Plain:
-    unknown = {"asks": "not known to this editjudge", "range": [None, None], "higher": True}
-    return (
-        {
-            "id": name,
-            "title": _short(name),
-            "asks": dimension.asks,
-            "range": [end if math.isfinite(end) else None for end in dimension.range],
-            "higher": dimension.higher_is_better,
-            "unit": dimension.unit,
-        }
-        if dimension
-        else {"id": name, "title": _short(name), **unknown, "unit": ""}
-    )
-
-
-def _short(name: str) -> str:
-    """An id without its benchmark."""
-    return name.partition(".")[2] or name
+def _dimension(dimension: Dimension) -> Plain:
+    return {
+        "id": dimension.id,
+        "title": dimension.id.partition(".")[2] or dimension.id,
+        "asks": dimension.asks,
+        "range": [end if math.isfinite(end) else None for end in dimension.range],
+        "higher_is_better": dimension.higher_is_better,
+        "unit": dimension.unit,
+    }
 
 
 def _alike(runs: Sequence[ShownRun]) -> list[list[int]]:
@@ -248,13 +236,12 @@ def _table(
         notes += comparability(first.published)
     return {
         "title": ", ".join(filter(None, [results.benchmark.title, results.benchmark.table])),
-        "decimals": results.benchmark.decimals,
-        "columns": [_column(column) for column in columns],
+        "columns": [_column(column, results.benchmark) for column in columns],
         "rows": [
             {"model": places[key], "cells": [cells[row] for cells in by_column]}
             for row, key in enumerate(keys)
         ],
-        "published": [] if first.published is None else _published(first.published, columns),
+        "published": plain_of(first.published.tables) if first.published else [],
         "notes": notes,
     }
 
@@ -280,18 +267,10 @@ def _cells(results: Results, column: Column) -> list[Plain]:
     places = best_and_second(texts, values, higher_is_better=column.higher_is_better)
     return [
         {
-            "value": cell.value,
+            **plain_of(replace(cell, signature=Signature(()))),
             "text": text,
             "place": place,
-            **_interval(cell, decimals),
-            "deviation": cell.sd,
-            "scored": cell.scored,
-            "asked": cell.asked,
-            "imputed": cell.imputed,
-            "capped": cell.capped,
-            "different_items": cell.other_items,
-            "counts": dict(cell.counts),
-            "reason": cell.reason,
+            "ends": _ends(cell, decimals),
         }
         for cell, text, place in zip(cells, texts, places, strict=True)
     ]
@@ -306,40 +285,25 @@ def _number(value: float | None, decimals: int | None) -> str:
     return rounded(value, decimals)
 
 
-def _interval(cell: Cell, decimals: int | None) -> Plain:
-    """The 95 % interval."""
-    interval = cell.interval
-    low, high = (interval.low, interval.high) if interval else (None, None)
-    ends = "" if low is None or high is None else ends_text(low, high, decimals)
-    clusters = interval.clusters if interval else None
-    return {"low": low, "high": high, "ends": ends, "clusters": clusters}
-
-
-def _column(column: Column) -> Plain:
+def _column(column: Column, benchmark: Benchmark) -> Plain:
+    decimals = benchmark.decimals if column.decimals is None else column.decimals
     return {
         "id": column.id,
         "group": column.group,
         "title": column.title,
-        "higher": column.higher_is_better,
+        "higher_is_better": column.higher_is_better,
         "source": column.source,
-        "decimals": column.decimals,
-        "dimensions": list(column.dimensions),
+        "decimals": decimals,
+        "dimensions": column.dimensions,
     }
 
 
-def _published(published: PublishedBeside, columns: Sequence[Column]) -> list[Plain]:
-    return [
-        {
-            "source": table.source,
-            "judge": table.judge,
-            "note": table.note,
-            "rows": [
-                {"name": name, "values": [row.get(column.id) for column in columns]}
-                for name, row in table.models.items()
-            ],
-        }
-        for table in published.tables
-    ]
+def _ends(cell: Cell, decimals: int | None) -> str:
+    """The 95 % interval; empty where there is none."""
+    interval = cell.interval
+    if interval is None or interval.low is None or interval.high is None:
+        return ""
+    return ends_text(interval.low, interval.high, decimals)
 
 
 def _figures_of(runs: Sequence[ShownRun]) -> tuple[list[Plain], list[str]]:

@@ -6,8 +6,8 @@
   // The cells of a column span an axis, so that intervals can be compared by eye.
   function axis(rows, column) {
     const ends = rows.flatMap(({ cells }) => {
-      const { value, low, high } = cells[column];
-      return [value, low, high].filter(each => each !== null && each !== undefined);
+      const { value, interval: of } = cells[column];
+      return [value, of?.low, of?.high].filter(each => each !== null && each !== undefined);
     });
     const [from, to] = [Math.min(...ends), Math.max(...ends)];
     const room = (to - from) * 0.06 || 1;
@@ -15,10 +15,11 @@
   }
 
   function interval(cell, place) {
-    if (cell.low === null || cell.low === undefined) return null;
+    const { low, high } = cell.interval ?? {};
+    if (low === null || low === undefined) return null;
     const bar = node("i", {}), dot = node("b", {});
-    bar.style.left = `${place(cell.low)}%`;
-    bar.style.width = `${Math.max(place(cell.high) - place(cell.low), 1)}%`;
+    bar.style.left = `${place(low)}%`;
+    bar.style.width = `${Math.max(place(high) - place(low), 1)}%`;
     dot.style.left = `${place(cell.value)}%`;
     return node("span", { class: "span", "aria-hidden": "true" }, bar, dot);
   }
@@ -30,17 +31,17 @@
       cell.reason, counts.join(", "),
       cell.imputed && `${cell.imputed} put in by a rule of the benchmark`,
       cell.capped && `${cell.capped} capped: pictures are nearly identical`,
-      cell.clusters && `95 % interval, by ${cell.clusters} source pictures`,
-      cell.deviation !== null && cell.deviation !== undefined &&
-        `standard deviation over rounds ${app.number(cell.deviation)}`,
-      cell.different_items && "over other items than the other models",
+      cell.interval && `95 % interval, by ${cell.interval.clusters} source pictures`,
+      cell.sd !== null && cell.sd !== undefined &&
+        `standard deviation over rounds ${app.number(cell.sd)}`,
+      cell.other_items && "over other items than the other models",
     ];
     return lines.filter(Boolean).join("\n");
   }
 
   function inside(cell, place) {
     const none = cell.value === null;
-    const marks = `${cell.imputed || cell.capped ? "*" : ""}${cell.different_items ? "\u2021" : ""}`;
+    const marks = `${cell.imputed || cell.capped ? "*" : ""}${cell.other_items ? "\u2021" : ""}`;
     const range = !none && cell.ends;
     return [
       node("span", { class: ["value", "best", "second"][cell.place] || "value" },
@@ -72,7 +73,7 @@
     const [, worst, of, id] = /^(-?)(\d+)\.(.*)$/s.exec(app.state.rank) ?? [];
     const column = table.columns.findIndex(each => each.id === id);
     if (Number(of) !== number || column < 0) return { rows: table.rows, column: -1 };
-    const sign = (table.columns[column].higher ? -1 : 1) * (worst ? -1 : 1);
+    const sign = (table.columns[column].higher_is_better ? -1 : 1) * (worst ? -1 : 1);
     const rows = [...table.rows].sort((one, other) => {
       const [a, b] = [one.cells[column].value, other.cells[column].value];
       if (a === null || b === null) return (a === null) - (b === null);
@@ -100,9 +101,9 @@
       return node("th", { scope: "col", "aria-sort": now ? (worst ? "ascending" : "descending") : "none" },
         node("button", {
           type: "button", class: "sort", "data-rank": each.id,
-          title: plainly(`${each.title}: ${direction(each.higher)}\n${each.source}`),
+          title: plainly(`${each.title}: ${direction(each.higher_is_better)}\n${each.source}`),
           onclick: () => app.go({ rank: next }),
-        }, broken(each.title), `\u00a0${arrow(each.higher)}`,
+        }, broken(each.title), `\u00a0${arrow(each.higher_is_better)}`,
         node("span", { class: "mark" }, mark)));
     });
     return node("thead", {}, over, node("tr", {}, node("th", { scope: "col" }, "model"), titles));
@@ -113,10 +114,9 @@
       node("tr", { class: "source" }, node("th", { scope: "rowgroup", colspan: table.columns.length + 1 },
         foreign([`Published: ${each.source}`, each.judge && `judged by ${each.judge}`, each.note]
           .filter(Boolean).join("; ")))),
-      each.rows.map(row => node("tr", { class: "published" },
-        node("th", { scope: "row" }, broken(row.name)),
-        row.values.map((value, column) => node("td", {},
-          value === null ? "\u2013" : value.toFixed(table.columns[column].decimals ?? table.decimals))))),
+      Object.entries(each.models).map(([name, row]) => node("tr", { class: "published" },
+        node("th", { scope: "row" }, broken(name)),
+        table.columns.map(({ id, decimals }) => node("td", {}, row[id]?.toFixed(decimals) ?? "\u2013")))),
     ]).flat();
   }
 

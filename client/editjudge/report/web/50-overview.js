@@ -42,10 +42,10 @@
     const any = holds => cells.some(holds);
     return [
       "Bold is the best of a column, underlined the second.",
-      any(cell => Number.isFinite(cell.low)) && "The range and the bar are a 95 % interval of the mean, clustered by source picture.",
+      any(cell => Number.isFinite(cell.interval?.low)) && "The range and the bar are a 95 % interval of the mean, clustered by source picture.",
       "The fraction is how many of the edits asked about have a number.",
       any(cell => cell.imputed || cell.capped) && "* some numbers were put in by a rule, or capped.",
-      any(cell => cell.different_items) && "\u2021 over other items than the other models.",
+      any(cell => cell.other_items) && "\u2021 over other items than the other models.",
       "\u2191 higher is better, \u2193 lower is better. A cell leads to its edits.",
     ].filter(Boolean).join(" ");
   }

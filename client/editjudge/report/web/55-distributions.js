@@ -106,7 +106,7 @@
       draw(into);
       document.getElementById("spread-of").focus();
     } }, there.map(d => node("option", { value: d, selected: d === chosen },
-      app.plainly(`${app.report.dimensions[d].title} ${arrow(app.report.dimensions[d].higher)}`))));
+      app.plainly(`${app.report.dimensions[d].title} ${arrow(app.report.dimensions[d].higher_is_better)}`))));
     const of = byModel(chosen);
     const scale = bins(of.flatMap(({ values }) => values));
     const dimension = app.report.dimensions[chosen];

@@ -57,7 +57,7 @@
 
   function sorted(edits, dimension, sort) {
     if (!sort || dimension < 0) return edits;
-    const sign = app.report.dimensions[dimension].higher === (sort === "best") ? -1 : 1;
+    const sign = app.report.dimensions[dimension].higher_is_better === (sort === "best") ? -1 : 1;
     const value = new Map(edits.map(edit => [edit, app.value(dimension, edit)]));
     return [...edits].sort((one, other) => {
       const [a, b] = [value.get(one), value.get(other)];

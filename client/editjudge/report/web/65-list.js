@@ -128,7 +128,7 @@
 
   function valuesOf() {
     const dimension = app.report.dimensions[app.dimensionNow()];
-    return dimension ? [foreign(dimension.title), ` ${app.arrow(dimension.higher)}`] : [];
+    return dimension ? [foreign(dimension.title), ` ${app.arrow(dimension.higher_is_better)}`] : [];
   }
 
   const at = () => app.rows().findIndex(isOpen);

@@ -97,7 +97,7 @@
 
   // One dimension: its values for the models that are shown; opened, what the active one's rests on.
   function line(dimension, edits, active) {
-    const { title, asks, higher, unit } = app.report.dimensions[dimension];
+    const { title, asks, higher_is_better: higher, unit } = app.report.dimensions[dimension];
     const body = node("div", { class: "body" });
     const made = node("details", { class: "verdict", "data-dimension": app.report.dimensions[dimension].id },
       node("summary", {},
