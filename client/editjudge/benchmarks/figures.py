@@ -6,15 +6,14 @@ Each benchmark's `figures.toml` names them. `masks` is of the data alone, and ha
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from typing import Literal, TypeAlias, get_args
 
 from pydantic.dataclasses import dataclass as result
 
+from ..base.parse import package_tables
 from ..base.strict import STRICT
 from .column import Column
 
@@ -74,11 +73,11 @@ class Figure:
 @cache
 def figures(benchmark: str) -> tuple[Figure, ...]:
     """The figures of a benchmark's paper; none where it has no paper."""
-    file = files(__package__) / benchmark / "figures.toml"
-    if not file.is_file():
+    try:
+        tables = package_tables(__package__, f"{benchmark}/figures.toml")
+    except FileNotFoundError:
         return ()
-    told = tomllib.loads(file.read_text("utf-8"))
-    return tuple(Figure(**figure) for figure in told["figures"])
+    return tuple(Figure(**figure) for figure in tables["figures"])
 
 
 def means(columns: Sequence[Column]) -> Figure:

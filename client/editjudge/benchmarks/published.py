@@ -6,16 +6,15 @@ are by, and says which of its columns can be compared with a run's, by which swi
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 
 from pydantic.dataclasses import dataclass as result
 
 from ..base.errors import ConfigError
+from ..base.parse import package_tables
 from ..base.strict import STRICT
 
 
@@ -91,23 +90,21 @@ def published(benchmark: str) -> Published:
     Raises:
         ConfigError: nothing is kept of it.
     """
-    file = files(__package__) / benchmark / "published.toml"
-    if not file.is_file():
-        raise ConfigError(f"{benchmark} has no published numbers", "leave --published out")
-    told = tomllib.loads(file.read_text("utf-8"))
+    try:
+        tables = package_tables(__package__, f"{benchmark}/published.toml")
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{benchmark} has no published numbers", "leave --published out"
+        ) from None
     return Published(
-        told["title"],
-        tuple(
-            PublishedTable(
-                table["source"],
-                table["judge"],
-                {
-                    model: dict(zip(table["columns"], numbers, strict=True))
-                    for model, numbers in table["models"].items()
-                },
-                table.get("note", ""),
-            )
-            for table in told["tables"]
-        ),
-        tuple(Comparison(**one) for one in told["comparisons"]),
+        tables["title"],
+        tuple(_table(**table) for table in tables["tables"]),
+        tuple(Comparison(**one) for one in tables["comparisons"]),
     )
+
+
+def _table(
+    columns: Sequence[str], models: Mapping[str, Sequence[float]], **more: str
+) -> PublishedTable:
+    by_column = {model: dict(zip(columns, row, strict=True)) for model, row in models.items()}
+    return PublishedTable(models=by_column, **more)

@@ -20,7 +20,7 @@ from ..dimension import Dimension, Reading, When, derived
 from ..fusion import Capped, Values, WeightedGeometricMean, product
 from .specialists import KeptDistance, OffCanvasRubric, SubjectSimilarity
 from .switches import CoEditSwitches
-from .taxonomy import keeps_a_region, keeps_a_subject, of_co_edit
+from .taxonomy import TABLES, keeps_a_region, keeps_a_subject, of_co_edit
 
 SCALE = (0.0, 10.0)
 SOURCE = "Co-EditBench, section 3.3"
@@ -71,69 +71,16 @@ class Group:
     needs: frozenset[Need] = frozenset()
 
 
-_DONE: Mapping[str, Metric] = {
-    "editing_accuracy": Metric(
-        "EA", 1.0, "Is what was asked for done, and exactly where it was asked for?", "editing"
-    ),
-    "over_editing": Metric(
-        "OE",
-        0.2,
-        "Is the change kept within what was asked for? (10: nothing is overdone)",
-        "editing",
-    ),
-    "editing_plausibility": Metric(
-        "EP", 0.4, "Does what was edited agree with physics, common sense and logic?", "editing"
-    ),
+_APPLIES: Mapping[str, Mapping[str, Any]] = {
+    KEPT: {"when": keeps_a_region, "needs": frozenset({"source", "mask"})},
+    IDENTITY: {"when": keeps_a_subject, "needs": frozenset({"source"})},
 }
-_LOOKS: Mapping[str, Metric] = {
-    "visual_naturalness": Metric(
-        "VN", 0.3, "Does the image look like one that was made in one piece?", "quality"
-    ),
-    "detail_realism": Metric(
-        "DR", 0.3, "Are textures and materials believable from close up?", "quality"
-    ),
-    "visual_artifact": Metric(
-        "VA",
-        0.2,
-        "Is the image free of defects that nobody asked for? (10: no artifact)",
-        "quality",
-    ),
-    "color_lighting_fidelity": Metric(
-        "CLF", 0.2, "Do colours, light and shadows belong together?", "quality"
-    ),
-}
-_KEEPS: Mapping[str, Metric] = {
-    "non_edited_semantic_preservation": Metric(
-        "NESP", 0.4, "Does what was not to be edited still show the same?", "editing"
-    ),
-    "non_edited_detail_preservation": Metric(
-        "NEDP",
-        0.6,
-        "Does what was not to be edited still look the same in detail?",
-        measured="lpips.kept",
-    ),
-}
-_STAYS: Mapping[str, Metric] = {
-    "semantic_identity_preservation": Metric(
-        "SIP", 1.0, "Is the subject still the same one, by what it is?", measured="clip.subject"
-    ),
-    "visual_identity_preservation": Metric(
-        "VIP", 1.0, "Is the subject still the same one, by how it looks?", measured="dino.subject"
-    ),
-}
-_EDITED_WELL = "Is the edit done, exactly, within measure and plausibly?"
-_NOTHING_ELSE = "Is everything outside the edited region as it was?"
-_WHO = "Is the subject still who it was?"
-_MASKED = frozenset[Need]({"source", "mask"})
 GROUPS: Mapping[str, Group] = {
-    COMPLETENESS: Group("Editing Completeness", "EC", 0.5, _EDITED_WELL, _DONE),
-    QUALITY: Group("Image Quality", "IQ", 0.2, "How good is the edited image to look at?", _LOOKS),
-    KEPT: Group(
-        "Non-Edited Preservation", "NEP", 0.1, _NOTHING_ELSE, _KEEPS, keeps_a_region, _MASKED
-    ),
-    IDENTITY: Group(
-        "Identity Preservation", "IP", 0.2, _WHO, _STAYS, keeps_a_subject, frozenset({"source"})
-    ),
+    name: Group(
+        **row | {"metrics": {metric: Metric(**of) for metric, of in row["metrics"].items()}},
+        **_APPLIES.get(name, {}),
+    )
+    for name, row in TABLES["groups"].items()
 }
 
 

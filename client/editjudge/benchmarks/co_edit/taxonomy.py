@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ...base.item import Item
+from ...base.parse import package_tables
 
-EDIT_TYPES: Mapping[str, str] = {
-    "background_editing": "Background Editing",
-    "local_color_editing": "Local Color Editing",
-    "mask_based_local_editing": "Mask-Based Local Editing",
-    "material_editing": "Material Editing",
-    "motion_editing": "Motion Editing",
-    "multi_object_editing": "Multi-Object Editing",
-    "perspective_editing": "Perspective Editing",
-    "portrait_editing": "Portrait Editing",
-    "style_editing": "Style Editing",
-    "subject_add": "Subject Add",
-    "subject_customization": "Subject Customization",
-    "subject_extract": "Subject Extract",
-    "subject_remove": "Subject Remove",
-    "subject_replace": "Subject Replace",
-    "text_editing": "Text Editing",
-    "tone_editing": "Tone Editing",
-}
+TABLES: Mapping[str, Any] = package_tables(__package__, "tables.toml")
+EDIT_TYPES: Mapping[str, str] = TABLES["types"]
 """The 16 types with their titles (table 7)."""
 
 IN_CONTEXT = "in_context"

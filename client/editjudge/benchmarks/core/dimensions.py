@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -10,7 +10,7 @@ from typing import Any
 
 from ...base.identity import ServiceName
 from ...base.item import Item, Need
-from ...pixels import PSNR_CAP
+from ...base.parse import package_tables
 from ...scorers.asking import JUDGE
 from ...scorers.pixels import PixelComparison
 from ...scorers.regions import Reference, Region
@@ -19,53 +19,14 @@ from ...scorers.specialists import Quality, TextContent
 from ...scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList
 from ..dimension import Dimension, Reading
 
-_AGAINST: dict[tuple[Reference, Region], str] = {
-    ("source", "whole"): "How little of the source was changed?",
-    ("source", "outside"): "How well is the source kept outside the mask?",
-    ("target", "whole"): "How close is the result to the target?",
-    ("target", "inside"): "How close is the result to the target inside the mask?",
-}
-_GIE = "GIE-Bench, section 3.5"
-_SIFT = "sift.or_resized"
-# By metric: variant, range, whether higher is better, unit and source.
-_METRICS = {
-    "psnr": (f"psnr.rgb.cap{PSNR_CAP:g}", (0.0, PSNR_CAP), True, "dB", "scikit-image"),
-    "ssim": ("ssim.rgb.win7", (-1.0, 1.0), True, "", "Wang et al. 2004; scikit-image"),
-    "mse": ("mse.rgb", (0.0, 65025.0), False, "", "scikit-image"),
-    "aligned_psnr": (f"psnr.rgb.cap{PSNR_CAP:g}.{_SIFT}", (0.0, PSNR_CAP), True, "dB", _GIE),
-    "aligned_mse": (f"mse.rgb.{_SIFT}", (0.0, 65025.0), False, "", _GIE),
+_TABLES = package_tables(__package__, "tables.toml")
+_AGAINST: Mapping[tuple[Reference, Region], str] = {
+    (row["reference"], row["region"]): row["asks"] for row in _TABLES["against"]
 }
 _COSINE = (FeatureSimilarity, "cosine.pool", (-1.0, 1.0), True)
 _DISTANCE = (Lpips, "lpips.weight", (0.0, 10.0), False)
-# By service: the way of judging, variant, range, whether higher is better; and source.
-_SEEN = {
-    "features.dinov3": (*_COSINE, "I2I-Bench, eq. 2"),
-    "features.dinov2": (*_COSINE, "Co-EditBench, section 4 (DINO)"),
-    "clip.vit_b_32": (*_COSINE, "GIE-Bench, section 3.5; Omni IIE Bench"),
-    "lpips.vgg": (*_DISTANCE, "Zhang et al. 2018; Omni IIE Bench"),
-    "lpips.alex": (*_DISTANCE, "Zhang et al. 2018"),
-}
-# By service: question, variant, source and tolerance.
-_QUALITY = {
-    "quality.piqe": (
-        "How free of visible distortion is the result? (a baseline without weights)",
-        "piqe.baseline",
-        "PIQE, Venkatanath et al., NCC 2015; as 1 - PIQE/100",
-        1e-6,
-    ),
-    "quality.qinsight": (
-        "How good is the quality of the result?",
-        "qinsight.greedy",
-        "I2I-Bench, section 3.2 (Q-Insight); as (rating - 1)/4",
-        1e-2,
-    ),
-    "aesthetics.artimuse": (
-        "How beautiful is the result?",
-        "artimuse.expectation",
-        "I2I-Bench, section 3.2 (ArtiMuse); as score/100",
-        1e-2,
-    ),
-}
+# By role: the way of judging, variant, range, whether higher is better.
+_SEEN = {"features": _COSINE, "clip": _COSINE, "lpips": _DISTANCE}
 _RATED = {
     "quality": "How good is the quality of the result?",
     "aesthetics": "How beautiful is the result?",
@@ -85,53 +46,50 @@ def _needs(reference: Reference, region: Region) -> frozenset[Need]:
     return frozenset({reference} if region == "whole" else {reference, "mask"})
 
 
-def _pixel(metric: str, reference: Reference, region: Region) -> Dimension:
-    variant, bounds, higher, unit, source = _METRICS[metric]
+def _pixel(
+    metric: str,
+    reference: Reference,
+    region: Region,
+    *,
+    variant: str,
+    range: Sequence[float],
+    **more: Any,
+) -> Dimension:
     if metric == "ssim" and region != "whole":
         variant = f"{variant}.within"
+    low, high = range
     scorer = PixelComparison(reference, aligned=metric.startswith("aligned_"))
     return Dimension(
         id=f"core.{metric}.{reference}.{region}",
         asks=_AGAINST[reference, region],
-        range=bounds,
-        higher_is_better=higher,
-        source=source,
+        range=(low, high),
         how=Reading(scorer, f"{metric.removeprefix('aligned_')}.{region}"),
         needs=_needs(reference, region),
         variant=variant,
-        unit=unit,
         tolerance=1e-9,
+        **more,
     )
 
 
-def _seen(
-    service: str, reference: Reference, region: Region, how: tuple[Any, ...] = ()
-) -> Dimension:
-    scorer, variant, bounds, higher, source = how or _SEEN[service]
-    return Dimension(
-        id=f"core.{service}.{reference}.{region}",
-        asks=_AGAINST[reference, region],
-        range=bounds,
-        higher_is_better=higher,
-        source=source,
-        how=Reading(scorer(service, reference), region),
-        needs=_needs(reference, region),
-        variant=variant,
-        tolerance=1e-4,
-        worst_of=None if higher else 1.0,
-    )
+def _seen(service: str, source: str) -> Iterable[Dimension]:
+    scorer, variant, bounds, higher = _SEEN[ServiceName.parsed(service).role]
+    for (reference, region), asks in _AGAINST.items():
+        yield Dimension(
+            id=f"core.{service}.{reference}.{region}",
+            asks=asks,
+            range=bounds,
+            higher_is_better=higher,
+            source=source,
+            how=Reading(scorer(service, reference), region),
+            needs=_needs(reference, region),
+            variant=variant,
+            tolerance=1e-4,
+            worst_of=None if higher else 1.0,
+        )
 
 
-def _alone(service: str, how: tuple[str, str, str, float] | None = None) -> Dimension:
-    asks, variant, source, tolerance = how or _QUALITY[service]
-    return Dimension(
-        id=f"core.{service}",
-        asks=asks,
-        source=source,
-        how=Reading(Quality(service), "score"),
-        variant=variant,
-        tolerance=tolerance,
-    )
+def _alone(service: str, **more: Any) -> Dimension:
+    return Dimension(id=f"core.{service}", how=Reading(Quality(service), "score"), **more)
 
 
 def _text(name: str, service: str, reader: str) -> Dimension:
@@ -155,10 +113,10 @@ def _of_one(service: ServiceName) -> Iterable[Dimension]:
     source = f"a specialist of one's own, {service}"
     match service.role:
         case "quality" | "aesthetics" as role:
-            return (_alone(service, (_RATED[role], service.variant, source, 1e-2)),)
-        case "features" | "clip" | "lpips" as role:
-            how = (*(_DISTANCE if role == "lpips" else _COSINE), source)
-            return tuple(_seen(service, *against, how) for against in _AGAINST)
+            more = {"variant": service.variant, "tolerance": 1e-2}
+            return (_alone(service, asks=_RATED[role], source=source, **more),)
+        case "features" | "clip" | "lpips":
+            return _seen(service, source)
         case "ocr":
             name = f"core.text_content_accuracy.{service.variant}"
             return (_text(name, service, service.variant),)
@@ -181,11 +139,14 @@ def _list(name: str, asks: str) -> Dimension:
 # Of the questions that come with an item; one answer may tip.
 _questioned = partial(Dimension, needs=frozenset[Need]({"questions"}), tolerance=1.0)
 DIMENSIONS: tuple[Dimension, ...] = (
-    *(_pixel(metric, *against) for metric, against in product(_METRICS, _AGAINST)),
-    *(_seen(service, *against) for service, against in product(_SEEN, _AGAINST)),
+    *(
+        _pixel(metric, *against, **row)
+        for (metric, row), against in product(_TABLES["pixels"].items(), _AGAINST)
+    ),
+    *(d for service in _TABLES["specialists"].items() for d in _seen(*service)),
     _text("core.text_content_accuracy", "ocr.ppocr", "PP-OCR"),
     _text("core.text_content_accuracy.got", "ocr.got", "GOT-OCR2.0"),
-    *map(_alone, _QUALITY),
+    *(_alone(service, **row) for service, row in _TABLES["alone"].items()),
     _levels("instruction_following"),
     _levels("blending_naturalness"),
     _levels("editing_artifacts"),

@@ -1,44 +1,24 @@
-"""The nine edit types of GIE-Bench (section 3.1), as its official data calls them."""
+"""The nine edit types of GIE-Bench, as `tables.toml` has them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ...answers.json_object import plain
+from ...base.parse import package_tables
 
-EDIT_TYPES: Mapping[str, str] = {
-    "Add Object": "add_object",
-    "Attribute Change": "attribute_change",
-    "Color Change": "color_change",
-    "Layout Modification": "layout_modification",
-    "Object Replacement": "object_replacement",
-    "Remove Object": "remove_object",
-    "Scene Change": "scene_background_change",
-    "Background Change": "scene_background_change",
-    "Size Change": "size_change",
-    "Textual Edit": "textual_edit",
-}
-"""By `edit_type` of a record; two of the ten labels are one type (table 5)."""
-
-TITLES: Mapping[str, str] = {
-    "add_object": "Add Object",
-    "attribute_change": "Attribute Change",
-    "color_change": "Color Change",
-    "layout_modification": "Layout Modif.",
-    "object_replacement": "Object Replace",
-    "remove_object": "Remove Object",
-    "scene_background_change": "Scene / Bkgd Change",
-    "size_change": "Size Change",
-    "textual_edit": "Textual Edit",
-}
+_TYPES: Mapping[str, Any] = package_tables(__package__, "tables.toml")["types"]
+TITLES: Mapping[str, str] = {name: row["title"] for name, row in _TYPES.items()}
 """The types as table 2 heads its columns, in its order."""
-
+EDIT_TYPES: Mapping[str, str] = {
+    label: name for name, row in _TYPES.items() for label in row["labels"]
+}
+"""By `edit_type` of a record."""
 _BY_NAME = {
-    **{plain(label): one for label, one in EDIT_TYPES.items()},
-    **{plain(name): name for name in TITLES},
-    "sceneorbackgroundchange": "scene_background_change",
-    "colourchange": "color_change",
-    "textualchange": "textual_edit",
+    plain(called): name
+    for name, row in _TYPES.items()
+    for called in (name, *row["labels"], *row.get("also", ()))
 }
 
 
