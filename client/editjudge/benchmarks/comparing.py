@@ -5,25 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-PLACES = (
-    "altar", "audience", "building", "camera", "crowd", "curtain", "door", "fire", "fireplace",
-    "gate", "house", "mirror", "screen", "table", "wall", "window",
-)  # fmt: skip
+from ..base.parse import package_tables
+
+_WORDS = package_tables(__package__, "comparing.toml")
+PLACES: tuple[str, ...] = tuple(_WORDS["places"])
 """What people and things stand before."""
-_DONE = (
-    "added", "altered", "changed", "converted", "darkened", "decreased", "deleted", "edited",
-    "enlarged", "erased", "increased", "lightened", "modified", "moved", "recolored", "recoloured",
-    "reduced", "relocated", "removed", "replaced", "repositioned", "resized", "shifted", "shrunk",
-    "substituted", "swapped", "transformed",
-)  # fmt: skip
-"""What an edit does to something."""
-_HAPPENED = ("was", "were", "is", "are", "has", "have", "had", "been", "got")
-"""What stands before it, where a question asks what became of something."""
-_IN_TEXT = (
-    "character", "digit", "letter", "line", "name", "number", "phrase", "sentence", "symbol",
-    "text", "word",
-)  # fmt: skip
-"""What stands before something else in a text that the image shows."""
 _TEXT = "\x00"
 """Stands where something was quoted."""
 _OTHER_IMAGE = re.compile(
@@ -39,12 +25,12 @@ _OTHER_IMAGE = re.compile(
       | used\ to\ be | than\ (it|they|s?he)\ (was|were) | no\ longer
       | compar\w* | differ\w* | changed | unchanged | (stay(s|ed)?|remain\w*)\ the\ same
       # What became of it: was the vase removed, where was it moved to.
-      | ({"|".join(_HAPPENED)})\b [^?.!]*? \b({"|".join(_DONE)})
+      | ({"|".join(_WORDS["happened"])})\b [^?.!]*? \b({"|".join(_WORDS["done"])})
       | did\b [^?.!]*? \b(move|change|disappear|vanish|shrink|grow)
     )\b""",
     re.IGNORECASE | re.VERBOSE,
 )
-_BEFORE_IN_TEXT = re.compile(rf"\b({'|'.join(_IN_TEXT)})s?\ before\b", re.IGNORECASE)
+_BEFORE_IN_TEXT = re.compile(rf"\b({'|'.join(_WORDS['in_text'])})s?\ before\b", re.IGNORECASE)
 _QUOTED = re.compile(
     r"""(?<!\w)(?:"[^"]*"|'(?=\S)[^']*'|\u201c[^\u201d]*\u201d|\u2018[^\u2019]*\u2019)(?!\w)"""
 )
