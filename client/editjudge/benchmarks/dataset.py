@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..base.images import Image, Mask, load_image, load_mask, show_path
 from ..base.item import Flaws, Item
 from ..base.verdict import Unscored, failed
 from ..base.words import counted
-from .outputs import UNEDITED, NamedOutputs, OutputFolder, Outputs
+from .outputs import UNEDITED, NamedOutputs, Outputs
 
 T = TypeVar("T")
 MAX_PROBLEMS = 20
@@ -30,57 +30,32 @@ NO_FILE = "no such file"
 OUTSIDE = "lies outside the folder of the data"
 
 
-class Entry(Protocol):
-    """An item as its data tells it; no picture is read yet."""
-
-    @property
-    def id(self) -> str:
-        """Unique within the data."""
-
-    @property
-    def texts(self) -> Mapping[str, Any]:
-        """The item's fields but for its id and its images; those with a flaw are empty."""
-
-    @property
-    def files(self) -> Mapping[str, tuple[str, ...]]:
-        """What `source`, `mask` and `target` are called; relative names are in the data's folder.
-
-        A mask or target that an item has not is left out.
-        """
-
-    @property
-    def flaws(self) -> Flaws:
-        """What is told and cannot be used."""
-
-    @property
-    def likeness(self) -> Hashable:
-        """What items that are alike have in common: the same fields, filled or not."""
-
-    @property
-    def besides(self) -> tuple[object, ...]:
-        """What else decides what is asked, beside texts and files."""
-
-
 @dataclass(slots=True, eq=False)  # frozen it would take three times as long to make
 class ItemRef:
-    """An item that is not loaded yet.
+    """An item as its data tells it; no picture is read yet.
 
     Attributes:
         id: Unique within the data.
         index: Position in the data, from 0.
-        data: An `Entry`; of no meaning to others.
+        texts: The item's fields but for its id and its images; those with a flaw are empty.
+        files: What `source`, `mask` and `target` are called; relative names are in the data's
+            folder. A mask or target that an item has not is left out.
+        flaws: What is told and cannot be used.
+        data: What it was read from.
+        besides: What else decides what is asked, beside texts and files.
     """
 
     id: str
     index: int
-    data: Any
+    texts: Mapping[str, Any]
+    files: Mapping[str, tuple[str, ...]]
+    flaws: Flaws
+    data: Any = None
+    besides: tuple[object, ...] = ()
 
 
-class Problem(NamedTuple):
-    """What is no item, and where it stands."""
-
-    where: str
-    what: str
+Problem: TypeAlias = tuple[str, str]
+"""Where something stands that is no item, and what is wrong with it."""
 
 
 def flaw(reason: str) -> Unscored:
@@ -245,7 +220,7 @@ class Dataset(ABC):
             raise InputError(show_path(self.path), "no items")
         nothing = len(without) == count
         if nothing:
-            problems += [Problem(ref.id, self.flaws(ref)["source"].reason) for ref in without]
+            problems += [(ref.id, self.flaws(ref)["source"].reason) for ref in without]
         if problems and (nothing or not self.released):
             raise self._unusable(problems, without)
 
@@ -265,8 +240,8 @@ class Dataset(ABC):
 
     def likeness(self, ref: ItemRef) -> Hashable:
         """What items that are alike have in common: the same fields, filled or not."""
-        entry: Entry = ref.data
-        return entry.likeness
+        texts = (bool(ref.texts.get(name)) for name in ("target_text", "hint", "questions"))
+        return len(ref.files["source"]), *ref.files, *texts
 
     def flaws(self, ref: ItemRef) -> Flaws:
         """What the data holds of an item and cannot be used, files that are not there among it."""
@@ -293,16 +268,14 @@ class Dataset(ABC):
 
         In which order its fields stand, and what its files are called, is not in it.
         """
-        entry: Entry = ref.data
-        wrong = {name: outcome.model_dump(mode="json") for name, outcome in entry.flaws.items()}
-        counts = {name: len(paths) for name, paths in entry.files.items()}
-        told = [entry.texts, wrong, counts, entry.besides]
+        wrong = {name: outcome.model_dump(mode="json") for name, outcome in ref.flaws.items()}
+        counts = {name: len(paths) for name, paths in ref.files.items()}
+        told = [ref.texts, wrong, counts, ref.besides]
         # What JSON cannot hold is told by its name; texts may hold lone surrogates.
         return hashlib.sha256(json.dumps(told, sort_keys=True, default=repr).encode()).digest()
 
     def outline(self, ref: ItemRef) -> Item:
         """An item with `placeholder()` for every image: enough to tell what applies to it."""
-        entry: Entry = ref.data
         files, flaws = self._looked(ref)
         usable = files.keys() - flaws.keys() if flaws else files
         has_mask = "mask" in usable or (self.masked and "mask" not in flaws)
@@ -312,7 +285,7 @@ class Dataset(ABC):
             mask=placeholder_mask() if has_mask else None,
             target=placeholder() if "target" in usable else None,
             flaws=flaws,
-            **entry.texts,
+            **ref.texts,
         )
 
     def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
@@ -324,7 +297,6 @@ class Dataset(ABC):
         Args:
             left_encoded: See `load_image`.
         """
-        entry: Entry = ref.data
         files, known = self._looked(ref)
         flaws = dict(known)
 
@@ -343,17 +315,17 @@ class Dataset(ABC):
         targets = read("target", lambda: images("target")) or ()
         over = {"source": sources if len(sources) == 1 else (), "target": targets}
         fits = [image for name in self.mask_lies_over for image in over[name]]
-        mask = read("mask", lambda: self._mask(entry, *files.get("mask", ()), over=fits))
+        mask = read("mask", lambda: self._mask(ref, *files.get("mask", ()), over=fits))
         return Item(
             id=ref.id,
             sources=sources,
             mask=mask,
             target=next(iter(targets), None),
             flaws=flaws,
-            **entry.texts,
+            **ref.texts,
         )
 
-    def _mask(self, entry: Any, *files: str, over: Sequence[Image] = ()) -> Mask | None:
+    def _mask(self, ref: ItemRef, *files: str, over: Sequence[Image] = ()) -> Mask | None:
         """The mask of an item, if it has one.
 
         Args:
@@ -376,21 +348,20 @@ class Dataset(ABC):
     def outputs(self, folder: Path) -> Outputs:
         """A model's outputs to these items: `<folder>/<item id>.png` and the like."""
         if folder.name != UNEDITED:
-            return OutputFolder(folder)
+            return Outputs(folder)
         sources = ((ref.id, self.pictures(ref).get("source", ())) for ref in self.items())
         alone = {item: paths[0] for item, paths in sources if len(paths) == 1}
-        return NamedOutputs(alone, "{item} has not one source that is there")
+        return NamedOutputs(folder, alone, "{item} has not one source that is there")
 
     def _looked(self, ref: ItemRef) -> tuple[dict[str, tuple[str, ...]], Flaws]:
         """Absolute names of files, and flaws; who looks at an item asks for them several times."""
         if self._looked_at[0] is not ref:
-            entry: Entry = ref.data
             above = self._above  # joined by words, which is many times faster than by Path
             files = {
                 name: tuple([path if path[:1] == os.sep else above + path for path in paths])
-                for name, paths in entry.files.items()
+                for name, paths in ref.files.items()
             }
-            flaws = entry.flaws
+            flaws = ref.flaws
             if not all(map(self._is_usable, chain.from_iterable(files.values()))):
                 flaws = {**flaws, **dict(self._lost(files, flaws))}
             self._looked_at = ref, files, flaws

@@ -36,7 +36,7 @@ _JUDGED = ("instruction", "target_text", "hint")
 
 
 class Line(BaseModel):
-    """One line of `items.jsonl`: an `Entry`.
+    """One line of `items.jsonl`.
 
     Texts are read without the space around them. One that is blank, or that no judge could read,
     is a flaw: what it should have said is judged by nothing.
@@ -147,18 +147,6 @@ class Line(BaseModel):
         """What the mask shows."""
         return (self.mask_shows if self.mask else "",)
 
-    @property
-    def likeness(self) -> tuple[bool | int, ...]:
-        """How many sources, and which of the others."""
-        return (
-            len(self.images),
-            self.mask is not None,
-            self.target is not None,
-            bool(self.target_text),
-            bool(self.hint),
-            bool(self.questions),
-        )
-
 
 class ItemsFile(Dataset):
     """Items in `items.jsonl`; a benchmark says what a line holds beyond the usual.
@@ -202,13 +190,15 @@ class ItemsFile(Dataset):
                 why = said(error, self.line)
             if not why:
                 seen[line.id] = number
-                yield ItemRef(line.id, index, line)
+                yield ItemRef(
+                    line.id, index, line.texts, line.files, line.flaws, line, line.besides
+                )
             elif problems is not None:
-                problems.append(Problem(f"line {number}", why))
+                problems.append((f"line {number}", why))
 
     def _unusable(self, problems: Sequence[Problem], without: Sequence[ItemRef]) -> InputError:
         error = super()._unusable(problems, without)
-        if any(NO_JSON in problem.what for problem in problems):
+        if any(NO_JSON in what for _, what in problems):
             return InputError(error.name, error.reason, _AS_LINES)
         return error
 
@@ -222,10 +212,10 @@ class ItemsFile(Dataset):
                     yield index, number, text
                     index += 1
 
-    def _mask(self, entry: Line, *files: str, over: Sequence[Any] = ()) -> Mask | None:
+    def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask | None:
         """White is what is edited, whatever the file shows."""
-        mask = super()._mask(entry, *files, over=over)
-        return mask.inverted() if mask is not None and entry.mask_shows == "kept" else mask
+        mask = super()._mask(ref, *files, over=over)
+        return mask.inverted() if mask is not None and ref.data.mask_shows == "kept" else mask
 
 
 def _why_unclear(text: bytes, line: Line, seen: Mapping[str, int]) -> str:

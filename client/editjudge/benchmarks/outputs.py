@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from ..base.images import show_path
 from ..base.item import Missing
@@ -22,59 +21,43 @@ GIE-Bench checks its questions so (section 3.2: 17 % are right of unedited image
 """
 
 
-class Outputs(Protocol):
-    """The outputs of one model under test."""
-
-    def path(self, item: str) -> str | None:
-        """The file that is the output to an item, or None."""
-
-    def why_not(self, item: str) -> Missing:
-        """Why there is none."""
-
-    def index(self) -> Outputs:
-        """The same for a look at all of them: lists the folder once."""
-
-    def others(self, items: Container[str]) -> list[str]:
-        """Pictures that are no output to any of these items, as paths in the folder."""
-
-
 @dataclass(frozen=True, slots=True)
-class OutputFolder:
-    """Outputs as `<folder>/<item id>.<suffix>`; an id with slashes names subfolders.
+class Outputs:
+    """The outputs of one model under test, `<folder>/<item id>.<suffix>`.
 
-    Two files for one item are nobody's output.
+    An id with slashes names subfolders. Two files for one item are nobody's output.
 
     Attributes:
         listed: The suffixes by item, once the folder was listed.
     """
 
     folder: Path
-    listed: Mapping[str, tuple[str, ...]] | None = None
+    listed: Mapping[str, tuple[str, ...]] | None = field(default=None, kw_only=True)
 
     def path(self, item: str) -> str | None:
-        """The one file there is."""
+        """The file that is the output to an item, or None."""
         suffixes = self._suffixes(item)
         return f"{self.folder}{os.sep}{item}{suffixes[0]}" if len(suffixes) == 1 else None
 
     def why_not(self, item: str) -> Missing:
-        """What was looked for, or what there is too much of."""
+        """Why there is none: what was looked for, or what there is too much of."""
         if suffixes := self._suffixes(item):
             names = ", ".join(f"{item}{suffix}" for suffix in sorted(suffixes))
             return Missing("several", f"{names} in {show_path(self.folder)}")
         expected = f"{show_path(self.folder)}/{item}.png"
         return Missing("absent", f"no {expected} (or {', '.join(SUFFIXES[1:])})")
 
-    def index(self) -> OutputFolder:
-        """With the names of all files in memory."""
+    def index(self) -> Outputs:
+        """The same for a look at all of them, with the names of all files in memory."""
         listed: dict[str, tuple[str, ...]] = {}
         for name in _files(str(self.folder), ""):
             stem, dot, ending = name.rpartition(".")
             if (alone := _ALONE.get(dot + ending)) is not None:
                 listed[stem] = listed[stem] + alone if stem in listed else alone
-        return OutputFolder(self.folder, listed)
+        return Outputs(self.folder, listed=listed)
 
     def others(self, items: Container[str]) -> list[str]:
-        """Looks into the list."""
+        """Pictures that are no output to any of these items, as paths in the folder."""
         listed = self.index().listed if self.listed is None else self.listed
         others = ((s, suffixes) for s, suffixes in (listed or {}).items() if s not in items)
         return sorted(stem + suffix for stem, suffixes in others for suffix in suffixes)
@@ -90,10 +73,11 @@ class OutputFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedOutputs:
+class NamedOutputs(Outputs):
     """Outputs whose files somebody names.
 
     Attributes:
+        folder: Where they are named.
         paths: By item.
         unnamed: Why an item has none; `{item}` stands for its id.
     """

@@ -7,7 +7,7 @@ is a flaw of one field (`Item.flaws`): it costs the dimensions that read this fi
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
@@ -100,44 +100,26 @@ def _misspelt(unknown: Iterable[str], absent: Iterable[str]) -> dict[str, str]:
     return wrong
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A record in its place in the data: an `Entry`."""
-
-    id: str
-    record: Any
-    texts: Mapping[str, Any]
-    files: Mapping[str, tuple[str, ...]]
-    flaws: Flaws
-    besides: tuple[object, ...] = ()
-
-    @property
-    def likeness(self) -> Hashable:
-        """Which pictures and texts there are."""
-        texts = (bool(self.texts.get(name)) for name in ("hint", "questions"))
-        return len(self.files["source"]), *self.files, *texts
-
-
 class RecordsFile(Dataset):
     """Data as it was released; a benchmark says where its records stand and what they are."""
 
     @abstractmethod
-    def _records(self) -> Iterator[tuple[str, Placed | str]]:
+    def _records(self) -> Iterator[tuple[str, ItemRef | str]]:
         """Where each record stands, and the item that it is, or why it is none."""
 
     @cached_property
-    def _placed(self) -> tuple[list[Placed], list[Problem]]:
-        items: dict[str, Placed] = {}
+    def _placed(self) -> tuple[list[ItemRef], list[Problem]]:
+        items: dict[str, ItemRef] = {}
         first: dict[str, str] = {}
-        problems = []
-        for where, placed in self._records():
-            if isinstance(placed, str):
-                problems.append(Problem(where, placed))
-            elif placed.id in items:
-                what = f"the id {placed.id!r} is that of {first[placed.id]} already"
-                problems.append(Problem(where, what))
+        problems: list[Problem] = []
+        for where, item in self._records():
+            if isinstance(item, str):
+                problems.append((where, item))
+            elif item.id in items:
+                problems.append((where, f"the id {item.id!r} is that of {first[item.id]} already"))
             else:
-                items[placed.id], first[placed.id] = placed, where
+                item.index = len(items)
+                items[item.id], first[item.id] = item, where
         return list(items.values()), problems
 
     def _read(
@@ -146,9 +128,7 @@ class RecordsFile(Dataset):
         items, no_items = self._placed
         if problems is not None:
             problems += no_items
-        for index, item in enumerate(items):
-            if only is None or index in only:
-                yield ItemRef(item.id, index, item)
+        return (item for item in items if only is None or item.index in only)
 
     def left_out(self) -> list[Problem]:
         """What the data holds that is no item."""

@@ -102,7 +102,7 @@ class Items:
     def items(self, only: Any = None) -> Iterator[ItemRef]:
         for index in range(self.count):
             if only is None or index in only:
-                yield ItemRef(str(index), index, None)
+                yield ItemRef(str(index), index, {}, {}, {})
 
     def likeness(self, ref: ItemRef) -> str:
         return ""

@@ -23,7 +23,7 @@ from ..comparing import compares
 from ..dataset import Dataset, ItemRef, listed, mapped, placed_at
 from ..items import USUAL, ItemsFile, Line
 from ..outputs import NamedOutputs, Outputs
-from ..records import Gives, Placed, RecordsFile, ReleasedRecord
+from ..records import Gives, RecordsFile, ReleasedRecord
 from ..texts import File, Text, blank, question_flaw
 from . import compact
 from .official_file import Packed, read_official, unpacked
@@ -147,13 +147,13 @@ class GieData(RecordsFile):
         """Of the records and masks; images are not in it."""
         return self._data.digest
 
-    def _records(self) -> Iterator[tuple[str, Placed]]:
+    def _records(self) -> Iterator[tuple[str, ItemRef]]:
         for position, (fields, mask) in enumerate(
             zip(self._data.records, self._data.masks, strict=True)
         ):
             yield str(position), self._in_place(position, fields, mask)
 
-    def _in_place(self, position: int, fields: Any, mask: Packed | str) -> Placed:
+    def _in_place(self, position: int, fields: Any, mask: Packed | str) -> ItemRef:
         record, wrong = Record.read(fields)
         flaws = dict(Record.flaws(wrong))
         if isinstance(mask, str):
@@ -167,13 +167,14 @@ class GieData(RecordsFile):
         }
         shape = "" if isinstance(mask, str) else content_digest(mask.tobytes())
         image = placed_at(record.image, self.roots) or record.image.lstrip("/")
-        return Placed(str(position), (record, mask), texts, {"source": (image,)}, flaws, (shape,))
+        files, data = {"source": (image,)}, (record, mask)
+        return ItemRef(str(position), position, texts, files, flaws, data, (shape,))
 
     def notes(self) -> tuple[str, ...]:
         """What is odd in the data as it was released, and changes what a score can be."""
         placed = self._placed[0]
-        same = Counter((one.record[0].edit_instruction, one.record[0].image) for one in placed)
-        masks = [(one.id, mask) for one in placed if not isinstance(mask := one.record[1], str)]
+        same = Counter((one.data[0].edit_instruction, one.data[0].image) for one in placed)
+        masks = [(one.id, mask) for one in placed if not isinstance(mask := one.data[1], str)]
         asked = [(one.id, question) for one in placed for question in one.texts["questions"]]
         odd = {
             "an option is blank: nobody can choose it, and the others are offered": [
@@ -194,9 +195,9 @@ class GieData(RecordsFile):
             notes.append(f"of {questions} {compact.COMPARES} says which compare")
         return tuple(notes)
 
-    def _mask(self, entry: Placed, *files: str, over: Sequence[Any] = ()) -> Mask:
+    def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask:
         """The mask, which is no file and is laid over the whole frame."""
-        return FrameMask.of(load_mask(unpacked(entry.record[1]), f"object_mask of {entry.id}"))
+        return FrameMask.of(load_mask(unpacked(ref.data[1]), f"object_mask of {ref.id}"))
 
     def outputs(self, folder: Path) -> Outputs:
         """`<folder>/<position>.png`, or what a copy of the file says (`edited_image_path`)."""
@@ -212,7 +213,7 @@ class GieData(RecordsFile):
 
     def mend(self, refs: Sequence[ItemRef]) -> str:
         """Where `image` begins otherwise."""
-        images = [Path(ref.data.record[0].image) for ref in refs]
+        images = [Path(ref.data[0].image) for ref in refs]
         if not images:
             return ""
         here = [path.parent for path in images if path.is_absolute() and path.is_file()]
@@ -248,7 +249,7 @@ def listed_outputs(file: Path, records: Sequence[Any]) -> NamedOutputs:
     if not named:
         raise InputError(show_path(file), f"no record has `{EDITED}`", "or give a folder")
     where = show_path(file).replace("{", "{{").replace("}", "}}")
-    return NamedOutputs(named, f"record {{item}} of {where} has no `{EDITED}`")
+    return NamedOutputs(file, named, f"record {{item}} of {where} has no `{EDITED}`")
 
 
 class OwnLine(Line):
@@ -298,12 +299,12 @@ class OwnItems(ItemsFile):
 
     def notes(self) -> tuple[str, ...]:
         """What is odd in the questions; lines that cannot be used are left out."""
-        asked = ((ref.id, one) for ref in self.items() for one in ref.data.texts["questions"])
+        asked = ((ref.id, one) for ref in self.items() for one in ref.texts["questions"])
         return tuple(question_notes(asked))
 
-    def _mask(self, entry: Line, *files: str, over: Sequence[Any] = ()) -> Mask | None:
+    def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask | None:
         """Once it fits the source, it fits outputs too."""
-        mask = super()._mask(entry, *files, over=over)
+        mask = super()._mask(ref, *files, over=over)
         return None if mask is None else FrameMask.of(mask)
 
 

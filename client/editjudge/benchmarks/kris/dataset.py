@@ -15,7 +15,7 @@ from ...base.errors import InputError
 from ...base.images import show_path
 from ...base.words import counted
 from ..dataset import ItemRef
-from ..records import Gives, Placed, RecordsFile, ReleasedRecord, read_json
+from ..records import Gives, RecordsFile, ReleasedRecord, read_json
 from ..texts import File, Name, Text, said
 from .taxonomy import FOLDERS, FRAMES, TEMPORAL, task_of
 
@@ -88,7 +88,7 @@ class KrisData(RecordsFile):
         parts = ((f"{folder}\n", file_digest(file)) for folder, file in self._files.items())
         return content_digest(b"".join(name.encode() + digest_bytes(of) for name, of in parts))
 
-    def _records(self) -> Iterator[tuple[str, Placed | str]]:
+    def _records(self) -> Iterator[tuple[str, ItemRef | str]]:
         for folder, file in self._files.items():
             if not folder:
                 yield from _of_list(file)
@@ -115,8 +115,8 @@ class KrisData(RecordsFile):
         yield from super().checked()
 
     @property
-    def _by_folder(self) -> dict[str, list[Placed]]:
-        by_folder: dict[str, list[Placed]] = {}
+    def _by_folder(self) -> dict[str, list[ItemRef]]:
+        by_folder: dict[str, list[ItemRef]] = {}
         for item in self._placed[0]:
             by_folder.setdefault(item.texts["extra"]["folder"], []).append(item)
         return by_folder
@@ -138,7 +138,7 @@ class KrisData(RecordsFile):
         return tuple(counts)
 
 
-def _of_list(file: Path) -> Iterator[tuple[str, Placed | str]]:
+def _of_list(file: Path) -> Iterator[tuple[str, ItemRef | str]]:
     """The annotations of a list, each with its folder and id."""
     mend = f"of <task>/{ANNOTATION} give the folder above <task>"
     records, twice = read_json(file, list, "a list of annotations", mend)
@@ -153,7 +153,7 @@ def _of_list(file: Path) -> Iterator[tuple[str, Placed | str]]:
             yield where, "is no object"
 
 
-def _in_place(folder: str, number: str, fields: Any) -> Placed | str:
+def _in_place(folder: str, number: str, fields: Any) -> ItemRef | str:
     """A record in its place, or why it cannot be used. Outputs lie in the same folders."""
     if folder not in FOLDERS:
         return f"type {folder!r} is none of the {len(FOLDERS)} folders of KRIS-Bench"
@@ -183,7 +183,7 @@ def _in_place(folder: str, number: str, fields: Any) -> Placed | str:
     }
     named = {"source": sources, "target": (record.gt_img,) if record.gt_img else ()}
     files = {n: tuple(str(Path(folder, p)) for p in of) for n, of in named.items() if of}
-    return Placed(name, record, texts, {"source": (), **files}, Record.flaws(wrong))
+    return ItemRef(name, 0, texts, {"source": (), **files}, Record.flaws(wrong))
 
 
 def _frame(name: str) -> int:

@@ -15,7 +15,7 @@ from ...base.errors import InputError
 from ...base.images import show_path
 from ...base.words import counted
 from ..dataset import ItemRef, Problem, listed, placed_at
-from ..records import Gives, Placed, RecordsFile, ReleasedRecord, read_json
+from ..records import Gives, RecordsFile, ReleasedRecord, read_json
 from ..texts import File, Name, Text, blank, said
 from .taxonomy import LISTS, LONG, MOST_PAIRS, MULTI, ROUNDS, SINGLE
 
@@ -134,7 +134,7 @@ class OmniData(RecordsFile):
         """Of the lists; images are not in it."""
         return content_digest(b"".join(digest_bytes(file_digest(file)) for file in self._files))
 
-    def _records(self) -> Iterator[tuple[str, Placed | str]]:
+    def _records(self) -> Iterator[tuple[str, ItemRef | str]]:
         for file in self._files:
             entries, _ = read_json(file, list, "a list of records")
             self._counts[file.name] = len(entries)
@@ -142,7 +142,7 @@ class OmniData(RecordsFile):
                 yield f"{file.name}, entry {position}", self._in_place(entry)
 
     @cached_property
-    def _placed(self) -> tuple[list[Placed], list[Problem]]:
+    def _placed(self) -> tuple[list[ItemRef], list[Problem]]:
         """With the switches of scale: what neighbours say of a round."""
         items, problems = super()._placed
         _tell_switches(items)
@@ -159,13 +159,13 @@ class OmniData(RecordsFile):
         unread = f"{LONG} is not read beside {MULTI}: give it by itself to judge its rounds"
         odd = {
             f"beyond round {ROUNDS}: counts in multi_turn, and has no column of its round": [
-                one.id for one in items if one.record.round > ROUNDS
+                one.id for one in items if one.data.round > ROUNDS
             ],
             "pairs without a question or an answer are skipped, as in the released scorer": [
                 one.id for one in items if one.id in self._skipped
             ],
             f"more than {MOST_PAIRS} pairs of question and answer; all are asked": [
-                one.id for one in items if len(one.record.qa_pairs) > MOST_PAIRS
+                one.id for one in items if len(one.data.qa_pairs) > MOST_PAIRS
             ],
         }
         return (*counts, *([unread] if self._unread else []), *listed(odd))
@@ -174,7 +174,7 @@ class OmniData(RecordsFile):
         """Their paths are the authors'."""
         return "say where the authors' folders lie here: --root OLD=NEW" if refs else ""
 
-    def _in_place(self, entry: Any) -> Placed | str:
+    def _in_place(self, entry: Any) -> ItemRef | str:
         """A record in its place, or why it cannot be used."""
         if not isinstance(entry, dict):
             return "is no object"
@@ -206,17 +206,17 @@ class OmniData(RecordsFile):
         files = {name: (placed_at(of, self.roots) or of,) for name, of in named.items()}
         if "qa_pairs" not in wrong and len(entry.get("qa_pairs") or ()) > len(pairs):
             self._skipped.add(key)
-        return Placed(key, record, texts, files, Record.flaws(wrong))
+        return ItemRef(key, 0, texts, files, Record.flaws(wrong), record)
 
 
-def _tell_switches(items: Sequence[Placed]) -> None:
+def _tell_switches(items: Sequence[ItemRef]) -> None:
     """Tell rounds whose scale is known apart by the scale of the round before them."""
-    before: dict[str, Placed] = {}
-    rounds = [one for one in items if one.record.round]
-    for item in sorted(rounds, key=lambda item: item.record.round):
-        extra, scale = item.texts["extra"], item.record.scale
+    before: dict[str, ItemRef] = {}
+    rounds = [one for one in items if one.data.round]
+    for item in sorted(rounds, key=lambda item: item.data.round):
+        extra, scale = item.texts["extra"], item.data.scale
         last = before.get(extra["scene"])
-        if last is not None and last.record.scale and scale:
-            same = last.record.scale == scale
-            extra["switch"] = "same_scale" if same else f"{last.record.scale}_to_{scale}"
+        if last is not None and last.data.scale and scale:
+            same = last.data.scale == scale
+            extra["switch"] = "same_scale" if same else f"{last.data.scale}_to_{scale}"
         before[extra["scene"]] = item

@@ -11,7 +11,7 @@ from PIL import Image as Pil
 from editjudge.base.errors import InputError
 from editjudge.base.images import Note
 from editjudge.benchmarks.items import ItemsFile
-from editjudge.benchmarks.outputs import SUFFIXES, OutputFolder
+from editjudge.benchmarks.outputs import SUFFIXES, Outputs
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_outputs_by_any_suffix(folder: Path, index: bool) -> None:
     for name in ("two.png", "two.jpg", "v1.5.webp", "notes.txt"):
         (out / name).write_bytes(b"x")
     (out / "linked.png").symlink_to(out / "v1.5.webp")
-    found: Any = OutputFolder(out).index() if index else OutputFolder(out)
+    found: Any = Outputs(out).index() if index else Outputs(out)
     for number, suffix in enumerate((*SUFFIXES, ".PNG", ".JPG")):
         assert found.path(f"sub/{number}") == str(out / "sub" / f"{number}{suffix}")
     assert found.path("v1.5") == str(out / "v1.5.webp")
@@ -199,6 +199,6 @@ def test_pictures_that_are_nobodys_output(tmp_path: Path) -> None:
     (out / "set").mkdir(parents=True)
     for name in ("set/a.png", "set/b.jpg", "set/b.png", "set/c.JPG", "notes.txt", ".DS_Store"):
         (out / name).write_bytes(b"x")
-    outputs = OutputFolder(out)
+    outputs = Outputs(out)
     assert outputs.others({"set/a"}) == ["set/b.jpg", "set/b.png", "set/c.JPG"]
     assert outputs.index().others({"set/a", "set/b", "set/c"}) == []
