@@ -54,7 +54,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
 }
 """The packages of the client that a package may import beside itself."""
 
-ONE_BENCHMARK = frozenset({("cli.prepare", "gie"), ("prepare.comparing", "gie")})
+ONE_BENCHMARK = frozenset({("cli.prepare", "gie"), ("prepare.gie", "gie")})
 """The modules above `benchmarks` that name one of them: `prepare gie` converts its data, and has
 it decided which of its questions compare."""
 

@@ -9,19 +9,16 @@ from typing import Any, Literal, TypeAlias
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from ..base.screen import say, tell
-from ..base.strict import Number, Strict
 from ..base.words import counted
 from ..benchmarks.dataset import mapped
-from ..benchmarks.gie.compact import COMPARES, convert
-from ..benchmarks.gie.dataset import GieData
+from ..benchmarks.gie.compact import COMPARES
 from ..panel.services import SERVICES
-from ..prepare.comparing import decide
 from ..prepare.folder import Folder
-from ..prepare.items import JUDGE, STATUSES, Maker
-from ..prepare.masks import MaskFinder
+from ..prepare.gie import convert_gie
+from ..prepare.items import STATUSES
+from ..prepare.makers import FACTS, Maker, instructions, masks, questions
 from ..prepare.preparation import Preparation, Prepared, preparing
 from ..prepare.review import apply
-from ..prepare.writers import FACTS, TASKS, InstructionWriter, QuestionWriter
 from ..prompts import Template
 from ..prompts.custom import custom_in
 from ..report.numbers import usage_text
@@ -45,21 +42,6 @@ _ONLY: Mapping[str, tuple[What, ...]] = {
 """For what alone an option is."""
 
 
-class Converted(Strict):
-    """`prepare gie --json`.
-
-    Attributes:
-        usage: What it took to decide which questions compare; empty where words decide.
-    """
-
-    data: Path
-    items: int
-    bytes: int
-    data_digest: str
-    notes: tuple[str, ...]
-    usage: dict[str, Number]
-
-
 def prepare_command(what: What, *, json: bool, **options: Any) -> int:
     """Let judges write what data lacks; returns the exit code."""
     for name, only in _ONLY.items():
@@ -72,10 +54,10 @@ def prepare_command(what: What, *, json: bool, **options: Any) -> int:
 
 def _maker(what: What, options: Options) -> Maker:
     if what == "instructions":
-        return InstructionWriter()
+        return instructions()
     if what == "masks":
-        return MaskFinder(_segmenter(options["segmenter"]), options["select"], _custom(options))
-    return QuestionWriter("facts" if what == "facts" else "choice", _custom(options))
+        return masks(_segmenter(options["segmenter"]), options["select"], _custom(options))
+    return questions("facts" if what == "facts" else "choice", _custom(options))
 
 
 def _segmenter(text: str | None) -> ServiceName:
@@ -97,7 +79,7 @@ def _custom(options: Options) -> tuple[Template, ...]:
     folder = options["prompts"]
     custom = () if folder is None else custom_in(folder)
     names = {template.name for template in custom}
-    if names and not names & {FACTS, *TASKS.values(), "prepare/choice", "prepare/targets"}:
+    if names and not any(name == FACTS or name.startswith("prepare/") for name in names):
         raise ConfigError(
             f"{folder}: prepare asks none of {', '.join(sorted(names))}",
             f"it asks prepare/... and {FACTS}",
@@ -106,41 +88,27 @@ def _custom(options: Options) -> tuple[Template, ...]:
 
 
 def _gie(options: Options, *, json: bool) -> int:
-    settings = settings_of(options)
-    converted = convert(options["data"], options["out"])
-    decided = None
-    if JUDGE.variant in settings.generalists:
-        decided = decide(GieData(converted.folder), settings)
-    after = GieData(converted.folder)
-    notes = after.notes()
+    converted = convert_gie(options["data"], options["out"], settings_of(options))
     if json:
-        result = Converted(
-            data=converted.folder,
-            items=converted.items,
-            bytes=converted.size,
-            data_digest=after.digest,
-            notes=notes,
-            usage=dict(decided.usage) if decided else {},
-        )
-        print_json(result)
+        print_json(converted)
         return 0
-    for note in notes:
+    for note in converted.notes:
         say(f"note: {note}")
-    if decided is None:
+    if converted.compares is None:
         tell("no generalist is configured: words decide which questions are shown the source")
     else:
-        questions = counted(decided.compares, "question compares", "questions compare")
+        compare = counted(converted.compares, "question compares", "questions compare")
         say(
-            f"{converted.folder / COMPARES}: {questions} with the source; of {decided.otherwise:,}"
+            f"{converted.data / COMPARES}: {compare} with the source; of {converted.otherwise:,}"
             " their words say otherwise, which stand first: look them over"
         )
-        if decided.unread:
-            unread = counted(decided.unread, "question")
-            tell(f"of {unread} no answer could be read: their words decide")
-        if decided.usage:
-            say(f"generalists took {usage_text(dict(decided.usage))}")
+    if converted.unread:
+        unread = counted(converted.unread, "question")
+        tell(f"of {unread} no answer could be read: their words decide")
+    if converted.usage:
+        say(f"generalists took {usage_text(converted.usage)}")
     say(
-        f"{converted.folder}: {counted(converted.items, 'item')}, {converted.size / 1e6:.1f} MB;"
+        f"{converted.data}: {counted(converted.items, 'item')}, {converted.bytes / 1e6:.1f} MB;"
         " give it as --data"
     )
     return 0

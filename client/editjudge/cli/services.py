@@ -19,7 +19,6 @@ from ..base.errors import ConfigError
 from ..base.identity import printed
 from ..base.local import StackState, running_stack
 from ..base.screen import say, tell
-from ..base.strict import Strict
 from ..panel import Panel
 from ..report.table import Head, Row, Table
 from .options import settings_of
@@ -163,17 +162,11 @@ class Stack(StackState):
     unserved: dict[str, tuple[str, ...]]
 
 
-class NoStack(Strict):
-    """`status --json` where no local stack runs."""
-
-    running: Literal[False] = False
-
-
 def status_command(*, json: bool) -> int:
     """Show the local stack; returns the exit code."""
     state = running_stack()
     if state is None:
-        print_json(NoStack()) if json else say("no local stack is running")
+        print_json({"running": False}) if json else say("no local stack is running")
         return 1
     services, problem = asyncio.run(_services())
     why = state.judge.problem if state.judge else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -151,7 +151,7 @@ class Folder:
 
     def keep_items(self, data: ItemsFile, entries: Mapping[str, Entry]) -> None:
         """Write the data with what was made; paths are made to lead to the same files."""
-        move = _Move(data.path.parent, self.path)
+        move = _moving(data.path.parent, self.path)
         lines = []
         for ref in data.items():
             entry = entries[ref.id]
@@ -191,53 +191,54 @@ def named_by_mask(line: Line, entry: Entry) -> dict[str, str]:
     return by_its_mask(line, entry.mask_shows, entry.named[0]) if len(entry.named) == 1 else {}
 
 
-class _Move:
-    """Rewrites the paths of lines for another folder.
+def _linked(before: Path, after: Path) -> bool:
+    """Link a folder to that of the data; whether it could be.
 
-    The folder gets a link to that of the data, so that what was made names no picture outside its
-    own folder: that would take its user's consent (`Consent`).
+    So what was made names no picture outside its own folder: that would take its user's consent
+    (`Consent`).
 
     Raises:
         StoreError: the link cannot be made.
     """
+    link = after / _PICTURES
+    to = os.path.relpath(os.path.realpath(before), os.path.realpath(after))
+    try:
+        if link.is_symlink() and os.readlink(link) != to:  # noqa: PTH115
+            link.unlink()
+        if not os.path.lexists(link):
+            link.symlink_to(to)
+    except OSError as error:
+        raise StoreError(f"{show_path(link)}: {error.strerror or error}") from error
+    return link.is_symlink()
 
-    def __init__(self, before: Path, after: Path) -> None:
-        self._before = os.path.realpath(before)
-        self._named = str(before.absolute())
-        self._after = os.path.realpath(after)
-        link, to = after / _PICTURES, os.path.relpath(self._before, self._after)
-        try:
-            if link.is_symlink() and os.readlink(link) != to:  # noqa: PTH115
-                link.unlink()
-            if not os.path.lexists(link):
-                link.symlink_to(to)
-        except OSError as error:
-            raise StoreError(f"{show_path(link)}: {error.strerror or error}") from error
-        self._linked = link.is_symlink()
 
-    def __call__(self, line: Line) -> Line:
-        paths: dict[str, object] = {
-            name: self._path(path)
-            for name in ("source", "mask", "target")
-            if (path := getattr(line, name))
-        }
-        if line.sources:
-            paths["sources"] = tuple(map(self._path, line.sources))
-        return line.model_copy(update=paths)
+def _moving(before: Path, after: Path) -> Callable[[Line], Line]:
+    """What rewrites the paths of lines for another folder; see `_linked`."""
+    real, new = os.path.realpath(before), os.path.realpath(after)
+    linked = _linked(before, after)
 
-    def _path(self, path: str) -> str:
+    def moved(path: str) -> str:
         plain = os.path.normpath(path)
-        for folder in (self._before, self._named):
+        for folder in (real, before.absolute()):
             plain = plain.removeprefix(f"{folder}{os.sep}")
         if Path(plain).is_absolute():
             return path
-        if self._linked and plain.partition("/")[0] != "..":
+        if linked and plain.partition("/")[0] != "..":
             return f"{_PICTURES}/{plain}"
-        whole = Path(self._before) / path
+        whole = Path(real) / path
         try:
-            return Path(os.path.relpath(whole, self._after)).as_posix()
+            return Path(os.path.relpath(whole, new)).as_posix()
         except ValueError:  # another drive
             return str(whole)
+
+    def move(line: Line) -> Line:
+        names = [name for name in ("source", "mask", "target") if getattr(line, name)]
+        paths: dict[str, object] = {name: moved(getattr(line, name)) for name in names}
+        if line.sources:
+            paths["sources"] = tuple(map(moved, line.sources))
+        return line.model_copy(update=paths)
+
+    return move
 
 
 def without(line: Line, what: What, named: Iterable[str] = ()) -> Line:

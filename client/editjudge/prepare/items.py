@@ -1,20 +1,18 @@
-"""Items of a preparation: lines of any benchmark, what became of each, and who makes what."""
+"""Items of a preparation: lines of any benchmark, and what became of each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import ConfigDict, model_validator
 
 from ..answers import ChoiceQuestion, QuestionAnswer
 from ..base.identity import ServiceName
-from ..base.item import Item
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.registry import benchmarks
-from ..panel import Panel
 
 JUDGE = ServiceName.generalist("judge")
 What: TypeAlias = Literal["instructions", "choice", "facts", "masks"]
@@ -65,29 +63,6 @@ class Entry:
     mask_shows: Literal["edited", "kept"] = "edited"
     named: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
-
-
-class Maker(Protocol):
-    """Fills one field of items."""
-
-    @property
-    def what(self) -> What:
-        """What is made."""
-
-    @property
-    def roles(self) -> tuple[ServiceName, ...]:
-        """The services that are asked."""
-
-    def needless(self, line: Line) -> Entry | None:
-        """The entry of an item that needs nothing; None where something is to be made."""
-
-    async def make(self, item: Item, panel: Panel) -> Entry:
-        """Make an entry.
-
-        Raises:
-            Abstained: the generalist's reply cannot be read, or it refused.
-            ServiceError: see `editjudge.base.errors`.
-        """
 
 
 class Draft(Line):

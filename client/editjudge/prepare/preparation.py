@@ -7,8 +7,8 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,8 +40,9 @@ from ..panel.budget import Budget
 from ..panel.context import CallContext
 from ..report.live import display
 from .folder import CALLS, REVIEW, Folder, Record, named_by_mask
-from .items import FIELDS, JUDGE, STATUSES, DraftData, Entry, Maker
-from .page import write_page
+from .items import FIELDS, JUDGE, STATUSES, DraftData, Entry
+from .makers import Maker
+from .review import write_page
 
 _FATAL = (CostLimit, NotAuthorised, WrongModel)
 """Errors that every later call would have too."""
@@ -70,6 +71,25 @@ class Prepared(Strict):
     data: Path
     review: Path
     exit_code: int
+
+
+@asynccontextmanager
+async def asking_panel(
+    settings: Settings, ledger: Ledger, roles: Iterable[ServiceName], budget: Budget
+) -> AsyncIterator[Panel]:
+    """Open the services; replies come from the ledger and are kept there.
+
+    Raises:
+        NotServed: one of these roles is not there.
+        ConfigError: a generalist cannot be used as it is.
+    """
+    policy = PoolPolicy(patience=settings.patience)
+    panel = Panel(settings, ledger=ledger, policy=policy).within(CallContext(budget))
+    async with panel:
+        for role in roles:
+            if role not in panel.served:
+                raise NotServed(panel.why_not(role), service=role)
+        yield panel
 
 
 @contextmanager
@@ -179,16 +199,11 @@ class Preparation:
         asyncio.run(self._make(settings))
 
     async def _make(self, settings: Settings) -> None:
-        policy = PoolPolicy(patience=settings.patience)
         budget = Budget(settings.max_cost)
-        panel = Panel(settings, ledger=self.ledger, policy=policy).within(CallContext(budget))
         if self.settings.ledger is None:
             # In the folder's own ledger every earlier call was for this preparation.
             budget.goes_on(*self.ledger.costs)
-        async with panel:
-            for role in self.maker.roles:
-                if role not in panel.served:
-                    raise NotServed(panel.why_not(role), service=role)
+        async with asking_panel(settings, self.ledger, self.maker.roles, budget) as panel:
             self._meet(panel.identities())
             identities = _IDENTITIES.dump_json(self.identities).decode()
             await self.ledger.keep_fact(self._fact(), identities)

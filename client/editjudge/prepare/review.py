@@ -1,26 +1,139 @@
-"""Applying what reviewers decided."""
+"""Reviews of what was made: the page on which people decide, and what they decided applied."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
+import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from ..base.errors import ConfigError, InputError
-from ..base.images import show_path
+from ..base.images import load_mask, show_path
 from ..base.strict import Strict
 from ..base.words import few
+from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import Line
 from ..benchmarks.texts import said
-from .folder import ACCEPTED, REJECTED, Folder, Record, without, write_lines
-from .items import TO_REVIEW, DraftData, Status, What
+from ..report.edits import Edits, Plain
+from ..report.page import About, page_html, report_of
+from ..report.pictures import PictureNames, data_uri, small, thumbnails
+from .folder import ACCEPTED, REJECTED, REVIEW, Folder, Record, without, write, write_lines
+from .items import STATUSES, TO_REVIEW, DraftData, Entry, What
 
+DECISIONS = "editjudge.prepare.1"
+"""The format of a file of decisions, as the file names it."""
+_SIDE = 360
 _NAMED = 5
 """How many items an error names."""
-_Part: TypeAlias = Literal["untouched", "accept", "reject", "undecided"]
+_TITLES: Mapping[What, str] = {
+    "instructions": "Instructions",
+    "choice": "Multiple-choice questions",
+    "facts": "Questions and answers",
+    "masks": "Masks",
+}
+_GOOD_MASK = (
+    "A mask is good when every pixel that a right edit has to change is inside it, and what must "
+    "stay is outside. An item without a mask can be accepted as it is: it then has no dimension "
+    "that needs one."
+)
+_GOOD_QUESTION = (
+    "A question is good when its answer can be seen in a right result, is wrong for the source and "
+    "for an edit that failed, and leaves no second answer open."
+)
+_HOW = (
+    "Decisions stay in this browser; saving gives the file for editjudge review. Keys: ? "
+    "lists them."
+)
+
+
+def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> None:
+    """Write the page of a folder whose items are written.
+
+    What nobody must decide about (what items had before) is not on it.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    data = DraftData(folder.items)
+    shown = [ref for ref in data.items() if entries[ref.id].status in TO_REVIEW | {"failed"}]
+    names, pictures = PictureNames(), dict[str, str]()
+
+    def keep(name: str, webp: bytes) -> None:
+        pictures[name] = data_uri(webp)
+
+    index = _index(data, shown, names)
+    for _ in thumbnails(names.files, keep, _SIDE):
+        pass  # one that cannot be read stands as missing
+    for ref in shown:
+        if name := _mask_name(ref):
+            keep(name, _mask(data.pictures(ref)["mask"][0], ref.data))
+    good = _GOOD_MASK if record.what == "masks" else _GOOD_QUESTION
+    made_by = [f"{role}: {identity}" for role, identity in record.made_by.items()]
+    about = About(
+        f"{_TITLES[record.what]}: accept or reject",
+        introduction=[("", good), ("", _HOW), *(("", line) for line in made_by)],
+        review={
+            "review": DECISIONS,
+            "what": record.what,
+            "data_digest": record.data_digest,
+            "items": [_item(folder, ref.data, entries[ref.id]) for ref in shown],
+        },
+    )
+    report = {**report_of((), Edits(names), about), "models": [{"name": "", "run": 0}]}
+    write(folder.path / REVIEW, page_html(report, index, pictures=pictures).encode())
+
+
+def _index(data: DraftData, shown: Sequence[ItemRef], names: PictureNames) -> Plain:
+    """The items as the page's index of edits, of which each has one without a result."""
+    files = [data.pictures(ref) for ref in shown]
+    lines: list[Line] = [ref.data for ref in shown]
+    masks, count = [_mask_name(ref) for ref in shown], len(shown)
+    return {
+        "items": {
+            "id": [line.id for line in lines],
+            "run": [0] * count,
+            "task": [line.task for line in lines],
+            "instruction": [line.instruction for line in lines],
+            "target_text": [line.target_text for line in lines],
+            "sources": [[names.name(file) for file in of.get("source", ())] for of in files],
+            "mask": masks,
+            "target": [names.name(of.get("target", (None,))[0]) for of in files],
+        },
+        "item": list(range(count)),
+        "model": [0] * count,
+        "picture": masks,
+        "missing": [None] * count,
+        **{name: [] for name in ("values", "status", "kind")},
+    }
+
+
+def _mask_name(ref: ItemRef) -> str | None:
+    return f"mask-{ref.index}" if ref.data.mask else None
+
+
+def _mask(file: Path, line: Line) -> bytes:
+    """What may change in white."""
+    mask = load_mask(file)
+    mask = mask.inverted() if line.mask_shows == "kept" else mask
+    white = mask.selected.astype(np.uint8) * 255
+    return small(np.repeat(white[..., None], 3, axis=2), _SIDE)
+
+
+def _item(folder: Folder, line: Line, entry: Entry) -> Plain:
+    """What is decided about.
+
+    `seen` is the digest of what is shown; `status` is empty where something was made.
+    """
+    return {
+        "seen": folder.seen(line),
+        "decide": entry.status in TO_REVIEW,
+        "status": "" if entry.status == "made" else f"{STATUSES[entry.status]}: {entry.reason}",
+        "questions": [question._asdict() for question in entry.questions],
+        "notes": entry.notes,
+    }
 
 
 class Decision(BaseModel, frozen=True, extra="forbid"):
@@ -91,36 +204,22 @@ def _applied(folder: Folder, file: Path, record: Record) -> Reviewed:
     decided = _read(file, record)
     lines = {ref.id: ref.data for ref in DraftData(folder.items).items()}
     _check(file, folder, record, decided, lines)
-    parts: dict[_Part, list[Line]] = {"untouched": [], "accept": [], "reject": [], "undecided": []}
-    accepted: list[Line] = []
-    for line in lines.values():
-        part = _part(record.statuses[line.id], decided.get(line.id))
-        parts[part].append(line)
-        if part in {"untouched", "accept"}:
-            accepted.append(line)
+    untouched = [name for name in lines if record.statuses[name] in {"had", "unsuited"}]
+    accepted = [name for name, of in decided.items() if of.decision == "accept"]
+    rejected = [name for name in lines if name in decided and name not in accepted]
+    kept = {*untouched, *accepted}
     accepted_data, rejected_data = folder.path / ACCEPTED, folder.path / REJECTED
-    write_lines(accepted_data, accepted)
-    write_lines(rejected_data, _undone(parts["reject"], record))
+    write_lines(accepted_data, (line for name, line in lines.items() if name in kept))
+    undone = (without(lines[name], record.what, record.named.get(name, ())) for name in rejected)
+    write_lines(rejected_data, undone)
     return Reviewed(
-        accepted=len(parts["accept"]),
-        rejected={line.id: decided[line.id].note for line in parts["reject"]},
-        undecided=tuple(line.id for line in parts["undecided"]),
-        untouched=len(parts["untouched"]),
+        accepted=len(accepted),
+        rejected={name: decided[name].note for name in rejected},
+        undecided=tuple(name for name in lines if name not in kept and name not in decided),
+        untouched=len(untouched),
         accepted_data=accepted_data,
         rejected_data=rejected_data,
     )
-
-
-def _undone(lines: Iterable[Line], record: Record) -> Iterator[Line]:
-    for line in lines:
-        yield without(line, record.what, record.named.get(line.id, ()))
-
-
-def _part(status: Status, decision: Decision | None) -> _Part:
-    """Where a line belongs."""
-    if status in {"had", "unsuited"}:
-        return "untouched"
-    return "undecided" if decision is None else decision.decision
 
 
 def _read(file: Path, record: Record) -> dict[str, Decision]:

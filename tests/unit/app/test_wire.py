@@ -35,9 +35,9 @@ from editjudge.base.verdict import (
     Status,
     Unscored,
 )
-from editjudge.cli.prepare import Converted
-from editjudge.cli.services import NoStack, Stack
+from editjudge.cli.services import Stack
 from editjudge.engine.header import RunHeader
+from editjudge.prepare.gie import Converted
 from editjudge.prepare.preparation import Prepared
 from editjudge.prepare.review import Reviewed
 
@@ -49,7 +49,7 @@ PRINTED = (
     *(Results, verdicts.Shown, verdicts.Row, verdicts.Score),
     *(Estimate, Validation, Rescored),
     *(Examined, ModelComparison, Rankings),
-    *(Finding, Stack, NoStack),
+    *(Finding, Stack),
     *(lists.ListedDimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
     *(lists.Imported, lists.Checked, Prepared, Reviewed, Converted),
 )

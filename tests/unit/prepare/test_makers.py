@@ -26,8 +26,14 @@ from editjudge.benchmarks.co_edit.taxonomy import GLOBAL, TYPES
 from editjudge.benchmarks.items import Line
 from editjudge.benchmarks.registry import dimensions
 from editjudge.prepare.items import Draft, Entry
-from editjudge.prepare.masks import MaskFinder
-from editjudge.prepare.writers import FACTS, KINDS, TASKS, InstructionWriter, QuestionWriter
+from editjudge.prepare.makers import (
+    FACTS,
+    TASKS,
+    instructions,
+    masks,
+    questions,
+    template_of,
+)
 from editjudge.prompts import template
 from editjudge.prompts.custom import custom_templates
 from editjudge.scorers.vqa import FactCheck
@@ -71,7 +77,7 @@ def item(task: str = "", name: str = "1") -> Item:
 
 
 async def masked(panel: Panel) -> Any:
-    return await MaskFinder("segmenter.sa2va", "best").make(item(), panel)  # type: ignore[arg-type]
+    return await masks("segmenter.sa2va", "best").make(item(), panel)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +155,7 @@ class BothPanel(PanelStandIn):
 
 async def drawn_on_both(panel: BothPanel, target: Any = TARGET) -> Entry:
     asked = Item("1", "swap the cup for a lamp", (SOURCE,), target=target)
-    return await MaskFinder("segmenter.sa2va").make(asked, panel)  # type: ignore[arg-type]
+    return await masks("segmenter.sa2va").make(asked, panel)  # type: ignore[arg-type]
 
 
 CUP = {"scope": "objects", "phrases": ["cup"]}
@@ -230,7 +236,7 @@ async def test_which_finds_are_taken_where_nobody_says(asked: Any, target: Any, 
     """The best of GIE-Bench, section 3.3; all of Omni IIE Bench's released masks."""
     panel = BothPanel(CUP, ["lamp"], source={"cup": LEFT}, target={"lamp": RIGHT})
     one = Item("1", "swap", (SOURCE,), target=target)
-    await MaskFinder("segmenter.sa2va", asked).make(one, panel)  # type: ignore[arg-type]
+    await masks("segmenter.sa2va", asked).make(one, panel)  # type: ignore[arg-type]
     assert {select for _, _, select in panel.asked} == {due}
 
 
@@ -240,7 +246,7 @@ async def test_a_mask_of_another_picture_is_a_bad_reply() -> None:
 
 
 def test_some_items_need_no_mask() -> None:
-    finder = MaskFinder("segmenter.sa2va")
+    finder = masks("segmenter.sa2va")
     given = {"id": "1", "instruction": "x"}
     had = finder.needless(Line.model_validate(given | {"source": "a", "mask": "m"}))
     several = finder.needless(Line.model_validate(given | {"sources": ["a", "b"]}))
@@ -253,7 +259,7 @@ def test_some_items_need_no_mask() -> None:
 @pytest.mark.parametrize("kind", TYPES)
 def test_an_edit_of_the_whole_image_needs_no_mask(kind: str) -> None:
     line = Draft.model_validate({"id": "1", "instruction": "x", "source": "a", "type": kind})
-    found = MaskFinder("segmenter.sa2va").needless(line)
+    found = masks("segmenter.sa2va").needless(line)
     if kind in GLOBAL:
         assert found == Entry("unsuited", f"{kind} is of the whole image, and needs no mask")
     else:
@@ -262,14 +268,14 @@ def test_an_edit_of_the_whole_image_needs_no_mask(kind: str) -> None:
 
 def test_a_type_that_is_no_text_is_not_looked_at() -> None:
     line = Draft.model_validate({"id": "1", "instruction": "x", "source": "a", "type": ["x"]})
-    assert MaskFinder(ServiceName("segmenter", "sa2va")).needless(line) is None
+    assert masks(ServiceName("segmenter", "sa2va")).needless(line) is None
 
 
 CHOICE = {"question": "Which?", "answer": "red", "wrong": ["blue", "green", "grey"]}
 
 
 async def test_right_answers_stand_in_all_places_and_always_in_the_same() -> None:
-    writer = QuestionWriter("choice")
+    writer = questions("choice")
     places: Counter[int] = Counter()
     for number in range(60):
         asked = item(name=str(number))
@@ -292,9 +298,10 @@ RELEASED = [
 
 
 def test_every_edit_type_has_its_template() -> None:
-    names = {TASKS["".join(task.lower().split())] for task in RELEASED}
+    names = {template_of("choice", task) for task in RELEASED}
     assert len(names) == 9, "scene and background are one type"
-    for name in TASKS.values():
+    for name in {*names, *(template_of("choice", task) for task in TASKS)}:
+        assert name != template_of("choice")
         assert template(name).contract == MultipleChoiceQuestion()
 
 
@@ -312,7 +319,7 @@ def test_every_edit_type_has_its_template() -> None:
 )
 async def test_the_task_chooses_how_it_is_asked_for(task: str, words: str) -> None:
     panel = Panel(CHOICE)
-    await QuestionWriter("choice").make(item(task), panel)  # type: ignore[arg-type]
+    await questions("choice").make(item(task), panel)  # type: ignore[arg-type]
     (prompt,) = panel.transport.asked
     assert words in seen(prompt)
     assert "make it red" in seen(prompt)
@@ -329,7 +336,7 @@ def test_pairs_are_written_by_the_prompts_of_a_run() -> None:
 
 async def test_facts_are_written_from_the_instruction_alone() -> None:
     panel = Panel({"pairs": [{"question": "Is it red?", "answer": "yes"}]})
-    made = await QuestionWriter("facts").make(item("Add Object"), panel)  # type: ignore[arg-type]
+    made = await questions("facts").make(item("Add Object"), panel)  # type: ignore[arg-type]
     assert made.questions == (QuestionAnswer("Is it red?", "yes"),)
     (prompt,) = panel.transport.asked
     assert prompt.pictures == ()
@@ -339,9 +346,9 @@ async def test_ones_own_words_are_asked() -> None:
     text = 'user = "{sources}{instruction} Mine?"'
     custom = custom_templates({"prepare/choice.toml": text, "prepare/targets.toml": text})
     panel = Panel({"scope": "whole", "phrases": []})
-    await MaskFinder("segmenter.sa2va", "best", custom).make(item(), panel)  # type: ignore[arg-type]
+    await masks("segmenter.sa2va", "best", custom).make(item(), panel)  # type: ignore[arg-type]
     assert "Mine?" in seen(panel.transport.asked[0])
-    assert QuestionWriter("choice", custom) != QuestionWriter("choice")
+    assert questions("choice", custom) != questions("choice")
     assert template("prepare/choice", custom).origin == "custom"
     assert template("prepare/choice_size_change", custom).origin == "own"
 
@@ -351,25 +358,22 @@ async def test_ones_own_words_are_asked() -> None:
     [
         ("Remove Object", "taken out of the picture"),
         ("background change", "what lies behind"),
+        ("attribute change", "an expression, a material, a state."),
         ("make it pop", "Any that suits the picture"),
     ],
 )
 async def test_instructions_are_written_from_the_picture_alone(task: str, words: str) -> None:
     panel = Panel({"instruction": " Take away \n the red cup. "})
     blank_one = Item("1", "", (SOURCE,), task=task)
-    made = await InstructionWriter().make(blank_one, panel)  # type: ignore[arg-type]
+    made = await instructions().make(blank_one, panel)  # type: ignore[arg-type]
     assert (made.status, made.instruction) == ("made", "Take away the red cup.")
     (prompt,) = panel.transport.asked
     assert words in seen(prompt)
     assert len(prompt.pictures) == 1
 
 
-def test_every_edit_type_can_be_asked_for() -> None:
-    assert KINDS.keys() == {name.removeprefix("prepare/choice_") for name in TASKS.values()}
-
-
 def test_an_instruction_that_is_there_is_kept() -> None:
-    writer, given = InstructionWriter(), {"id": "1", "source": "a"}
+    writer, given = instructions(), {"id": "1", "source": "a"}
     had = writer.needless(Line.model_validate(given | {"instruction": "x"}))
     assert had == Entry("had")
     assert writer.needless(Line.model_validate(given | {"instruction": " "})) is None
@@ -382,7 +386,7 @@ def test_an_instruction_that_is_there_is_kept() -> None:
 async def test_a_question_says_whether_it_compares() -> None:
     compares = CHOICE | {"question": "Was the cup removed?"}
     for said, due in ((CHOICE, False), (compares, True)):
-        made = await QuestionWriter("choice").make(item(), Panel(said))  # type: ignore[arg-type]
+        made = await questions("choice").make(item(), Panel(said))  # type: ignore[arg-type]
         (question,) = made.questions
         assert isinstance(question, ChoiceQuestion)
         assert question.compares is due

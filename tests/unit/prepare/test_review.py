@@ -16,8 +16,7 @@ from editjudge.base.errors import ConfigError, InputError, StoreError
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder
 from editjudge.prepare.items import Entry
-from editjudge.prepare.page import write_page
-from editjudge.prepare.review import apply
+from editjudge.prepare.review import apply, write_page
 
 QUESTION = ChoiceQuestion("Which?", ("a", "b"), "a")
 PNG = b"any bytes"

@@ -1,0 +1,141 @@
+"""GIE-Bench's data converted, and which of its questions compare with the source."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from ..app.client import Ledger
+from ..base.config import Settings
+from ..base.errors import Abstained
+from ..base.item import Edit, Item
+from ..base.strict import Number, Strict
+from ..benchmarks.comparing import compares
+from ..benchmarks.gie.compact import Compares, convert, decided_by, keep_compares
+from ..benchmarks.gie.dataset import GieData
+from ..engine.progress import Progress, took
+from ..panel.budget import Budget
+from ..panel.generalist import Generalist
+from ..prompts import template
+from ..scorers.asking import Question
+from .folder import CALLS
+from .items import JUDGE
+from .preparation import asking_panel
+
+_TEMPLATE = "prepare/compares"
+
+
+class Converted(Strict):
+    """`prepare gie --json`.
+
+    Attributes:
+        compares: How many questions compare with the source, by the judge; null without one.
+        otherwise: Of how many their words say otherwise; they stand first in the file.
+        unread: Of how many the judge gave no answer that can be read: their words decide.
+        usage: What it took to decide.
+    """
+
+    data: Path
+    items: int
+    bytes: int
+    data_digest: str
+    notes: tuple[str, ...]
+    compares: int | None = None
+    otherwise: int = 0
+    unread: int = 0
+    usage: dict[str, Number] = Field(default_factory=dict)
+
+
+def convert_gie(source: Path, out: Path, settings: Settings) -> Converted:
+    """Convert the official file, and have the judge decide which questions compare.
+
+    What was decided before is not asked about again: people may have changed it. Where no judge is
+    configured, the words decide.
+
+    Raises:
+        ConfigError: the generalist cannot be used.
+        ServiceError: it is not there.
+        InputError: the data cannot be read, what was decided before is about other questions, or
+            nothing can be written.
+    """
+    converted = convert(source, out)
+    decided: dict[str, Any] = {}
+    if JUDGE.variant in settings.generalists:
+        decided = _decide(GieData(converted.folder), settings)
+    data = GieData(converted.folder)
+    return Converted(
+        data=converted.folder,
+        items=converted.items,
+        bytes=converted.size,
+        data_digest=data.digest,
+        notes=data.notes(),
+        **decided,
+    )
+
+
+def _decide(data: GieData, settings: Settings) -> dict[str, Any]:
+    """Keep beside the data what the judge decided; the fields that say so."""
+    known = {each.position: each for each in decided_by(data.path)}
+    left = [
+        (item, question)
+        for item in map(data.outline, data.items())
+        for question in item.questions
+        if int(item.id) not in known
+    ]
+    answers, usage = asyncio.run(_answers(left, data, settings)) if left else ([], {})
+    for (item, question), answer in zip(left, answers, strict=True):
+        if answer is not None:
+            words = compares(question["question"], question["options"])
+            position = int(item.id)
+            known[position] = Compares(position, question["question"], answer, words)
+    keep_compares(data.path, known.values())
+    return {
+        "compares": sum(each.compares for each in known.values()),
+        "otherwise": sum(each.compares != each.words for each in known.values()),
+        "unread": sum(answer is None for answer in answers),
+        "usage": usage,
+    }
+
+
+async def _answers(
+    left: Sequence[tuple[Item, Mapping[str, Any]]], data: GieData, settings: Settings
+) -> tuple[list[bool | None], dict[str, float]]:
+    """The judge's answers, None where it gave none that can be read; and what they took."""
+    budget, room = Budget(settings.max_cost), asyncio.Semaphore(max(1, settings.concurrency))
+    with Ledger(settings.ledger or data.path / CALLS) as ledger:
+        async with asking_panel(settings, ledger, (JUDGE,), budget) as panel:
+
+            async def answer(item: Item, question: Mapping[str, Any]) -> bool | None:
+                async with room:
+                    try:
+                        return await _needs_source(item, question, panel.generalist(JUDGE))
+                    except Abstained:
+                        return None
+
+            answers = await asyncio.gather(*(answer(*each) for each in left))
+            return list(answers), took(panel, Progress(budget=budget))
+
+
+async def _needs_source(item: Item, question: Mapping[str, Any], judge: Generalist) -> bool:
+    """Whether the judge says that a question cannot be answered without the source.
+
+    Args:
+        question: Its `question` and `options`.
+
+    Raises:
+        Abstained: the reply cannot be read, or the generalist refused.
+        ServiceError: see `editjudge.base.errors`.
+    """
+    prompt = template(_TEMPLATE)
+    answer = await Question(prompt, prompt.form).ask(
+        Edit(item, "", None),
+        judge,
+        question=question["question"],
+        options="\n".join(question["options"]),
+    )
+    shares: Mapping[str, float] = answer.value.probabilities
+    return shares["Yes"] > shares["No"]

@@ -1,0 +1,289 @@
+"""Who makes what items lack: instructions, questions, and masks of what may change."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import tomllib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pil
+
+from ..answers import ChoiceQuestion, TargetPhrases
+from ..answers.json_object import plain
+from ..base.digest import content_digest
+from ..base.errors import ImageError
+from ..base.identity import ServiceName
+from ..base.images import Image, load_mask
+from ..base.item import Edit, Item
+from ..benchmarks.comparing import compares
+from ..benchmarks.items import Line
+from ..benchmarks.texts import blank
+from ..panel import Panel
+from ..prompts import Template, template
+from ..scorers.asking import Question
+from ..scorers.regions import Select, segmented
+from .items import JUDGE, Entry, What, why_no_mask
+
+_Mask: TypeAlias = NDArray[np.bool_]
+_Drawn: TypeAlias = Mapping[str, Mapping[str, _Mask | None]]
+"""What is where in the source and in the target: of each phrase, None where it is nowhere."""
+_TYPES = tomllib.loads(Path(__file__).with_name("edit_types.toml").read_text("utf-8"))
+TASKS: Mapping[str, str] = {
+    plain(name): kind for kind, of in _TYPES.items() for name in of["names"]
+}
+"""The edit types by the names of tasks, in the form of `plain`."""
+INSTRUCTION = "prepare/instruction"
+FACTS = "omni_iie/facts"
+"""The template of pairs: the one by which a run writes those that an item lacks, so that what is
+reviewed is what would be asked."""
+_SCOPES = {
+    "objects": "what is named",
+    "surroundings": "everything but what is named",
+    "whole": "the whole image",
+}
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Fills one field of items.
+
+    Attributes:
+        needless: The entry of an item that needs nothing; None where something is to be made.
+        make: Makes an entry. It raises `Abstained` where the generalist's reply cannot be read or
+            it refused, and a `ServiceError` where a service fails.
+        roles: The services that are asked.
+    """
+
+    what: What
+    needless: Callable[[Line], Entry | None]
+    make: Callable[[Item, Panel], Awaitable[Entry]]
+    roles: tuple[ServiceName, ...] = (JUDGE,)
+
+
+def template_of(what: Literal["choice", "facts"], task: str = "") -> str:
+    """The name of the template by which questions about an edit of this type are written."""
+    if what == "facts":
+        return FACTS
+    kind = TASKS.get(plain(task))
+    return f"prepare/choice_{kind}" if kind else "prepare/choice"
+
+
+def instructions() -> Maker:
+    """Write the instructions of items that have none: of one picture, by its edit type.
+
+    The paper has one prompt for instruction and question (GIE-Bench, figure 8). Here the question
+    is written next (`questions`), from what a person accepted.
+    """
+    return Maker("instructions", _needs_no_instruction, _instruction)
+
+
+def _needs_no_instruction(line: Line) -> Entry | None:
+    if not blank(line.instruction):
+        return Entry("had")
+    return None if len(line.images) == 1 else Entry("unsuited", "it has several sources")
+
+
+async def _instruction(item: Item, panel: Panel) -> Entry:
+    kind = TASKS.get(plain(item.task))
+    words = _TYPES[kind]["is"] if kind else "Any that suits the picture."
+    return Entry("made", instruction=await _answer(item, panel, template(INSTRUCTION), kind=words))
+
+
+def questions(what: Literal["choice", "facts"], custom: tuple[Template, ...] = ()) -> Maker:
+    """Write the questions of items that have none.
+
+    `choice`: one multiple-choice question, from the sources and the instruction, by a template
+    for its edit type (GIE-Bench, section 3.2); what `MultipleChoice` reads. It carries whether it
+    compares with the source (`compares`), by its words, for reviewers to look over. `facts`: 1 to
+    3 questions with their answers, from the instruction alone (Omni IIE Bench, section 5.1); what
+    `FactCheck` reads.
+
+    Args:
+        custom: Templates of one's own, which replace ours.
+    """
+    return Maker(what, _needs_no_questions, partial(_questions, what, custom))
+
+
+def _needs_no_questions(line: Line) -> Entry | None:
+    return Entry("had") if line.questions else None
+
+
+async def _questions(
+    what: Literal["choice", "facts"], custom: tuple[Template, ...], item: Item, panel: Panel
+) -> Entry:
+    value = await _answer(item, panel, template(template_of(what, item.task), custom))
+    if not isinstance(value, ChoiceQuestion):
+        return Entry("made", questions=tuple(value))
+    by_words = compares(value.question, value.options)
+    question = _shuffled(item.id, value)._replace(compares=by_words)
+    notes = (("the edited image is shown", "with its source" if by_words else "alone"),)
+    return Entry("made", questions=(question,), notes=notes)
+
+
+def _shuffled(item_id: str, question: ChoiceQuestion) -> ChoiceQuestion:
+    """Put the options in an order that does not show which is right.
+
+    Judges prefer places in a list, and a right answer that always stands first is a gift to
+    them. The order depends on the texts alone; "cannot be told" stays last.
+    """
+    *answers, cannot_tell = question.options
+    answers.sort(key=lambda answer: content_digest(f"{item_id}\n{answer}".encode()))
+    return question._replace(options=(*answers, cannot_tell))
+
+
+async def _answer(item: Item, panel: Panel, prompt: Template, **texts: str) -> Any:
+    """Ask the generalist about an item that nobody has edited.
+
+    Args:
+        texts: Fields of the template that the item does not have itself.
+
+    Raises:
+        Abstained: the reply cannot be read, or the generalist refused.
+        ServiceError: see `editjudge.base.errors`.
+    """
+    judge = panel.generalist(JUDGE)
+    shown = list(item.sources) if "sources" in prompt.fields else []
+    if "target" in prompt.fields and item.target is not None:
+        shown.append(item.target)
+    # Here, because resizing would hold up all other calls.
+    await asyncio.to_thread(lambda: [judge.picture(image).digest for image in shown])
+    question = Question(prompt, prompt.form)
+    return (await question.ask(Edit(item, "", None), judge, repeat=0, **texts)).value
+
+
+def masks(
+    segmenter: ServiceName, select: Select | None = None, custom: tuple[Template, ...] = ()
+) -> Maker:
+    """Find the masks of items that have none.
+
+    The generalist names what may change (one call with source and instruction), the segmenter
+    finds each phrase (one call each), and the mask is the union of what it found: what is edited,
+    or where the surroundings may change what is kept. GIE-Bench, section 3.3; Omni IIE Bench,
+    section 3.2.2, stage 2.
+
+    Where an item has a target, results are compared within the mask of that, which shows other
+    things at other places: what the edit made of the source is named too (one more call with both)
+    and found there, and what may change is what may in either.
+
+    Args:
+        segmenter: `segmenter.<variant>`.
+        select: Of several finds for a phrase `all`, or the `best`. None takes the best, as
+            GIE-Bench does, and all of an item with a target, as Omni IIE Bench does.
+        custom: Templates of one's own, which replace ours.
+    """
+    make = partial(_mask, segmenter, select, custom)
+    return Maker("masks", _needs_no_mask, make, (JUDGE, segmenter))
+
+
+def _needs_no_mask(line: Line) -> Entry | None:
+    """Items that come with a mask keep it; edits of the whole image, by their type, need none.
+
+    Those with several sources cannot have one.
+    """
+    if line.mask is not None:
+        return Entry("had")
+    if why := why_no_mask(line):
+        return Entry("unsuited", f"{why}, and needs no mask")
+    if len(line.images) > 1:
+        return Entry("unsuited", "a mask belongs to one source, and there are several")
+    return None
+
+
+async def _mask(
+    segmenter: ServiceName,
+    select: Select | None,
+    custom: tuple[Template, ...],
+    item: Item,
+    panel: Panel,
+) -> Entry:
+    (source,), target = item.sources, item.target
+    if target is not None and not _one_mask_fits(source, target):
+        sizes = " and ".join(f"{w}x{h}" for w, h in (source.size, target.size))
+        return Entry("unsuited", f"no mask fits both a source and a target of {sizes}")
+    named: TargetPhrases = await _answer(item, panel, template("prepare/targets", custom))
+    looked = [("source", source, named.phrases)]
+    if target is not None and named.scope == "surroundings":
+        looked.append(("target", target, named.phrases))
+    elif target is not None and named.scope == "objects":
+        after = await _answer(item, panel, template("prepare/targets_after", custom))
+        looked.append(("target", target, tuple(command.phrase for command in after)))
+    select = select or ("best" if target is None else "all")
+
+    async def region(image: Image, phrase: str) -> _Mask | None:
+        """Where a phrase is in an image, at the source's size; None where it is nowhere."""
+        mask, _ = await segmented(image, phrase, panel, segmenter, select)
+        if mask is None:
+            return None
+        selected = load_mask(mask, f"mask of {phrase!r}").fitted(source.size).selected
+        return selected if selected.any() else None
+
+    drawn = {}
+    for name, image, phrases in looked:
+        regions = await asyncio.gather(*(region(image, phrase) for phrase in phrases))
+        drawn[name] = dict(zip(phrases, regions, strict=True))
+    return await asyncio.to_thread(_drawn_entry, source, named, drawn)
+
+
+def _one_mask_fits(source: Image, target: Image) -> bool:
+    """Whether a mask of the source's size can be laid over the target."""
+    width, height = source.size
+    try:
+        load_mask(np.ones((height, width), bool), "mask").fitted(target.size)
+    except ImageError:
+        return False
+    return True
+
+
+def _drawn_entry(source: Image, named: TargetPhrases, drawn: _Drawn) -> Entry:
+    notes = [("may change", _SCOPES[named.scope])]
+    for name, regions in drawn.items():
+        where = "" if len(drawn) == 1 else f" in the {name}"
+        absent = [phrase for phrase, region in regions.items() if region is None]
+        for label, phrases in (("named", regions), ("not found", absent)):
+            if phrases:
+                notes.append((f"{label}{where}", ", ".join(phrases)))
+    selected = _selected(source, named, drawn)
+    if selected is None or not selected.any():
+        nothing = "nothing was found of" if selected is None else "nothing is left around"
+        every = dict.fromkeys(phrase for regions in drawn.values() for phrase in regions)
+        reason = f"{nothing}: {', '.join(every)}"
+        return Entry("not_found", reason, notes=tuple(notes))
+    notes.append(("share of the image", f"{selected.mean():.1%}"))
+    around = named.scope == "surroundings"
+    there = (phrase for phrase, region in drawn["source"].items() if region is not None)
+    return Entry(
+        "made",
+        # White is what was named, whether it is edited or kept: where a benchmark looks for a
+        # subject, it is the object and not what is around it.
+        mask=_png(~selected if around else selected),
+        mask_shows="kept" if around else "edited",
+        named=tuple(there),
+        notes=tuple(notes),
+    )
+
+
+def _selected(source: Image, named: TargetPhrases, drawn: _Drawn) -> _Mask | None:
+    """What may change, in the source or in the target; None where nothing was found."""
+    if named.scope == "whole":
+        width, height = source.size
+        return np.ones((height, width), bool)
+    sides = ([m for m in regions.values() if m is not None] for regions in drawn.values())
+    there = [np.logical_or.reduce(side, axis=0) for side in sides if side]
+    if not there:
+        return None
+    around = named.scope == "surroundings"
+    may: _Mask = np.logical_or.reduce([~mask if around else mask for mask in there], axis=0)
+    return may
+
+
+def _png(selected: NDArray[np.bool_]) -> bytes:
+    buffer = io.BytesIO()
+    Pil.fromarray(selected.astype(np.uint8) * 255).save(buffer, "PNG")
+    return buffer.getvalue()
