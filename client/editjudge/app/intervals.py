@@ -7,7 +7,7 @@ What is made of other columns has that of the jackknife over the same clusters, 
 parts. The interval is Student's, with as many degrees of freedom as the clusters that decide it:
 few where few sources, or a heavy one, have most of the weight or of the variance.
 
-How many edits a column asks about (`AskedWeighted`) is taken as given.
+How many edits a column asks about (`Weighted`) is taken as given.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..benchmarks.cell import Cell, Interval, Method
-from ..benchmarks.column import AskedWeighted, Column, Composite, ScoredWeighted
+from ..benchmarks.column import Column, Composite, Weighted
 from ..benchmarks.tabulation import Sample, Tabulation
 from ..stats.clustered import (
     HEAVY,
@@ -168,13 +168,13 @@ class Intervals:
                     for row in zip(*(each.tolist() for each in names.values()), strict=True)
                 ]
             )
-        if not isinstance(how, AskedWeighted | ScoredWeighted):
+        if not isinstance(how, Weighted):
             raise TypeError(f"{column.id} is made of no columns")
         total, weight = np.zeros(self._parts), np.zeros(self._parts)
         for of, by in zip(how.of, how.by or how.of, strict=True):
             if cells[of].value is None or not cells[of].asked:
                 continue
-            scored = isinstance(how, ScoredWeighted)
+            scored = how.count == "scored"
             weighs = parts[by].scored if scored else np.full(self._parts, float(cells[by].asked))
             # What has no weight has no part, whatever it is.
             total = total + np.where(weighs > 0, weighs * parts[of].without, 0.0)
@@ -214,8 +214,8 @@ def _moved(
             by = parts[of].error
             above, below = at | {name: at[name] + by}, at | {name: at[name] - by}
             yield (_composed(how, above) - _composed(how, below)) / 2
-    elif isinstance(how, AskedWeighted | ScoredWeighted):
-        scored = isinstance(how, ScoredWeighted)
+    elif isinstance(how, Weighted):
+        scored = how.count == "scored"
         by_cells = [cells[by] for by in how.by or how.of]
         weights = [float(cell.scored if scored else cell.asked) for cell in by_cells]
         for of, weight in zip(how.of, weights, strict=True):

@@ -93,40 +93,29 @@ class Composite:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedWeighted:
-    """The mean of other columns, each weighted by how many edits it asks about.
+class Weighted:
+    """The mean of other columns, each weighted by how many edits it has.
 
-    An edit without a value so counts as the mean of the others of its column, and stays in the
-    coverage. A column that asks about no edit takes no part; one without any value leaves the
-    whole without one.
+    An edit without a value stays in the coverage, and a column that asks about no edit takes no
+    part. By the edits that have a value, this is of plain means the mean over all values of all
+    columns. By those that are asked about, an edit without a value counts as the mean of the
+    others of its column.
+
+    A column without any value leaves the whole without one. Weighted by edits with a value, that
+    is so only where it awaits one (not served, failed, pending): a mean over the rest would be of
+    something else, and would move with the next run. Where all edits were judged, or have no
+    output, the column takes no part.
 
     Attributes:
         of: Column ids.
         by: For each of them the column whose edits are its weight, by default itself. Of a
             column that is made of several metrics, every edit counts once for each metric.
+        count: Which edits weigh: those with a value, or those that are asked about.
     """
 
     of: tuple[str, ...]
     by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredWeighted:
-    """The mean of other columns, each weighted by how many of its edits have a value.
-
-    Of plain means this is the mean over all values of all columns. An edit without a value stays
-    in the coverage. A column that asks about no edit takes no part, nor does one where all edits
-    were judged (or have no output) and none has a value. A column without any value that awaits
-    one (not served, failed, pending) leaves the whole without one: a mean over the rest would be
-    of something else, and would move with the next run.
-
-    Attributes:
-        of: Column ids.
-        by: For each of them the column whose edits are its weight, by default itself.
-    """
-
-    of: tuple[str, ...]
-    by: tuple[str, ...] = ()
+    count: Literal["scored", "asked"] = "scored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +134,7 @@ class Pooled:
     of: str
 
 
-Aggregation: TypeAlias = Mean | Paired | Composite | AskedWeighted | ScoredWeighted | Pooled
+Aggregation: TypeAlias = Mean | Paired | Composite | Weighted | Pooled
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +174,12 @@ class Column:
         match self.how:
             case Composite(of=of):
                 return tuple(of.values())
-            case AskedWeighted(of=columns) | ScoredWeighted(of=columns):
+            case Weighted(of=columns):
                 return columns
         return ()
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The same, and those that weigh them."""
-        weights = self.how.by if isinstance(self.how, AskedWeighted | ScoredWeighted) else ()
+        weights = self.how.by if isinstance(self.how, Weighted) else ()
         return (*self.operands, *weights)

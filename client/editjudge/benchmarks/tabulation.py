@@ -7,7 +7,6 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -17,16 +16,7 @@ from ..base.item import Item
 from ..base.signature import Signature
 from ..base.verdict import NotApplicable, NotServed, Outcome, Scored, Status, Unscored
 from .cell import AS_JUDGED, Cell, Tally, awaited
-from .column import (
-    AskedWeighted,
-    Column,
-    Composite,
-    Mean,
-    Paired,
-    Pooled,
-    Row,
-    ScoredWeighted,
-)
+from .column import Column, Composite, Mean, Paired, Pooled, Row, Weighted
 from .fusion import Values
 
 
@@ -77,26 +67,22 @@ class Tabulation:
 
     def __init__(self, columns: Iterable[Column]) -> None:
         self._columns = tuple(columns)
-        self._models: dict[str, dict[int, _Gathering]] = {}
+        self._models: dict[str, dict[int, _Gathered]] = {}
         # By identity: a callable need not have a hash, and the columns keep it alive.
-        self._where: dict[int, tuple[Callable[[Item], bool], list[int]]] = {}
+        self._where: dict[int, tuple[Callable[[Item], bool], list[tuple[int, _OfEdits]]]] = {}
         for place, column in enumerate(self._columns):
-            if isinstance(column.how, Mean):
-                condition = column.how.where
-            elif isinstance(column.how, Paired | Pooled):
-                condition = _everywhere
-            else:
-                continue
-            self._where.setdefault(id(condition), (condition, []))[1].append(place)
+            if isinstance(how := column.how, Mean | Paired | Pooled):
+                where = how.where if isinstance(how, Mean) else _everywhere
+                self._where.setdefault(id(where), (where, []))[1].append((place, how))
 
     def add(self, row: Row) -> None:
         """Add an edit; each condition looks at its item once."""
         if (gathered := self._models.get(row.model)) is None:
-            gathered = self._models[row.model] = dict(enumerate(map(_begun, self._columns)))
-        for condition, places in self._where.values():
-            if condition(row.item):
-                for place in places:
-                    gathered[place].add(row)
+            gathered = self._models[row.model] = {i: _Gathered() for i in range(len(self._columns))}
+        for where, columns in self._where.values():
+            if where(row.item):
+                for place, how in columns:
+                    gathered[place].add(how, row)
 
     def cells(self) -> dict[str, dict[str, Cell]]:
         """What `tabulate` returns, of the edits so far.
@@ -115,17 +101,18 @@ class Tabulation:
         """What the means of a model are of, one held at a time."""
         for place, column in enumerate(self._columns):
             gathered = self._models[model][place]
-            if isinstance(gathered, _OfMean):
-                yield column, _sample(gathered.tally, gathered.how.affine)
-            elif isinstance(gathered, _OfPairs):
-                tally, partners = _differences(gathered)
-                yield column, replace(_sample(tally), partners=partners)
-            elif isinstance(gathered, _OfPool) and isinstance(column.how, Pooled):
-                pool = (each[place] for each in self._models.values())
-                with suppress(ValueError):  # its cell has no value, and says why
-                    transform = _fitted(column.how, (p for p in pool if isinstance(p, _OfPool)))
-                    sample = _sample(gathered.plain.tally)
-                    yield column, replace(sample, values=np.array([*map(transform, sample.judged)]))
+            match column.how:
+                case Mean(affine=affine):
+                    yield column, _sample(gathered.tally, affine)
+                case Paired():
+                    tally, partners = gathered.differences()
+                    yield column, replace(_sample(tally), partners=partners)
+                case Pooled() as how:
+                    with suppress(ValueError):  # its cell has no value, and says why
+                        transform = _fitted(how, (each[place] for each in self._models.values()))
+                        sample = _sample(gathered.tally)
+                        values = np.array([*map(transform, sample.judged)])
+                        yield column, replace(sample, values=values)
 
 
 def _sample(tally: Tally, affine: tuple[float, float] = AS_JUDGED) -> Sample:
@@ -138,135 +125,86 @@ def _everywhere(_: Item) -> bool:
     return True
 
 
-@dataclass(slots=True)
-class _Gathering:
-    """What a column keeps of a model's edits.
-
-    Attributes:
-        signatures: Those of its values, by identity: a run has few, and many edits share them, so
-            that a digest for each would be slow.
-    """
-
-    signatures: dict[int, Signature] = field(default_factory=dict)
-
-    def add(self, row: Row) -> None:
-        """Add an edit."""
-
-    def _sign(self, row: Row, dimension: str) -> None:
-        if (signature := row.signatures.get(dimension)) is not None:
-            self.signatures[id(signature)] = signature
-
-
-@dataclass(slots=True)
-class _OfMean(_Gathering):
-    """Of a mean.
-
-    Attributes:
-        absent: Which services were not there.
-    """
-
-    how: Mean = field(kw_only=True)
-    tally: Tally = field(default_factory=Tally)
-    absent: dict[str, None] = field(default_factory=dict)
-
-    def add(self, row: Row) -> None:
-        """Add an edit."""
-        how, outcome = self.how, row.outcomes[self.how.of]
-        self._sign(row, how.of)
-        if isinstance(outcome, NotServed):
-            self.absent[outcome.reason] = None
-        if outcome.status == "missing_output" and how.missing_output is not None:
-            outcome = Scored(value=how.missing_output, imputed=True)
-        weight = row.outcomes[how.weighted_by] if how.weighted_by else None
-        self.tally.add(outcome, weight, row.number)
-
-
+_OfEdits: TypeAlias = Mean | Paired | Pooled
 _Side: TypeAlias = "float | Outcome"
 """Of a pair: its number, where no rule put it in."""
 
 
 @dataclass(slots=True)
-class _OfPairs(_Gathering):
-    """Of a mean of differences.
+class _Gathered:
+    """What a column keeps of a model's edits.
 
     Attributes:
-        pairs: By pair and side.
-        numbers: Of their items, likewise.
+        signatures: Those of its values, by identity: a run has few, and many edits share them, so
+            that a digest for each would be slow.
+        absent: Which services were not there.
+        judged: Values without what a rule put in, which a transformation is fitted to.
+        pairs: By pair and side, each with the number of its item.
     """
 
-    how: Paired = field(kw_only=True)
-    pairs: dict[str, dict[str, _Side]] = field(default_factory=dict)
-    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def add(self, row: Row) -> None:
-        """Add an edit, which is one side of a pair."""
-        self._sign(row, self.how.of)
-        if (place := self.how.pair(row.item)) is not None:
-            pair, side = place
-            outcome = row.outcomes[self.how.of]
-            kept: _Side = outcome
-            if isinstance(outcome, Scored) and not outcome.imputed:
-                kept = outcome.value
-            self.pairs.setdefault(pair, {})[side] = kept
-            if row.number is not None:
-                self.numbers[pair, side] = row.number
-
-
-@dataclass(slots=True)
-class _OfPool(_Gathering):
-    """Of a mean after a transformation that is fitted to all models' values.
-
-    Attributes:
-        plain: The mean without it.
-        judged: Values without what a rule put in, which the transformation is fitted to.
-    """
-
-    plain: _OfMean = field(kw_only=True)
+    tally: Tally = field(default_factory=Tally)
+    signatures: dict[int, Signature] = field(default_factory=dict)
+    absent: dict[str, None] = field(default_factory=dict)
     judged: array[float] = field(default_factory=lambda: array("d"))
+    pairs: dict[str, dict[str, tuple[_Side, int | None]]] = field(default_factory=dict)
 
-    def add(self, row: Row) -> None:
+    def add(self, how: _OfEdits, row: Row) -> None:
         """Add an edit."""
-        self.plain.add(row)
-        outcome = row.outcomes[self.plain.how.of]
-        if isinstance(outcome, Scored) and not outcome.imputed:
-            self.judged.append(outcome.value)
+        outcome, weight = row.outcomes[how.of], None
+        if (signature := row.signatures.get(how.of)) is not None:
+            self.signatures[id(signature)] = signature
+        if isinstance(how, Paired):
+            if (place := how.pair(row.item)) is not None:
+                kept: _Side = outcome
+                if isinstance(outcome, Scored) and not outcome.imputed:
+                    kept = outcome.value
+                self.pairs.setdefault(place[0], {})[place[1]] = kept, row.number
+            return
+        if isinstance(how, Pooled):
+            if isinstance(outcome, Scored) and not outcome.imputed:
+                self.judged.append(outcome.value)
+        else:
+            if isinstance(outcome, NotServed):
+                self.absent[outcome.reason] = None
+            if outcome.status == "missing_output" and how.missing_output is not None:
+                outcome = Scored(value=how.missing_output, imputed=True)
+            weight = row.outcomes[how.weighted_by] if how.weighted_by else None
+        self.tally.add(outcome, weight, row.number)
 
-
-def _begun(column: Column) -> _Gathering:
-    match column.how:
-        case Mean() as how:
-            return _OfMean(how=how)
-        case Paired() as how:
-            return _OfPairs(how=how)
-        case Pooled(of=of):
-            return _OfPool(plain=_OfMean(how=Mean(of)))
-    return _Gathering()
+    def differences(self) -> tuple[Tally, array[int]]:
+        """Those of the pairs, and the numbers of the `-` sides of those that have one."""
+        tally, partners = Tally(), array("I")
+        for sides in self.pairs.values():
+            if len(sides) < 2:  # an item has no partner in the data
+                continue
+            (plus, number), (minus, partner) = sides["+"], sides["-"]
+            difference = _difference(plus, minus)
+            tally.add(difference, number=number)
+            if isinstance(difference, Scored) and partner is not None:
+                partners.append(partner)
+        return tally, partners
 
 
 def _cell(
-    column: Column, model: str, gathered: Mapping[str, _Gathering], cells: Mapping[str, Cell]
+    column: Column, model: str, gathered: Mapping[str, _Gathered], cells: Mapping[str, Cell]
 ) -> Cell:
-    match column.how, gathered[model]:
-        case _, _OfMean() as own:
-            return _mean(column, own)
-        case _, _OfPairs() as own:
-            return _paired(column, own)
-        case Pooled() as how, _OfPool() as own:
-            pool = {name: each for name, each in gathered.items() if isinstance(each, _OfPool)}
-            return _pooled(column, how, own, pool)
-        case Composite() as how, _:
+    match column.how:
+        case Mean() as how:
+            return _mean(column, how, gathered[model])
+        case Paired() as how:
+            return _paired(column, how, gathered[model])
+        case Pooled() as how:
+            return _pooled(column, how, gathered[model], gathered)
+        case Composite() as how:
             parts = {name: cells[part] for name, part in how.of.items()}
             return _composite(column, how.fn, parts)
-        case AskedWeighted() as how, _:
-            return _asked_weighted(column, how, cells)
-        case ScoredWeighted() as how, _:
-            return _scored_weighted(column, how, cells)
-    raise TypeError(f"{column.id} is no kind of column")
+        case Weighted() as how:
+            return _weighted(column, how, cells)
 
 
-def _mean(column: Column, gathered: _OfMean) -> Cell:
-    how, tally = gathered.how, gathered.tally
-    signature = _signature(column, _named(how), gathered.signatures.values())
+def _mean(column: Column, how: Mean, gathered: _Gathered) -> Cell:
+    tally = gathered.tally
+    signature = _signature(column, _named(how), [gathered])
     cell = tally.cell(_why_no_mean(tally), signature, how.affine)
     if not (how.served and tally.counts["not_served"]):
         return cell
@@ -286,24 +224,10 @@ def _named(how: Mean) -> str:
     return mean if how.affine == AS_JUDGED else f"{scale:g}*{mean}{offset:+g}"
 
 
-def _paired(column: Column, gathered: _OfPairs) -> Cell:
-    tally, _ = _differences(gathered)
+def _paired(column: Column, how: Paired, gathered: _Gathered) -> Cell:
+    tally, _ = gathered.differences()
     reason = "nothing scored" if tally.counts else "no pairs"
-    named = f"paired({gathered.how.of} as judged)"
-    return tally.cell(reason, _signature(column, named, gathered.signatures.values()))
-
-
-def _differences(gathered: _OfPairs) -> tuple[Tally, array[int]]:
-    """Those of the pairs, and the numbers of the `-` sides of those that have one."""
-    tally, partners = Tally(), array("I")
-    for pair, sides in gathered.pairs.items():
-        if len(sides) < 2:  # an item has no partner in the data
-            continue
-        difference = _difference(sides["+"], sides["-"])
-        tally.add(difference, number=gathered.numbers.get((pair, "+")))
-        if isinstance(difference, Scored) and (pair, "-") in gathered.numbers:
-            partners.append(gathered.numbers[pair, "-"])
-    return tally, partners
+    return tally.cell(reason, _signature(column, f"paired({how.of} as judged)", [gathered]))
 
 
 _PUT_IN = Unscored(kind="degenerate", reason="a rule put in a side of the pair")
@@ -322,14 +246,13 @@ def _difference(plus: _Side, minus: _Side) -> Outcome:
     return Scored(value=plus - minus)
 
 
-def _asked_weighted(column: Column, how: AskedWeighted, cells: Mapping[str, Cell]) -> Cell:
-    parts, by = _asking(how, cells)
-    weights = {part: cell.asked for part, cell in by.items()}
-    return _weighted(column, parts, weights)
-
-
-def _scored_weighted(column: Column, how: ScoredWeighted, cells: Mapping[str, Cell]) -> Cell:
-    parts, by = _asking(how, cells)
+def _weighted(column: Column, how: Weighted, cells: Mapping[str, Cell]) -> Cell:
+    """The weighted mean of the columns that ask about any edit."""
+    parts = {part: cells[part] for part in how.of if cells[part].asked}
+    pairs = zip(how.of, how.by or how.of, strict=True)
+    by = {part: cells[weight] for part, weight in pairs if part in parts}
+    if how.count == "asked":
+        return _weighted_mean(column, parts, {part: cell.asked for part, cell in by.items()})
     weights = {part: cell.scored for part, cell in by.items()}
     waiting = {part: cell.awaits for part, cell in parts.items() if cell.awaits}
     without = frozenset(
@@ -339,7 +262,7 @@ def _scored_weighted(column: Column, how: ScoredWeighted, cells: Mapping[str, Ce
     )
     # Where none is left there is no mean, and its reason names them all.
     left_out = without if len(without) < len(parts) else frozenset[str]()
-    mean = _weighted(column, parts, weights, left_out, aggregation="composite of judged")
+    mean = _weighted_mean(column, parts, weights, left_out, aggregation="composite of judged")
     if not waiting:
         return mean
     named = (f"{part} ({_spelt(statuses)})" for part, statuses in waiting.items())
@@ -350,16 +273,7 @@ def _spelt(statuses: Collection[str]) -> str:
     return ", ".join(sorted(statuses)).replace("_", " ")
 
 
-def _asking(
-    how: AskedWeighted | ScoredWeighted, cells: Mapping[str, Cell]
-) -> tuple[dict[str, Cell], dict[str, Cell]]:
-    """The columns that ask about any edit, and those whose edits are their weights."""
-    parts = {part: cells[part] for part in how.of if cells[part].asked}
-    pairs = zip(how.of, how.by or how.of, strict=True)
-    return parts, {part: cells[weight] for part, weight in pairs if part in parts}
-
-
-def _weighted(
+def _weighted_mean(
     column: Column,
     parts: Mapping[str, Cell],
     weights: Mapping[str, int],
@@ -367,10 +281,12 @@ def _weighted(
     *,
     aggregation: str = "composite",
 ) -> Cell:
-    """The weighted mean of the parts."""
+    def mean(values: Values) -> float:
+        total = sum(weights[name] for name in values)
+        return math.fsum(value * weights[name] for name, value in values.items()) / total
+
     if any(weights.values()):
-        fn = partial(_weighted_mean, weights=weights)
-        return _composite(column, fn, parts, left_out, aggregation=aggregation)
+        return _composite(column, mean, parts, left_out, aggregation=aggregation)
     cell = _composite(column, lambda _: 0.0, parts, left_out, aggregation=aggregation)
     return replace(cell, value=None, reason=cell.reason or "every weight is 0")
 
@@ -408,37 +324,34 @@ def _composite(
     return Cell(value, counts, imputed, "", signature)
 
 
-def _pooled(column: Column, how: Pooled, mine: _OfPool, pool: Mapping[str, _OfPool]) -> Cell:
-    plain = _mean(column, mine.plain)
-    signatures = (one for each in pool.values() for one in each.plain.signatures.values())
-    signature = _signature(column, f"pooled({how.of})", signatures)
+def _pooled(
+    column: Column, how: Pooled, gathered: _Gathered, pool: Mapping[str, _Gathered]
+) -> Cell:
+    tally = gathered.tally
+    signature = _signature(column, f"pooled({how.of})", pool.values())
     signature |= {"pool": "+".join(sorted(pool))}
+    plain = tally.cell(_why_no_mean(tally), signature)
     try:
         transform = _fitted(how, pool.values())
     except ValueError as error:
-        waits = awaited(plain.counts)
-        return Cell(None, plain.counts, plain.imputed, str(error), signature, waits)
-    values = mine.plain.tally.values
+        return replace(plain, value=None, reason=str(error), awaits=awaited(plain.counts))
+    values = tally.values
     value = math.fsum(map(transform, values)) / len(values) if values else None
-    return Cell(value, plain.counts, plain.imputed, plain.reason, signature, plain.awaits)
+    return replace(plain, value=value)
 
 
-def _fitted(how: Pooled, pool: Iterable[_OfPool]) -> Callable[[float], float]:
+def _fitted(how: Pooled, pool: Iterable[_Gathered]) -> Callable[[float], float]:
     return how.fit([value for each in pool for value in each.judged])
 
 
-def _weighted_mean(values: Values, weights: Mapping[str, int]) -> float:
-    total = sum(weights[name] for name in values)
-    return math.fsum(value * weights[name] for name, value in values.items()) / total
-
-
-def _signature(column: Column, aggregation: str, signatures: Iterable[Signature]) -> Signature:
+def _signature(column: Column, aggregation: str, gathered: Iterable[_Gathered]) -> Signature:
     """Of a column over one dimension: every signature its values have, by digest."""
+    digests = {one.digest for each in gathered for one in each.signatures.values()}
     return Signature.of(
         {
             "column": column.id,
             "protocol": column.protocol,
             "aggregation": aggregation,
-            "of": "+".join(sorted({one.digest for one in signatures})),
+            "of": "+".join(sorted(digests)),
         }
     )

@@ -19,14 +19,13 @@ from editjudge.base.item import Item
 from editjudge.base.verdict import NotServed, Outcome, Scored, Unscored
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import (
-    AskedWeighted,
     Column,
     Composite,
     Mean,
     Paired,
     Pooled,
     Row,
-    ScoredWeighted,
+    Weighted,
 )
 from editjudge.benchmarks.fusion import min_max
 from editjudge.benchmarks.tabulation import Tabulation
@@ -127,8 +126,8 @@ def test_the_jackknife_of_a_mean_is_the_clustered_interval() -> None:
         Column(f"h{half}", "", Mean("x", lambda item, h=half: int(item.id) % 2 == h), True)  # type: ignore[misc]
         for half in (0, 1)
     ]
-    pooled = Column("pooled", "", ScoredWeighted(("h0", "h1")), True)
-    asked = Column("asked", "", AskedWeighted(("h0", "h1")), True)
+    pooled = Column("pooled", "", Weighted(("h0", "h1")), True)
+    asked = Column("asked", "", Weighted(("h0", "h1"), count="asked"), True)
     columns = [X, again, *halves, pooled, asked]
     of = cells(columns, {"m": {"x": x}}, [n // 4 for n in range(40)])["m"]
     for name in ("again", "pooled", "asked"):
@@ -239,7 +238,7 @@ def test_intervals_cover_what_they_claim(sources: int) -> None:
         X,
         Y,
         *tasks,
-        Column("tasks", "", ScoredWeighted(("t0", "t1", "t2")), True),
+        Column("tasks", "", Weighted(("t0", "t1", "t2")), True),
         Column("plain", "", Composite(_mean, {"a": "t0", "b": "t1", "c": "t2"}), True),
         Column("ratio", "", Composite(_ratio, {"a": "x", "b": "y"}), True),
     ]

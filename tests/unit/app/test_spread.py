@@ -16,13 +16,13 @@ from editjudge.app.spread import JudgeSpread, Spreading
 from editjudge.base.verdict import Failed, NotApplicable, Outcome, Scored, Unscored
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import (
-    AskedWeighted,
     Column,
     Composite,
     Mean,
     Paired,
     Pooled,
     Row,
+    Weighted,
 )
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.fusion import min_max, product
@@ -55,7 +55,7 @@ WEIGHTED = column("weighted", Mean("x.judged", weighted_by="x.area"))
 PAIRED = column("paired", Paired("x.judged", lambda i: (i.task, "+" if i.id < "5" else "-")))
 POOLED = column("pooled", Pooled(min_max, "x.judged"))
 BOTH = column("both", Composite(product, {"a": "x.mean", "b": "x.plain"}))
-TOTAL = column("total", AskedWeighted(("x.mean", "x.weighted")))
+TOTAL = column("total", Weighted(("x.mean", "x.weighted"), count="asked"))
 COLUMNS = (PLAIN, MEAN, WEIGHTED, PAIRED, POOLED, BOTH, TOTAL)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,19 +23,21 @@ from editjudge.base.verdict import (
 )
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import (
-    AskedWeighted,
     Column,
     Composite,
     Mean,
     Paired,
     Pooled,
     Row,
-    ScoredWeighted,
+    Weighted,
 )
 from editjudge.benchmarks.fusion import min_max
 from editjudge.benchmarks.tabulation import tabulate
 
 from ...fakes.scorers import edit
+
+ScoredWeighted = Weighted
+AskedWeighted = partial(Weighted, count="asked")
 
 ALL: list[Outcome] = [
     Scored(value=1),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Literal
 
 from ...base.item import Item
-from ..column import Aggregation, AskedWeighted, Column, Composite, Mean, ScoredWeighted
+from ..column import Aggregation, Column, Composite, Mean, Weighted
 from ..fusion import mean
 from .switches import KrisSwitches
 from .taxonomy import REASONING_DIMENSIONS, TAXONOMY, TESTS_KNOWLEDGE, reasoning_dimension
@@ -47,7 +48,7 @@ def _of_dimension(dimension: str, switches: KrisSwitches) -> tuple[Column, ...]:
     how: Aggregation = Composite(mean, _ids(dimension))
     if switches.pooled_metrics and switches.missing_skipped:
         # While every item has all of its metrics, values and metrics weigh the same.
-        how = ScoredWeighted(tuple(_ids(dimension).values()))
+        how = Weighted(tuple(_ids(dimension).values()))
     group = _words(dimension)
     return (
         *(
@@ -67,14 +68,15 @@ def _of_dimension(dimension: str, switches: KrisSwitches) -> tuple[Column, ...]:
 
 def _average(name: str, dimensions: tuple[str, ...], switches: KrisSwitches) -> Column:
     """Over reasoning dimensions, each weighted by its items; pooled by its metrics' values."""
-    weighted = ScoredWeighted if switches.missing_skipped else AskedWeighted
+    count: Literal["scored", "asked"] = "scored" if switches.missing_skipped else "asked"
     if switches.pooled_metrics:
         of = tuple(c for d in dimensions for c in _ids(d).values())
-        how = weighted(of)
+        how = Weighted(of, count=count)
     else:
-        how = weighted(
+        how = Weighted(
             tuple(f"kris.{dimension}" for dimension in dimensions),
             by=tuple(f"kris.{dimension}.visual_consistency" for dimension in dimensions),
+            count=count,
         )
     return Column(f"kris.{name}", "Average", how, True, _SOURCE, _words(name))
 
