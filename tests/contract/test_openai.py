@@ -43,14 +43,14 @@ ASKED = Prompt(
 async def test_vllm_tells_what_it_serves() -> None:
     async with asking(ScriptedOpenAi(owner="vllm")) as transport:
         model = await transport.identify(5)
-    assert (model.name, model.server, model.logprobs) == ("judge", "vllm 0.32.0", True)
+    assert (model.name, model.server) == ("judge", "vllm 0.32.0")
     assert model.facts == {"root": "Org/Judge", "max_model_len": "4096", "owned_by": "vllm"}
 
 
 async def test_other_servers_tell_less() -> None:
     async with asking(ScriptedOpenAi(models=("judge", "other")), model="other") as transport:
         model = await transport.identify(5)
-    assert (model.name, model.server, model.logprobs) == ("other", "openai", None)
+    assert (model.name, model.server) == ("other", "openai")
 
 
 @pytest.mark.parametrize(

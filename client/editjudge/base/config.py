@@ -121,24 +121,6 @@ class Address(BaseModel):
             headers["authorization"] = f"Bearer {self.api_key.read(f'{self.url}: api_key')}"
         return headers
 
-
-class GrpcAddress(Address):
-    """A gRPC server: `grpc://host:port`, or `grpcs://host:port` for TLS."""
-
-    @field_validator("url")
-    @classmethod
-    def _an_address(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in {"grpc", "grpcs"} or not parts.netloc or parts.path.strip("/"):
-            raise ValueError("write it as grpc://host:port, or grpcs://host:port for TLS")
-        return url.rstrip("/")
-
-    @field_validator("headers")
-    @classmethod
-    def _lower_case(cls, headers: dict[str, str | Secret]) -> dict[str, str | Secret]:
-        # gRPC metadata keys are lower case; anything else fails at the first call.
-        return {name.lower(): value for name, value in headers.items()}
-
     def certificates(self) -> dict[str, bytes | None]:
         """Arguments of `grpc.ssl_channel_credentials`.
 
@@ -156,6 +138,24 @@ class GrpcAddress(Address):
             return path.read_bytes() if path else None
         except OSError as error:
             raise ConfigError(f"{self.url}: {path}: {error.strerror}") from error
+
+
+class GrpcAddress(Address):
+    """A gRPC server: `grpc://host:port`, or `grpcs://host:port` for TLS."""
+
+    @field_validator("url")
+    @classmethod
+    def _an_address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in {"grpc", "grpcs"} or not parts.netloc or parts.path.strip("/"):
+            raise ValueError("write it as grpc://host:port, or grpcs://host:port for TLS")
+        return url.rstrip("/")
+
+    @field_validator("headers")
+    @classmethod
+    def _lower_case(cls, headers: dict[str, str | Secret]) -> dict[str, str | Secret]:
+        # gRPC metadata keys are lower case; anything else fails at the first call.
+        return {name.lower(): value for name, value in headers.items()}
 
 
 class Endpoint(GrpcAddress):

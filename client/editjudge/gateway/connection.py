@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
-
-import grpc
+from typing import NamedTuple
 
 from ..base.config import GatewayEndpoint
-from ..base.contracts import TEAM_HEADER
-from ..base.errors import ServiceError
-from ..base.proxy import proxy_of
-from ..panel.grpc_channel import Channel, channel_to, service_error
-from ..panel.retry import RetryPolicy, with_retries
-from ..panel.secrets import Secrets, short
+from ..panel.grpc_channel import GrpcConnection, team_of
+from ..panel.retry import RetryPolicy
 from ..v1 import judge_pb2 as pb
 from ..v1 import judge_pb2_grpc
 
-T = TypeVar("T")
 SERVICE = "the Judge service"
 """How errors call it."""
 
@@ -34,8 +25,8 @@ class Told(NamedTuple):
     team: str
 
 
-class JudgeService:
-    """A channel to one Judge service; use as an async context manager.
+class JudgeService(GrpcConnection):
+    """One Judge service; use as an async context manager.
 
     Args:
         endpoint: Its address, with what it takes to be let in.
@@ -46,27 +37,7 @@ class JudgeService:
     """
 
     def __init__(self, endpoint: GatewayEndpoint, policy: RetryPolicy) -> None:
-        self.url = endpoint.url
-        self._policy = policy
-        values = endpoint.header_values()
-        self._metadata = tuple(values.items())
-        self._secrets = Secrets(endpoint.headers, values, proxy_of(endpoint.url))
-
-        def use(channel: Any) -> None:
-            self._stub: Any = judge_pb2_grpc.JudgeServiceStub(channel)  # type: ignore[no-untyped-call]
-
-        self._channel: Channel = channel_to(endpoint, use, policy.deadline)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._channel.close()
+        super().__init__(endpoint, SERVICE, policy, judge_pb2_grpc.JudgeServiceStub)
 
     async def panel(self, request: pb.GetPanelRequest, timeout: float) -> Told:
         """Who judges there.
@@ -79,12 +50,11 @@ class JudgeService:
         """
 
         async def once(left: float) -> Told:
-            call = self._stub.GetPanel(request, timeout=min(left, timeout), metadata=self._metadata)
-            panel = await call
-            headers = dict(await call.initial_metadata() or ())
-            return Told(panel, short(str(headers.get(TEAM_HEADER, ""))))
+            seconds = min(left, timeout)
+            call = self.stub.GetPanel(request, timeout=seconds, metadata=self.metadata)
+            return Told(await self.answer(call), await team_of(call))
 
-        return await self._retried(once)
+        return await self.retried(once)
 
     async def score(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         """Have an edit judged, with retries inside the policy's deadline.
@@ -94,27 +64,8 @@ class JudgeService:
         """
 
         async def once(left: float) -> pb.ScoreResponse:
-            response: pb.ScoreResponse = await self._stub.Score(
-                request, timeout=left, metadata=self._metadata
-            )
+            call = self.stub.Score(request, timeout=left, metadata=self.metadata)
+            response: pb.ScoreResponse = await self.answer(call)
             return response
 
-        return await self._retried(once)
-
-    async def _retried(self, once: Callable[[float], Awaitable[T]]) -> T:
-        """Attempts that fail with the typed error of their status."""
-
-        async def typed(left: float) -> T:
-            try:
-                answer = await once(left)
-            except grpc.RpcError as error:
-                failure = service_error(error, service=SERVICE, endpoint=self.url)
-                raise self.error(type(failure), failure.detail) from error
-            self._channel.heard()
-            return answer
-
-        return await with_retries(typed, self._policy, late=self._channel.late)
-
-    def error(self, kind: type[ServiceError], detail: str) -> ServiceError:
-        """An error of this service, its secrets blotted out."""
-        return kind(self._secrets.hidden(detail), service=SERVICE, endpoint=self.url)
+        return await self.retried(once)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+from ..base.contracts import TEAM_HEADER
 from ..base.errors import (
+    Abstained,
     BadReply,
     DeadlineExceeded,
     NotAuthorised,
@@ -19,63 +23,17 @@ from ..base.errors import (
     Unreachable,
 )
 from ..base.proxy import proxy_of
-from .secrets import short
+from .context import PATIENT, AnyTerms
+from .retry import RetryPolicy, with_retries
+from .secrets import Secrets, short
 
 if TYPE_CHECKING:
-    from ..base.config import GrpcAddress
+    from ..base.config import Address
 
+T = TypeVar("T")
 _MORE = 5.0
 """Seconds for which an old channel outlives the deadline of its calls. It cancels what is left, and
 that must not be a call whose time is just up: it would seem cancelled by its caller."""
-
-
-class Channel:
-    """A channel and its successors.
-
-    A connection whose other end is gone without a word stays open for minutes. So when a call
-    got no reply in time, and nothing else came either since it began, later calls get a new
-    connection; those in flight keep theirs until they end.
-
-    Args:
-        make: Opens a channel. Its options must include a subchannel pool of its own, or the
-            new channel gets the old connection.
-        use: Told of each channel, to make stubs of it.
-        grace: Seconds that a call on an old channel may have left.
-    """
-
-    def __init__(self, make: Callable[[], Any], use: Callable[[Any], None], grace: float) -> None:
-        self._make = make
-        self._use = use
-        self._grace = grace
-        self._channel = make()
-        self._opened = self._heard = float("-inf")
-        self._old: dict[asyncio.Task[None], Any] = {}
-        use(self._channel)
-
-    def heard(self) -> None:
-        """Something came over it."""
-        self._heard = asyncio.get_running_loop().time()
-
-    def late(self, began: float) -> None:
-        """A call that began then, by the event loop's clock, got no reply in time."""
-        if began < max(self._opened, self._heard):
-            return
-        self._opened = asyncio.get_running_loop().time()
-        old, self._channel = self._channel, self._make()
-        self._use(self._channel)
-        task = asyncio.create_task(old.close(self._grace + _MORE))
-        self._old[task] = old
-        task.add_done_callback(self._old.pop)
-
-    async def close(self) -> None:
-        """Close all of them; calls in flight are cancelled."""
-        await self._channel.close()
-        for task, channel in list(self._old.items()):
-            task.cancel()
-            await channel.close()
-        await asyncio.gather(*self._old, return_exceptions=True)
-
-
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """Of one message: more than the mask of the largest picture takes."""
 # Pinged seldom enough for servers that count pings (gRPC's default floor is 300 s).
@@ -98,6 +56,7 @@ _ERRORS: dict[str, type[ServiceError]] = {
     "DEADLINE_EXCEEDED": DeadlineExceeded,
     "INVALID_ARGUMENT": Refused,
     "NOT_FOUND": NotServed,
+    "UNIMPLEMENTED": NotServed,
     "UNAUTHENTICATED": NotAuthorised,
     "PERMISSION_DENIED": NotAuthorised,
 }
@@ -119,42 +78,173 @@ def channel_options(url: str) -> tuple[tuple[str, int | str], ...]:
     return (*_OPTIONS, ("grpc.enable_http_proxy", int(proxy is not None)), *through)
 
 
-def channel_to(endpoint: GrpcAddress, use: Callable[[Any], None], grace: float) -> Channel:
-    """A channel to a server, with TLS where its address says so; see `Channel`.
+class Connection(ABC):
+    """A client of one server; use as an async context manager.
+
+    Attributes:
+        url: As configured.
+    """
+
+    url: str
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close connections; calls in flight are cancelled."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class GrpcConnection(Connection):
+    """A client of one gRPC server, with TLS where its address says so.
+
+    A connection whose other end is gone without a word stays open for minutes. So when a call
+    got no reply in time, and nothing else came either since it began, later calls get a new
+    channel; those in flight keep theirs until they end.
+
+    Args:
+        endpoint: Its address, with what it takes to be let in.
+        service: For errors.
+        policy: How often and how long to ask.
+        stub: Makes of a channel what calls are made with.
 
     Raises:
-        ConfigError: a certificate cannot be read.
+        ConfigError: a certificate or a header's secret cannot be read.
+
+    Attributes:
+        model: For errors, where it is known.
+        secrets: What no reply may hold.
+        metadata: What is sent with every call.
+        stub: What calls are made with now.
     """
-    import grpc.aio
 
-    parts = urlsplit(endpoint.url)
-    options = channel_options(endpoint.url)
-    secure = parts.scheme == "grpcs"
-    credentials = grpc.ssl_channel_credentials(**endpoint.certificates()) if secure else None
+    def __init__(
+        self,
+        endpoint: Address,
+        service: str,
+        policy: RetryPolicy,
+        stub: Callable[[Any], Any],
+    ) -> None:
+        import grpc.aio
 
-    def opened() -> Any:
-        if secure:
-            return grpc.aio.secure_channel(parts.netloc, credentials, options=options)
-        return grpc.aio.insecure_channel(parts.netloc, options=options)
+        values = {name.lower(): value for name, value in endpoint.header_values().items()}
+        self.url = endpoint.url
+        self.service = service
+        self.model = ""
+        self.metadata = tuple(values.items())
+        self.secrets = Secrets(endpoint.headers, values, proxy_of(endpoint.url))
+        self._policy = policy
+        self._rpc_error: type[Exception] = grpc.RpcError
+        secure = urlsplit(endpoint.url).scheme == "grpcs"
+        certificates = endpoint.certificates() if secure else {}
+        self._credentials = grpc.ssl_channel_credentials(**certificates) if secure else None
+        self._opened = self._heard = float("-inf")
+        self._old: dict[asyncio.Task[None], Any] = {}
+        self._stub_of = stub
+        self._open()
 
-    return Channel(opened, use, grace)
+    def _open(self) -> None:
+        """Use a new channel from now on."""
+        import grpc.aio
+
+        address, options = urlsplit(self.url).netloc, channel_options(self.url)
+        if self._credentials is not None:
+            self._channel = grpc.aio.secure_channel(address, self._credentials, options=options)
+        else:
+            self._channel = grpc.aio.insecure_channel(address, options=options)
+        self.stub = self._stub_of(self._channel)
+
+    async def close(self) -> None:
+        """Close all channels; calls in flight are cancelled."""
+        await self._channel.close()
+        for task, channel in list(self._old.items()):
+            task.cancel()
+            await channel.close()
+        await asyncio.gather(*self._old, return_exceptions=True)
+
+    async def retried(
+        self,
+        once: Callable[[float], Awaitable[T]],
+        policy: RetryPolicy | None = None,
+        terms: AnyTerms = PATIENT,
+    ) -> T:
+        """Make a call, again where this can help; see `with_retries`.
+
+        Args:
+            once: Takes the seconds that are left.
+        """
+        return await with_retries(once, policy or self._policy, terms=terms, late=self._late)
+
+    async def answer(
+        self, call: Awaitable[T], service: str | None = None, model: str | None = None
+    ) -> T:
+        """What comes of a call, failures as typed errors.
+
+        Args:
+            service: For errors, where it is not that of the connection.
+            model: The same.
+        """
+        try:
+            reply = await call
+        except self._rpc_error as error:
+            raise self.failure(error, service, model) from error
+        self._heard = asyncio.get_running_loop().time()
+        return reply
+
+    def failure(
+        self, error: Any, service: str | None = None, model: str | None = None
+    ) -> ServiceError | Abstained:
+        """The typed error of a `grpc.RpcError`; the server's own words are kept, in one line."""
+        detail = short(words(error))
+        kind = _ERRORS.get(error.code().name, ServiceError)
+        if _TOO_LARGE in detail:
+            kind = Refused if "SERVER:" in detail else BadReply
+        elif kind is Unreachable and any(word in detail for word in _FULL):
+            kind = Overloaded
+        elif kind is Unreachable and any(word in detail for word in _UNCONNECTED):
+            kind = Unconnected
+        elif kind is ServiceError and any(words in detail for words in _PASSING):
+            kind = Unreachable
+        return self.error(kind, detail, service, model)
+
+    def error(
+        self,
+        kind: type[ServiceError],
+        detail: str,
+        service: str | None = None,
+        model: str | None = None,
+    ) -> ServiceError:
+        """An error that names this server, without its secrets."""
+        service = self.service if service is None else service
+        model = self.model if model is None else model
+        return kind(self.secrets.hidden(detail), service=service, endpoint=self.url, model=model)
+
+    def _late(self, began: float) -> None:
+        """A call that began then, by the event loop's clock, got no reply in time."""
+        if began < max(self._opened, self._heard):
+            return
+        self._opened = asyncio.get_running_loop().time()
+        old = self._channel
+        self._open()
+        task = asyncio.create_task(old.close(self._policy.deadline + _MORE))
+        self._old[task] = old
+        task.add_done_callback(self._old.pop)
+
+
+async def team_of(call: Any) -> str:
+    """As whom a front door knows the caller, by the headers of its reply; "" where none says."""
+    headers = dict(await call.initial_metadata() or ())
+    return short(str(headers.get(TEAM_HEADER, "")))
 
 
 def words(error: Any) -> str:
     """The server's own words in a `grpc.RpcError`, or else the status."""
     return str(error.details() or error.code().name).strip()
-
-
-def service_error(error: Any, *, service: str, endpoint: str, model: str = "") -> ServiceError:
-    """The typed error of a `grpc.RpcError`; the server's own words are kept, in one line."""
-    detail = short(words(error))
-    kind = _ERRORS.get(error.code().name, ServiceError)
-    if _TOO_LARGE in detail:
-        kind = Refused if "SERVER:" in detail else BadReply
-    elif kind is Unreachable and any(word in detail for word in _FULL):
-        kind = Overloaded
-    elif kind is Unreachable and any(word in detail for word in _UNCONNECTED):
-        kind = Unconnected
-    elif kind is ServiceError and any(words in detail for words in _PASSING):
-        kind = Unreachable
-    return kind(detail, service=service, endpoint=endpoint, model=model)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from .calls import NO_USAGE, Usage
 from .choices import ChoiceDistribution
 from .context import NOBODY, CallContext
+from .grpc_channel import Connection
 from .prompt import Prompt
 
 Finish: TypeAlias = Literal["stop", "length", "other"]
@@ -68,27 +68,20 @@ class GeneralistModel:
     Attributes:
         name: As the server calls it; what requests ask for.
         server: Kind and version where the server reports them, for example `vllm 0.32.0`.
-        logprobs: Whether the server reports probabilities; None where only a call can show it.
         facts: What else the server reports of the model (context length, root, media).
     """
 
     name: str
     server: str = ""
-    logprobs: bool | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-class Transport(ABC):
-    """One server; use as an async context manager.
+class Transport(Connection):
+    """One server of a multimodal LLM; use as an async context manager.
 
     Every method makes its calls with retries inside the policy's deadline, and raises
     `ServiceError`s that name the server. What a method costs is in its answer's usage.
-
-    Attributes:
-        url: As configured.
     """
-
-    url: str
 
     @abstractmethod
     async def identify(self, timeout: float) -> GeneralistModel:
@@ -131,18 +124,3 @@ class Transport(ABC):
             Abstained: `refused`, its provider blocked the call or the model declined.
             ServiceError: see `editjudge.base.errors`.
         """
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Close connections; calls in flight are cancelled."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()

@@ -9,21 +9,19 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.contracts import ABSTAINED, MODEL_HEADER, TEAM_HEADER, Contract, Tensor, Tensors
+from ..base.contracts import ABSTAINED, MODEL_HEADER, Contract, Tensor, Tensors
 from ..base.errors import Abstained, BadReply, NotServed, Refused, ServiceError
 from ..base.identity import ModelIdentity
-from ..base.proxy import proxy_of
 from ..base.verdict import UnscoredKind
 from .context import PATIENT, AnyTerms
-from .grpc_channel import channel_to, service_error, words
-from .retry import RetryPolicy, with_retries
-from .secrets import Secrets, short
+from .grpc_channel import GrpcConnection, team_of, words
+from .retry import RetryPolicy
+from .secrets import short
 
 if TYPE_CHECKING:
     from ..base.config import Endpoint
@@ -36,6 +34,7 @@ MAX_ROWS = 65_536
 FIRST = 1
 """Triton's highest priority. A call without one has the model's default, which is lower; a model
 without priorities takes a call with one as any other."""
+_ABSTAINED = f"{ABSTAINED}/"
 _LENGTH = struct.Struct("<I")
 _FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 
@@ -52,8 +51,8 @@ class Server(NamedTuple):
     team: str = ""
 
 
-class TritonEndpoint:
-    """A channel to one Triton server; use as an async context manager.
+class TritonEndpoint(GrpcConnection):
+    """One Triton server; use as an async context manager.
 
     Args:
         endpoint: Its address, with what it takes to be let in.
@@ -66,33 +65,10 @@ class TritonEndpoint:
     def __init__(self, endpoint: Endpoint, policy: RetryPolicy | None = None) -> None:
         from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-        self.url = endpoint.url
-        self._policy = policy or RetryPolicy()
-        self._messages = service_pb2
-        values = endpoint.header_values()
-        self._metadata = tuple(values.items())
-        self._secrets = Secrets(endpoint.headers, values, proxy_of(endpoint.url))
+        self._messages: Any = service_pb2
         self._versions: dict[str, str] = {}
-
-        def use(channel: Any) -> None:
-            self._stub: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-
-        self._channel = channel_to(endpoint, use, self._policy.deadline)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the channel; calls in flight are cancelled."""
-        await self._channel.close()
+        stub = service_pb2_grpc.GRPCInferenceServiceStub
+        super().__init__(endpoint, "server", policy or RetryPolicy(), stub)
 
     async def server(self, timeout: float) -> Server:
         """What the server says of itself, and as whom it knows its caller.
@@ -100,9 +76,10 @@ class TritonEndpoint:
         Raises:
             ServiceError: it cannot be reached or asked.
         """
-        team: list[str] = []
-        reply = await self._ask("ServerMetadata", "server", "", timeout, team)
-        return Server(reply.name, reply.version, short("".join(team)))
+        request = self._messages.ServerMetadataRequest()
+        call = self.stub.ServerMetadata(request, timeout=timeout, metadata=self.metadata)
+        reply = self.secrets.hidden_in_message(await self.answer(call))
+        return Server(reply.name, reply.version, await team_of(call))
 
     async def ready(self, model: str, timeout: float) -> bool:
         """Whether a model is ready; False when the server has no such model.
@@ -111,7 +88,7 @@ class TritonEndpoint:
             ServiceError: the server cannot be reached or asked.
         """
         try:
-            reply = await self._ask("ModelReady", model, model, timeout, name=model)
+            reply = await self._ask("ModelReady", model, timeout)
         except NotServed:
             return False
         return bool(reply.ready)
@@ -123,7 +100,7 @@ class TritonEndpoint:
             NotServed: the server has no such model.
             ServiceError: it cannot be reached or asked.
         """
-        about = await self._ask("ModelMetadata", model, model, timeout, name=model)
+        about = await self._ask("ModelMetadata", model, timeout)
         self._versions[model] = max(about.versions, key=_order, default="")
         config = await self._config(model, timeout)
         parameters = {k: v.string_value for k, v in config.parameters.items()}
@@ -145,7 +122,7 @@ class TritonEndpoint:
         return "+".join(sorted(kind.removeprefix("KIND_").lower() for kind in told))
 
     async def _config(self, model: str, timeout: float) -> Any:
-        return (await self._ask("ModelConfig", model, model, timeout, name=model)).config
+        return (await self._ask("ModelConfig", model, timeout)).config
 
     async def infer(
         self,
@@ -180,42 +157,26 @@ class TritonEndpoint:
         if terms.urgent:
             request.parameters["priority"].int64_param = FIRST
 
-        async def once(left: float) -> Any:
-            try:
-                reply = await self._stub.ModelInfer(
-                    request, timeout=left, metadata=self._addressed(model)
-                )
-            except self._rpc_error as error:
-                raise self._translated(error, service, model) from error
-            self._channel.heard()
-            return reply
+        metadata = self._addressed(model)
 
-        reply = await with_retries(once, self._policy, terms=terms, late=self._channel.late)
+        async def once(left: float) -> Any:
+            call = self.stub.ModelInfer(request, timeout=left, metadata=metadata)
+            return await self.answer(call, service, model)
+
+        reply = await self.retried(once, terms=terms)
         try:
             _check_model(request, reply)
             outputs = _checked(contract, reply)
         except ValueError as error:
-            raise self._error(BadReply, str(error), service, model) from error
+            raise self.error(BadReply, str(error), service, model) from error
         return self._without_secrets(contract, outputs)
 
     def _without_secrets(self, contract: Contract, outputs: Tensors) -> Tensors:
         for tensor in contract.outputs:
             text = outputs[tensor.name]
             if tensor.holds == "text" and isinstance(text, bytes):
-                outputs[tensor.name] = self._secrets.hidden_in(text.decode()).encode()
+                outputs[tensor.name] = self.secrets.hidden_in(text.decode()).encode()
         return outputs
-
-    def _error(
-        self, kind: type[ServiceError], detail: str, service: str, model: str
-    ) -> ServiceError:
-        detail = self._secrets.hidden(detail)
-        return kind(detail, service=service, endpoint=self.url, model=model)
-
-    @property
-    def _rpc_error(self) -> type[Exception]:
-        import grpc
-
-        return grpc.RpcError  # type: ignore[no-any-return]
 
     def _request(
         self, contract: Contract, model: str, inputs: Mapping[str, bytes], service: str
@@ -230,54 +191,36 @@ class TritonEndpoint:
             if payload is None:
                 raise ValueError(f"{service}: the call lacks {tensor.name}")
             if len(payload) > MAX_REQUEST_BYTES:
-                raise Refused(
-                    f"{tensor.name} of {len(payload):,} bytes, the limit is {MAX_REQUEST_BYTES:,}",
-                    service=service,
-                    endpoint=self.url,
-                    model=model,
-                )
+                size = f"{len(payload):,} bytes, the limit is {MAX_REQUEST_BYTES:,}"
+                raise self.error(Refused, f"{tensor.name} of {size}", service, model)
             request.inputs.add(name=tensor.name, datatype=tensor.dtype, shape=(1, *tensor.shape))
             request.raw_input_contents.append(_LENGTH.pack(len(payload)) + payload)
         return request
 
-    async def _ask(
-        self,
-        method: str,
-        service: str,
-        model: str,
-        timeout: float,
-        team: list[str] | None = None,
-        **fields: str,
-    ) -> Any:
-        request = getattr(self._messages, f"{method}Request")(**fields)
-        try:
-            asking = getattr(self._stub, method)
-            call = asking(request, timeout=timeout, metadata=self._addressed(model))
-            reply = await call
-            if team is not None:
-                headers = dict(await call.initial_metadata() or ())
-                team.append(str(headers.get(TEAM_HEADER, "")))
-        except self._rpc_error as error:
-            raise self._translated(error, service, model) from error
-        return self._secrets.hidden_in_message(reply)
+    async def _ask(self, method: str, model: str, timeout: float) -> Any:
+        request = getattr(self._messages, f"{method}Request")(name=model)
+        call = getattr(self.stub, method)
+        call = call(request, timeout=timeout, metadata=self._addressed(model))
+        return self.secrets.hidden_in_message(await self.answer(call, model, model))
 
     def _addressed(self, model: str) -> tuple[tuple[str, str], ...]:
         """What goes with a call: a proxy in between sees headers, and finds the server by them."""
-        return (*self._metadata, (MODEL_HEADER, model)) if model else self._metadata
+        return (*self.metadata, (MODEL_HEADER, model))
 
-    def _translated(self, error: Any, service: str, model: str) -> ServiceError | Abstained:
-        """The typed error of a status; the server's own words are kept."""
+    def failure(
+        self, error: Any, service: str | None = None, model: str | None = None
+    ) -> ServiceError | Abstained:
+        """The typed error of a status, or what it says of an input that has no value."""
         import grpc
 
         marker, _, reason = words(error).partition(": ")
-        if error.code() == grpc.StatusCode.INVALID_ARGUMENT and marker.startswith(f"{ABSTAINED}/"):
-            kind = marker.removeprefix(f"{ABSTAINED}/")
-            if kind in get_args(UnscoredKind):
-                return Abstained(kind, short(self._secrets.hidden_in(reason)))
-            unknown = f"it abstains as {kind[:40]!r}, not as {', '.join(get_args(UnscoredKind))}"
-            return self._error(BadReply, unknown, service, model)
-        failure = service_error(error, service=service, endpoint=self.url, model=model)
-        return self._error(type(failure), failure.detail, service, model)
+        if error.code() != grpc.StatusCode.INVALID_ARGUMENT or not marker.startswith(_ABSTAINED):
+            return super().failure(error, service, model)
+        kind = marker.removeprefix(_ABSTAINED)
+        if kind in get_args(UnscoredKind):
+            return Abstained(kind, short(self.secrets.hidden_in(reason)))
+        unknown = f"it abstains as {kind[:40]!r}, not as {', '.join(get_args(UnscoredKind))}"
+        return self.error(BadReply, unknown, service, model)
 
 
 def _order(version: str) -> tuple[int, str]:

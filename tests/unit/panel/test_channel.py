@@ -1,8 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from editjudge.panel.grpc_channel import Channel
+import grpc.aio
+import pytest
+
+from editjudge.base.config import Endpoint
+from editjudge.panel.retry import RetryPolicy
+from editjudge.panel.triton import TritonEndpoint
 
 from ...fakes.virtual_time import run
 
@@ -17,22 +23,30 @@ class Opened:
         self.graces.append(grace)
         await asyncio.sleep(grace)
 
+    def unary_unary(self, *_: Any, **__: Any) -> None:
+        """Makes no calls."""
 
-def test_an_old_channel_outlives_the_deadline_of_its_calls() -> None:
+    stream_stream = unary_unary
+
+
+def test_an_old_channel_outlives_the_deadline_of_its_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It would cancel a call whose time is just up, as if its caller had."""
+    opened: list[Opened] = []
+
+    def make(*_: Any, **__: Any) -> Opened:
+        opened.append(Opened())
+        return opened[-1]
+
+    monkeypatch.setattr(grpc.aio, "insecure_channel", make)
 
     async def main() -> None:
-        opened: list[Opened] = []
-
-        def make() -> Opened:
-            opened.append(Opened())
-            return opened[-1]
-
-        channel = Channel(make, lambda _: None, 60.0)
-        channel.late(asyncio.get_running_loop().time())
+        triton = TritonEndpoint(Endpoint(url="grpc://triton:1"), RetryPolicy(deadline=60.0))
+        triton._late(asyncio.get_running_loop().time())
         await asyncio.sleep(0)
         assert len(opened) == 2
         assert opened[0].graces[0] > 60.0
-        await channel.close()
+        await triton.close()
 
     run(main)

@@ -201,7 +201,6 @@ class OpenAiTransport(Transport):
         self._model = GeneralistModel(
             card["id"],
             f"vllm {await self._version(end)}".strip() if vllm else str(server or ""),
-            True if vllm else None,
             facts,
         )
         return self._model

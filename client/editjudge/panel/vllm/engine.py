@@ -7,11 +7,11 @@ takes token ids and gives token ids; it has no TLS of its own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from ...base.errors import (
     BadReply,
@@ -22,14 +22,13 @@ from ...base.errors import (
     ServiceError,
     Unreachable,
 )
-from ...base.proxy import proxy_of
-from ..grpc_channel import Channel, channel_options, service_error
-from ..secrets import Secrets
+from ..grpc_channel import GrpcConnection
 from .tokenizer import MAX_ARCHIVE
 
 if TYPE_CHECKING:
     from ...base.config import GeneralistEndpoint
     from ..prompt import Picture
+    from ..retry import RetryPolicy
     from .request import Request
 
 SERVICE = "vllm.grpc.engine.VllmEngine"
@@ -40,12 +39,12 @@ MEDIA_OFF = (
 _ABORT_SECONDS = 1.0
 
 
-class Engine:
+class Engine(GrpcConnection):
     """One server.
 
     Args:
         service: `role.variant`, for errors.
-        deadline: Seconds of one call at most.
+        policy: How often and how long to ask.
 
     Raises:
         ConfigError: a header's secret cannot be read.
@@ -53,13 +52,10 @@ class Engine:
 
     Attributes:
         messages: The protocol's message classes.
-        model: For errors, once it is known.
-        secrets: What no reply may hold.
     """
 
-    def __init__(self, endpoint: GeneralistEndpoint, service: str, deadline: float) -> None:
+    def __init__(self, endpoint: GeneralistEndpoint, service: str, policy: RetryPolicy) -> None:
         try:
-            import grpc.aio
             import tokenizers  # noqa: F401 - looked for here, so that it fails here
             from grpc_health.v1 import health_pb2, health_pb2_grpc
             from smg_grpc_proto import vllm_engine_pb2, vllm_engine_pb2_grpc
@@ -68,40 +64,23 @@ class Engine:
             from .request import Request
         except ImportError as error:
             raise MissingExtra("vLLM's gRPC protocol", "vllm") from error
-        values = {name.lower(): value for name, value in endpoint.header_values().items()}
-        self.url = endpoint.url
-        self.model = endpoint.model
-        self.service = service
-        self.messages = vllm_engine_pb2
+        self.messages: Any = vllm_engine_pb2
         self._tokenizer_request = common_pb2.GetTokenizerRequest
         self._request = Request
-        self._health = health_pb2
-        self._metadata = tuple(values.items())
-        self.secrets = Secrets(endpoint.headers, values, proxy_of(endpoint.url))
-        self._rpc_error = grpc.RpcError
-        self._usage_error = grpc.aio.UsageError
-        address, options = urlsplit(endpoint.url).netloc, channel_options(endpoint.url)
+        self._health: Any = health_pb2
 
-        def use(channel: Any) -> None:
-            self._stub: Any = vllm_engine_pb2_grpc.VllmEngineStub(channel)
-            self._generate: Any = channel.unary_stream(
+        def stub_of(channel: Any) -> Any:
+            stub: Any = vllm_engine_pb2_grpc.VllmEngineStub(channel)
+            stub.Check = health_pb2_grpc.HealthStub(channel).Check
+            stub.Generate = channel.unary_stream(
                 f"/{SERVICE}/Generate",
                 request_serializer=Request.encoded,
                 response_deserializer=vllm_engine_pb2.GenerateResponse.FromString,
             )
-            self._health_stub: Any = health_pb2_grpc.HealthStub(channel)
+            return stub
 
-        self._channel = Channel(
-            lambda: grpc.aio.insecure_channel(address, options=options), use, deadline
-        )
-
-    async def close(self) -> None:
-        """Close the channel; calls in flight are cancelled."""
-        await self._channel.close()
-
-    def late(self, began: float) -> None:
-        """An attempt that began then got no reply in time; see `Channel`."""
-        self._channel.late(began)
+        super().__init__(endpoint, service, policy, stub_of)
+        self.model = endpoint.model
 
     async def check_ready(self, end: float) -> None:
         """Ask the standard health service.
@@ -111,47 +90,48 @@ class Engine:
             Unreachable: warming up, or shutting down.
         """
         request = self._health.HealthCheckRequest(service=SERVICE)
-        try:
-            reply = await self._health_stub.Check(
-                request, timeout=left(end), metadata=self._metadata
-            )
-        except self._rpc_error as error:
-            raise self._protocol(error) from error
+        reply = await self._report("Check", request, end)
         if reply.status != self._health.HealthCheckResponse.SERVING:
             raise self.error(Unreachable, "the engine is not ready, or shuts down")
 
     async def ask(self, method: str, end: float) -> Any:
         """The server's report on itself: `GetModelInfo`, `GetServerInfo` or `GetLoads`."""
         request = getattr(self.messages, f"{method}Request")()
+        return self.secrets.hidden_in_message(await self._report(method, request, end))
+
+    async def _report(self, method: str, request: Any, end: float) -> Any:
+        """The answer to a call that every such server takes."""
+        call = getattr(self.stub, method)(request, timeout=left(end), metadata=self.metadata)
         try:
-            call = getattr(self._stub, method)
-            reply = await call(request, timeout=left(end), metadata=self._metadata)
-        except self._rpc_error as error:
-            raise self._protocol(error) from error
-        return self.secrets.hidden_in_message(reply)
+            return await self.answer(call)
+        except ServiceError as failure:
+            raise self._not_here(failure) from failure.__cause__
 
     async def tokenizer(self, end: float) -> bytes:
         """The zip of the tokenizer's files, compared with the digest that comes with it."""
         archive = bytearray()
         digest = ""
-        call = self._stub.GetTokenizer(
-            self._tokenizer_request(), timeout=left(end), metadata=self._metadata
-        )
-        try:
+        request = self._tokenizer_request()
+        call = self.stub.GetTokenizer(request, timeout=left(end), metadata=self.metadata)
+
+        async def received() -> None:
+            nonlocal digest
             async for chunk in call:
-                archive += chunk.data
+                archive.extend(chunk.data)
                 digest = chunk.sha256 or digest
                 if len(archive) > MAX_ARCHIVE:
                     raise self.error(BadReply, f"the tokenizer exceeds {MAX_ARCHIVE:,} bytes")
-        except self._rpc_error as error:
-            failure = self._protocol(error)
+
+        try:
+            await self.answer(received())
+        except BadReply:
+            raise
+        except ServiceError as failure:
             if not failure.retryable and "okenizer" in failure.detail:
                 # The servicer looks for a folder of that name, and does not ask the hub.
-                failure = self.error(
-                    type(failure),
-                    f"{failure.detail} (start vLLM with the model's local folder, not its hub id)",
-                )
-            raise failure from error
+                mend = "start vLLM with the model's local folder, not its hub id"
+                raise self.error(type(failure), f"{failure.detail} ({mend})") from failure
+            raise self._not_here(failure) from failure.__cause__
         finally:
             call.cancel()
         # The digest comes with the last chunk, so its absence means a cut as well.
@@ -184,25 +164,17 @@ class Engine:
         """
         # A repetition must not meet what the server still has of the first.
         request_id = request.message.request_id = f"editjudge-{uuid.uuid4().hex}"
-        call = self._generate(request, timeout=left(end), metadata=self._metadata)
+        call = self.stub.Generate(request, timeout=left(end), metadata=self.metadata)
         try:
-            complete = await self._whole(call)
-        except self._rpc_error as error:
-            raise self._translated(error) from error
+            complete = await self.answer(self._whole(call))
         except asyncio.CancelledError:
             await self._abort(request_id)
             raise
         finally:
             call.cancel()
-        self._channel.heard()
         if complete.finish_reason in {"abort", "error"}:
             raise self.error(Unreachable, f"the engine gave up: {complete.finish_reason}")
         return complete
-
-    def error(self, kind: type[ServiceError], detail: str) -> ServiceError:
-        """An error that names this server, without its secrets."""
-        detail = self.secrets.hidden(detail)
-        return kind(detail, service=self.service, endpoint=self.url, model=self.model)
 
     async def _whole(self, call: Any) -> Any:
         complete = None
@@ -220,25 +192,26 @@ class Engine:
         vLLM's own servicer aborts where a call is cancelled; what stands between may not
         pass that on.
         """
+        from grpc import RpcError
+        from grpc.aio import UsageError
+
         request = self.messages.AbortRequest(request_ids=[request_id])
-        try:
-            await self._stub.Abort(request, timeout=_ABORT_SECONDS, metadata=self._metadata)
-        except (self._rpc_error, self._usage_error):
-            return
+        with contextlib.suppress(RpcError, UsageError):
+            await self.stub.Abort(request, timeout=_ABORT_SECONDS, metadata=self.metadata)
 
-    def _translated(self, error: Any) -> ServiceError:
-        failure = service_error(error, service=self.service, endpoint=self.url)
-        detail = failure.detail
-        if isinstance(failure, Refused) and "media_refs sent but" in detail:
-            detail = f"the server does not take images: {MEDIA_OFF} ({detail})"
-        if isinstance(failure, Unreachable) and "media_refs[" in detail:
-            return self.error(Overloaded, detail)
-        return self.error(type(failure), detail)
+    def failure(self, error: Any, service: str | None = None, model: str | None = None) -> Any:
+        """The typed error of a status, with the mend where the server takes no images."""
+        failure = super().failure(error, service, model)
+        if isinstance(failure, Refused) and "media_refs sent but" in failure.detail:
+            detail = f"the server does not take images: {MEDIA_OFF} ({failure.detail})"
+            return self.error(Refused, detail)
+        if isinstance(failure, Unreachable) and "media_refs[" in failure.detail:
+            return self.error(Overloaded, failure.detail)
+        return failure
 
-    def _protocol(self, error: Any) -> ServiceError:
-        """Of a call that every such server answers."""
-        failure = self._translated(error)
-        if error.code().name in {"UNIMPLEMENTED", "NOT_FOUND"}:
+    def _not_here(self, failure: ServiceError) -> ServiceError:
+        """The failure of a call that every such server takes, said as what it means."""
+        if isinstance(failure, NotServed):
             return self.error(NotServed, f"no vLLM engine is served here: {failure.detail}")
         return failure
 

@@ -30,7 +30,7 @@ from ...base.errors import (
 from ..calls import Usage
 from ..choices import distribution, label_set, labels
 from ..context import NOBODY, PATIENT, AnyTerms, CallContext
-from ..retry import RetryPolicy, with_retries
+from ..retry import RetryPolicy
 from ..transport import (
     LONGEST_NAME,
     Choice,
@@ -97,7 +97,7 @@ class VllmTransport(Transport):
         self.url = endpoint.url
         self._accepted = (endpoint.model, *endpoint.accept) if endpoint.model else ("*",)
         self._policy = policy
-        self._engine = Engine(endpoint, service, policy.deadline)
+        self._engine = Engine(endpoint, service, policy)
         self._served: _Served | None = None
         self._finding = asyncio.Lock()
         self._doubtful = False
@@ -216,8 +216,7 @@ class VllmTransport(Transport):
         async def attempt(seconds: float) -> T:
             return await once(time.monotonic() + seconds)
 
-        late = self._engine.late
-        return await with_retries(attempt, policy or self._policy, terms=terms, late=late)
+        return await self._engine.retried(attempt, policy, terms)
 
     async def _known(self, end: float) -> _Served:
         async with self._finding:
@@ -265,7 +264,7 @@ class VllmTransport(Transport):
             "tokenizer": digest,
             "media": server.mm_processor if media else "off",
         }
-        model = GeneralistModel(name, f"vllm {await self._version(end)}".strip(), None, facts)
+        model = GeneralistModel(name, f"vllm {await self._version(end)}".strip(), facts)
         return _Served(model, info, chat, stops, media)
 
     async def _version(self, end: float) -> str:
