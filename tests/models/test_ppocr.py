@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-from editjudge.demo import EDITORS
+from editjudge.demo import edited
 from editjudge_services.ocr import ppocr
 from editjudge_services.ocr.ppocr import PpOcrReader, verify_weights, weights
 
@@ -324,7 +324,7 @@ def test_order_survives_any_turn(layout, degrees, random):
 def test_letters_of_the_demo_are_read_only_where_they_were_put_up(reader, edits, name):
     edit = edits[name]
     exact, damaged, no_edit = (
-        reader.read([EDITORS[editor](edit)])[0].text for editor in ("exact", "damaged", "no_edit")
+        reader.read([edited(editor, edit)])[0].text for editor in ("exact", "damaged", "no_edit")
     )
     assert exact == damaged == edit.target_text
     assert edit.target_text not in no_edit

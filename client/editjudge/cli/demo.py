@@ -10,9 +10,9 @@ from ..base.console import console
 from ..base.screen import say, tell
 from ..base.strict import text_of
 from ..base.writing import check_free, on_disk, put
-from ..demo import EDITORS, write_demo_set
+from ..demo import DEMO, EDITORS, write_demo_set
 from ..demo.files import ITEMS, is_demo
-from ..demo.page import COLUMNS, about
+from ..demo.page import about
 from ..report.live import display, summary
 from ..report.site import write_report
 from ..report.summary import results_tables
@@ -37,7 +37,7 @@ def demo_command(out: Path) -> int:
     with RunView(at) as view:
         results, words = view.results(), about(view)
     say(f"{results.items} edits by {len(EDITORS)} editors")
-    some = [column for column in results.columns if column.id in COLUMNS]
+    some = [column for column in results.columns if column.id in DEMO["page"]["columns"]]
     print_tables(results_tables(some, results.cells, width=console().width))
     with on_disk(out):
         put(report, text_of(results).encode())

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -21,35 +19,6 @@ JPEG_QUALITY = 92
 SHIFT = 6
 BLUR_SIGMA = 1.2
 COLOUR_SHIFT = (16, 4, -14)
-
-
-@dataclass(frozen=True, slots=True)
-class Editor:
-    """An editing model made of a few lines.
-
-    Attributes:
-        name: Its name in `EDITORS`.
-        description: One line for people.
-        draw: The picture before it is stored as JPEG, uint8 (H, W, 3), RGB. The generator it is
-            given is seeded by the names of editor and edit, so that no result depends on others.
-    """
-
-    name: str
-    description: str
-    draw: Draw
-
-    def jpeg(self, edit: DemoEdit) -> bytes:
-        """Edit, and store as JPEG of quality 92: its noise is part of the editor's answer."""
-        seed = zlib.crc32(f"{self.name}/{edit.id}".encode())
-        picture = self.draw(edit, np.random.default_rng(seed))
-        buffer = io.BytesIO()
-        Image.fromarray(picture).save(buffer, "JPEG", quality=JPEG_QUALITY)
-        return buffer.getvalue()
-
-    def __call__(self, edit: DemoEdit) -> RGB:
-        """The edit as it reads from `jpeg`: uint8 (H, W, 3), RGB, of the source's size."""
-        with Image.open(io.BytesIO(self.jpeg(edit))) as picture:
-            return np.array(picture, dtype=np.uint8)
 
 
 def _exact(edit: DemoEdit, rng: np.random.Generator) -> RGB:
@@ -72,15 +41,25 @@ def _no_edit(edit: DemoEdit, rng: np.random.Generator) -> RGB:
     return edit.source
 
 
-EDITORS: Mapping[str, Editor] = MappingProxyType(
-    {
-        editor.name: editor
-        for editor in (
-            Editor("exact", "The right edit and nothing else.", _exact),
-            Editor(
-                "damaged", "The right edit, in a picture warmer, blurred and 6 px off.", _damaged
-            ),
-            Editor("no_edit", "The source, unchanged: everything kept, nothing done.", _no_edit),
-        )
-    }
-)
+EDITORS: Mapping[str, Draw] = {"exact": _exact, "damaged": _damaged, "no_edit": _no_edit}
+"""The right edit and nothing else; the right edit in a picture warmer, blurred and 6 px off; the
+source, unchanged. Each makes the picture before it is stored as JPEG, uint8 (H, W, 3), RGB."""
+
+
+def jpeg(editor: str, edit: DemoEdit) -> bytes:
+    """Edit, and store as JPEG of quality 92: its noise is part of the editor's answer.
+
+    The editor's random numbers are seeded by the names of editor and edit, so that no result
+    depends on others.
+    """
+    seed = zlib.crc32(f"{editor}/{edit.id}".encode())
+    picture = EDITORS[editor](edit, np.random.default_rng(seed))
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "JPEG", quality=JPEG_QUALITY)
+    return buffer.getvalue()
+
+
+def edited(editor: str, edit: DemoEdit) -> RGB:
+    """The edit as it reads from `jpeg`: uint8 (H, W, 3), RGB, of the source's size."""
+    with Image.open(io.BytesIO(jpeg(editor, edit))) as picture:
+        return np.array(picture, dtype=np.uint8)

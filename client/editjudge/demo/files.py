@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from ..app.spec import RunSpec
-from .editors import EDITORS
+from .editors import EDITORS, jpeg
 from .edits import DemoEdit, demo_set
 
 ITEMS = "items.jsonl"
@@ -54,6 +54,6 @@ def _written(edit: DemoEdit, folder: Path) -> dict[str, object]:
     for name, pixels in (("source", edit.source), ("mask", mask), ("target", edit.target)):
         line[name] = f"{edit.id}/{name}.png"
         Image.fromarray(pixels).save(folder / edit.id / f"{name}.png")
-    for name, editor in EDITORS.items():
-        (folder / OUTPUTS / name / f"{edit.id}.jpg").write_bytes(editor.jpeg(edit))
+    for name in EDITORS:
+        (folder / OUTPUTS / name / f"{edit.id}.jpg").write_bytes(jpeg(name, edit))
     return {**line, "target_text": edit.target_text} if edit.target_text else line

@@ -2,7 +2,7 @@
 
 import pytest
 
-from editjudge.demo import EDITORS
+from editjudge.demo import EDITORS, edited
 from editjudge.pixels import align, mse, psnr, ssim
 
 IDS = (
@@ -36,7 +36,7 @@ def edit(request, edits):
 
 @pytest.fixture(scope="module")
 def results(edit):
-    return {name: editor(edit) for name, editor in EDITORS.items()}
+    return {name: edited(name, edit) for name in EDITORS}
 
 
 def test_ids_are_all(edits):
