@@ -14,7 +14,7 @@ from PIL import Image as Pil
 from tritonclient.grpc import service_pb2
 
 from editjudge.base.images import decode
-from editjudge.benchmarks.gie.compact import convert
+from editjudge.benchmarks.gie.release import convert
 from editjudge.pixels import align, mse, psnr
 
 from ..fakes.openai import ScriptedOpenAi, reply

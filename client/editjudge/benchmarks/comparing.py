@@ -44,7 +44,7 @@ _SO_CALLED = re.compile(
 def compares(question: str, options: Iterable[str]) -> bool:
     """Whether a question, or an option, speaks of the image as it was (section 3.5), by its words.
 
-    This stands in where nobody decided it (`compact.COMPARES`, `compares` of a question). The
+    This stands in where nobody decided it (`gie.release.COMPARES`, `compares` of a question). The
     paper shows the source where the question asks for a comparison, and does not say how that is
     told. Here words tell: those that name the other image (original, first image, unedited, both
     images, …), a time before (before, previously, used to be, …), those of comparing (compared,

@@ -11,7 +11,7 @@ from ..base.identity import ServiceName
 from ..base.screen import say, tell
 from ..base.words import counted
 from ..benchmarks.dataset import mapped
-from ..benchmarks.gie.compact import COMPARES
+from ..benchmarks.gie.release import COMPARES
 from ..panel.services import SERVICES
 from ..prepare.folder import Folder
 from ..prepare.gie import convert_gie

@@ -15,8 +15,8 @@ from ..base.errors import Abstained
 from ..base.item import Edit, Item
 from ..base.strict import Number, Strict
 from ..benchmarks.comparing import compares
-from ..benchmarks.gie.compact import Compares, convert, decided_by, keep_compares
 from ..benchmarks.gie.dataset import GieData
+from ..benchmarks.gie.release import Compares, convert, decided_by, keep_compares
 from ..engine.progress import Progress, took
 from ..panel.budget import Budget
 from ..panel.generalist import Generalist
@@ -62,15 +62,15 @@ def convert_gie(source: Path, out: Path, settings: Settings) -> Converted:
         InputError: the data cannot be read, what was decided before is about other questions, or
             nothing can be written.
     """
-    converted = convert(source, out)
+    size = convert(source, out)
     decided: dict[str, Any] = {}
     if JUDGE.variant in settings.generalists:
-        decided = _decide(GieData(converted.folder), settings)
-    data = GieData(converted.folder)
+        decided = _decide(GieData(out), settings)
+    data = GieData(out)
     return Converted(
-        data=converted.folder,
-        items=converted.items,
-        bytes=converted.size,
+        data=out,
+        items=sum(1 for _ in data.items()),
+        bytes=size,
         data_digest=data.digest,
         notes=data.notes(),
         **decided,

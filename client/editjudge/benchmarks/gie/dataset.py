@@ -1,4 +1,4 @@
-"""The official data, or what `compact.convert` made of it; and data of one's own, in its form.
+"""The official data, or what `release.convert` made of it; and data of one's own, in its form.
 
 `editjudge prepare questions` and `editjudge prepare masks` write data of one's own.
 """
@@ -25,8 +25,8 @@ from ..items import USUAL, ItemsFile, Line
 from ..outputs import NamedOutputs, Outputs
 from ..records import Gives, RecordsFile, ReleasedRecord
 from ..texts import File, Text, blank, question_flaw
-from . import compact
-from .official_file import Packed, read_official, unpacked
+from . import release
+from .release import Packed, unpacked
 from .taxonomy import EDIT_TYPES, edit_type
 
 EDITED = "edited_image_path"
@@ -130,7 +130,7 @@ class GieData(RecordsFile):
 
     Args:
         path: `gie_bench.json` as released, its folder, or the folder that
-            `compact.convert` wrote; the images lie beside the official file.
+            `release.convert` wrote; the images lie beside the official file.
         roots: Where images lie, by how `image` begins: `{"/": "/data/pexels"}` for another
             folder than that.
     """
@@ -138,7 +138,7 @@ class GieData(RecordsFile):
     masked = True
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
-        self._data = compact.read(path)
+        self._data = release.read(path)
         super().__init__(path, self._data.folder, roots)
         self._listed: dict[Path, Outputs] = {}
 
@@ -192,7 +192,7 @@ class GieData(RecordsFile):
             )
         if decided := len(self._data.compares):
             questions = counted(decided, "question")
-            notes.append(f"of {questions} {compact.COMPARES} says which compare")
+            notes.append(f"of {questions} {release.COMPARES} says which compare")
         return tuple(notes)
 
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask:
@@ -228,23 +228,12 @@ def listed_outputs(file: Path, records: Sequence[Any]) -> NamedOutputs:
 
     Args:
         file: The copy; relative paths lie beside it.
-        records: Of the data; the copy has the same instructions in the same order.
+        records: Of the data.
 
     Raises:
-        InputError: it cannot be read, is no such copy, or names no output.
+        InputError: it cannot be read, is no copy of the data, or names no output.
     """
-
-    def column(of: Iterable[Any], name: str) -> list[Any]:
-        return [record.get(name) if isinstance(record, dict) else None for record in of]
-
-    copies, _ = read_official(file)
-    if column(copies, "edit_instruction") != column(records, "edit_instruction"):
-        raise InputError(
-            show_path(file),
-            "its records are not those of --data",
-            f"give a copy of gie_bench.json with `{EDITED}` in its records, or a folder",
-        )
-    paths = enumerate(column(copies, EDITED))
+    paths = enumerate(release.edited_paths(file, records, EDITED))
     named = {str(i): file.parent / path for i, path in paths if path and isinstance(path, str)}
     if not named:
         raise InputError(show_path(file), f"no record has `{EDITED}`", "or give a folder")
@@ -317,7 +306,9 @@ def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
         ConfigError: `items.jsonl` names no official paths, which roots could map.
         InputError: there is nothing to read.
     """
-    official = any((path / name).is_file() for name in (compact.RECORDS, compact.OFFICIAL_FILE))
+    official = any(
+        (path / name).is_file() for name in (release.CONVERTED_FILE, release.OFFICIAL_FILE)
+    )
     if path.suffix != ".jsonl" and (official or not (path / USUAL).is_file()):
         return GieData(path, roots)
     if mapped(roots):

@@ -17,7 +17,7 @@ from ...scorers.scorer import Scorer
 from ...scorers.similarity import FeatureSimilarity
 from ...scorers.vqa import MultipleChoice
 from ..dimension import Dimension, Reading
-from .official_file import SIDE
+from .release import SIDE
 from .switches import GieSwitches
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import pytest
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.benchmarks.comparing import PLACES, compares
 from editjudge.benchmarks.gie import BENCHMARK
-from editjudge.benchmarks.gie import official_file as module
-from editjudge.benchmarks.gie.compact import MASKS, RECORDS, Compares, convert, keep_compares
+from editjudge.benchmarks.gie import release as module
 from editjudge.benchmarks.gie.dataset import GieData, OwnItems
+from editjudge.benchmarks.gie.release import CONVERTED_FILE, Compares, convert, keep_compares
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES, edit_type
 
 from ....patience import patience
@@ -77,31 +77,32 @@ def test_texts_are_as_they_were_released(tmp_path: Path) -> None:
 def test_converted_it_is_the_same(tmp_path: Path) -> None:
     path = released(tmp_path / "data")
     before = GieData(path)
-    made = convert(path, tmp_path / "compact")
-    after = GieData(made.folder)
-    assert made.items == 10
-    assert made.digest == before.digest == after.digest
-    assert made.size < path.stat().st_size / 20
+    size = convert(path, tmp_path / "compact")
+    after = GieData(tmp_path / "compact")
+    assert sum(1 for _ in after.items()) == 10
+    assert before.digest == after.digest
+    assert size < path.stat().st_size / 15
     for one, other in zip(of(before), of(after), strict=True):
         assert (one.id, one.questions, one.task, one.extra) == (
             other.id, other.questions, other.task, other.extra,
         )  # fmt: skip
         assert one.sources[0].digest == other.sources[0].digest
         np.testing.assert_array_equal(one.mask.selected, other.mask.selected)
-    assert [f.name for f in sorted((tmp_path / "compact").iterdir())] == [MASKS, RECORDS]
+    assert [f.name for f in sorted((tmp_path / "compact").iterdir())] == [CONVERTED_FILE]
     (tmp_path / "compact").rename(tmp_path / "elsewhere")
     list(GieData(tmp_path / "elsewhere").checked())
-    assert convert(path, tmp_path / "elsewhere").digest == before.digest
+    convert(path, tmp_path / "elsewhere")
+    assert GieData(tmp_path / "elsewhere").digest == before.digest
     assert GieData(tmp_path / "data").digest == before.digest, "the folder will do"
 
 
 def test_the_folder_is_converted_too(tmp_path: Path) -> None:
     path = released(tmp_path / "data")
-    made = convert(tmp_path / "data", tmp_path / "compact")
-    assert made.digest == GieData(path).digest
-    list(GieData(made.folder).checked())
+    convert(tmp_path / "data", tmp_path / "compact")
+    assert GieData(tmp_path / "compact").digest == GieData(path).digest
+    list(GieData(tmp_path / "compact").checked())
     with pytest.raises(InputError, match=r"gie_bench\.json: no such file; give gie_bench\.json as"):
-        convert(made.folder, tmp_path / "again")
+        convert(tmp_path / "compact", tmp_path / "again")
 
 
 def test_a_changed_mask_is_other_data(tmp_path: Path) -> None:
@@ -291,7 +292,8 @@ def test_a_record_that_cannot_be_used_whole_is_an_item(tmp_path: Path, name: str
     assert [ref.id for ref in data.checked()] == ["0", "1"], "no id shifts"
     (line,) = flaws(data).splitlines()
     assert told in line
-    converted = GieData(convert(path, tmp_path / "out").folder)
+    convert(path, tmp_path / "out")
+    converted = GieData(tmp_path / "out")
     assert flaws(converted) == line
     assert converted.digest == data.digest
 
@@ -337,25 +339,31 @@ def test_no_items(tmp_path: Path) -> None:
         convert(path, tmp_path / "out")
 
 
-@pytest.mark.parametrize("damage", ["format", "masks", "fewer", "terabytes", "json"])
-def test_a_damaged_conversion_is_made_again(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"masks": ["no mask"] * 10},
+        {"masks": ["AAAA"] * 10},
+        {"masks": [None] * 10},
+        {"masks": []},
+        {"records": 1},
+        {"images": None},
+    ],
+)
+def test_a_damaged_conversion_is_made_again(tmp_path: Path, damage: dict[str, Any]) -> None:
     out = tmp_path / "compact"
     convert(released(tmp_path / "data"), out)
-    if damage == "format":
-        head = json.loads((out / RECORDS).read_text()) | {"format": 99}
-        (out / RECORDS).write_text(json.dumps(head))
-    elif damage == "masks":
-        (out / MASKS).write_bytes(b"no array")
-    elif damage == "fewer":
-        np.save(out / MASKS, np.load(out / MASKS)[:-1])
-    elif damage == "terabytes":
-        header = {"descr": "|u1", "fortran_order": False, "shape": (1 << 20, 1 << 30)}
-        with (out / MASKS).open("wb") as file:
-            np.lib.format.write_array_header_1_0(file, header)
-    else:
-        (out / RECORDS).write_text("{}")
+    head = json.loads((out / CONVERTED_FILE).read_text()) | damage
+    (out / CONVERTED_FILE).write_text(json.dumps(head))
     with pytest.raises(InputError, match=r"convert gie_bench\.json again"):
         GieData(out)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "1", "no JSON", ""])
+def test_what_is_no_conversion(tmp_path: Path, text: str) -> None:
+    (tmp_path / CONVERTED_FILE).write_text(text)
+    with pytest.raises(InputError, match=r"convert gie_bench\.json again"):
+        GieData(tmp_path)
 
 
 def test_memory_does_not_grow_with_the_masks(tmp_path: Path) -> None:
@@ -416,7 +424,8 @@ def test_the_folder_of_ones_own_data_will_do(tmp_path: Path) -> None:
     path = released(tmp_path / "both")
     (path.parent / "items.jsonl").write_text(json.dumps(OWN))
     assert isinstance(BENCHMARK.data(path.parent), GieData)
-    compact = convert(path, tmp_path / "compact").folder
+    compact = tmp_path / "compact"
+    convert(path, compact)
     (compact / "items.jsonl").write_text(json.dumps(OWN))
     assert isinstance(BENCHMARK.data(compact), GieData)
     with pytest.raises(InputError, match=r"gie_bench\.json: no such file"):
@@ -506,7 +515,8 @@ def test_questions_of_ones_own_that_cannot_be_asked(
 
 
 def test_what_was_decided_is_not_told_by_words(tmp_path: Path) -> None:
-    folder = convert(released(tmp_path / "data"), tmp_path / "out").folder
+    folder = tmp_path / "out"
+    convert(released(tmp_path / "data"), folder)
     by_words = GieData(folder)
     ask = [one["evaluation_question"] for one in odd()]
     keep_compares(
