@@ -56,23 +56,23 @@ def make(folder: Path, edits: int, *, own_sources: bool) -> None:
 def begin(folder: Path) -> None:
     """Put all verdicts but the last into the run."""
     from editjudge.base.config import Settings
-    from editjudge.base.files import Files
     from editjudge.base.verdict import Scored
-    from editjudge.engine.contents import JudgedEdit, content_of
+    from editjudge.engine.contents import JudgedEdit
     from editjudge.engine.runplan import observe
     from editjudge.storage.store import RunStore
 
-    resolved, files = asked(folder), Files()
+    resolved = asked(folder)
     observed = observe(resolved.order)
+    contents = observed.contents
     signatures = resolved.order.signatures({})
     verdicts = {DIMENSION: Scored(value=1.0)}
     header = resolved.header(Settings())
     with RunStore.open(folder / "run", header) as store, store.database.transaction():
         for ref in resolved.dataset.items(range(len(observed.ids) - LEFT)):
-            seen = files.seen(str(folder / "outputs" / f"{ref.id}.png"))
-            content = content_of(resolved.dataset, ref, files)
-            edit = JudgedEdit(ref.id, "a", seen, None, content)
+            seen = contents.files.seen(str(folder / "outputs" / f"{ref.id}.png"))
+            edit = JudgedEdit(ref.id, "a", seen, None, contents.of(ref))
             store.keep_now(edit, verdicts, signatures)
+        store.keep_contents([], contents.news(), {})
 
 
 def asked(folder: Path):
@@ -92,7 +92,7 @@ def asked(folder: Path):
 def go_on(folder: Path) -> dict[str, float]:
     """Everything before the first edit is judged, and the summary after the last."""
     start = time.process_time()
-    from editjudge.app.run import header_of
+    from editjudge.app.run import files_before
     from editjudge.app.shift import refuse_shifted
     from editjudge.app.summary import cells
     from editjudge.base.config import Settings
@@ -103,7 +103,7 @@ def go_on(folder: Path) -> dict[str, float]:
     resolved = asked(folder)
     order = resolved.order
     imported = time.process_time()
-    observed = observe(order, header_of(folder / "run"))
+    observed = observe(order, files_before(folder / "run"))
     looked = time.process_time()
     refuse_shifted(observed)
     compared = time.process_time()

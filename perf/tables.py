@@ -62,7 +62,7 @@ def make(folder: Path, name: str, verdicts: int) -> None:
     from editjudge.base.files import ABSENT, Seen
     from editjudge.base.item import Missing
     from editjudge.base.verdict import Scored, Unscored
-    from editjudge.engine.contents import JudgedEdit
+    from editjudge.engine.contents import Contents, JudgedEdit
     from editjudge.storage.store import RunStore
 
     rng = random.Random(0)
@@ -87,10 +87,12 @@ def make(folder: Path, name: str, verdicts: int) -> None:
         RunStore.open(folder / "run", resolved.header(Settings())) as store,
         store.database.transaction(),
     ):
-        for index, model in product(range(items), resolved.spec.outputs):
-            item = f"{index // 1000}/{index}"
+        contents = Contents(resolved.dataset)
+        for ref, model in product(resolved.dataset.items(), resolved.spec.outputs):
+            index, item, content = ref.index, ref.id, contents.of(ref)
             if rng.random() < 0.02:
-                store.keep_now(JudgedEdit(item, model, None, Missing("absent", "no file")))
+                missing = Missing("absent", "no file")
+                store.keep_now(JudgedEdit(item, model, None, missing, content))
                 continue
             verdicts_of = {}
             for dimension in signatures:
@@ -98,8 +100,9 @@ def make(folder: Path, name: str, verdicts: int) -> None:
                 if rng.random() < 0.02:
                     verdict = Unscored(kind="unparsable", reason=f"reply {index}")
                 verdicts_of[dimension] = verdict
-            edit = JudgedEdit(item, model, Seen(ABSENT, "sha256:" + "0" * 64))
-            store.keep_now(edit, verdicts_of, signatures)
+            seen = Seen(ABSENT, "sha256:" + "0" * 64)
+            store.keep_now(JudgedEdit(item, model, seen, None, content), verdicts_of, signatures)
+        store.keep_contents([], contents.news(), {})
 
 
 def measure(folder: Path, what: str) -> dict[str, float]:

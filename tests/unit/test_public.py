@@ -37,7 +37,7 @@ def test_every_public_name_loads() -> None:
 
 INNER = {
     *("Finished", "JudgeRounds", "JudgeSpread", "ModelIdentity", "Order", "Resolved", "RunStore"),
-    *("Cell", "Item", "ItemChanges", "Pictures", "Row", "RunHeader", "ServiceName"),
+    *("Cell", "Item", "Pictures", "Row", "RunHeader", "ServiceName"),
     *("StoredEdit", "StoredPrompt", "StoredVerdict"),
 }
 """Types that are only passed on, or read by their fields."""

@@ -151,11 +151,11 @@ def rows_of(view: RunView) -> Iterator[Row]:
     """The rows, one by one.
 
     Dimensions not served, missing outputs, verdicts edit by edit; then what the data spoilt, of
-    which there is no verdict.
+    which there is no verdict. What the data has no item of any more is left out.
     """
     for name, reason in view.waiting().items():
         yield Row(dimension=name, status="not_served", reason=reason)
-    for edit in view.edits():
+    for edit in filter(view.has_item(), view.edits()):
         if edit.digest is None:
             yield Row(
                 item=edit.item,
@@ -165,7 +165,7 @@ def rows_of(view: RunView) -> Iterator[Row]:
             )
     spoilt = view.spoilt()
     judged: set[tuple[str, str, str]] = set()
-    for stored in view.verdicts():
+    for stored in filter(view.has_item(), view.verdicts()):
         if stored.item in spoilt:
             judged.add((stored.item, stored.model, stored.dimension))
         yield row_of(stored)

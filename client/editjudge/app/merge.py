@@ -14,6 +14,7 @@ from ..base.errors import ConfigError
 from ..base.verdict import Failed, Scored
 from ..base.writing import on_disk
 from ..benchmarks.dimension import Dimension
+from ..engine.contents import FilesBefore
 from ..engine.header import RunHeader
 from ..storage.store import RunStore, StoredEdit, StoredVerdict
 from .spec import Resolved, RunSpec
@@ -107,9 +108,6 @@ def _header(runs: Sequence[RunStore]) -> RunHeader:
                     _ALIKE.format(run.folder),
                 )
         header = header.joined(later, str(runs[0].folder), _ALIKE.format(run.folder))
-        if header.data_digest != later.data_digest:
-            # Of no data is it known that it says what both say; each item is compared again.
-            header = header.model_copy(update={"data_digest": ""})
     return header
 
 
@@ -127,7 +125,7 @@ class _Merger:
     def add(self, run: RunStore) -> None:
         """Add one run's calls, facts, items, edits and verdicts."""
         calls = run.ledger.copy_to(self._target.ledger)
-        self._add_items(run)
+        self._check_items(run)
         for edit in run.edits():
             if not self._takes_output(run, edit):
                 continue
@@ -143,22 +141,21 @@ class _Merger:
                     {name: [calls[number] for number in numbers[name]]},
                 )
 
-    def _add_items(self, run: RunStore) -> None:
-        """Add what its items were when they were judged.
+    def _check_items(self, run: RunStore) -> None:
+        """Refuse a run that judged another item than a run before it, and take what it knows.
 
         Raises:
-            ConfigError: an item was another one in a run before.
+            ConfigError: there is such an item.
         """
-        there = {item: one for item, one, is_current in self._target.contents() if is_current}
-        contents = {item: one for item, one, is_current in run.contents() if is_current}
-        for item, content in contents.items():
-            if item in there and not content.is_of(there[item]):
+        there = self._target.contents()
+        for item, content in run.contents().items():
+            if there.get(item, content) != content:
                 raise ConfigError(
                     f"{run.folder} judged another {item} than a run before it: what the data says"
                     " of it, or a picture of it, changed in between",
                     "give the command of each of them once more, on today's data, then merge",
                 )
-        self._target.keep_items(contents)
+        self._target.keep_contents([], FilesBefore(run.files_before().files), {})
 
     def _takes_output(self, run: RunStore, edit: StoredEdit) -> bool:
         """Whether the new run has this output of an edit, and counts what that changes."""

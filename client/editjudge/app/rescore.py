@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -13,12 +13,12 @@ from ..base.errors import first_of
 from ..base.strict import Strict
 from ..base.verdict import Failed, Status, Verdict
 from ..benchmarks.cell import Tally
-from ..engine.contents import JudgedEdit, item_changes
+from ..engine.contents import JudgedEdit
 from ..engine.judge import Near
 from ..engine.order import Order
 from ..engine.progress import Progress
 from ..engine.runplan import RunPlan, observe, plan_run
-from ..engine.scheduler import Scheduler, jobs
+from ..engine.scheduler import Scheduler
 from ..panel import Panel
 from ..storage.store import RunStore
 from .view import RunView
@@ -86,11 +86,9 @@ class Rescored(Strict):
 class _Compared:
     """Takes verdicts in a store's place, and compares them with those that are there."""
 
-    def __init__(self, store: RunStore, changed: Container[str], *, write: bool) -> None:
+    def __init__(self, store: RunStore, *, write: bool) -> None:
         self._store = store
-        self._changed = changed
         self._write = write
-        self._digests = {(edit.item, edit.model): edit.digest for edit in store.edits()}
         self.changes: Changes = {}
 
     async def keep(
@@ -101,7 +99,8 @@ class _Compared:
         versions: str | None = None,
     ) -> None:
         item, model = edit.item, edit.model
-        digest = edit.seen.digest if edit.seen and not edit.missing else None
+        stored_edit = self._store.edit(item, model)
+        judged = None if stored_edit is None else self._store.judged_edit(stored_edit)
         old = {
             stored.dimension: stored.verdict
             for stored in self._store.verdicts(model, item=item, evidence=False)
@@ -114,10 +113,8 @@ class _Compared:
             change = self.changes.setdefault((model, name), Change())
             change.before.add(before)
             why = verdict.error if isinstance(verdict, Failed) else ""
-            if digest != self._digests.get((item, model)):
-                why = "the output is not the one that was judged"
-            if item in self._changed:
-                why = "the item is not what was judged"
+            if judged is not None:
+                why = _other(edit, judged) or why
             if why:
                 change.after.add(before)
                 change.kept += 1
@@ -140,21 +137,19 @@ def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
         By model and dimension, what changed.
     """
     header = store.header
-    observed = observe(order, header)
+    observed = observe(order, store.files_before())
     served = header.identities.keys()
     absent = {d.id: "not served" for d in observed.dimensions if set(d.roles) - served}
     plan = plan_run(observed, None, header.identities, absent)
     _only_judged(plan, store)
-    changes = item_changes(observed.look, store, observed.files)
-    compared = _Compared(store, changes.other, write=write)
+    compared = _Compared(store, write=write)
 
     async def judge() -> None:
         panel = Panel.replaying(store.ledger, header.identities)
         progress = Progress.of(plan, {})
         async with panel:
             at_once = 2 * (os.cpu_count() or 1)
-            scheduler = Scheduler(order, Near(panel), compared, progress, in_flight=at_once)
-            await scheduler.run(jobs(plan))
+            await Scheduler(plan, Near(panel), compared.keep, progress, in_flight=at_once).run()
 
     try:
         asyncio.run(judge())
@@ -189,6 +184,15 @@ def _only_judged(plan: RunPlan, store: RunStore) -> None:
         left = (names & judged.get(item, set()) for item, names in zip(plan.ids, todo, strict=True))
         same: dict[frozenset[str], frozenset[str]] = {}
         plan.todo[model] = [same.setdefault(names, names) for names in left]
+
+
+def _other(edit: JudgedEdit, judged: JudgedEdit) -> str:
+    """Why an edit is not the one that was judged; empty where it is."""
+    now, then = (None if one.seen is None else one.seen.digest for one in (edit, judged))
+    item, former = (None if one.content is None else one.content.key for one in (edit, judged))
+    if former and item != former:
+        return "the item is not what was judged"
+    return "" if now == then else "the output is not the one that was judged"
 
 
 def _says(verdict: Verdict) -> tuple[Any, ...]:

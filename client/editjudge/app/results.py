@@ -6,12 +6,12 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from pydantic import ConfigDict, Field, PlainSerializer, computed_field
 from pydantic.dataclasses import dataclass as result
 
-from ..base.files import Files
 from ..base.identity import Identities, printed, untrained
 from ..base.signature import Signature
 from ..base.strict import STRICT
@@ -19,15 +19,17 @@ from ..base.verdict import LeftOut, Outcome, Scored
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
-from ..benchmarks.dataset import Dataset, ItemRef
+from ..benchmarks.dataset import ItemRef
 from ..benchmarks.dimension import Derived, Dimension
+from ..benchmarks.outputs import Outputs
 from ..benchmarks.published import PublishedTable
 from ..benchmarks.published import published as printed_tables
 from ..benchmarks.tabulation import Tabulation
-from ..engine.contents import SHORT, ItemChanges, Look, item_changes, other_outputs
+from ..engine.contents import Contents, check_items, of_content, output_now
 from ..engine.fold import fold, in_order
 from ..engine.order import Order
 from ..stats.clustered import linked
+from ..storage.edits import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
 from .intervals import with_intervals
 from .spec import Resolved
@@ -88,7 +90,6 @@ class Results(JudgeSpread):
             `+`; None without prompts.
         identities: Of the services that the columns can rest on.
         cells: By model under test and column.
-        changes: The items and outputs that are not what they were: they are `pending`.
         count_missing: Missing outputs count as the worst value, marked as imputed.
         common: Each dimension counts on the items alone on which all models have a number.
         sources: Clusters of items that share no source picture with each other.
@@ -108,7 +109,6 @@ class Results(JudgeSpread):
     ]
     columns: tuple[Column, ...]
     cells: Annotated[Cells, Field(serialization_alias="models")]
-    changes: Annotated[ItemChanges, Field(exclude=True)]
     count_missing: bool = False
     common: bool = False
     sources: int = 0
@@ -132,11 +132,11 @@ def results(
     each: Each | None = None,
     evidence: bool = False,
 ) -> Results:
-    """Aggregate a run; nothing is called, and outputs are not looked at.
+    """Aggregate a run; nothing is called.
 
     Verdicts count that were made by the services of the last session, with today's prompts and
-    code, of items as they are today, and what composites say of their parts. Everything else that
-    was asked for counts as `pending`.
+    code, of items and outputs as they are today, and what composites say of their parts.
+    Everything else that was asked for counts as `pending`.
 
     Args:
         single_image: Models under test that take one image only: what they gave no output for
@@ -159,12 +159,12 @@ def results(
     table = _columns(resolved)
     alone = frozenset((*header.single_image, *single_image))
     asked = {d.id for d in order.dimensions}
-    changes = changes_of(store, resolved)
-    shown = _Shown(order, table, changes, rules.single_image, alone, count_missing)
+    shown = _Shown(order, table, rules.single_image, alone, count_missing)
     tabulation = Tabulation(table)
     spreading = Spreading(table, order.judge_rounds, order.known, asked)
-    clusters = clusters_of(store, order.dataset, order.dataset.items())
-    judged = _rows(store, shown, each, evidence=evidence)
+    contents = contents_of(store, resolved)
+    clusters = clusters_of(contents, order.dataset.items())
+    judged = _rows(store, shown, contents, each, evidence=evidence)
     for row in _common(judged, len(header.outputs)) if common else judged:
         tabulation.add(row)
         spreading.add(row)
@@ -191,7 +191,6 @@ def results(
         identities={r: identity for r, identity in header.identities.items() if r in roles},
         columns=table,
         cells=with_rounds,
-        changes=changes,
         count_missing=count_missing,
         common=common,
         sources=max(clusters, default=-1) + 1,
@@ -227,7 +226,6 @@ def rows(
     resolved: Resolved,
     *,
     items: Collection[str] | None = None,
-    changes: ItemChanges | None = None,
     each: Each | None = None,
     evidence: bool = False,
 ) -> Iterator[Row]:
@@ -235,21 +233,16 @@ def rows(
 
     Args:
         items: Only of these, by their ids.
-        changes: The items that are not what they were, where that is known.
         each: Is shown every edit on the way.
         evidence: It gets evidence and replies too.
     """
-    others = changes_of(store, resolved) if changes is None else changes
-    shown = _Shown(resolved.order, _columns(resolved), others, items=items)
-    return _rows(store, shown, each, evidence=evidence)
+    shown = _Shown(resolved.order, _columns(resolved), items=items)
+    return _rows(store, shown, contents_of(store, resolved), each, evidence=evidence)
 
 
-def changes_of(store: RunStore, resolved: Resolved) -> ItemChanges:
-    """The items and outputs of a run that are not what they were."""
-    look, files = Look.at(resolved.dataset, store.header), Files()
-    changes = item_changes(look, store, files)
-    changes.outputs = other_outputs(look, store, files)
-    return changes
+def contents_of(store: RunStore, resolved: Resolved) -> Contents:
+    """What the items of a run hold now."""
+    return Contents(resolved.dataset, store.files_before())
 
 
 def _columns(resolved: Resolved) -> tuple[Column, ...]:
@@ -282,7 +275,6 @@ class _Shown:
     """What rows are of.
 
     Attributes:
-        changes: What nothing stands of that is stored.
         imputed: What models that take one image only get for several, where there is a rule.
         single_image: These models.
         items: Only of these items, by their ids.
@@ -290,7 +282,6 @@ class _Shown:
 
     order: Order
     table: tuple[Column, ...]
-    changes: ItemChanges
     imputed: float | None = None
     single_image: frozenset[str] = frozenset()
     count_missing: bool = False
@@ -298,7 +289,12 @@ class _Shown:
 
 
 def _rows(
-    store: RunStore, shown: _Shown, each: Each | None = None, *, evidence: bool = False
+    store: RunStore,
+    shown: _Shown,
+    contents: Contents,
+    each: Each | None = None,
+    *,
+    evidence: bool = False,
 ) -> Iterator[Row]:
     """Every edit that was asked for, item by item; verdicts are read as they are needed."""
     header, order = store.header, shown.order
@@ -314,32 +310,32 @@ def _rows(
         if absent
     }
     unasked = signatures.keys() - set(header.dimensions)
+    check_items(order.dataset, (ref.id for ref in order.dataset.items()), store)
+    outputs = {
+        model: order.dataset.outputs(Path(folder)).index()
+        for model, folder in header.outputs.items()
+        if order.dataset.has_outputs(Path(folder))
+    }
     only, number = shown.items, 0
-    remaining = (ref for ref in order.dataset.items() if only is None or ref.id in only)
+    remaining = (ref for ref in order.dataset.checked() if only is None or ref.id in only)
+    evidence = evidence or bool(unasked)
     while refs := list(islice(remaining, _ITEMS_AT_ONCE)):
-        names = [ref.id for ref in refs]
-        edits = store.edits([*header.outputs], item=names)
-        missing = {(e.model, e.item): e.missing for e in edits if e.digest is None}
-        judged: dict[tuple[str, str], dict[str, Outcome]] = {}
-        kept: dict[tuple[str, str], list[StoredVerdict]] = {}
-        evidence = evidence or bool(unasked)
-        for stored in store.verdicts([*header.outputs], item=names, evidence=evidence):
-            if each is not None:
-                kept.setdefault((stored.model, stored.item), []).append(stored)
-            if not shown.changes.stands(stored.item, stored.model):
-                continue
-            edit = judged.setdefault((stored.model, stored.item), {})
-            if today.get(stored.dimension) == stored.signature:
-                edit[stored.dimension] = stored.verdict
-            if unasked:
-                parts = _of_parts(stored, order.known, signatures).items()
-                edit |= {name: part for name, part in parts if name in unasked}
-        items = [order.dataset.outline(ref) for ref in refs]
+        rows_of = store.rows_of([ref.id for ref in refs], evidence=evidence)
+        items = [(ref, order.dataset.outline(ref)) for ref in refs]
         numbered = enumerate(items, number)
         number += len(items)
-        for (place, item), model in product(numbered, header.outputs):
-            verdicts = judged.get((model, item.id), {})
-            why = missing.get((model, item.id))
+        for (place, (ref, item)), model in product(numbered, header.outputs):
+            of_edit = rows_of.get((model, ref.id), ())
+            judged = _of_today(of_edit, contents, ref, outputs.get(model))
+            why = None if judged is None else missing_of(judged)
+            kept = () if judged is None else tuple(store.verdicts_in(judged, evidence=evidence))
+            verdicts: dict[str, Outcome] = {}
+            for stored in kept:
+                if today.get(stored.dimension) == stored.signature:
+                    verdicts[stored.dimension] = stored.verdict
+                if unasked:
+                    parts = _of_parts(stored, order.known, signatures).items()
+                    verdicts |= {name: part for name, part in parts if name in unasked}
             alone = model in shown.single_image and len(item.sources) > 1
             outcomes = fold(
                 dimensions,
@@ -353,24 +349,34 @@ def _rows(
             signed = {name: signatures[name] for name in verdicts}
             row = Row(item, model, outcomes, signed, place)
             if each is not None:
-                each(row, kept.get((model, item.id), ()))
+                each(row, kept)
             yield row
 
 
-def clusters_of(store: RunStore, dataset: Dataset, refs: Iterable[ItemRef]) -> array[int]:
+def _of_today(
+    judged: Sequence[EditRow], contents: Contents, ref: ItemRef, outputs: Outputs | None
+) -> EditRow | None:
+    """What is kept of an edit as it is today.
+
+    Args:
+        judged: What is kept of it, the last one last.
+        outputs: Of the model; None where their folder was put away: they are what they were.
+    """
+    if not judged:
+        return None
+    path = None if outputs is None else outputs.path(ref.id)
+    output, _ = output_now(judged, path, contents.files)
+    return of_content(judged, contents.key(ref), output, absent=path is None)
+
+
+def clusters_of(contents: Contents, refs: Iterable[ItemRef]) -> array[int]:
     """By item, in their order, its cluster: those that share a source picture have one.
 
-    Pictures are told by what they held when they were judged; of a run that did not keep that, by
+    Pictures are told by what they held when they were read last; where no session read them, by
     their files.
     """
-    judged = {name: one.files for name, one, is_current in store.contents() if is_current}
-
-    def sources(ref: ItemRef) -> Sequence[str]:
-        count = len(dataset.outline(ref).sources)
-        digests = judged.get(ref.id, b"")[: SHORT * count]
-        return digests.hex(" ", SHORT).split() if digests else dataset.files(ref)[:count]
-
-    return linked(map(sources, refs))
+    outline = contents.dataset.outline
+    return linked(contents.sources(ref, len(outline(ref).sources)) for ref in refs)
 
 
 def _of_parts(

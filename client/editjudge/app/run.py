@@ -21,6 +21,7 @@ from ..base.errors import ConfigError, InputError
 from ..base.identity import Identities
 from ..base.words import counted
 from ..benchmarks.dimension import Dimension
+from ..engine.contents import FilesBefore
 from ..engine.header import RunHeader
 from ..engine.judge import Judges, Opened, near
 from ..engine.order import Order
@@ -247,7 +248,8 @@ class Running:
         self.resolved = Resolved(spec)
         self.resolved.check_single_image(spec.single_image)
         self._before = header_of(out)
-        self._observed = observe(replace(self.resolved.order, shard=shard), self._before)
+        order = replace(self.resolved.order, shard=shard)
+        self._observed = observe(order, files_before(out) if self._before else None)
         self._out = out
         self._settings = settings
         self._teller = _Teller(tell or (lambda _: None), every, settings)
@@ -415,7 +417,8 @@ def foreseen(
     """
     resolved = Resolved(spec)
     resolved.check_single_image(spec.single_image)
-    observed = observe(replace(resolved.order, shard=shard), header_of(out))
+    order = replace(resolved.order, shard=shard)
+    observed = observe(order, files_before(out) if header_of(out) else None)
     if not as_named:
         refuse_shifted(observed)
     check_asked(observed)
@@ -444,6 +447,12 @@ def header_of(out: Path) -> RunHeader | None:
             return store.header
     except ConfigError:  # of an older version, or begun and not yet written
         return None
+
+
+def files_before(out: Path) -> FilesBefore:
+    """What the run in a folder knows of files."""
+    with RunStore.open(out, read_only=True, only_header=True) as store:
+        return store.files_before()
 
 
 def spec_of(out: Path) -> RunSpec | None:

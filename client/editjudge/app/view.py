@@ -16,7 +16,6 @@ from ..benchmarks.column import Row
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.outputs import Outputs
 from ..benchmarks.registry import select_among
-from ..engine.contents import ItemChanges
 from ..engine.fold import fold, in_order
 from ..engine.header import RunHeader
 from ..engine.judge import roles_of
@@ -131,15 +130,6 @@ class RunView:
         chosen = select_among(asked, patterns, self.resolved.rules)
         return frozenset(dimension.id for dimension in chosen)
 
-    def changes(self) -> ItemChanges:
-        """The items and outputs that are not what they were; what may have changed is read.
-
-        Raises:
-            ConfigError: the data has none of the items that were judged.
-            InputError: the data is not there any more.
-        """
-        return tables.changes_of(self._store, self.resolved)
-
     def by(self, rules: Rules | None) -> Resolved:
         """The same by other rules than the run's own, all of whose dimensions must be known.
 
@@ -170,9 +160,9 @@ class RunView:
         Args:
             items: Ids.
         """
-        dataset = self.resolved.dataset
-        refs = [ref for ref in dataset.items() if ref.id in items]
-        numbers = tables.clusters_of(self._store, dataset, refs)
+        contents = tables.contents_of(self._store, self.resolved)
+        refs = [ref for ref in contents.dataset.items() if ref.id in items]
+        numbers = tables.clusters_of(contents, refs)
         return dict(zip((ref.id for ref in refs), numbers, strict=True))
 
     def other_items(self, other: RunView) -> frozenset[str]:
@@ -180,9 +170,8 @@ class RunView:
 
         The data is not looked at.
         """
-        mine = {item: content for item, content, is_current in self._store.contents() if is_current}
-        others = ((item, one) for item, one, is_current in other._store.contents() if is_current)
-        return frozenset(i for i, one in others if i in mine and not mine[i].is_of(one))
+        mine, others = self._store.contents(), other._store.contents()
+        return frozenset(item for item in mine.keys() & others.keys() if mine[item] != others[item])
 
     def verdicts(
         self,
@@ -237,6 +226,13 @@ class RunView:
         }
         return lambda name: _pictures(dataset, refs.get(name), name, folders)
 
+    def has_item(self) -> Callable[[StoredEdit | StoredVerdict], bool]:
+        """Whether the data has the item of an edit or verdict; where it is not there, of all."""
+        if self.without_data:
+            return lambda _: True
+        there = {ref.id for ref in self.resolved.dataset.items()}
+        return lambda kept: kept.item in there
+
     @property
     def without_data(self) -> str:
         """Why the data of the run cannot be looked at; "" where it can."""
@@ -274,7 +270,6 @@ class RunView:
         self,
         items: Collection[str] | None = None,
         *,
-        changes: ItemChanges | None = None,
         each: tables.Each | None = None,
         evidence: bool = False,
     ) -> Iterator[Row]:
@@ -285,7 +280,6 @@ class RunView:
 
         Args:
             items: Only of these, by their ids.
-            changes: The items that are not what they were, where that is known.
             each: Is shown every edit on the way, with the verdicts that are stored of it.
             evidence: It gets evidence and replies too; half as fast.
 
@@ -294,9 +288,7 @@ class RunView:
                 of its items.
             InputError: its data is not there any more.
         """
-        return tables.rows(
-            self._store, self.by(None), items=items, changes=changes, each=each, evidence=evidence
-        )
+        return tables.rows(self._store, self.by(None), items=items, each=each, evidence=evidence)
 
     def results(
         self,

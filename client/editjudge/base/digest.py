@@ -20,6 +20,11 @@ def digest_bytes(digest: str) -> bytes:
     return bytes.fromhex(digest.removeprefix(_SHA256))
 
 
+def digest_text(digest: bytes) -> str:
+    """What `digest_bytes` was given."""
+    return f"{_SHA256}{digest.hex()}"
+
+
 def file_digest(path: str | os.PathLike[str]) -> str:
     """The same of a file's bytes, read in pieces.
 

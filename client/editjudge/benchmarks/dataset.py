@@ -142,6 +142,7 @@ class Dataset(ABC):
         nouns: What the data calls one of its items, and several.
         masked: Whether every item has a mask, which is no file.
         mask_lies_over: The pictures whose sides the mask of an item must fit.
+        stat: The stat of a file, in 8 bytes, as it was when it was first looked for.
     """
 
     released: ClassVar[bool] = True
@@ -157,7 +158,7 @@ class Dataset(ABC):
         self.roots = dict(roots or {})
         self._consent = Consent(self.folder, roots)
         self._above = f"{self.folder}{os.sep}"
-        self._stat = lru_cache(65_536)(stat_of)  # several ask for the same files
+        self.stat = lru_cache(65_536)(stat_of)  # several ask for the same files
         self._is_usable = lru_cache(65_536)(self._usable_file)
         self._looked_at: tuple[ItemRef | None, dict[str, tuple[str, ...]], Flaws] = None, {}, {}
 
@@ -258,10 +259,6 @@ class Dataset(ABC):
     def files(self, ref: ItemRef) -> tuple[str, ...]:
         """All files that the item names, also those that are not there, sources first."""
         return tuple(chain.from_iterable(self._looked(ref)[0].values()))
-
-    def stats(self, ref: ItemRef) -> bytes:
-        """The stats of these files, 8 bytes each, when they were first looked for."""
-        return b"".join(map(self._stat, self.files(ref)))
 
     def record(self, ref: ItemRef) -> bytes:
         """What the data says of an item, as its benchmark reads it, in 32 bytes.
@@ -368,14 +365,14 @@ class Dataset(ABC):
         return self._looked_at[1:]
 
     def _usable_file(self, path: str) -> bool:
-        return self._stat(path) != ABSENT and self._consent.covers(path)
+        return self.stat(path) != ABSENT and self._consent.covers(path)
 
     def _lost(
         self, files: Mapping[str, tuple[str, ...]], known: Flaws
     ) -> Iterator[tuple[str, Unscored]]:
         """The flaws of fields whose pictures are not there, or are none of the data's."""
         for name in (one for one in files if one not in known):
-            absent = [show_path(Path(p)) for p in files[name] if self._stat(p) == ABSENT]
+            absent = [show_path(Path(p)) for p in files[name] if self.stat(p) == ABSENT]
             outside = [path for path in files[name] if not self._consent.covers(path)]
             if absent:
                 yield name, flaw(f"{name}: {NO_FILE}: {', '.join(absent)}")

@@ -1,20 +1,22 @@
-"""What items and outputs hold, beside what they held when they were judged.
+"""What edits hold: verdicts are kept under it, and stand for nothing else.
 
-An item is what the data says of it and what its pictures hold. Where these lie, and in which order
-the data names them, is nothing to it. A picture that is gone cannot be compared: what was judged
-with it stays judged.
+An item is what the data says of it and what its files hold. Where these lie, and in which order
+the data names items, is nothing to it. A file that is gone holds what it held when it was last
+read, so that what was judged with it stays judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, TypeVar
 
 from ..base.digest import digest_bytes
 from ..base.errors import ConfigError
-from ..base.files import ABSENT, STAT, Files, Seen, stat_of
+from ..base.files import ABSENT, Files, Seen, stat_of
 from ..base.item import Missing
 from ..base.verdict import Verdict
 from ..base.words import counted
@@ -25,24 +27,50 @@ from .header import RunHeader
 SHORT = 16
 """Bytes that are kept of a digest that is only compared."""
 _NO_FILE = bytes(SHORT)
+_MANY = 10_000
+"""Numbers of files that are remembered."""
+
+
+class FileContent(NamedTuple):
+    """What a file held when it was last read.
+
+    Attributes:
+        stat: See `base.files`; `ABSENT` where it must be read again.
+        digest: 16 bytes; zeros of a file that was not there.
+    """
+
+    stat: bytes
+    digest: bytes
+
+
+def content_key(record: bytes, files: Iterable[bytes]) -> bytes:
+    """The digest of all that an item holds, in 16 bytes.
+
+    Together with the item's id, the model and the digest of the output it is the key of an edit.
+
+    Args:
+        record: What the data says of it; see `Dataset.record`. It tells how many files there are.
+        files: The digests of its files, 16 bytes each, in the order in which the data names them.
+    """
+    return blake2b(b"".join((record, *files)), digest_size=SHORT).digest()
+
+
+def file_number(name: str) -> int:
+    """The number under which a run keeps what a file held, by what the data calls it."""
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
 
 
 class ItemContent(NamedTuple):
-    """What an item was when it was judged.
+    """What an item holds.
 
     Attributes:
-        record: See `Dataset.record`; 16 bytes of it, none where nothing was judged yet.
-        files: Digests of its files, 16 bytes each, zeros for one that was not there.
-        stats: Their stats, 8 bytes each.
+        key: See `content_key`.
+        files: By number of a file, what it held.
     """
 
-    record: bytes
-    files: bytes
-    stats: bytes
-
-    def is_of(self, other: ItemContent) -> bool:
-        """Whether both are one item, wherever its files lie."""
-        return self.record == other.record and self.files == other.files
+    key: bytes
+    files: Mapping[int, FileContent] = MappingProxyType({})
 
 
 class JudgedEdit(NamedTuple):
@@ -64,24 +92,248 @@ class JudgedEdit(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What is known of an edit.
+    """What stands of an edit of one content.
 
     Attributes:
-        digest: Of the output's file; None where there was none.
+        content: Key of what the item held; empty where nobody looked.
+        output: Digest of the output's file; None where there was none.
+        stat: Of that file.
         missing: Why the output was missing; None where it was not.
         dimensions: Those on which a verdict stands.
-        stat: Of the output's file.
     """
 
-    item: str
-    digest: str | None
+    content: bytes
+    output: bytes | None
+    stat: bytes
     missing: Missing | None
     dimensions: frozenset[str]
-    stat: bytes = ABSENT
 
 
-class VerdictSink(Protocol):
-    """Where verdicts go."""
+class _OfContent(Protocol):
+    """What is kept of an edit of one content: a row of the store, or what stands of it."""
+
+    @property
+    def content(self) -> bytes: ...
+    @property
+    def output(self) -> bytes | None: ...
+    @property
+    def stat(self) -> bytes: ...
+    @property
+    def missing(self) -> object | None: ...
+
+
+E = TypeVar("E", bound=_OfContent)
+
+
+def output_now(judged: Sequence[E], path: str | None, files: Files) -> tuple[bytes | None, bytes]:
+    """The digest of an output as it is now, and the stat of its file.
+
+    An output that is gone, or that cannot be read just now, is what it was. One is read only where
+    an output was judged before and its file may have changed.
+
+    Args:
+        judged: What is kept of the edit, the last one last.
+        path: Of the output; None where there is none.
+    """
+    last = judged[-1]
+    if last.output is None:
+        last = next((one for one in reversed(judged) if one.output is not None), last)
+    if last.output is None:
+        return None, ABSENT
+    if path is not None and not last.stat == stat_of(path) != ABSENT:
+        seen = files.seen(path)
+        if seen is not None:
+            return digest_bytes(seen.digest), seen.stat
+    return last.output, last.stat
+
+
+def of_content(
+    judged: Sequence[E], content: bytes, output: bytes | None, *, absent: bool
+) -> E | None:
+    """What is kept of an edit that holds this; None where nothing was judged of it.
+
+    Args:
+        judged: What is kept of the edit, the last one last.
+        content: The key of its item.
+        output: The digest of its output.
+        absent: Whether there is no file of the output now.
+    """
+    last = judged[-1]
+    if last.output == output is not None and last.content == content:
+        return last
+    of_item = [one for one in reversed(judged) if one.content in {content, b""}]
+    for kept in of_item:
+        if kept.output == output is not None:
+            return kept
+    # What is kept without an output: it was missing, and still is, or nobody came to look at it.
+    without = (one for one in of_item if one.output is None and (absent or one.missing is None))
+    return next(without, None)
+
+
+@dataclass(frozen=True)
+class FilesBefore:
+    """What a run knows of files: what it need not read again.
+
+    Attributes:
+        files: By number.
+        data: Digest of the data.
+        records: What that data says of its items, 16 bytes each, in their order.
+    """
+
+    files: Mapping[int, FileContent] = field(default_factory=dict)
+    data: str = ""
+    records: bytes = b""
+
+
+class Contents:
+    """What the items of some data hold now.
+
+    Args:
+        before: What is known of their files; those that may have changed since are read.
+        files: Those that are read in this session.
+
+    Attributes:
+        changed: Files that hold something else than is known, or whose stat is another.
+    """
+
+    def __init__(
+        self, dataset: Dataset, before: FilesBefore | None = None, files: Files | None = None
+    ) -> None:
+        self.dataset = dataset
+        self.files = files or Files()
+        self.changed: dict[int, FileContent] = {}
+        self._before = before or FilesBefore()
+        self._numbers: dict[str, int] = {}
+        self._latest: tuple[ItemRef | None, bytes] = None, b""
+        self._above = f"{dataset.folder}{os.sep}"
+        self._records = self._before.records if self._before.data == dataset.digest else b""
+
+    def record(self, ref: ItemRef) -> bytes:
+        """What the data says of an item."""
+        if self._records:
+            return self._records[ref.index * SHORT : (ref.index + 1) * SHORT]
+        return self.dataset.record(ref)[:SHORT]
+
+    def known(self, ref: ItemRef) -> bytes | None:
+        """The key of an item; None where it names a file that the run never met."""
+        digests = []
+        for path in self.dataset.files(ref):
+            number = self._number(path)
+            before = self._held(number)
+            if before is None:
+                return None
+            is_same = self.dataset.stat(path) in {before.stat, ABSENT}
+            digests.append((before if is_same else self._read(path, number, before)).digest)
+        return content_key(self.record(ref), digests)
+
+    def key(self, ref: ItemRef) -> bytes:
+        """The key of an item; several ask for it one after another."""
+        if self._latest[0] is not ref:
+            self._latest = ref, self.known(ref) or self.of(ref).key
+        return self._latest[1]
+
+    def of(self, ref: ItemRef, loaded: Mapping[str, Seen] = MappingProxyType({})) -> ItemContent:
+        """What an item holds.
+
+        Args:
+            loaded: Files that were read just now, by path.
+        """
+        held = {}
+        for path in self.dataset.files(ref):
+            number = self._number(path)
+            before = self._held(number)
+            if (seen := loaded.get(path)) is not None:
+                held[number] = FileContent(seen.stat, digest_bytes(seen.digest)[:SHORT])
+            elif before is not None and stat_of(path) in {before.stat, ABSENT}:
+                held[number] = before
+            else:
+                held[number] = self._read(path, number, before)
+        of = [held[self._number(path)].digest for path in self.dataset.files(ref)]
+        return ItemContent(content_key(self.record(ref), of), held)
+
+    def sources(self, ref: ItemRef, count: int) -> tuple[str, ...]:
+        """The first files of an item: equal texts where they are known to hold the same.
+
+        Args:
+            count: How many.
+        """
+        paths = self.dataset.files(ref)[:count]
+        known = [self._held(self._number(path)) for path in paths]
+        return tuple(
+            path if content is None else content.digest.hex()
+            for path, content in zip(paths, known, strict=True)
+        )
+
+    def news(self) -> FilesBefore:
+        """What the run does not know yet, to be known the next time."""
+        digest = self.dataset.digest
+        if self._before.data == digest:
+            return FilesBefore(self.changed)
+        records = {ref.index: self.dataset.record(ref)[:SHORT] for ref in self.dataset.items()}
+        places = range(max(records, default=-1) + 1)
+        whole = b"".join(records.get(place, bytes(SHORT)) for place in places)
+        return FilesBefore(self.changed, digest, whole)
+
+    def _held(self, number: int) -> FileContent | None:
+        return self.changed.get(number) or self._before.files.get(number)
+
+    def _number(self, path: str) -> int:
+        """Files of the data's folder go by their names in it, so that the folder may move."""
+        number = self._numbers.get(path)
+        if number is None:
+            if len(self._numbers) >= _MANY:
+                self._numbers.clear()
+            number = self._numbers[path] = file_number(path.removeprefix(self._above))
+        return number
+
+    def _read(self, path: str, number: int, before: FileContent | None) -> FileContent:
+        seen = self.files.seen(path)
+        if seen is None:
+            return before or FileContent(ABSENT, _NO_FILE)
+        self.changed[number] = FileContent(seen.stat, digest_bytes(seen.digest)[:SHORT])
+        return self.changed[number]
+
+
+class VerdictStore(Protocol):
+    """A run's header, its edits and their verdicts, beside the store of its calls."""
+
+    @property
+    def header(self) -> RunHeader:
+        """Of the run."""
+
+    @property
+    def ledger(self) -> CallStore:
+        """Its calls."""
+
+    @property
+    def costs(self) -> tuple[float, float]:
+        """What all its calls have cost, and the dearest of them."""
+
+    def items(self) -> Sequence[str]:
+        """The ids of the items of which anything was judged."""
+
+    def standing(
+        self, model: str, signatures: Mapping[str, str]
+    ) -> Mapping[str, Sequence[Standing]]:
+        """What stands of a model's edits by item, of each content, the last one last."""
+
+    def counts(
+        self, signatures: Mapping[str, str] | None = None
+    ) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+        """How many verdicts there are, by model, dimension and status."""
+
+    def amend(self, header: RunHeader) -> RunHeader:
+        """Go on with another header, joined with the one there is; returns the whole."""
+
+    def keep_contents(
+        self, edits: Iterable[JudgedEdit], files: FilesBefore, header: Mapping[str, object]
+    ) -> None:
+        """Keep what edits and files hold now, all or nothing.
+
+        Args:
+            files: Those that changed.
+            header: What is to be changed in the header with it.
+        """
 
     async def keep(
         self,
@@ -102,238 +354,19 @@ class VerdictSink(Protocol):
         """
 
 
-class KnownVerdicts(Protocol):
-    """Where verdicts are kept, as far as planning asks."""
-
-    @property
-    def header(self) -> RunHeader:
-        """Of the run."""
-
-    def contents(self) -> Iterable[tuple[str, ItemContent, bool]]:
-        """What items were when something was judged of them: id, content, whether it is today's."""
-
-    def standing(self, model: str, signatures: Mapping[str, str]) -> Iterable[Standing]:
-        """Every edit of a model, with the dimensions on which a verdict of today stands."""
-
-    def standing_on(
-        self,
-        item: str,
-        content: ItemContent | None,
-        model: str,
-        digest: str,
-        signatures: Mapping[str, str],
-    ) -> Standing | None:
-        """The same of an edit of this content; None where nothing was judged of it.
-
-        Args:
-            content: Of its item; None for that of today.
-        """
-
-
-class VerdictStore(VerdictSink, KnownVerdicts, Protocol):
-    """A run's header, its edits and their verdicts, beside the store of its calls."""
-
-    @property
-    def ledger(self) -> CallStore:
-        """Its calls."""
-
-    @property
-    def costs(self) -> tuple[float, float]:
-        """What all its calls have cost, and the dearest of them."""
-
-    def amend(self, header: RunHeader) -> RunHeader:
-        """Go on with another header, joined with the one there is; returns the whole."""
-
-    def counts(
-        self, signatures: Mapping[str, str] | None = None
-    ) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
-        """How many verdicts there are, by model, dimension and status."""
-
-    def keep_contents(
-        self,
-        edits: Iterable[JudgedEdit],
-        items: Mapping[str, ItemContent],
-        gone: Iterable[str],
-        header: Mapping[str, object],
-    ) -> None:
-        """Keep what items and outputs hold now, all or nothing.
-
-        Args:
-            gone: Ids of items that the data has no more.
-            header: What is to be changed in the header with it.
-        """
-
-
-class Look:
-    """The items of data as they are now, as far as they are compared.
+def check_items(dataset: Dataset, items: Iterable[str], known: VerdictStore) -> None:
+    """Refuse data that has none of the items that were judged.
 
     Args:
-        before: The header of the run; None where there is none yet.
-
-    Attributes:
-        ids: In their order.
-        stats: Of the files of each, 8 bytes each; nothing of an item that is not asked for.
-    """
-
-    def __init__(self, dataset: Dataset, before: RunHeader | None) -> None:
-        self.dataset = dataset
-        self.ids: list[str] = []
-        self.stats: list[bytes] = []
-        beside = before is not None and before.data_digest != dataset.digest
-        self._records: dict[str, bytes] | None = {} if beside else None
-
-    @classmethod
-    def at(cls, dataset: Dataset, before: RunHeader | None) -> Look:
-        """At all items of some data.
-
-        Raises:
-            InputError: it cannot be used.
-        """
-        look = cls(dataset, before)
-        for ref in dataset.checked():
-            look.add(ref, asked=True)
-        return look
-
-    def add(self, ref: ItemRef, *, asked: bool) -> None:
-        """Look at the next item."""
-        self.ids.append(ref.id)
-        self.stats.append(self.dataset.stats(ref) if asked else b"")
-        if self._records is not None:
-            self._records[ref.id] = self.dataset.record(ref)[:SHORT]
-
-    def record(self, item: str) -> bytes:
-        """What the data says of an item."""
-        if self._records is None:
-            self._records = {
-                ref.id: self.dataset.record(ref)[:SHORT] for ref in self.dataset.items()
-            }
-        return self._records[item]
-
-
-@dataclass
-class ItemChanges:
-    """The items that are not what they were, beside what was judged.
-
-    Attributes:
-        digest: Of the data; empty where nothing was compared.
-        other: By id, items of another content.
-        moved: By id, items of the same content with other files.
-        gone: Ids of judged items that the data has no more.
-        outputs: By model under test, the items of which another output is there than was judged,
-            where outputs were looked at.
-    """
-
-    digest: str = ""
-    other: dict[str, ItemContent] = field(default_factory=dict)
-    moved: dict[str, ItemContent] = field(default_factory=dict)
-    gone: tuple[str, ...] = ()
-    outputs: Mapping[str, Collection[str]] = field(default_factory=dict)
-
-    def stands(self, item: str, model: str) -> bool:
-        """Whether what was judged of an edit is what is there now."""
-        return item not in self.other and item not in self.outputs.get(model, ())
-
-
-def item_changes(look: Look, known: KnownVerdicts, files: Files) -> ItemChanges:
-    """Compare items with what they were.
-
-    Args:
-        files: Reads what may have changed.
+        items: Ids of those that it has.
 
     Raises:
-        ConfigError: the data has none of the items that were judged.
+        ConfigError: it has none of them.
     """
-    whole = known.header.data_digest == look.dataset.digest
-    places = {item: place for place, item in enumerate(look.ids)}
-    changes = ItemChanges(look.dataset.digest)
-    gone: dict[str, None] = {}
-    current: set[int] = set()
-    earlier: set[int] = set()
-    suspect: dict[int, ItemContent] = {}
-    for item, before, is_current in known.contents():
-        place = places.get(item)
-        if place is None:
-            gone |= {item: None} if is_current else {}
-            continue
-        if not is_current:
-            earlier.add(place)
-            continue
-        current.add(place)
-        if not before.record:
-            continue  # nothing was judged of it
-        is_elsewhere = (now := look.stats[place]) and now != before.stats
-        if is_elsewhere or (not whole and look.record(item) != before.record):
-            suspect[place] = before
-    if gone and not current and not earlier:
+    judged = known.items()
+    if judged and set(judged).isdisjoint(items):
         raise ConfigError(
-            f"{counted(len(gone), 'item')} were judged (first: {next(iter(gone))}), and"
-            f" {look.dataset.path} has none of them",
+            f"{counted(len(judged), 'item')} were judged (first: {judged[0]}), and"
+            f" {dataset.path} has none of them",
             "give the run's own data, or another folder for this run",
         )
-    changes.gone = tuple(gone)
-    looked = suspect.keys() | (earlier - current)
-    for ref in look.dataset.items(looked) if looked else ():
-        was = suspect.get(ref.index)
-        content = content_of(look.dataset, ref, files, before=was)
-        if was is None or not content.is_of(was):
-            changes.other[ref.id] = content
-        elif content != was:
-            changes.moved[ref.id] = content
-    return changes
-
-
-def content_of(
-    dataset: Dataset,
-    ref: ItemRef,
-    files: Files,
-    read: Mapping[str, Seen] | None = None,
-    before: ItemContent | None = None,
-) -> ItemContent:
-    """What an item holds now; of its files those are read that changed since they were read last.
-
-    Args:
-        read: Those that were read just now, by path.
-        before: What it held; a file that is gone holds what it held.
-    """
-    record = dataset.record(ref)[:SHORT]
-    if before is not None and before.record != record:
-        before = None
-    there = [_file(path, n, files, read or {}, before) for n, path in enumerate(dataset.files(ref))]
-    return ItemContent(record, b"".join(d for d, _ in there), b"".join(stat for _, stat in there))
-
-
-def _file(
-    path: str, number: int, files: Files, read: Mapping[str, Seen], before: ItemContent | None
-) -> tuple[bytes, bytes]:
-    """What a file of an item holds, and its stat."""
-    known = _NO_FILE, ABSENT
-    if before is not None:
-        known = _piece(before.files, number, SHORT), _piece(before.stats, number, STAT)
-        if stat_of(path) in {known[1], ABSENT}:
-            return known
-    seen = read.get(path) or files.seen(path)
-    return known if seen is None else (digest_bytes(seen.digest)[:SHORT], seen.stat)
-
-
-def _piece(whole: bytes, number: int, size: int) -> bytes:
-    return whole[number * size : (number + 1) * size]
-
-
-def other_outputs(look: Look, known: KnownVerdicts, files: Files) -> dict[str, set[str]]:
-    """By model, the items of which another output is there than was judged.
-
-    Outputs that are not there any more stay judged.
-    """
-    others: dict[str, set[str]] = {}
-    for model, folder in known.header.outputs.items():
-        if not look.dataset.has_outputs(Path(folder)):
-            continue
-        outputs = look.dataset.outputs(Path(folder)).index()
-        for edit in known.standing(model, {}):
-            path = outputs.path(edit.item)
-            if edit.digest is None or path is None or edit.stat == stat_of(path) != ABSENT:
-                continue
-            seen = files.seen(path)
-            if seen is not None and seen.digest != edit.digest:
-                others.setdefault(model, set()).add(edit.item)
-    return others

@@ -10,14 +10,15 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import NamedTuple
 
+from ..base.digest import digest_text
 from ..base.errors import ConfigError, InputError
-from ..base.files import Files, Seen, stat_of
+from ..base.files import Seen
 from ..base.identity import Identities, ServiceName
 from ..base.images import show_path
 from ..base.item import Flaws, Item, Missing
@@ -25,10 +26,18 @@ from ..base.verdict import NotApplicable
 from ..base.words import counted
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.outputs import Outputs
-from .contents import ItemChanges, JudgedEdit, KnownVerdicts, Look, Standing, item_changes
+from .contents import (
+    Contents,
+    FilesBefore,
+    ItemContent,
+    JudgedEdit,
+    Standing,
+    VerdictStore,
+    check_items,
+    of_content,
+    output_now,
+)
 from .fold import fold, in_order
-from .header import RunHeader
 from .order import Order
 
 _NOT_ASKED = -1
@@ -76,8 +85,8 @@ class Observed:
         dimensions: Those asked for and what they derive from, parts first.
         beyond: Ids of the items that the order's limit leaves out.
         flawed: The items asked for of which the data holds something that cannot be used.
-        look: All items of the data, as far as they are compared with what they were.
-        files: Those that were read, for the whole session.
+        contents: What the items hold, for the whole session.
+        keys: Of what each item asked for holds; None where the run does not know its files.
     """
 
     order: Order
@@ -85,7 +94,8 @@ class Observed:
     kinds: Sequence[int]
     outlines: Sequence[Item]
     dimensions: tuple[Dimension, ...]
-    look: Look
+    contents: Contents
+    keys: list[bytes | None]
     beyond: Sequence[str] = ()
 
     @cached_property
@@ -99,7 +109,6 @@ class Observed:
         return frozenset((*self.ids, *self.beyond))
 
     flawed: tuple[Flawed, ...] = ()
-    files: Files = field(default_factory=Files)
 
     @property
     def asked(self) -> frozenset[int]:
@@ -112,6 +121,7 @@ class RunPlan:
     """What is left to do of a run.
 
     Attributes:
+        contents: What the items hold.
         ids: Of the items.
         asked: The positions of those that are asked for.
         signatures: Of today's verdicts, by dimension.
@@ -122,14 +132,12 @@ class RunPlan:
         missing: By model, how many outputs are missing, and the first reason.
         others: By model, how many files in its folder are outputs of no item, and the first.
         gone: By model, how many of these were judged before they went, and stay judged.
-        same: By model, how many outputs are what was judged before.
-        other: By model, how many outputs are others than were judged before.
         judged: Edits on which verdicts stand and nothing is left to judge.
         met: Edits of which the run is to know what they are now.
-        changes: The items that are not what they were.
     """
 
     order: Order
+    contents: Contents
     ids: Sequence[str] = ()
     asked: Collection[int] = ()
     signatures: Mapping[str, str] = field(default_factory=dict)
@@ -138,11 +146,8 @@ class RunPlan:
     missing: dict[str, tuple[int, str]] = field(default_factory=dict)
     others: dict[str, tuple[int, str]] = field(default_factory=dict)
     gone: Counter[str] = field(default_factory=Counter)
-    same: Counter[str] = field(default_factory=Counter)
-    other: Counter[str] = field(default_factory=Counter)
     judged: int = 0
     met: list[JudgedEdit] = field(default_factory=list)
-    changes: ItemChanges = field(default_factory=ItemChanges)
 
     @property
     def told_of_others(self) -> list[str]:
@@ -200,18 +205,19 @@ def making_many() -> Iterator[None]:
 
 
 @making_many()
-def observe(order: Order, before: RunHeader | None = None) -> Observed:
+def observe(order: Order, before: FilesBefore | None = None) -> Observed:
     """Look at all items of an order.
 
     Args:
-        before: The header of the run that they are compared with; None for none.
+        before: What the run knows of their files; None where it is not begun.
 
     Raises:
         InputError: the data, or a folder of outputs, cannot be used.
     """
     dimensions = in_order(order.dimensions, order.known)
     kinds = _Kinds(order, dimensions)
-    look = Look(order.dataset, before)
+    contents = Contents(order.dataset, before)
+    keys: list[bytes | None] = []
     ids: list[str] = []
     of: list[int] = []
     beyond: list[str] = []
@@ -219,12 +225,11 @@ def observe(order: Order, before: RunHeader | None = None) -> Observed:
     for ref in order.dataset.checked():
         if order.limit is not None and ref.index >= order.limit:
             beyond.append(ref.id)
-            look.add(ref, asked=False)
             continue
         ids.append(ref.id)
         flaws = order.dataset.flaws(ref)
         asked = _is_asked(order, ref)
-        look.add(ref, asked=asked)
+        keys.append(contents.known(ref) if asked and before else None)
         of.append(kinds.of(ref, flaws) if asked else _NOT_ASKED)
         if flaws and asked:
             flawed.append(Flawed(ref, flaws))
@@ -233,13 +238,15 @@ def observe(order: Order, before: RunHeader | None = None) -> Observed:
     for model, folder in order.outputs.items():
         if not order.dataset.has_outputs(folder):
             raise InputError(show_path(folder), f"no such folder (outputs of {model})")
-    return Observed(order, ids, of, kinds.outlines, dimensions, look, beyond, tuple(flawed))
+    return Observed(
+        order, ids, of, kinds.outlines, dimensions, contents, keys, beyond, tuple(flawed)
+    )
 
 
 @making_many()
 def plan_run(
     observed: Observed,
-    known: KnownVerdicts | None,
+    known: VerdictStore | None,
     identities: Identities,
     unserved: Mapping[str, str] | None = None,
 ) -> RunPlan:
@@ -256,34 +263,21 @@ def plan_run(
         InputError: a model has no output at all.
     """
     order = observed.order
-    plan = RunPlan(order, observed.ids, observed.asked, order.signatures(identities))
-    if known is not None:
-        plan.changes = item_changes(observed.look, known, observed.files)
+    signatures = order.signatures(identities)
+    plan = RunPlan(order, observed.contents, observed.ids, observed.asked, signatures)
     states = _States(observed, unserved or {})
-    for model in order.outputs:
-        edits = compare(plan, observed, model, known)
+    are_met = False
+    for model, place in order.places.items():
+        before = known.header.outputs.get(model, place) if known else place
+        judged = known.standing(model, plan.signatures) if known else {}
+        are_met = are_met or not observed.all_ids.isdisjoint(judged)
+        edits = compare(plan, observed, model, judged, before, begun=known is not None)
         plan.todo[model] = [_NOTHING if edit is None else states.todo(edit) for edit in edits]
         plan.counts[model] = count(order.dimensions, states, edits)
         plan.judged += sum(1 for edit in edits if edit is not None and states.is_judged(edit))
-    if known is not None:
-        _refuse_other_models(plan, known.header)
+    if known is not None and not are_met:
+        check_items(order.dataset, observed.all_ids, known)
     return plan
-
-
-def _refuse_other_models(plan: RunPlan, header: RunHeader) -> None:
-    """Refuse another folder of outputs, unless it holds some that were judged of that model.
-
-    Raises:
-        ConfigError: there is such a folder.
-    """
-    for model, folder in plan.order.places.items():
-        before = header.outputs.get(model, folder)
-        if before != folder and plan.other[model] and not plan.same[model]:
-            raise ConfigError(
-                f"the outputs of {model} were judged from {before}, and {folder} holds none of"
-                " them",
-                "give these outputs another model's name, or another folder for this run",
-            )
 
 
 class _Kinds:
@@ -328,87 +322,96 @@ class _Alike(NamedTuple):
 
 
 def compare(
-    plan: RunPlan, observed: Observed, model: str, known: KnownVerdicts | None
+    plan: RunPlan,
+    observed: Observed,
+    model: str,
+    judged: Mapping[str, Sequence[Standing]],
+    before: str,
+    *,
+    begun: bool,
 ) -> list[_Alike | None]:
     """Look at a model's outputs, and compare them with what stands.
 
     Args:
-        plan: Outputs that are missing or others than before are noted in it.
+        plan: What is missing is noted in it.
+        judged: What stands of its edits, by item.
+        before: The folder of its outputs as the run has it.
+        begun: Whether there is a run, which is to know what edits are now.
 
     Returns:
         For each item how its edit is; None where it is not asked for.
 
     Raises:
+        ConfigError: another folder than before holds none of the outputs that were judged.
         InputError: a model has no output at all.
     """
-    folder = plan.order.outputs[model]
+    folder, files = plan.order.outputs[model], observed.contents.files
     outputs = plan.order.dataset.outputs(folder).index()
     plan.missing[model] = 0, ""
     others = outputs.others(observed.all_ids)
     plan.others[model] = len(others), others[0] if others else ""
-    standing = known.standing(model, plan.signatures) if known else ()
-    judged = _Judged(plan, observed, outputs, standing)
-    edits = judged.edits
-    for place, (item, kind) in enumerate(zip(observed.ids, observed.kinds, strict=True)):
-        if kind == _NOT_ASKED or edits[place] is not None:
+    _complete(observed, judged)
+    same = other = 0
+    edits: list[_Alike | None] = []
+    alike: dict[_Alike, _Alike] = {}
+    for item, kind, key in zip(observed.ids, observed.kinds, observed.keys, strict=True):
+        if kind == _NOT_ASKED:
+            edits.append(None)
             continue
-        stands = judged.others.get(place)
-        path = outputs.path(item)
+        path, of_edit = outputs.path(item), judged.get(item, ())
+        stands = None
+        if key is not None and of_edit:
+            output, stat = output_now(of_edit, path, files)
+            stands = of_content(of_edit, key, output, absent=path is None)
+            if path is not None and output is not None:
+                is_same = any(one.output == output for one in of_edit)
+                same += is_same
+                other += not is_same and any(one.dimensions for one in of_edit)
+            if output is not None and not _is_last(of_edit[-1], stands, stat, absent=path is None):
+                seen, why = Seen(stat, digest_text(output)), stands.missing if stands else None
+                plan.met.append(JudgedEdit(item, model, seen, why, ItemContent(key)))
         if path is None:
-            why = outputs.why_not(item)
-            _note_missing(plan, (item, model, why), stands, begun=known is not None)
-        elif known is not None and (stands is not None or item in plan.changes.other):
-            stands = _of_this_file(plan, observed.files, known, (item, model, path), stands)
-        there = path is not None and stands is not None and stands.missing is None
+            _note_missing(plan, (item, model, outputs.why_not(item)), stands, key, begun=begun)
         absent = path is None or (stands is not None and stands.missing is not None)
-        plan.same[model] += there
-        edits[place] = _Alike(kind, stands.dimensions if stands else _NOTHING, absent)
-    plan.same[model] += judged.same
+        edit = _Alike(kind, stands.dimensions if stands else _NOTHING, absent)
+        edits.append(alike.setdefault(edit, edit))
+    if before != plan.order.places[model] and other and not same:
+        raise ConfigError(
+            f"the outputs of {model} were judged from {before}, and {plan.order.places[model]}"
+            " holds none of them",
+            "give these outputs another model's name, or another folder for this run",
+        )
     missing, reason = plan.missing[model]
-    nothing = missing == len(plan.asked) and not judged.any
+    nothing = missing == len(plan.asked) and not judged
     # Of a shard all may be missing; of the whole that is another folder than was meant.
     if plan.asked and nothing and not any(map(outputs.path, observed.ids)):
         raise InputError(show_path(folder), f"holds no output of {model}: {reason}")
     return edits
 
 
-class _Judged:
-    """The edits of a model that were judged before, one after another.
+def _is_last(last: Standing, stands: Standing | None, stat: bytes, *, absent: bool) -> bool:
+    """Whether the run knows that an edit is what it is today: the last that is kept of it.
 
-    Attributes:
-        any: Whether there are any.
-        edits: In the places of those whose outputs are what they were, these; elsewhere None.
-        same: How many outputs these are.
-        others: By place, what is known of edits that are to be looked at.
+    Args:
+        last: What is kept of it last.
+        stands: What is kept of it as it is today.
+        stat: Of the output's file now.
+        absent: Whether there is none.
     """
+    if stands is None or stands.output is None:
+        return absent or stands is not None
+    return stands is last and stands.stat == stat
 
-    def __init__(
-        self, plan: RunPlan, observed: Observed, outputs: Outputs, standing: Iterable[Standing]
-    ) -> None:
-        kinds, places = observed.kinds, observed.places
-        changed = plan.changes.other
-        alike: dict[tuple[int, frozenset[str], bool], _Alike] = {}
-        self.any = False
-        self.edits: list[_Alike | None] = [None] * len(observed.ids)
-        self.same = 0
-        self.others: dict[int, Standing] = {}
-        for stands in standing:
-            self.any = True
-            place = places.get(stands.item)
-            if place is None or kinds[place] == _NOT_ASKED:
-                continue
-            if stands.item in changed:
-                self.others[place] = stands._replace(dimensions=_NOTHING)
-                continue
-            path = outputs.path(stands.item)
-            if path is None or stands.stat != stat_of(path):
-                self.others[place] = stands
-                continue
-            of = kinds[place], stands.dimensions, stands.missing is not None
-            if (edit := alike.get(of)) is None:
-                edit = alike[of] = _Alike(*of)
-            self.edits[place] = edit
-            self.same += not edit.absent
+
+def _complete(observed: Observed, judged: Container[str]) -> None:
+    """Read what judged items hold of which the run does not know a file."""
+    lacking = {
+        place
+        for place, (item, key) in enumerate(zip(observed.ids, observed.keys, strict=True))
+        if key is None and observed.kinds[place] != _NOT_ASKED and item in judged
+    }
+    for ref in observed.order.dataset.items(lacking) if lacking else ():
+        observed.keys[ref.index] = observed.contents.of(ref).key
 
 
 def count(
@@ -496,12 +499,18 @@ def _no_such_task(order: Order) -> InputError:
 
 
 def _note_missing(
-    plan: RunPlan, absent: tuple[str, str, Missing], stands: Standing | None, *, begun: bool
+    plan: RunPlan,
+    absent: tuple[str, str, Missing],
+    stands: Standing | None,
+    key: bytes | None,
+    *,
+    begun: bool,
 ) -> None:
     """Note an output that is not there.
 
     Args:
         absent: Item, model and why.
+        key: Of the item.
         begun: Whether there is a run, which is to know of it.
     """
     item, model, why = absent
@@ -509,41 +518,9 @@ def _note_missing(
     plan.missing[model] = number + 1, first or str(why)
     is_new = stands is None or stands.missing not in {None, why}
     if begun and is_new:
-        plan.met.append(JudgedEdit(item, model, None, why))
+        content = None if key is None else ItemContent(key)
+        plan.met.append(JudgedEdit(item, model, None, why, content))
     plan.gone[model] += stands is not None and bool(stands.dimensions)
-
-
-def _of_this_file(
-    plan: RunPlan,
-    files: Files,
-    known: KnownVerdicts,
-    output: tuple[str, str, str],
-    stands: Standing | None,
-) -> Standing | None:
-    """What stands of an output that is, or may be, another one now; None where nothing does.
-
-    Args:
-        output: Item, model and path.
-        stands: What is known of the edit.
-    """
-    item, model, path = output
-    seen: Seen | None
-    if stands is not None and stands.digest is not None and stands.stat == stat_of(path):
-        seen = Seen(stands.stat, stands.digest)
-    else:
-        seen = files.seen(path)
-    if seen is None:
-        return stands  # what is gone, or cannot be read just now, stays judged
-    content = plan.changes.other.get(item)
-    if content is None and stands is not None and seen.digest == stands.digest:
-        plan.met.append(JudgedEdit(item, model, seen, stands.missing))
-        return stands
-    plan.other[model] += stands is not None and stands.digest not in {None, seen.digest}
-    standing = known.standing_on(item, content, model, seen.digest, plan.signatures)
-    if standing is not None or content is None:
-        missing = standing.missing if standing else None
-        plan.met.append(JudgedEdit(item, model, seen, missing, content))
-    return standing
 
 
 def unasked(observed: Observed) -> dict[str, tuple[str, ...]]:

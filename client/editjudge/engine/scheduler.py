@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -26,7 +26,7 @@ from ..base.errors import (
     UnreadError,
     WrongModel,
 )
-from ..base.files import Files, Reading, Seen
+from ..base.files import Reading, Seen
 from ..base.images import MAX_PIXELS, Image, load_image
 from ..base.item import Edit, Item, Missing
 from ..base.verdict import (
@@ -36,13 +36,14 @@ from ..base.verdict import (
     Outcome,
     Scored,
     Unscored,
+    Verdict,
     failed,
 )
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..panel.generalist import Generalist
-from .contents import ItemContent, JudgedEdit, VerdictSink, content_of
+from .contents import Contents, ItemContent, JudgedEdit
 from .judge import Answered, Judgement, Judges, Settled, at_once
 from .order import Order
 from .progress import Progress
@@ -71,12 +72,13 @@ class _Loaded(NamedTuple):
 class _Source:
     """An item that several edits share: loaded once, gone with the last of them."""
 
-    def __init__(self, dataset: Dataset, ref: ItemRef) -> None:
-        self._dataset = dataset
+    def __init__(self, contents: Contents, ref: ItemRef) -> None:
+        self._contents = contents
+        self._dataset: Dataset = contents.dataset
         self.ref = ref
         self._loading: asyncio.Future[_Loaded | EditjudgeError] | None = None
 
-    async def item(self, files: Files, left_encoded: int) -> _Loaded:
+    async def item(self, left_encoded: int) -> _Loaded:
         """The item, and what it is.
 
         Args:
@@ -86,20 +88,18 @@ class _Source:
             EditjudgeError: it cannot be loaded.
         """
         if self._loading is None:
-            self._loading = asyncio.ensure_future(
-                asyncio.to_thread(self._load, files, left_encoded)
-            )
+            self._loading = asyncio.ensure_future(asyncio.to_thread(self._load, left_encoded))
         loaded = await asyncio.shield(self._loading)
         if isinstance(loaded, EditjudgeError):
             raise loaded
         return loaded
 
-    def _load(self, files: Files, left_encoded: int) -> _Loaded | EditjudgeError:
+    def _load(self, left_encoded: int) -> _Loaded | EditjudgeError:
         try:
             readings = {path: Reading(path) for path in self._dataset.files(self.ref)}
             item = self._dataset.load(self.ref, left_encoded)
             read = _read(item, readings)
-            content = content_of(self._dataset, self.ref, files, read)
+            content = self._contents.of(self.ref, read)
             unread = (readings[path] for path in readings.keys() - read.keys())
             if any(reading.has_changed() for reading in unread):
                 return InputError(self.ref.id, "its files change while they are read")
@@ -108,6 +108,10 @@ class _Source:
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this item's edits
             return InputError(self.ref.id, f"{type(error).__name__}: {error}")
         return _Loaded(item, content)
+
+    async def content(self) -> ItemContent:
+        """What it holds, where it cannot be loaded."""
+        return await asyncio.to_thread(self._contents.of, self.ref)
 
 
 def _read(item: Item, readings: Mapping[str, Reading]) -> dict[str, Seen]:
@@ -135,7 +139,7 @@ class Job(NamedTuple):
 def jobs(plan: RunPlan) -> Iterator[Job]:
     """The edits to judge, all models of an item together."""
     for ref, models in plan.items():
-        source = _Source(plan.order.dataset, ref)
+        source = _Source(plan.contents, ref)
         for model, names in models.items():
             yield Job(source, model, plan.named(names))
 
@@ -159,18 +163,19 @@ class Scheduler:
     Attributes:
         judges: Who judges them.
         in_flight: Edits begun and not done.
-        files: Those that were read in this session.
+        keep: Keeps an edit, its verdicts, their signatures, and the versions of packages.
         settled: Waited for before anything is signed or kept.
         fail_on_error: Share of failed verdicts, 0..1, above which the session ends; None never.
         ended: Why it ended.
     """
 
-    order: Order
+    plan: RunPlan
     judges: Judges
-    store: VerdictSink
+    keep: Callable[
+        [JudgedEdit, Mapping[str, Verdict], Mapping[str, str], str | None], Awaitable[None]
+    ]
     progress: Progress
     in_flight: int
-    files: Files = field(default_factory=Files)
     settled: Settled = at_once
     fail_on_error: float | None = None
     ended: Ended = "done"
@@ -180,8 +185,13 @@ class Scheduler:
     _outputs: dict[str, Outputs] = field(default_factory=dict)
     _room: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def run(self, queue: Iterable[Job]) -> Ended:
-        """Judge them all, or until it is over.
+    @property
+    def order(self) -> Order:
+        """What is asked for."""
+        return self.plan.order
+
+    async def run(self) -> Ended:
+        """Judge what is left of the plan, or until it is over.
 
         Cancelling it cancels the calls in flight, at their servers too; what was judged is
         kept.
@@ -193,7 +203,7 @@ class Scheduler:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                async for job in _ahead(queue):
+                async for job in _ahead(jobs(self.plan)):
                     async with self._room:
                         await self._room.wait_for(self._has_room)
                     if self.ended != "done":
@@ -233,13 +243,12 @@ class Scheduler:
                 self._room.notify()
 
     async def _judged(self, job: Job, answered: Answered) -> None:
-        item = job.source.ref.id
         try:
             edit, judged = await self._loaded(job)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what cannot be read costs one edit, not the run
-            await self._keep_failed(job, JudgedEdit(item, job.model), _failed(error))
+            await self._keep_failed(job, await self._unloaded(job), _failed(error))
             return
         try:
             order = self.order
@@ -261,7 +270,7 @@ class Scheduler:
         # Smaller pictures than every judge is shown are resized for none.
         left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
         left_encoded = 0 if self.order.computes and self.judges.here else left
-        loaded = await job.source.item(self.files, left_encoded)
+        loaded = await job.source.item(left_encoded)
         edit, seen, held = await asyncio.to_thread(
             self._edited, job, loaded.item, judges, left_encoded
         )
@@ -308,8 +317,17 @@ class Scheduler:
             raise
         except ImageError as error:
             why = Missing("unreadable", f"{error.name}: {error.reason}")
-            return None, why, self.files.seen(path)
+            return None, why, self.plan.contents.files.seen(path)
         return image, None, Seen(reading.stat(), image.digest)
+
+    async def _unloaded(self, job: Job) -> JudgedEdit:
+        """What an edit that cannot be loaded holds."""
+        item = job.source.ref.id
+        path, content = self._of(job.model).path(item), await job.source.content()
+        seen = (
+            None if path is None else await asyncio.to_thread(self.plan.contents.files.seen, path)
+        )
+        return JudgedEdit(item, job.model, seen, None, content)
 
     def _of(self, model: str) -> Outputs:
         if model not in self._outputs:
@@ -352,7 +370,7 @@ class Scheduler:
             if isinstance(outcome, Scored | Unscored | Failed | NotApplicable)
         }
         if verdicts or any(isinstance(outcome, MissingOutput) for outcome in outcomes.values()):
-            await self.store.keep(edit, verdicts, signatures, versions)
+            await self.keep(edit, verdicts, signatures, versions)
         expected = [d.id for d in job.dimensions if d.id in outcomes]
         self.progress.judged_one(outcomes, expected)
         self._check_failures()

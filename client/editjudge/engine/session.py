@@ -27,7 +27,7 @@ from .judge import Judges, Opened, Settled, near, unserved
 from .order import Order
 from .progress import Progress, took
 from .runplan import Observed, RunPlan, plan_run
-from .scheduler import Ended, Scheduler, jobs
+from .scheduler import Ended, Scheduler
 
 T = TypeVar("T")
 IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
@@ -155,7 +155,7 @@ class Session:
 
     def nothing_left(self, plan: RunPlan) -> Finished:
         """The end of a session that has nothing to judge: no service is asked for anything."""
-        self._keep_changes(plan)
+        self._keep_contents(plan)
         return Finished("done", plan, self._progress(plan, Budget()))
 
     async def judge(self, left: RunPlan, fail_on_error: float | None = None) -> Finished:
@@ -215,7 +215,7 @@ class Session:
         identities = self._identities(header, panel)
         plan.signatures = self.order.signatures(identities)
         await self._keep_judges(identities, panel)
-        await _aside(lambda: self._keep_changes(plan))
+        await _aside(lambda: self._keep_contents(plan))
         self._watcher.started(progress, panel)
 
     async def _keep_judges(self, identities: Identities, panel: Panel) -> None:
@@ -255,11 +255,10 @@ class Session:
             await asyncio.shield(known)
 
         scheduler = Scheduler(
-            self.order,
+            plan,
             judges,
-            self._store,
+            self._store.keep,
             progress,
-            files=self._observed.files,
             in_flight=_in_flight(plan, self.settings),
             settled=settled,
             fail_on_error=fail_on_error,
@@ -268,7 +267,7 @@ class Session:
         ended: HowEnded
         async with _beside(_ticking(self._watcher, settled)):
             try:
-                ended = await scheduler.run(jobs(plan))
+                ended = await scheduler.run()
                 await settled()
                 await self._tell_altered(panel)
             except asyncio.CancelledError:
@@ -299,12 +298,11 @@ class Session:
         now = {"identities": identities, "not_served": absent, "settings": self._asking}
         self._store.amend(header.model_copy(update=now))
 
-    def _keep_changes(self, plan: RunPlan) -> None:
+    def _keep_contents(self, plan: RunPlan) -> None:
         """Keep what items and outputs hold now, so that the next session need not read them."""
-        changes, before = plan.changes, self._store.header.outputs
-        header = {"data_digest": changes.digest, "outputs": {**before, **self.order.places}}
-        items = {**changes.other, **changes.moved}
-        self._store.keep_contents(plan.met, items, changes.gone, header)
+        outputs = {**self._store.header.outputs, **self.order.places}
+        header = {"data_digest": self.order.dataset.digest, "outputs": outputs}
+        self._store.keep_contents(plan.met, plan.contents.news(), header)
 
     def _progress(self, plan: RunPlan, budget: Budget) -> Progress:
         standing: dict[str, Counter[str]] = {}

@@ -73,14 +73,12 @@ class EditRow(NamedTuple):
     """A row of `edits`, its key as the store has it."""
 
     id: int
-    team: bytes
-    source: bytes
-    item: int
+    item: bytes
     model: bytes
+    content: bytes
     output: bytes | None
     missing: bytes | None
     stat: bytes
-    current: int
     signing: int
     outcomes: bytes
     details: bytes | None = None
@@ -102,7 +100,7 @@ class Stands:
         self._by_signing: dict[int, frozenset[str]] = {}
         self._shared: dict[frozenset[str], frozenset[str]] = {}
 
-    def of(self, row: EditRow, item: str) -> Standing:
+    def of(self, row: EditRow) -> Standing:
         """What stands of a row."""
         if (stands := self._by_signing.get(row.signing)) is None:
             signed = self._signing(row.signing)
@@ -113,8 +111,7 @@ class Stands:
             failed = {one.dimension for one, outcome in there if status_of(outcome) == "failed"}
             stands = stands - failed
             stands = self._shared.setdefault(stands, stands)
-        digest = None if row.output is None else digest_from_bytes(row.output)
-        return Standing(item, digest, missing_of(row), stands, row.stat)
+        return Standing(row.content, row.output, row.stat, missing_of(row), stands)
 
     def _is_of_today(self, signed: Signed) -> bool:
         return self._today.get(signed.dimension) == signed.signature
@@ -159,12 +156,12 @@ def status_of(outcome: Any) -> str:
     return str(outcome["status"]) if isinstance(outcome, dict) else "scored"
 
 
-def stored_edit(row: EditRow, item: str) -> StoredEdit:
+def stored_edit(row: EditRow) -> StoredEdit:
     """The edit of a row."""
     missing = missing_of(row)
     there = row.output is not None and missing is None
     digest = digest_from_bytes(row.output) if there and row.output is not None else None
-    return StoredEdit(row.id, item, text(row.model), digest, missing)
+    return StoredEdit(row.id, text(row.item), text(row.model), digest, missing)
 
 
 def missing_of(row: EditRow) -> Missing | None:

@@ -3,9 +3,8 @@
 A run is a folder with one file, `run.sqlite`, and a lock that the system takes away with the
 process. What `keep` has returned from is kept; see `database`.
 
-Verdicts are told apart by content: an item with its pictures (a row of `items`), the model, and
-what its output held. An edit with another content is another row. Which row is the one of today is
-told by `current`; the others are not used.
+Verdicts are told apart by content: what the item held, the model, and what its output held. An edit
+of another content is another row. Without the data, the last row of an edit is the one that counts.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
 from ..base.verdict import Verdict, calls_of
 from ..base.words import few
-from ..engine.contents import ItemContent, JudgedEdit, Standing
+from ..engine.contents import FileContent, FilesBefore, ItemContent, JudgedEdit, Standing
 from ..engine.header import RunHeader
 from .codec import digest_from_bytes, digest_to_bytes
 from .database import Database
@@ -44,7 +43,7 @@ from .edits import (
 )
 from .ledger import Ledger, StoredPrompt
 from .packing import dumps
-from .tables import CALLS, EDITS, ITEMS, SIGNINGS, encoded, text
+from .tables import CALLS, DATA, EDITS, FILES, SIGNINGS, encoded, text
 
 __all__ = ["FILE", "RunHeader", "RunStore", "StoredEdit", "StoredPrompt", "StoredVerdict"]
 
@@ -196,8 +195,11 @@ class RunStore:
         """
         made_with = versions_of_today() if versions is None else versions
         with self.database.transaction():
-            row = self._meet(edit)
+            if edit.content is not None:
+                self._keep_files(edit.content.files)
+            row = self._row_of(edit)
             if not verdicts:
+                self._put(row)
                 return
             documents = self._documents(row)
             for name, verdict in verdicts.items():
@@ -208,80 +210,56 @@ class RunStore:
             self._put_verdicts(row, documents)
 
     def keep_contents(
-        self,
-        edits: Iterable[JudgedEdit],
-        items: Mapping[str, ItemContent],
-        gone: Iterable[str],
-        header: Mapping[str, object],
+        self, edits: Iterable[JudgedEdit], files: FilesBefore, header: Mapping[str, object]
     ) -> None:
-        """Keep what items and outputs hold now, all or nothing; see `VerdictStore`."""
+        """Keep what edits and files hold now, all or nothing; see `VerdictStore`."""
         with self.database.transaction():
-            self.keep_items(items)
+            self._keep_files(files.files)
+            if files.records:
+                self.database.put(
+                    DATA, id=1, digest=digest_to_bytes(files.data), records=files.records
+                )
             for edit in edits:
-                self._meet(edit)
-            for name in gone:
-                for row in list(self.database.rows(ITEMS, "WHERE name = ?", encoded(name))):
-                    self.database.change(ITEMS, row[0], current=0)
+                self.keep_now(edit)
             self._put_header(self.header.model_copy(update=dict(header)))
 
-    def keep_items(self, contents: Mapping[str, ItemContent]) -> None:
-        """Keep what items hold now; of another content, other edits are those of today."""
-        with self.database.transaction():
-            for name, content in contents.items():
-                self._meet_item(name, content)
+    def _keep_files(self, files: Mapping[int, FileContent]) -> None:
+        for number, content in files.items():
+            row = self.database.row(FILES, "WHERE id = ?", number)
+            if row is None or row[1:] != content:
+                self.database.put(FILES, id=number, **content._asdict())
 
-    def _meet(self, edit: JudgedEdit) -> EditRow:
-        """The row of an edit of this content, which is the one of today from now on."""
-        item = self._meet_item(edit.item, edit.content)
-        model = encoded(edit.model)
+    def _rows_of(self, item: str, model: str) -> list[EditRow]:
+        """What is kept of an edit, of each content, the last one last."""
+        where = "WHERE item = ? AND model = ? ORDER BY id"
+        return list(self._rows(where, encoded(item), encoded(model), long=True))
+
+    def _row_of(self, edit: JudgedEdit) -> EditRow:
+        """The row of an edit of this content as it is to be; its number is 0 where it is new.
+
+        Of what nobody looked at, it is what is known.
+        """
+        rows = self._rows_of(edit.item, edit.model)
+        last = rows[-1] if rows else None
+        known = last.content if last else b""
+        content = known if edit.content is None else edit.content.key
         output = None if edit.seen is None else digest_to_bytes(edit.seen.digest)
-        missing = (
-            None
-            if edit.missing is None
-            else encoded(dumps([edit.missing.kind, edit.missing.reason]))
-        )
-        stat = ABSENT if edit.seen is None else edit.seen.stat
-        met = None
         unseen = edit.seen is None and edit.missing is None
-        for row in list(self._rows("WHERE item = ?", item, long=True)):
-            if row.model != model:
-                continue
-            if unseen and row.current:
-                return row  # nobody looked: what is known of it stays
-            if row.output == output:
-                met = row
-            elif row.current:
-                self.database.change(EDITS, row.id, current=0)
-        if met is None:
-            values = EditRow(0, b"", b"", item, model, output, missing, stat, 1, 0, b"[]")
-            return values._replace(id=self._put_edit(values))
-        now = met._replace(missing=missing, stat=stat, current=1)
-        if now != met:
-            self._put_edit(now)
-        return now
-
-    def _meet_item(self, name: str, content: ItemContent | None) -> int:
-        """The row of an item of this content; of the one that is current where none is given."""
-        met = None
-        rows = list(self.database.rows(ITEMS, "WHERE name = ?", encoded(name)))
-        for number, _, *fields, current in rows:
-            there = ItemContent(*fields)
-            if content is None:
-                met = number if current else met
-            elif there.is_of(content) or not there.record:
-                met = number
-                if there != content or not current:
-                    self._put_item(name, content, number)
-            elif current:
-                self.database.change(ITEMS, number, current=0)
-        return met or self._put_item(name, content or ItemContent(b"", b"", b""))
-
-    def _put_item(self, name: str, content: ItemContent, number: int | None = None) -> int:
-        named = encoded(name)
-        return self.database.put(ITEMS, id=number, name=named, **content._asdict(), current=1)
-
-    def _put_edit(self, row: EditRow) -> int:
-        return self.database.put(EDITS, **{**row._asdict(), "id": row.id or None})
+        for row in reversed(rows):
+            if row.content in {content, b""} and (unseen or row.output == output):
+                break
+        else:
+            named = encoded(edit.item), encoded(edit.model)
+            row = EditRow(0, *named, content, output, None, ABSENT, 0, b"[]")
+        if last is not None and row.id not in {0, last.id}:
+            self.database.run("DELETE FROM edits WHERE id = ?", row.id)
+            row = row._replace(id=0)  # the last row of an edit is what it is now
+        if unseen:
+            return row._replace(content=content)
+        missing = edit.missing
+        why = None if missing is None else encoded(dumps([missing.kind, missing.reason]))
+        stat = ABSENT if edit.seen is None else edit.seen.stat
+        return row._replace(content=content, missing=why, stat=stat)
 
     def _documents(self, row: EditRow) -> dict[str, _Document]:
         """The verdicts of a row that was read with its details, by dimension."""
@@ -296,7 +274,7 @@ class RunStore:
     def _put_verdicts(self, row: EditRow, documents: Mapping[str, _Document]) -> None:
         ordered = [documents[name] for name in sorted(documents)]
         details = [detail for _, _, detail in ordered]
-        self._put_edit(
+        self._put(
             row._replace(
                 signing=self._signing_of(tuple(signed for signed, _, _ in ordered)),
                 outcomes=encoded(dumps([outcome for _, outcome, _ in ordered])),
@@ -304,8 +282,13 @@ class RunStore:
             )
         )
 
+    def _put(self, row: EditRow) -> None:
+        self.database.put(EDITS, **{**row._asdict(), "id": row.id or None})
+
     def _signing_of(self, signed: tuple[Signed, ...]) -> int:
-        """The number of a signing, put in here where it is new."""
+        """The number of a signing, put in here where it is new; 0 of none."""
+        if not signed:
+            return 0
         stored = encoded(dumps(signed))
         for number, known in self._signings.items():
             if known == signed:
@@ -327,13 +310,25 @@ class RunStore:
 
     # What is read
 
-    def contents(self) -> Iterator[tuple[str, ItemContent, bool]]:
-        """What items were, each with its id and whether that is today's."""
-        for _, name, *fields, current in self.database.rows(ITEMS):
-            yield text(name), ItemContent(*fields), bool(current)
+    def files_before(self) -> FilesBefore:
+        """What is known of files, and of the data."""
+        files = {row[0]: FileContent(*row[1:]) for row in self.database.rows(FILES)}
+        data = self.database.row(DATA, "WHERE id = 1", long=True)
+        if data is None:
+            return FilesBefore(files)
+        return FilesBefore(files, digest_from_bytes(data[1]), data[2])
 
-    def standing(self, model: str, signatures: Mapping[str, str]) -> Iterator[Standing]:
-        """Every edit of a model, with the dimensions on which a verdict stands.
+    def items(self) -> list[str]:
+        """The ids of the items of which anything was judged, in the order in which they came."""
+        ids = self.database.run("SELECT item FROM edits GROUP BY item ORDER BY min(id)")
+        return [text(item) for (item,) in ids]
+
+    def contents(self) -> dict[str, bytes]:
+        """What items held, by id, when they were judged last; see `content_key`."""
+        return {text(r.item): r.content for r in self._rows("ORDER BY id") if r.content}
+
+    def standing(self, model: str, signatures: Mapping[str, str]) -> dict[str, list[Standing]]:
+        """What stands of a model's edits by item, of each content, the last one last.
 
         A verdict stands when it did not fail and its signature is today's. Edits with the same
         dimensions share one set of them, so 100,000 edits are a few megabytes.
@@ -341,30 +336,25 @@ class RunStore:
         Args:
             signatures: Of today, by dimension.
         """
-        names = {row[0]: text(row[1]) for row in self.database.rows(ITEMS, "WHERE current = 1")}
         stands = Stands(self._signing, signatures)
-        for row in self._rows("WHERE current = 1 AND model = ? ORDER BY id", encoded(model)):
-            if row.item in names:
-                yield stands.of(row, names[row.item])
+        judged: dict[str, list[Standing]] = {}
+        for row in self._rows("WHERE model = ? ORDER BY id", encoded(model)):
+            judged.setdefault(text(row.item), []).append(stands.of(row))
+        return judged
 
-    def standing_on(
-        self,
-        item: str,
-        content: ItemContent | None,
-        model: str,
-        digest: str,
-        signatures: Mapping[str, str],
-    ) -> Standing | None:
-        """The same of an edit of this content; see `KnownVerdicts`."""
-        key = encoded(model), digest_to_bytes(digest)
-        for number, _, *fields, current in self.database.rows(
-            ITEMS, "WHERE name = ?", encoded(item)
-        ):
-            if current if content is None else ItemContent(*fields).is_of(content):
-                for row in self._rows("WHERE item = ?", number):
-                    if (row.model, row.output) == key:
-                        return Stands(self._signing, signatures).of(row, item)
-        return None
+    def rows_of(
+        self, items: Collection[str], *, evidence: bool
+    ) -> dict[tuple[str, str], list[EditRow]]:
+        """What is kept of the edits of items, by model and item, the last one last.
+
+        Args:
+            evidence: Whether `verdicts_in` is to give it.
+        """
+        rows: dict[tuple[str, str], list[EditRow]] = {}
+        where = f"WHERE item IN ({', '.join('?' * len(items))}) ORDER BY id"
+        for row in self._rows(where, *map(encoded, items), long=evidence):
+            rows.setdefault((text(row.model), text(row.item)), []).append(row)
+        return rows
 
     def edit(self, item: str, model: str) -> StoredEdit | None:
         """The edit of an item by a model under test; None where there is none."""
@@ -377,16 +367,13 @@ class RunStore:
             model: Only of this model under test, or these.
             item: Only this item's, by its id, or these items'.
         """
-        for row, name in self._current(model, item):
-            yield stored_edit(row, name)
+        yield from map(stored_edit, self._last(model, item))
 
     def judged_edit(self, edit: StoredEdit) -> JudgedEdit:
         """An edit with all that its verdicts rest on, to be kept elsewhere."""
         row = next(self._rows("WHERE id = ?", edit.id))
-        item = self.database.row(ITEMS, "WHERE id = ?", row.item)
         seen = None if row.output is None else Seen(row.stat, digest_from_bytes(row.output))
-        content = None if item is None else ItemContent(*item[2:5])
-        return JudgedEdit(edit.item, edit.model, seen, edit.missing, content)
+        return JudgedEdit(edit.item, edit.model, seen, edit.missing, ItemContent(row.content))
 
     def verdicts(
         self,
@@ -403,8 +390,8 @@ class RunStore:
             item: Only this item's, or these items'; with models many items are found at once.
             evidence: False leaves it out, and the calls: several times as fast.
         """
-        for row, name in self._current(model, item, long=evidence):
-            for stored in self._stored(row, name, evidence=evidence):
+        for row in self._last(model, item, long=evidence):
+            for stored in self.verdicts_in(row, evidence=evidence):
                 if dimension in {None, stored.dimension}:
                     yield stored
 
@@ -427,7 +414,7 @@ class RunStore:
             signatures: Counts only verdicts with these, by dimension.
         """
         counts: dict[str, dict[str, dict[str, int]]] = {}
-        for row, _ in self._current():
+        for row in self._last():
             of_model = counts.setdefault(text(row.model), {})
             for signed, outcome in self._outcomes(row):
                 name = signed.dimension
@@ -440,7 +427,7 @@ class RunStore:
     @property
     def verdict_count(self) -> int:
         """How many verdicts there are."""
-        return sum(len(self._signing(row.signing)) for row, _ in self._current())
+        return sum(len(self._signing(row.signing)) for row in self._last())
 
     @property
     def costs(self) -> tuple[float, float]:
@@ -476,14 +463,14 @@ class RunStore:
             How many verdicts of the status there were.
         """
         with self.database.transaction():
-            asked = [row for row, _ in self._current(models, long=True)]
+            asked = list(self._last(models, long=True))
             under = self._under_numbers()
             return sum(self._forget(row, status, dimensions, under, above) for row in asked)
 
     def _under_numbers(self) -> dict[str, set[int]]:
         """By dimension the calls that numbers rest on."""
         under: dict[str, set[int]] = {}
-        for row, _ in self._current(long=True):
+        for row in self._last(long=True):
             for name, (_, outcome, detail) in self._documents(row).items():
                 if detail and status_of(outcome) == "scored":
                     under.setdefault(name, set()).update(detail.get("calls", ()))
@@ -519,25 +506,23 @@ class RunStore:
     def _rows(self, where: str, *values: object, long: bool = False) -> Iterator[EditRow]:
         return starmap(EditRow, self.database.rows(EDITS, where, *values, long=long))
 
-    def _current(
+    def _last(
         self, model: Names = None, item: Names = None, *, long: bool = False
-    ) -> Iterator[tuple[EditRow, str]]:
-        """The rows of today, with the ids of their items."""
+    ) -> Iterator[EditRow]:
+        """Of each edit the last row."""
         models = None if model is None else {encoded(name) for name in _several(model)}
-        where, values = "", []
+        among, items = "", []
         if item is not None:
-            values = [encoded(name) for name in _several(item)]
-            where = f" AND name IN ({', '.join('?' * len(values))})"
-        named = self.database.rows(ITEMS, f"WHERE current = 1{where}", *values)
-        names = {row[0]: text(row[1]) for row in named}
-        if item is not None:
-            where, values = f" AND item IN ({', '.join('?' * len(names))})", [*names]
-        for row in self._rows(f"WHERE current = 1{where} ORDER BY id", *values, long=long):
-            if row.item in names and (models is None or row.model in models):
-                yield row, names[row.item]
+            items = [encoded(name) for name in _several(item)]
+            among = f"WHERE item IN ({', '.join('?' * len(items))})"
+        last = f"SELECT max(id) FROM edits {among} GROUP BY item, model"  # noqa: S608
+        for row in self._rows(f"WHERE id IN ({last}) ORDER BY id", *items, long=long):
+            if models is None or row.model in models:
+                yield row
 
-    def _stored(self, row: EditRow, item: str, *, evidence: bool) -> Iterator[StoredVerdict]:
-        model = text(row.model)
+    def verdicts_in(self, row: EditRow, *, evidence: bool) -> Iterator[StoredVerdict]:
+        """The verdicts of a row, which was read for it."""
+        item, model = text(row.item), text(row.model)
         try:
             if not evidence:
                 for signed, outcome in self._outcomes(row):

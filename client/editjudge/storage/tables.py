@@ -94,40 +94,30 @@ CALLS = Table(
     long=("document", "outputs"),
     index=("CREATE UNIQUE INDEX calls_by_key ON calls (team, key) WHERE dropped = 0",),
 )
-# An item is one row for each content that it had when something was judged of it.
-ITEMS = Table(
-    "items",
-    {
-        "name": "BLOB",
-        "record": "BLOB",
-        "files": "BLOB",
-        "stats": "BLOB",
-        "current": "INTEGER",
-    },
-    index=("CREATE INDEX items_by_name ON items (name)",),
-)
-# The verdicts of an edit. Its key is its content: the item with its pictures, whose output it is,
-# and what the output held. `signing` says what was judged, by which signatures.
+# What files of items held when they were last read. The number is a digest of the file's name.
+FILES = Table("files", {"stat": "BLOB", "digest": "BLOB"})
+# What the data says of its items, so that it is read again only where the data is another.
+DATA = Table("data", {"digest": "BLOB"}, long=("records",))
+# The verdicts of an edit. Its key is the item's id, the model, and what both hold: the item's
+# content and the output. `signing` says what was judged, by which signatures.
 EDITS = Table(
     "edits",
     {
-        "team": "BLOB",
-        "source": "BLOB",
-        "item": "INTEGER",
+        "item": "BLOB",
         "model": "BLOB",
+        "content": "BLOB",
         "output": "BLOB",
         "missing": "BLOB",
         "stat": "BLOB",
-        "current": "INTEGER",
         "signing": "INTEGER",
         "outcomes": "BLOB",
     },
     long=("details",),
-    index=("CREATE INDEX edits_by_item ON edits (item)",),
+    index=("CREATE INDEX edits_by_item ON edits (item, model)",),
 )
 SIGNINGS = Table("signings", {"signed": "BLOB"})
 
-TABLES = (FACTS, DICTIONARIES, PROMPTS, CALLS, ITEMS, EDITS, SIGNINGS)
+TABLES = (FACTS, DICTIONARIES, PROMPTS, CALLS, FILES, DATA, EDITS, SIGNINGS)
 
 
 def text(stored: Any) -> str:

@@ -19,12 +19,12 @@ from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge.base.files import Files, Seen
+from editjudge.base.files import Seen
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored, Unscored
 from editjudge.cli import root
 from editjudge.cli.compare import _is_so, _notes, lines
-from editjudge.engine.contents import ItemContent, JudgedEdit, content_of
+from editjudge.engine.contents import Contents, ItemContent, JudgedEdit
 from editjudge.storage.store import RunStore
 
 PSNR, MSE = "core.psnr.source.whole", "core.mse.source.whole"
@@ -63,34 +63,37 @@ class Data:
         signatures |= {d: f"{signatures[d]}|{extra}:1" for d, extra in signed.items()}
         path = self.folder / name
         with RunStore.open(path, resolved.header(Settings())) as store:
-            store.keep_items(states(resolved))
+            contents = Contents(resolved.dataset)
+            held = {ref.id: contents.of(ref) for ref in resolved.dataset.items()}
             for item in self.items:
                 for model in MODELS:
-                    self.put(store, item, model, values(model, item), signatures)
+                    self.put(store, item, model, values(model, item), signatures, held[item])
         return path
 
     @staticmethod
     def put(
-        store: RunStore, item: str, model: str, value: float | str, signatures: dict[str, str]
+        store: RunStore,
+        item: str,
+        model: str,
+        value: float | str,
+        signatures: dict[str, str],
+        content: ItemContent | None = None,
     ) -> None:
-        if value == "pending":
-            store.keep_now(JudgedEdit(item, model, Seen(bytes(8), f"sha256:{'0' * 64}")), {}, {})
-            return
         if value == "missing":
-            store.keep_now(JudgedEdit(item, model, None, Missing("absent", "no file")))
+            missing = Missing("absent", "no file")
+            store.keep_now(JudgedEdit(item, model, None, missing, content))
             return
-        edit = JudgedEdit(item, model, Seen(bytes(8), f"sha256:{'0' * 64}"))
+        seen = Seen(bytes(8), f"sha256:{'0' * 64}")
+        edit = JudgedEdit(item, model, seen, None, content)
+        if value == "pending":
+            store.keep_now(edit)
+            return
         if isinstance(value, str):
             verdict = Unscored(kind="degenerate", reason=value)
             store.keep_now(edit, {PSNR: verdict, MSE: verdict}, signatures)
         else:
             scored = {PSNR: Scored(value=value), MSE: Scored(value=100 - value)}
             store.keep_now(edit, scored, signatures)
-
-
-def states(resolved: Resolved) -> dict[str, ItemContent]:
-    data = resolved.dataset
-    return {ref.id: content_of(data, ref, Files()) for ref in data.items()}
 
 
 def source(item: str) -> int:

@@ -122,14 +122,14 @@ def test_verdicts_are_read_a_few_items_at_a_time(
     view: RunView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Sequence[str]] = []
-    plain = RunStore.verdicts
+    plain = RunStore.rows_of
 
-    def noted(self: RunStore, model: Any = None, *, item: Any = None, **how: Any) -> Any:
-        asked.append(item)
-        return plain(self, model, item=item, **how)
+    def noted(self: RunStore, items: Any, **how: Any) -> Any:
+        asked.append(items)
+        return plain(self, items, **how)
 
     monkeypatch.setattr(module, "_ITEMS_AT_ONCE", 10)
-    monkeypatch.setattr(RunStore, "verdicts", noted)
+    monkeypatch.setattr(RunStore, "rows_of", noted)
     view.results()
     assert [len(items) for items in asked] == [10, 10, 3]
 

@@ -24,7 +24,7 @@ from editjudge.engine.judge import Near, judge
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
 from editjudge.engine.runplan import RunPlan, observe, plan_run
-from editjudge.engine.scheduler import Scheduler, jobs
+from editjudge.engine.scheduler import Scheduler
 from editjudge.scorers.scorer import Scorer
 from editjudge.storage.store import RunStore
 
@@ -109,5 +109,5 @@ def _order(folder: Path) -> Order:
 async def _run(order: Order, store: RunStore, work: RunPlan) -> None:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
-    await Scheduler(order, Near(panel), store, progress, in_flight=1).run(jobs(work))
+    await Scheduler(work, Near(panel), store.keep, progress, in_flight=1).run()
     assert progress.lines["t.one"].total == 2

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from editjudge.base import images
+from editjudge.base.digest import digest_bytes
 from editjudge.base.errors import CostLimit, StoreError, Unreachable
 from editjudge.base.files import ABSENT, Seen
 from editjudge.base.identity import Identities, ModelIdentity, ServiceName
@@ -22,12 +23,12 @@ from editjudge.benchmarks.dataset import ItemRef, placeholder
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import mean
 from editjudge.engine import scheduler as module
-from editjudge.engine.contents import ItemContent, JudgedEdit, Standing
+from editjudge.engine.contents import JudgedEdit, Standing
 from editjudge.engine.judge import Near, Signatures
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
 from editjudge.engine.runplan import RunPlan, observe, plan_run
-from editjudge.engine.scheduler import Scheduler, jobs
+from editjudge.engine.scheduler import Scheduler
 from editjudge.scorers.asking import JUDGE
 from editjudge.scorers.scorer import Scorer
 from editjudge.scorers.vqa import FiveLevel
@@ -91,6 +92,7 @@ class Items:
     """A data set whose images are one pixel."""
 
     name, protocol, path, digest = "test", "test.1", Path("test"), "sha256:0"
+    folder = path
     released = False
 
     def __init__(self, count: int, log: Log, size: int = 1) -> None:
@@ -132,9 +134,6 @@ class Items:
 
     def files(self, ref: ItemRef) -> tuple[str, ...]:
         return ()
-
-    def stats(self, ref: ItemRef) -> bytes:
-        return b""
 
     def record(self, ref: ItemRef) -> bytes:
         return ref.id.encode()
@@ -186,18 +185,18 @@ class Kept:
 
     header = HEADER
 
-    def contents(self) -> Iterator[tuple[str, ItemContent, bool]]:
-        yield from ()
+    def items(self) -> list[str]:
+        return [item for item, *_ in self.edits]
 
-    def standing_on(self, *_: object) -> Standing | None:
-        return None
-
-    def standing(self, model: str, signatures: Mapping[str, str]) -> Iterator[Standing]:
+    def standing(self, model: str, signatures: Mapping[str, str]) -> dict[str, list[Standing]]:
+        judged: dict[str, list[Standing]] = {}
         for item, of, digest, stat in dict.fromkeys(self.edits):
             if of == model:
                 names = [n for (i, m, n) in self.verdicts if (i, m) == (item, of)]
-                known = [n for n in names if n in signatures]
-                yield Standing(item, digest, None, frozenset(known), stat)
+                known = frozenset(n for n in names if n in signatures)
+                output = digest_bytes(digest) if digest else None
+                judged.setdefault(item, []).append(Standing(b"", output, stat, None, known))
+        return judged
 
 
 @pytest.fixture
@@ -224,7 +223,7 @@ def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimens
 def scheduler(order: Order, work: RunPlan, kept: Kept, **given: Any) -> Scheduler:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
-    return Scheduler(order, Near(panel), kept, progress, **{"in_flight": 4, **given})
+    return Scheduler(work, Near(panel), kept.keep, progress, **{"in_flight": 4, **given})
 
 
 async def test_a_signature_is_made_once_and_not_for_every_edit(
@@ -241,7 +240,7 @@ async def test_a_signature_is_made_once_and_not_for_every_edit(
     asked = order(tmp_path, log, 5, "a")
     kept = Kept()
     work = plan_run(observe(asked), None, FakePanel().identities())
-    await scheduler(asked, work, kept).run(jobs(work))
+    await scheduler(asked, work, kept).run()
     assert len(kept.verdicts) == 5
     assert len(made) == 1
     assert asked.signatures({}) == kept.signatures
@@ -266,7 +265,7 @@ async def test_results_do_not_depend_on_how_many_are_in_flight(
     asked = order(tmp_path, log, 20, "ab")
     work = plan_run(observe(asked), None, {})
     kept = Kept()
-    assert await scheduler(asked, work, kept, in_flight=in_flight).run(jobs(work)) == "done"
+    assert await scheduler(asked, work, kept, in_flight=in_flight).run() == "done"
     assert kept.verdicts == {
         (str(i), model, "test.one"): Scored(value=i) for i in range(20) for model in "ab"
     }
@@ -277,7 +276,7 @@ async def test_results_do_not_depend_on_how_many_are_in_flight(
 async def test_the_models_of_an_item_follow_each_other(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 3, "ab")
     work = plan_run(observe(asked), None, {})
-    await scheduler(asked, work, Kept(), in_flight=1).run(jobs(work))
+    await scheduler(asked, work, Kept(), in_flight=1).run()
     assert log.order == [(str(i), model) for i in range(3) for model in "ab"]
 
 
@@ -286,7 +285,7 @@ async def test_what_stands_is_not_judged_again(tmp_path: Path, log: Log) -> None
     work = plan_run(observe(asked), None, {})
     kept = Kept()
     log.errors[3] = Unreachable("gone", service="x.y")
-    await scheduler(asked, work, kept).run(jobs(work))
+    await scheduler(asked, work, kept).run()
     assert kept.verdicts["3", "a", "test.one"].status == "failed"
     del kept.verdicts["3", "a", "test.one"]  # as the store tells it: failed does not stand
     left = plan_run(observe(asked), kept, {})
@@ -298,16 +297,15 @@ async def test_an_output_that_changed_is_judged_again(tmp_path: Path, log: Log) 
     asked = order(tmp_path, log, 2, "a")
     work = plan_run(observe(asked), None, {})
     kept = Kept()
-    await scheduler(asked, work, kept).run(jobs(work))
+    await scheduler(asked, work, kept).run()
     same = plan_run(observe(asked), kept, {})
     assert same.edits == 0
     other = load_image(np.ones((2, 2, 3), np.uint8))
     (tmp_path / "a" / "one.png").write_bytes(other.encoded)
     changed = plan_run(observe(asked), kept, {})
     assert changed.edits == 2
-    seen = changed.met[0].seen
-    assert seen is not None
-    assert (changed.met[0].item, seen.digest) == ("0", other.digest)
+    await scheduler(asked, changed, kept).run()
+    assert kept.edits[-1][2] == other.digest
 
 
 async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(tmp_path: Path, log: Log) -> None:
@@ -316,7 +314,7 @@ async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(tmp_path: Path, 
     work = plan_run(observe(asked), None, {})
     kept, said = Kept(), []
     log.errors = {number: CostLimit("spent", service="x.y") for number in range(10, 30)}
-    ended = await scheduler(asked, work, kept, say=said.append).run(jobs(work))
+    ended = await scheduler(asked, work, kept, say=said.append).run()
     assert ended == "cost"
     assert {one.status for one in kept.verdicts.values()} == {"scored"}
     assert len(kept.verdicts) == 10
@@ -328,10 +326,10 @@ async def test_too_large_a_share_of_failures_ends_it(tmp_path: Path, log: Log) -
     work = plan_run(observe(asked), None, {})
     log.errors = {number: Unreachable("gone", service="x.y") for number in range(0, 100, 10)}
     few = scheduler(asked, work, Kept(), fail_on_error=0.2)
-    assert await few.run(jobs(work)) == "done"
+    assert await few.run() == "done"
     kept = Kept()
     many = scheduler(asked, work, kept, fail_on_error=0.05)
-    assert await many.run(jobs(work)) == "failures"
+    assert await many.run() == "failures"
     assert module.ENOUGH <= len(kept.verdicts) < 100
 
 
@@ -340,7 +338,7 @@ async def test_what_a_scorer_trips_over_costs_one_edit(tmp_path: Path, log: Log)
     work = plan_run(observe(asked), None, {})
     log.errors[2] = ZeroDivisionError("oh")
     kept = Kept()
-    assert await scheduler(asked, work, kept).run(jobs(work)) == "done"
+    assert await scheduler(asked, work, kept).run() == "done"
     assert kept.verdicts["2", "a", "test.one"].status == "failed"
     assert "ZeroDivisionError: oh" in kept.verdicts["2", "a", "test.one"].error  # type: ignore[union-attr]
     assert len(kept.verdicts) == 5
@@ -360,7 +358,7 @@ async def test_a_source_that_cannot_be_loaded_costs_its_own_edits(
     monkeypatch.setattr(Items, "load", tripping)
     work = plan_run(observe(asked), None, {})
     kept = Kept()
-    assert await scheduler(asked, work, kept).run(jobs(work)) == "done"
+    assert await scheduler(asked, work, kept).run() == "done"
     failed = {
         key[0]: verdict for key, verdict in kept.verdicts.items() if verdict.status != "scored"
     }
@@ -374,7 +372,7 @@ async def test_a_full_disk_ends_it(tmp_path: Path, log: Log) -> None:
     work = plan_run(observe(asked), None, {})
     log.errors[2] = StoreError("the disk is full")  # type: ignore[assignment]
     with pytest.raises(ExceptionGroup) as raised:
-        await scheduler(asked, work, Kept()).run(jobs(work))
+        await scheduler(asked, work, Kept()).run()
     assert raised.group_contains(StoreError)
 
 
@@ -382,7 +380,7 @@ async def test_cancelled_it_keeps_what_is_judged(tmp_path: Path, log: Log) -> No
     asked = order(tmp_path, log, 1000, "a")
     work = plan_run(observe(asked), None, {})
     kept = Kept()
-    task = asyncio.create_task(scheduler(asked, work, kept).run(jobs(work)))
+    task = asyncio.create_task(scheduler(asked, work, kept).run())
     while len(kept.verdicts) < 10:
         await asyncio.sleep(0.001)
     task.cancel()
@@ -403,7 +401,7 @@ async def test_only_what_is_computed_on_is_decoded(
         decoded.clear()
         asked = order(tmp_path, log, 5, "a", *dimensions)
         work = plan_run(observe(asked), None, {})
-        await scheduler(asked, work, Kept()).run(jobs(work))
+        await scheduler(asked, work, Kept()).run()
         assert len(decoded) == count
 
 
@@ -414,7 +412,7 @@ async def test_large_images_wait_for_room(
     asked = order(tmp_path, log, 12, "a")
     asked.dataset.size = 100  # type: ignore[attr-defined]
     work = plan_run(observe(asked), None, {})
-    await scheduler(asked, work, Kept(), in_flight=12).run(jobs(work))
+    await scheduler(asked, work, Kept(), in_flight=12).run()
     assert log.most < 12
 
 
@@ -433,7 +431,7 @@ async def test_no_edit_begins_before_it_is_known_what_they_hold(
     monkeypatch.setattr(Scheduler, "_loaded", counted)
     asked = order(tmp_path, log, 12, "a")
     work = plan_run(observe(asked), None, {})
-    await scheduler(asked, work, Kept(), in_flight=12).run(jobs(work))
+    await scheduler(asked, work, Kept(), in_flight=12).run()
     assert loading == [1] * 12
 
 
@@ -451,7 +449,7 @@ async def test_edits_begin_as_soon_as_the_first_is_loaded(tmp_path: Path, log: L
     work = plan_run(observe(asked), None, {})
     kept = Kept()
     async with asyncio.timeout(10):
-        await scheduler(asked, work, kept, in_flight=4).run(jobs(work))
+        await scheduler(asked, work, kept, in_flight=4).run()
     assert len(kept.verdicts) == 4
 
 

@@ -14,7 +14,6 @@ from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.registry import benchmark
-from editjudge.engine.contents import ItemChanges
 from editjudge.report.summary import narrowed, typeset
 from editjudge.report.table import Form
 
@@ -37,7 +36,6 @@ def results(columns: tuple[Column, ...] = (UP, DOWN), **rows: dict[str, Cell]) -
         identities={},
         columns=columns,
         cells=rows,
-        changes=ItemChanges(),
     )
 
 

@@ -23,7 +23,7 @@ HEADER = RunHeader(
     settings={"concurrency": 32},
     identities={ServiceName("quality", "piqe"): ModelIdentity("quality_piqe/1")},
 )
-CONTENT = ItemContent(bytes(range(16)), bytes(16), bytes(8))
+CONTENT = ItemContent(bytes(range(16)))
 SIGNATURES = {"core.a": "dimension:core.a|v:1", "core.b": "dimension:core.b|v:1"}
 
 

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
+from editjudge.engine.contents import FileContent, FilesBefore
 from editjudge.panel.calls import Call, Reply, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import FILE, RunStore
 from editjudge.storage.tables import checksum
 
-from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, put, scored
+from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, digest, put, scored
 
 PROMPT = Prompt("", (Text("How good is it?"),))
 DAMAGES = 300
@@ -41,6 +42,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             both = {"core.a": verdict, "core.b": other}
             put(store, f"item {index}", both, content=CONTENT)
         put(store, "item 1", {"core.a": scored(7)})
+        content = FileContent(bytes(8), bytes(16))
+        store.keep_contents([], FilesBefore({1: content}, digest("data"), bytes(16)), {})
         await store.ledger.keep_fact("choices of judge", "logprobs")
 
     with RunStore.open(folder, HEADER) as store:
@@ -63,8 +66,8 @@ def everything(run: Path) -> list[str]:
             *store.verdicts(),
             *store.verdicts(evidence=False),
             *store.edits(),
-            *store.standing("alpha", SIGNATURES),
-            *store.contents(),
+            *store.standing("alpha", SIGNATURES).items(),
+            *(store.items(), store.contents(), store.files_before()),
             *(store.header, store.counts(), store.costs, store.ledger.count),
             store.database.fact("choices of judge"),
             store.prompt(PROMPT.digest),
@@ -107,9 +110,10 @@ def test_no_damage_is_read_as_something_else(whole: Path, copy: Path) -> None:
         ("UPDATE edits SET outcomes = x'5b302e355d' WHERE id = 3", r"row 3 \(table edits\)"),
         ("UPDATE edits SET details = x'7b7d' WHERE id = 3", r"row 3 \(table edits\)"),
         ("UPDATE edits SET output = zeroblob(32) WHERE id = 4", r"row 4 \(table edits\)"),
-        ("UPDATE edits SET item = 2 WHERE id = 4", r"row 4 \(table edits\)"),
-        ("UPDATE items SET name = x'78' WHERE id = 5", r"row 5 \(table items\)"),
-        ("UPDATE items SET stats = x'00' WHERE id = 1", r"row 1 \(table items\)"),
+        ("UPDATE edits SET item = x'78' WHERE id = 4", r"row 4 \(table edits\)"),
+        ("UPDATE edits SET content = zeroblob(16) WHERE id = 5", r"row 5 \(table edits\)"),
+        ("UPDATE files SET stat = x'00' WHERE id = 1", r"row 1 \(table files\)"),
+        ("UPDATE data SET records = x'00'", r"row 1 \(table data\)"),
         ("UPDATE signings SET signed = x'5b5d' WHERE id = 1", r"row 1 \(table signings\)"),
         ("UPDATE calls SET document = x'7b7d' WHERE id = 1", r"row 1 \(table calls\)"),
         ("UPDATE calls SET cost = 0 WHERE id = 1", r"row 1 \(table calls\)"),
@@ -155,7 +159,7 @@ def test_pages_that_changed_places(whole: Path, copy: Path) -> None:
         (size,) = db.execute("PRAGMA page_size").fetchone()
         roots = dict(db.execute("SELECT tbl_name || '.' || type, rootpage FROM sqlite_master"))
     pages = [data[at : at + size] for at in range(0, len(data), size)]
-    for first, second in (("facts.table", "edits.index"), ("calls.index", "items.index")):
+    for first, second in (("facts.table", "edits.index"), ("calls.index", "prompts.index")):
         swapped, (one, other) = list(pages), (roots[first] - 1, roots[second] - 1)
         swapped[one], swapped[other] = swapped[other], swapped[one]
         (copy / FILE).write_bytes(b"".join(swapped))

@@ -31,4 +31,6 @@ def test_form_1_is_read(tmp_path: Path) -> None:
         gone = store.edit("gone", "alpha")
         assert gone is not None
         assert gone.missing == Missing("absent", "no file")
+        assert store.contents()["odd"] == store.contents()["cup 1"]
+        assert len(store.files_before().files) == 62
         assert store.database.one("SELECT count(*) FROM dictionaries") == (1,)

@@ -6,17 +6,19 @@ import itertools
 import random
 import re
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from editjudge.base.digest import digest_bytes
 from editjudge.base.errors import Abstained, ConfigError, StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
 from editjudge.base.verdict import Scored, Unscored, Verdict, unscored
-from editjudge.engine.contents import JudgedEdit
+from editjudge.engine.contents import FileContent, FilesBefore, ItemContent, JudgedEdit
 from editjudge.panel.calls import Call, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import FILE, RunStore
@@ -78,7 +80,7 @@ def test_versions_stand_beside_the_signature(tmp_path: Path) -> None:
         edit = JudgedEdit("one", "alpha")
         store.keep_now(edit, {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0")
         assert [one.versions for one in store.verdicts()] == ["numpy:1.26.0"]
-        (standing,) = store.standing("alpha", SIGNATURES)
+        ((standing,),) = store.standing("alpha", SIGNATURES).values()
         assert standing.dimensions == {"core.a"}
 
 
@@ -131,15 +133,15 @@ def test_what_stands(tmp_path: Path) -> None:
         put(store, "other", {"core.a": scored(1)}, model="beta")
         absent = Missing("absent", "no file röd.png")
         store.keep_now(JudgedEdit("none", "alpha", None, absent))
-        found = {one.item: one for one in store.standing("alpha", SIGNATURES)}
+        found = {name: one for name, (one,) in store.standing("alpha", SIGNATURES).items()}
         assert {name: set(one.dimensions) for name, one in found.items()} == {
             "done": {"core.a", "core.b"},
             "half": {"core.a"},
             "old": set(),
             "none": set(),
         }
-        assert found["done"].digest == digest("alphadone")
-        assert (found["none"].digest, found["none"].missing) == (
+        assert found["done"].output == digest_bytes(digest("alphadone"))
+        assert (found["none"].output, found["none"].missing) == (
             None,
             Missing("absent", "no file röd.png"),
         )
@@ -152,38 +154,52 @@ def test_what_stands(tmp_path: Path) -> None:
             "alpha": {"core.a": {"scored": 2}},
             "beta": {"core.a": {"scored": 1}},
         }
-        assert next(store.standing("alpha", {"core.new": "unseen"})).dimensions == set()
-        assert list(store.standing("gamma", SIGNATURES)) == []
+        assert store.standing("alpha", {"core.new": "unseen"})["done"][0].dimensions == set()
+        assert store.standing("gamma", SIGNATURES) == {}
+        assert store.items() == ["done", "half", "old", "other", "none"]
 
 
 def test_another_output_has_no_verdicts_yet(tmp_path: Path) -> None:
     with RunStore.open(tmp_path, HEADER) as store:
         edit = put(store, "one", {"core.a": scored(1)})
         put(store, "two", {"core.a": scored(2)})
-        assert put(store, "one", {}, output="another") != edit
+        other = put(store, "one", {}, output="another")
+        assert other != edit
         assert [one.item for one in store.verdicts()] == ["two"]
         store.keep_now(JudgedEdit("two", "alpha", None, Missing("absent", "gone")))
         assert list(store.verdicts()) == []
         # What was judged of the former output stands once that is there again.
-        assert put(store, "one", {}) == edit
+        assert put(store, "one", {}) not in {edit, other}
         assert [one.verdict for one in store.verdicts()] == [scored(1)]
 
 
 def test_another_item_has_no_verdicts_yet(tmp_path: Path) -> None:
-    other = CONTENT._replace(record=bytes(16))
+    other = CONTENT._replace(key=bytes(16))
     with RunStore.open(tmp_path, HEADER) as store:
-        put(store, "one", {"core.a": scored(1)}, content=CONTENT)
-        store.keep_contents([], {"one": other}, [], {})
+        edit = put(store, "one", {"core.a": scored(1)}, content=CONTENT)
+        assert put(store, "one", {}, content=other) != edit
         assert list(store.verdicts()) == []
-        assert list(store.edits()) == []
-        assert [(content, current) for _, content, current in store.contents()] == [
-            (CONTENT, False),
-            (other, True),
+        assert store.contents() == {"one": other.key}
+        judged = store.standing("alpha", SIGNATURES)["one"]
+        assert [(one.content, set(one.dimensions)) for one in judged] == [
+            (CONTENT.key, {"core.a"}),
+            (other.key, set()),
         ]
-        store.keep_contents([], {"one": CONTENT._replace(stats=bytes(8))}, [], {})
+        put(store, "one", {}, content=CONTENT)
         assert [one.verdict for one in store.verdicts()] == [scored(1)]
-        store.keep_contents([], {}, ["one"], {"data_digest": "sha256:2"})
-        assert list(store.verdicts()) == []
+        assert store.contents() == {"one": CONTENT.key}
+
+
+def test_what_files_held_is_kept(tmp_path: Path) -> None:
+    first, second = FileContent(b"stat one", bytes(16)), FileContent(b"stat two", bytes(16))
+    with RunStore.open(tmp_path, HEADER) as store:
+        assert store.files_before() == FilesBefore()
+        files = FilesBefore({1: first, 2: first}, digest("data"), b"records")
+        store.keep_contents([], files, {"data_digest": "sha256:2"})
+        store.keep_contents([], FilesBefore({2: second}), {})
+        edit = JudgedEdit("one", "alpha", content=ItemContent(bytes(16), {3: first}))
+        store.keep_now(edit)
+        assert store.files_before() == replace(files, files={1: first, 2: second, 3: first})
         assert store.header.data_digest == "sha256:2"
 
 
@@ -349,13 +365,12 @@ def test_many_edits_take_little_room(tmp_path: Path) -> None:
     size = sum(file.stat().st_size for file in tmp_path.iterdir())
     assert size / count < 200
     with RunStore.open(tmp_path, read_only=True) as store:
-        assert sum(len(one.dimensions) for one in store.standing("alpha", A)) == count
         tracemalloc.start()
-        standing = {one.item: (one.digest, one.dimensions) for one in store.standing("alpha", A)}
+        standing = store.standing("alpha", A)
         held, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert len(standing) == count
-        assert held / count < 500  # bytes, of which the names take half
+        assert sum(len(one.dimensions) for (one,) in standing.values()) == count
+        assert held / count < 600  # bytes
         # Evidence is read one verdict at a time.
         tracemalloc.start()
         assert sum(1 for _ in store.verdicts()) == count
@@ -382,4 +397,10 @@ def test_pages_that_changed_places_are_refused(tmp_path: Path, first: int, secon
 def told(folder: Path) -> list[Any]:
     """All that is read of a run."""
     with RunStore.open(folder, read_only=True) as store:
-        return [store.counts(), [*store.verdicts()], [*store.edits()], [*store.contents()]]
+        return [
+            store.counts(),
+            [*store.verdicts()],
+            [*store.edits()],
+            store.contents(),
+            store.files_before(),
+        ]
