@@ -20,7 +20,7 @@ from editjudge.app.spec import Resolved
 from editjudge.app.validate import validated
 from editjudge.base.config import Settings
 from editjudge.base.errors import InputError
-from editjudge.base.images import size_by_header
+from editjudge.base.images import load_image, size_by_header
 from editjudge.benchmarks.items import ItemsFile
 
 PSNR = "core.psnr.source.whole"
@@ -235,7 +235,7 @@ def test_headers_tell_the_size_of_the_upright_picture(
     exif[0x0112] = turned
     path = tmp_path / "picture"
     Pil.new("RGB", (40, 30)).save(path, kind, exif=exif)
-    assert size_by_header(path) == editjudge.load_image(path).size
+    assert size_by_header(path) == load_image(path).size
     path.write_bytes(b"no picture")
     assert size_by_header(path) is None
     assert size_by_header(tmp_path / "nowhere.png") is None
