@@ -65,7 +65,7 @@ parity: $(PARITY_VENV)/.oldest $(PARITY_VENV)/.newest
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m editjudge_services.runtime.repository --check
+	$(BIN)/python generate.py --check
 	$(BIN)/buf lint protos
 	$(BIN)/buf breaking protos --against $(PROTO_IMAGE)
 
@@ -98,7 +98,7 @@ browser: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q --browser -m browser
 
 format config: $(VENV)/.dev
-	$(BIN)/python -m editjudge_services.runtime.repository
+	$(BIN)/python generate.py
 	$(BIN)/ruff check --fix -q . ; $(BIN)/ruff format -q .
 
 wheel: $(VENV)/.dev

@@ -85,10 +85,10 @@ def serve_null(told: Connection) -> None:
 def serve_judge(told: Connection) -> None:
     """The Judge service without other services: dimensions of pixels."""
     from editjudge_services.judge.judging import Judging
-    from editjudge_services.judge.server import End, serving
+    from editjudge_services.judge.server import serving
 
     async def run() -> None:
-        async with Judging(Settings()) as judging, serving(judging, "127.0.0.1:0", End()) as at:
+        async with Judging(Settings()) as judging, serving(judging, "127.0.0.1:0") as at:
             told.send(int(at.rpartition(":")[2]))
             await asyncio.Event().wait()
 

@@ -28,9 +28,9 @@ from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import RunStore
 from editjudge.v1 import judge_pb2 as pb
 from editjudge_services.judge.calls import FILE
-from editjudge_services.judge.judging import Judging, Kept
-from editjudge_services.judge.room import Room
-from editjudge_services.judge.server import End, serving
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.options import ServiceOptions
+from editjudge_services.judge.server import serving
 
 from ..fakes.judge_service import ScriptedService
 from ..fakes.triton import Failure
@@ -47,11 +47,11 @@ JUDGES = ("--judge", "judge", "--judge", "second", "--rounds", 2)
 
 @asynccontextmanager
 async def service(
-    settings: Settings, room: Room | None = None, cache: Path | None = None
+    settings: Settings, options: ServiceOptions | None = None
 ) -> AsyncIterator[tuple[Judging, str]]:
     """A Judge service in this process, and its address for clients."""
-    async with Judging(settings, room, kept=Kept(cache)) as judging:
-        async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
+    async with Judging(settings, options) as judging:
+        async with serving(judging, "127.0.0.1:0", drain=5) as address:
             yield judging, f"grpc://{address}"
 
 
@@ -134,8 +134,8 @@ async def small(folder: Path, **changed: Any) -> AsyncIterator[tuple[list[Any], 
 @asynccontextmanager
 async def scripted(folder: Path) -> AsyncIterator[tuple[list[Any], ScriptedService, str]]:
     """The small run, and a service that tests may change."""
-    cache = Kept(folder / "calls")
-    async with small(folder) as (arguments, settings), Judging(settings, kept=cache) as judging:
+    options = ServiceOptions(cache=folder / "calls")
+    async with small(folder) as (arguments, settings), Judging(settings, options) as judging:
         service = ScriptedService(judging)
         async with service.serving() as url:
             yield [*arguments, "--out", folder / "run"], service, url
@@ -157,7 +157,7 @@ def config(folder: Path, url: str, **more: Any) -> Path:
 
 async def test_a_service_without_room_is_waited_for(tmp_path: Path) -> None:
     async with small(tmp_path) as (arguments, settings):
-        async with service(settings, Room(edits=1, edits_of_one=1)) as (_, url):
+        async with service(settings, ServiceOptions(edits=1, edits_of_one=1)) as (_, url):
             code, events = await ran(*arguments, "--out", tmp_path / "run", "--gateway", url)
     assert code == 0, events[-1]["first_failure"]
     assert set(statuses(tmp_path / "run")) == {"scored", "unscored"}

@@ -24,9 +24,10 @@ from editjudge.base.verdict import Failed
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.options import ServiceOptions
 from editjudge_services.judge.refusals import Busy
-from editjudge_services.judge.room import Room, Shared
-from editjudge_services.judge.server import SERVICE, End, serving
+from editjudge_services.judge.room import Shared
+from editjudge_services.judge.server import SERVICE, serving
 from editjudge_services.judge.servicer import JudgeServicer
 
 from ..fakes.openai import ScriptedOpenAi
@@ -71,7 +72,7 @@ class Served:
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
     async with Judging(Settings()) as judging:
-        async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
+        async with serving(judging, "127.0.0.1:0", drain=5) as address:
             async with grpc.aio.insecure_channel(address) as channel:
                 yield Served(judging, address, channel)
 
@@ -181,8 +182,8 @@ async def test_over_the_room_of_one_the_others_are_judged() -> None:
     scripted = ScriptedOpenAi(30.0)
     async with scripted.serving() as url:
         settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
-        async with Judging(settings, Room(edits=4, edits_of_one=2)) as judging:
-            async with serving(judging, "127.0.0.1:0", End(drain=0.1)) as address:
+        async with Judging(settings, ServiceOptions(edits=4, edits_of_one=2)) as judging:
+            async with serving(judging, "127.0.0.1:0", drain=0.1) as address:
                 async with grpc.aio.insecure_channel(address) as channel:
                     stub = judge_pb2_grpc.JudgeServiceStub(channel)
                     slow = asking("core.instruction_following")
@@ -211,7 +212,7 @@ async def test_a_caller_s_deadline_ends_the_calls_that_it_made() -> None:
     async with scripted.serving() as url:
         settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
         async with Judging(settings) as judging:
-            async with serving(judging, "127.0.0.1:0", End(drain=0.1)) as address:
+            async with serving(judging, "127.0.0.1:0", drain=0.1) as address:
                 async with grpc.aio.insecure_channel(address) as channel:
                     stub = judge_pb2_grpc.JudgeServiceStub(channel)
                     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -225,7 +226,7 @@ async def test_what_is_in_flight_is_finished_when_it_ends() -> None:
     async with scripted.serving() as url:
         settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
         async with Judging(settings) as judging:
-            async with serving(judging, "127.0.0.1:0", End(drain=60)) as address:
+            async with serving(judging, "127.0.0.1:0", drain=60) as address:
                 channel = grpc.aio.insecure_channel(address)
                 stub = judge_pb2_grpc.JudgeServiceStub(channel)
                 call = asyncio.ensure_future(
@@ -239,7 +240,7 @@ async def test_what_is_in_flight_is_finished_when_it_ends() -> None:
 
 async def test_it_says_that_it_ends_and_still_answers_for_a_while() -> None:
     async with Judging(Settings()) as judging:
-        async with serving(judging, "127.0.0.1:0", End(notice=3)) as address:
+        async with serving(judging, "127.0.0.1:0", notice=3) as address:
             channel = grpc.aio.insecure_channel(address)
             checks = health_pb2_grpc.HealthStub(channel)
             watched = checks.Watch(health_pb2.HealthCheckRequest(service=""))
@@ -312,8 +313,8 @@ async def test_services_are_looked_for_again_whatever_went_wrong(
 
 
 async def test_edits_of_a_stream_wait_for_places() -> None:
-    async with Judging(Settings(), Room(edits=3, edits_of_one=2)) as judging:
-        async with serving(judging, "127.0.0.1:0", End(drain=1)) as address:
+    async with Judging(Settings(), ServiceOptions(edits=3, edits_of_one=2)) as judging:
+        async with serving(judging, "127.0.0.1:0", drain=1) as address:
             async with grpc.aio.insecure_channel(address) as channel:
                 stub = judge_pb2_grpc.JudgeServiceStub(channel)
 
@@ -327,8 +328,8 @@ async def test_edits_of_a_stream_wait_for_places() -> None:
 
 
 async def test_pictures_are_decoded_only_where_there_is_room() -> None:
-    async with Judging(Settings(), Room(pixels=4 * 32 * 32)) as judging:
-        async with serving(judging, "127.0.0.1:0", End(drain=1)) as address:
+    async with Judging(Settings(), ServiceOptions(megapixels=4 * 32 * 32 / 2**20)) as judging:
+        async with serving(judging, "127.0.0.1:0", drain=1) as address:
             async with grpc.aio.insecure_channel(address) as channel:
                 stub = judge_pb2_grpc.JudgeServiceStub(channel)
                 assert await stub.Score(asking())

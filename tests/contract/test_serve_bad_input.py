@@ -20,7 +20,7 @@ from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.judge import http, server
 from editjudge_services.judge.http import serving_json
 from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.server import SERVICE, End, serving
+from editjudge_services.judge.server import SERVICE, serving
 
 from .test_serve import asking, png
 from .test_serve_json import asking as asking_json
@@ -41,7 +41,7 @@ async def judging() -> AsyncIterator[Judging]:
 async def channel(judging: Judging, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     options = dict(server._OPTIONS) | {"grpc.max_receive_message_length": LARGEST}
     monkeypatch.setattr(server, "_OPTIONS", tuple(options.items()))
-    async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
+    async with serving(judging, "127.0.0.1:0", drain=5) as address:
         async with grpc.aio.insecure_channel(address) as channel:
             yield channel
 

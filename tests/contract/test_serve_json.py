@@ -22,11 +22,10 @@ from editjudge.base.config import Settings
 from editjudge.base.images import Mask
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.cli.serve import parted
 from editjudge_services.judge.http import openapi, serving_json
-from editjudge_services.judge.judging import Judging, Kept
-from editjudge_services.judge.room import Room
-from editjudge_services.judge.server import End, serving
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.options import ServiceOptions, parted
+from editjudge_services.judge.server import serving
 from editjudge_services.judge.usage import used_in
 
 from ..fakes.openai import ScriptedOpenAi
@@ -70,7 +69,7 @@ class Json:
 
 @pytest.fixture
 async def served() -> AsyncIterator[Json]:
-    async with Judging(Settings(), Room(edits=40)) as judging:
+    async with Judging(Settings(), ServiceOptions(edits=40)) as judging:
         async with serving_json(judging, "127.0.0.1", 0, 5) as base:
             async with aiohttp.ClientSession() as session:
                 yield Json(session, base)
@@ -146,7 +145,7 @@ async def test_the_description_fits_what_is_answered(served: Json) -> None:
 
 
 async def test_a_batch_waits_for_places_where_they_are_few() -> None:
-    async with Judging(Settings(), Room(edits=8, edits_of_one=4)) as judging:
+    async with Judging(Settings(), ServiceOptions(edits=8, edits_of_one=4)) as judging:
         async with serving_json(judging, "127.0.0.1", 0, 5) as base:
             async with aiohttp.ClientSession() as session:
                 requests = [asking(id=str(i)) for i in range(64)]
@@ -197,7 +196,7 @@ async def test_who_goes_away_keeps_no_place() -> None:
 
 
 async def test_a_place_comes_before_the_body() -> None:
-    async with Judging(Settings(), Room(edits=2, edits_of_one=1)) as judging:
+    async with Judging(Settings(), ServiceOptions(edits=2, edits_of_one=1)) as judging:
         async with serving_json(judging, "127.0.0.1", 0, 0.1) as base:
             async with aiohttp.ClientSession() as session:
 
@@ -246,7 +245,7 @@ async def test_an_item_of_a_benchmark_is_judged_as_over_grpc() -> None:
         settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
         async with Judging(settings) as judging, contextlib.AsyncExitStack() as stack:
             base = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 5))
-            at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", End(drain=5)))
+            at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", drain=5))
             session = await stack.enter_async_context(aiohttp.ClientSession())
             channel = await stack.enter_async_context(grpc.aio.insecure_channel(at))
             body = asking(
@@ -319,7 +318,7 @@ async def test_both_protocols_end_together() -> None:
         async with serving_json(judging, "127.0.0.1", 0, 60) as base:
             client = Json(session, base)
             body = asking() | {"dimensions": ["core.instruction_following"]}
-            async with serving(judging, "127.0.0.1:0", End(drain=60)) as at:
+            async with serving(judging, "127.0.0.1:0", drain=60) as at:
                 channel = await on.enter_async_context(grpc.aio.insecure_channel(at))
                 stub = judge_pb2_grpc.JudgeServiceStub(channel)
                 edit = pb.Edit(
@@ -375,7 +374,7 @@ async def test_an_address_of_ipv6_is_served_and_shown() -> None:
 async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
     async with Judging(
-        Settings(), Room(held_bytes=2**20), kept=Kept(tmp_path, audit=log)
+        Settings(), ServiceOptions(held_bytes=2**20, cache=tmp_path, audit=log)
     ) as judging:
         async with serving_json(judging, "127.0.0.1", 0, 1) as web, aiohttp.ClientSession() as http:
 

@@ -30,9 +30,9 @@ from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.judge import usage
 from editjudge_services.judge.calls import FILE, CallCache, purge, purging, space_in
 from editjudge_services.judge.http import serving_json
-from editjudge_services.judge.judging import Judging, Kept
-from editjudge_services.judge.room import Room
-from editjudge_services.judge.server import End, serving
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.options import ServiceOptions
+from editjudge_services.judge.server import serving
 from editjudge_services.judge.servicer import JudgeServicer
 from editjudge_services.judge.usage import UsageLog, Used, used_in
 
@@ -89,12 +89,12 @@ async def running(
     folder: Path | None = None,
     *,
     edits: int = 64,
-    **kept: Any,
+    **more: Any,
 ) -> AsyncIterator[Service]:
-    room = Room(edits=edits)
-    async with Judging(settings(url), room, kept=Kept(folder, **kept)) as judging:
+    options = ServiceOptions(edits=edits, cache=folder, **more)
+    async with Judging(settings(url), options) as judging:
         async with serving_json(judging, "127.0.0.1", 0, 1) as web:
-            async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
+            async with serving(judging, "127.0.0.1:0", drain=5) as address:
                 service = Service(judging, address, web)
                 try:
                     yield service
@@ -123,7 +123,7 @@ async def test_a_team_gets_no_reply_of_another_unless_they_share(
 ) -> None:
     scripted = scripted_judge()
     async with scripted.serving() as url:
-        async with running(url, tmp_path, shared=shared) as service:
+        async with running(url, tmp_path, cache_shared=shared) as service:
             ours = await service.score("vision")
             theirs = await service.score("audio")
             nobodys = await service.score("")
@@ -157,7 +157,7 @@ async def test_a_server_keeps_its_own_cache_of_prefixes_apart_too(
 ) -> None:
     scripted = ScriptedOpenAi(owner="vllm", probabilities={"good": 0.9, "poor": 0.1})
     async with scripted.serving() as url:
-        async with running(url, tmp_path, shared=shared) as service:
+        async with running(url, tmp_path, cache_shared=shared) as service:
             for team, edited in (("a", 1), ("a", 2), ("b", 3)):
                 await service.score(team, edited)
     ours, again, theirs = (sent.get("cache_salt") for sent in scripted.requests)
@@ -188,11 +188,11 @@ async def test_a_failure_is_not_kept(tmp_path: Path) -> None:
 
 
 async def test_a_second_service_on_the_same_folder_is_refused(tmp_path: Path) -> None:
-    async with Judging(Settings(), kept=Kept(tmp_path)):
+    async with Judging(Settings(), ServiceOptions(cache=tmp_path)):
         with pytest.raises(ConfigError, match="another Judge service"):
-            async with Judging(Settings(), kept=Kept(tmp_path)):
+            async with Judging(Settings(), ServiceOptions(cache=tmp_path)):
                 pass
-    async with Judging(Settings(), kept=Kept(tmp_path)):
+    async with Judging(Settings(), ServiceOptions(cache=tmp_path)):
         pass
 
 
@@ -334,8 +334,8 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
     monkeypatch.setattr(Dimension, "signature", slow)
     about = pb.GetPanelRequest(protocol=pb.Protocol(benchmark="kris", rounds=7), dimensions=["*"])
     team = [("x-team", "a")]
-    async with Judging(Settings(), Room(edits=1), kept=Kept(audit=log)) as judging:
-        async with serving(judging, "127.0.0.1:0", End(drain=5)) as address:
+    async with Judging(Settings(), ServiceOptions(edits=1, audit=log)) as judging:
+        async with serving(judging, "127.0.0.1:0", drain=5) as address:
             service = Service(judging, address, "")
             first = asyncio.ensure_future(_outcome(service.stub.GetPanel(about, metadata=team)))
             await until(lambda: threads)
@@ -395,7 +395,7 @@ class Context:
 async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Path) -> None:
     scripted = scripted_judge(None, 600.0)
     async with scripted.serving() as url:
-        async with Judging(settings(url), kept=Kept(tmp_path)) as judging:
+        async with Judging(settings(url), ServiceOptions(cache=tmp_path)) as judging:
             slow = asking(ASKED, "core.blending_naturalness")
             context = Context()
             with pytest.raises(AssertionError, match="DEADLINE_EXCEEDED"):

@@ -15,8 +15,8 @@ from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.room import Room
-from editjudge_services.judge.server import End, serving
+from editjudge_services.judge.options import ServiceOptions
+from editjudge_services.judge.server import serving
 from editjudge_services.judge.servicer import JudgeServicer
 
 from ..patience import until
@@ -65,7 +65,7 @@ async def test_a_stream_holds_one_message_at_most_that_has_no_room(
 ) -> None:
     goes_on = asyncio.Event()
     callers = [Caller(10) for _ in range(3)]
-    async with Judging(Settings(), Room(held_bytes=2 * 4 * ONE)) as judging:
+    async with Judging(Settings(), ServiceOptions(held_bytes=2 * 4 * ONE)) as judging:
         score = judging.score
 
         async def held_up(*asked: Any, **more: Any) -> Any:
@@ -91,8 +91,8 @@ async def test_a_stream_holds_one_message_at_most_that_has_no_room(
 
 
 async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
-    async with Judging(Settings(), Room(streams=3, streams_of_one=2)) as judging:
-        async with serving(judging, "127.0.0.1:0", End(drain=0.1)) as address:
+    async with Judging(Settings(), ServiceOptions(streams=3, streams_of_one=2)) as judging:
+        async with serving(judging, "127.0.0.1:0", drain=0.1) as address:
             async with grpc.aio.insecure_channel(address) as channel:
                 stub = judge_pb2_grpc.JudgeServiceStub(channel)
 
@@ -126,7 +126,7 @@ async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
 
 async def test_who_reads_no_answer_and_hangs_up_gives_his_place_back() -> None:
     async with Judging(Settings()) as judging:
-        async with serving(judging, "127.0.0.1:0", End(drain=0.1)) as address:
+        async with serving(judging, "127.0.0.1:0", drain=0.1) as address:
             async with grpc.aio.insecure_channel(address) as channel:
                 call = judge_pb2_grpc.JudgeServiceStub(channel).ScoreStream()
                 long = asking(request_id="x" * 1_000_000)  # it comes back: more than is sent unread

@@ -19,8 +19,8 @@ from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.judge import bodies
 from editjudge_services.judge.http import serving_json
 from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.room import Room
-from editjudge_services.judge.server import End, serving
+from editjudge_services.judge.options import ServiceOptions
+from editjudge_services.judge.server import serving
 
 from ..fakes.openai import Fault, ScriptedOpenAi
 from ..fakes.triton import ScriptedTriton
@@ -34,7 +34,7 @@ URGENT = [("x-class", "interactive")]
 
 @asynccontextmanager
 async def stub_of(judging: Judging) -> AsyncIterator[Any]:
-    async with serving(judging, "127.0.0.1:0", End(drain=0.1)) as address:
+    async with serving(judging, "127.0.0.1:0", drain=0.1) as address:
         async with grpc.aio.insecure_channel(address) as channel:
             yield judge_pb2_grpc.JudgeServiceStub(channel)
 
@@ -175,7 +175,9 @@ async def test_who_goes_away_frees_no_room_for_pictures_that_are_still_decoded(
 ) -> None:
     slow = Slow()
     monkeypatch.setattr(bodies, "load_image", slow)
-    async with Judging(Settings(), Room(pixels=4 * 32 * 32, edits_of_one=8)) as judging:
+    async with Judging(
+        Settings(), ServiceOptions(megapixels=4 * 32 * 32 / 2**20, edits_of_one=8)
+    ) as judging:
         async with stub_of(judging) as stub, serving_json(judging, "127.0.0.1", 0, 1) as base:
             async with aiohttp.ClientSession() as session:
 

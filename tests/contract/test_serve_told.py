@@ -12,7 +12,8 @@ import pytest
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge_services.judge.asking import Audit
-from editjudge_services.judge.judging import Judging, Kept
+from editjudge_services.judge.judging import Judging
+from editjudge_services.judge.options import ServiceOptions
 
 from .test_serve import asking
 from .test_serve_json import asking as asking_json
@@ -64,7 +65,7 @@ async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: 
 
 async def test_an_audit_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give another file"):
-        Judging(Settings(), kept=Kept(audit=tmp_path / "no" / "such" / "folder"))
+        Judging(Settings(), ServiceOptions(audit=tmp_path / "no" / "such" / "folder"))
 
 
 def test_a_full_disk_costs_lines_of_the_audit_and_nothing_else(

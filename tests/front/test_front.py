@@ -35,7 +35,7 @@ from editjudge_services.front.server import EnvoyServer
 from editjudge_services.front.values import FrontValues
 from editjudge_services.judge.http import serving_json
 from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.server import End, serving
+from editjudge_services.judge.server import serving
 from editjudge_services.runtime.launcher import TritonServer
 
 from ..contract.test_serve import png, teams_of
@@ -351,7 +351,7 @@ async def judging_behind(triton: TritonServer, folder: Path) -> AsyncIterator[tu
     settings = Settings(endpoints={"local": Endpoint(url=triton.url)})
     async with Judging(settings) as judging, contextlib.AsyncExitStack() as stack:
         web = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 5))
-        rpc = await stack.enter_async_context(serving(judging, "127.0.0.1:0", End(drain=5)))
+        rpc = await stack.enter_async_context(serving(judging, "127.0.0.1:0", drain=5))
         judge = {"addresses": [rpc], "json_addresses": [web.removeprefix("http://")]}
         door = Door(folder, triton, judge=judge)
         token = door.token("vision")

@@ -17,8 +17,8 @@ from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.judge.http import serving_json
 from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.room import Room
-from editjudge_services.judge.server import End, serving
+from editjudge_services.judge.options import ServiceOptions
+from editjudge_services.judge.server import serving
 from editjudge_services.runtime.launcher import TritonServer
 from editjudge_services.runtime.process import asked
 
@@ -77,10 +77,10 @@ async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform
         limits = contextlib.AsyncExitStack()
         service = await limits.enter_async_context(RateLimits().serving())
         stack.push_async_callback(limits.aclose)
-        room = Room(edits=2, edits_of_one=2)
+        room = ServiceOptions(edits=2, edits_of_one=2)
         judging = await stack.enter_async_context(Judging(settings(vllm), room))
         web = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 1))
-        at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", End(0, 1)))
+        at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", drain=1))
         judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
         door = Door(folder, triton, judge=judge, token_limits={"service": service})
         for team in ("vision", "busy"):

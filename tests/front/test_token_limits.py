@@ -18,7 +18,7 @@ from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.judge.http import serving_json
 from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.server import End, serving
+from editjudge_services.judge.server import serving
 
 from ..contract.test_serve import asking, png
 from ..contract.test_serve_json import asking as asking_json
@@ -100,7 +100,7 @@ async def test_the_judge_service_tells_what_its_generalist_took(tmp_path: Path) 
         service = await stack.enter_async_context(limits.serving())
         judging = await stack.enter_async_context(Judging(settings(vllm)))
         web = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 1))
-        at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", End(0, 1)))
+        at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", drain=1))
         judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
         door = Door(tmp_path, triton={}, judge=judge, token_limits={"service": service})
         metadata = [("authorization", f"Bearer {door.token('vision')}")]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from generate import stale
 
 import editjudge
 from editjudge.base.errors import ConfigError
@@ -21,7 +22,7 @@ from editjudge.base.signature import Signature
 from editjudge.benchmarks.registry import dimensions, select
 from editjudge.panel import SERVICES
 from editjudge.scorers.asking import JUDGE
-from editjudge_services.runtime.repository import model_repository, specialists, stale
+from editjudge_services.runtime.repository import model_repository, specialists
 from editjudge_services.runtime.specialist import Request, Specialist
 
 ROOT = Path(editjudge.__file__).parents[2]

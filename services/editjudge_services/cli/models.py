@@ -84,11 +84,7 @@ def verify_command(names: tuple[str, ...]) -> int:
     """Check files and fingerprints of what is installed; returns the exit code."""
 
     def verified(entry: Entry) -> str:
-        lines = []
-        for part in export.verify(entry):
-            ran = "" if part.what == "checkpoint" else f", fingerprint {part.fingerprint}"
-            lines.append(f"{entry.name} {part.what} is right{ran} ({part.source})")
-        return "\n".join(lines)
+        return "\n".join(export.verify(entry))
 
     if names:
         return _each(_chosen(names, None), verified)

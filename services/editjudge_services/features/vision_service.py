@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from editjudge.base.contracts import CLIP, FEATURES
 from editjudge.base.errors import Abstained
 from editjudge.base.images import RGB
 
+from ..runtime.cache import BoundedCache, bytes_of, content_key
 from ..runtime.onnx import ENGINES, ON_GPU, open_network
 from ..runtime.preprocess import (
     CLIP_CROP,
@@ -39,8 +40,8 @@ from ..runtime.preprocess import (
 )
 from ..runtime.serving import declared_artefact
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
-from .cache import Arrays, FeatureCache, content_key
 
+Arrays: TypeAlias = "tuple[NDArray[np.float32], ...]"
 TRUNK, HEAD = "model.onnx", "head.onnx"
 CACHE_MIB = "EDITJUDGE_FEATURE_CACHE_MIB"
 """Environment variable: MiB of features kept by each model, 256 where it is not set."""
@@ -83,7 +84,7 @@ class FeatureSpecialist(Specialist):
         self._head = None
         if HEAD in artefact.files:
             self._head = open_network(artefact.folder / HEAD, artefact.precision)
-        self.cache = FeatureCache(int(os.environ.get(CACHE_MIB, "256")) << 20)
+        self.cache: BoundedCache[Arrays] = BoundedCache(int(os.environ.get(CACHE_MIB, "256")) << 20)
         self._forward([self.whole(np.zeros((8, 8, 3), dtype=np.uint8))])
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
@@ -160,7 +161,7 @@ class FeatureSpecialist(Specialist):
                 # Copies: a slice would keep the whole batch in memory.
                 kept = (embedding, patches) if view.rule == self.squash else (embedding,)
                 known[key] = tuple(each.copy() for each in kept)
-                self.cache.put(key, known[key])
+                self.cache.put(key, known[key], bytes_of(known[key]))
         return [known[key] for key in keys]
 
     def _forward(

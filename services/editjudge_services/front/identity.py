@@ -34,8 +34,9 @@ from .values import Class
 
 ALGORITHM = "ES256"
 AUTHORITY_DAYS = 3650
-CERTIFICATE_DAYS = 90
-_RENEWED_BEFORE = timedelta(days=30)
+CERTIFICATE_DAYS = 800
+_LEFT_AT_START = timedelta(days=400)
+"""For which a certificate is good when a door starts; else there is a new one."""
 _MOST_DAYS = 400
 
 
@@ -147,7 +148,7 @@ class Authority:
             served = known.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one mends it
             return True
-        soon = known.not_valid_after_utc - datetime.now(UTC) < _RENEWED_BEFORE
+        soon = known.not_valid_after_utc - datetime.now(UTC) < _LEFT_AT_START
         is_for_others = {*served} != {_named(name) for name in names}
         return soon or is_for_others or own != known.public_key()
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import re
 import socket
 import ssl
 import tempfile
-import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +25,6 @@ from .values import FrontValues, Tokens
 if TYPE_CHECKING:
     from .server import EnvoyServer
 
-log = logging.getLogger(__name__)
 _TOKENS = "tokens.json"
 _Part = TypeVar("_Part", bound=BaseModel)
 _PACKAGES = ("envoy", "cryptography", "jwt", "yaml")
@@ -134,46 +131,6 @@ def _behind(triton: str, vllm: str, judge: LocalJudge | None) -> dict[str, Any]:
         at, web = urlsplit(judge.url).netloc, urlsplit(judge.http).netloc
         behind["judge"] = {"addresses": [at], "json_addresses": [web]}
     return behind
-
-
-class Renewal:
-    """Keeps the certificate of a door that runs from ending; Envoy reads it again by itself.
-
-    Args:
-        settings: Of the stack.
-        seconds: Between two looks.
-    """
-
-    def __init__(self, settings: StackSettings, seconds: float = 3600.0) -> None:
-        self._settings = settings
-        self._seconds = seconds
-        self._next = time.monotonic() + seconds
-        self._told = ""
-
-    def look(self) -> None:
-        """Renew it where it is due and the last look is long enough ago.
-
-        What keeps it from that is logged, once: the door goes on with the certificate it has.
-        """
-        if not self._settings.front or time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + self._seconds
-        try:
-            self._renew()
-        except Exception as error:  # noqa: BLE001 - no certificate is worth the whole stack
-            told = str(error) or type(error).__name__
-            if told != self._told:
-                log.warning("the front door's certificate cannot be looked after: %s", told)
-            self._told = told
-        else:
-            self._told = ""
-
-    def _renew(self) -> None:
-        from .identity import front_folder
-
-        folder = front_folder()
-        host = _values(self._settings, _behind("grpc://x:1", "", _NO_JUDGE), folder).listen.host
-        _identity(host, self._settings.front_names, folder)
 
 
 def kept_tokens(folder: Path) -> Tokens | None:

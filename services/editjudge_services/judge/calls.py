@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextvars import Context
 from pathlib import Path
@@ -26,6 +25,7 @@ from editjudge.service import (
     SpecialistCall,
 )
 
+from ..runtime.cache import BoundedCache
 from .usage import made_private
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class CallCache:
         self._opening: asyncio.Task[Ledger] | None = None
         self._turn = asyncio.Lock()
         self._again = 0.0
-        self._teams: OrderedDict[str, CallsOfTeam] = OrderedDict()
+        self._teams: BoundedCache[CallsOfTeam] = BoundedCache(_MOST_TEAMS)
         self._secret = secrets.token_hex()
         self._resources = contextlib.ExitStack()
 
@@ -85,10 +85,8 @@ class CallCache:
     def of(self, team: str) -> CallContext:
         """The calls that answer a team, and no other."""
         name = "" if self._shared else team
-        calls = self._teams.setdefault(name, CallsOfTeam(self, name))
-        self._teams.move_to_end(name)
-        if len(self._teams) > _MOST_TEAMS:
-            self._teams.popitem(last=False)
+        if (calls := self._teams.get(name)) is None:
+            self._teams.put(name, calls := CallsOfTeam(self, name), 1)
         salt = hashlib.sha256(f"{self._secret} {team}".encode()).hexdigest()
         return CallContext(calls=calls, salt="" if self._shared else salt)
 

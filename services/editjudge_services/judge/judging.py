@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from editjudge import Client, Dimension, Judgement
 from editjudge.base.config import Settings
@@ -21,29 +20,13 @@ from .asking import Asking, Audit, Caller
 from .bodies import Protocol, ScoreAsked, Unusable
 from .calls import CallCache
 from .metrics import Metrics
+from .options import ServiceOptions
 from .protocols import chosen, dimensions_of
-from .room import Room, Shared
+from .room import Shared
 from .usage import Meter, UsageLog, Used
 
 _TEAM = re.compile(f"({NAME})?")
 _NAMES = f"letters, digits, . _ - alone, {LONGEST_NAME} at most"
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What outlives the service.
-
-    Attributes:
-        folder: Of calls, which are not made again, and of what teams use; None keeps neither.
-        shared: Whether what one team paid for answers another.
-        audit: The file that has a line for each request; `-` is standard error, None nowhere.
-        seconds: How long calls are kept; None for ever.
-    """
-
-    folder: Path | None = None
-    shared: bool = False
-    audit: Path | None = None
-    seconds: float | None = None
 
 
 class Judging:
@@ -51,9 +34,8 @@ class Judging:
 
     Args:
         settings: Where the services are.
-        room: What callers share.
         rebind_seconds: After which services that came or went are looked for again.
-        kept: What outlives the service, and where.
+        options: Its bounds, and what outlives it.
 
     Attributes:
         client: The client that judges.
@@ -68,26 +50,25 @@ class Judging:
     def __init__(
         self,
         settings: Settings,
-        room: Room | None = None,
+        options: ServiceOptions | None = None,
         rebind_seconds: float = 15.0,
-        kept: Kept | None = None,
     ) -> None:
-        self.room = room = room or Room()
-        kept = kept or Kept()
+        options = options or ServiceOptions()
         # It is the Judge service: it asks no other one.
         alone = {"gateway": None, "ledger": None, "max_cost": None}
         self.client = Client(settings.model_copy(update=alone))
-        self.edits = Shared(room.edits, room.edits_of_one, "edits")
-        self.requests = Shared(room.held_bytes, room.held_bytes // 2, "bytes", "body")
-        self.streams = Shared(room.streams, room.streams_of_one, "streams")
-        self._pixels = Shared(room.pixels, room.pixels // 2, "pixels")
-        self._usage = UsageLog(kept.folder, tell)
-        self._cache = CallCache(kept.folder, shared=kept.shared, say=tell)
+        held, pixels = options.held_bytes, options.pixels
+        self.edits = Shared(options.edits, options.edits_of_one, "edits")
+        self.requests = Shared(held, held // 2, "bytes", "body")
+        self.streams = Shared(options.streams, options.streams_of_one, "streams")
+        self._pixels = Shared(pixels, pixels // 2, "pixels")
+        self._usage = UsageLog(options.cache, tell)
+        self._cache = CallCache(options.cache, shared=options.cache_shared, say=tell)
         self.metrics = Metrics(
             edits_in_hand=("Edits that are judged now.", lambda: sum(self.edits.taken.values())),
             cache_bytes=("Size of what is kept.", self._cache.bytes),
         )
-        self._audit = Audit(kept.audit, self.metrics.audit_lost.inc)
+        self._audit = Audit(options.audit, self.metrics.audit_lost.inc)
         self._rebind_seconds = rebind_seconds
         self.ending = False
         self.over = asyncio.Event()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
@@ -12,6 +11,7 @@ from editjudge import Dimension, RunSpec
 from editjudge.base.errors import ConfigError
 from editjudge.service import DimensionSet
 
+from ..runtime.cache import BoundedCache
 from .bodies import Protocol, Unusable
 
 _MOST_GLOBS = 512
@@ -24,16 +24,6 @@ _BYTES_OF_ONE = 2048
 """That a dimension takes with its signature."""
 _STORED_BYTES = 128 * 1024 * 1024
 """Of protocols whose dimensions are stored ready."""
-_FIELDS = {
-    "benchmark": "benchmark",
-    "name": "protocol",
-    "on": "on",
-    "off": "off",
-    "judges": "judges",
-    "rounds": "rounds",
-    "prompts": "prompts",
-}
-"""The fields of a protocol, as a spec names them."""
 
 
 def listed(patterns: Iterable[str], field: str) -> tuple[Dimension, ...]:
@@ -66,49 +56,30 @@ def chosen(
         raise Unusable(field, error.message, error.mend) from error
 
 
-class StoredProtocols:
-    """Dimensions of the latest protocols, as many as there is room for; for several threads.
+_stored: BoundedCache[DimensionSet] = BoundedCache(_STORED_BYTES)
+_lock = Lock()
 
-    Args:
-        most: Bytes that they take.
+
+def dimensions_of(protocol: Protocol) -> DimensionSet:
+    """The dimensions of a protocol; those of the latest are stored, for all threads.
+
+    Raises:
+        Unusable: naming the field.
     """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._stored: OrderedDict[str, DimensionSet] = OrderedDict()
-        self._lock = Lock()
-
-    @property
-    def bytes(self) -> int:
-        """That they take, about."""
-        return sum(map(bytes_of, self._stored, self._stored.values()))
-
-    def of(self, protocol: Protocol) -> DimensionSet:
-        """The dimensions of a protocol.
-
-        Raises:
-            Unusable: naming the field.
-        """
-        key = protocol.model_dump_json()
-        with self._lock:
-            if key in self._stored:
-                self._stored.move_to_end(key)
-                return self._stored[key]
-        made = _made(protocol)
-        with self._lock:
-            made = self._stored.setdefault(key, made)
-            while self.bytes > self._most:
-                self._stored.popitem(last=False)
-        return made
+    key = protocol.model_dump_json()
+    with _lock:
+        stored = _stored.get(key)
+    if stored is not None:
+        return stored
+    made = _made(protocol)
+    with _lock:
+        _stored.put(key, made, size_of(key, made))
+    return made
 
 
-def bytes_of(key: str, dimensions: DimensionSet) -> int:
-    """That the dimensions of a protocol take, about."""
+def size_of(key: str, dimensions: DimensionSet) -> int:
+    """Bytes that the dimensions of a protocol take with their prompts, about."""
     return len(key) + len(dimensions.known) * _BYTES_OF_ONE
-
-
-dimensions_of = StoredProtocols(_STORED_BYTES).of
-"""The dimensions of a protocol; see `StoredProtocols.of`."""
 
 
 def _made(protocol: Protocol) -> DimensionSet:
@@ -118,8 +89,8 @@ def _made(protocol: Protocol) -> DimensionSet:
         told = f"{len(protocol.prompts):,} files of {length:,} characters"
         raise Unusable("protocol.prompts", told, most)
     fields: dict[str, Any] = {"data": Path()}
-    for field, name in _FIELDS.items():  # one by one, to name the one that cannot be used
-        fields[name] = getattr(protocol, field)
+    for field in Protocol.model_fields:  # one by one, to name the one that cannot be used
+        fields["protocol" if field == "name" else field] = getattr(protocol, field)
         try:
             spec = RunSpec(**fields)
         except ConfigError as error:

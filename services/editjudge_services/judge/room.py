@@ -5,33 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from .bodies import Unusable
 from .refusals import Busy
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What callers share.
-
-    Attributes:
-        edits: Judged at a time, of all callers.
-        edits_of_one: The same of one caller.
-        pixels: Of the pictures that are decoded at a time; judging takes up to some 120 bytes for
-            each. One caller has half of them at most.
-        held_bytes: Of the requests that are held at a time; one caller has half of them at most.
-            Each stream holds one message more at most, which waits for them.
-        streams: Open at a time, of all callers.
-        streams_of_one: The same of one caller.
-    """
-
-    edits: int = 64
-    edits_of_one: int = 32
-    pixels: int = 128 * 1024 * 1024
-    held_bytes: int = 2 * 1024**3
-    streams: int = 64
-    streams_of_one: int = 8
 
 
 class Shared:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -30,27 +29,17 @@ _OPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a service ends: first it says so, then it takes nothing more, then it is gone.
-
-    Attributes:
-        notice: Seconds in which it still takes calls, so that whoever asks for its health has seen
-            that others are to be asked.
-        drain: Seconds for what is in flight then.
-    """
-
-    notice: float = 0.0
-    drain: float = 30.0
-
-
 @contextlib.asynccontextmanager
-async def serving(judging: Judging, address: str, end: End) -> AsyncIterator[str]:
+async def serving(
+    judging: Judging, address: str, notice: float = 0.0, drain: float = 30.0
+) -> AsyncIterator[str]:
     """Serve at an address until the block is left.
 
     Args:
         judging: Entered.
         address: `host:port`; port 0 means a free one.
+        notice: Seconds in which it says that it ends and still takes calls.
+        drain: Seconds for what is in flight then.
 
     Yields:
         The address with its port.
@@ -76,9 +65,9 @@ async def serving(judging: Judging, address: str, end: End) -> AsyncIterator[str
     finally:
         judging.end()
         await checks.enter_graceful_shutdown()
-        await asyncio.sleep(end.notice)
+        await asyncio.sleep(notice)
         judging.over.set()  # JSON drains beside it
-        await server.stop(end.drain)
+        await server.stop(drain)
 
 
 async def until_told() -> None:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from editjudge.base.contracts import LPIPS
 from editjudge.base.errors import Abstained
 
-from ..features.cache import FeatureCache, content_key
+from ..runtime.cache import BoundedCache, bytes_of, content_key
 from ..runtime.onnx import ENGINES, ON_GPU
 from ..runtime.preprocess import blacked_out
 from ..runtime.serving import declared_artefact
@@ -88,7 +88,7 @@ class LpipsSpecialist(Specialist):
             mend = f"editjudge models export {self.entry}"
             raise RuntimeError(f"{self.entry} was exported by another version: {mend}")
         self._network = LpipsNetwork(artefact.folder, artefact.precision)
-        self.cache = FeatureCache(int(os.environ.get(CACHE_MIB, "1024")) << 20)
+        self.cache: BoundedCache[Taps] = BoundedCache(int(os.environ.get(CACHE_MIB, "1024")) << 20)
         blank = signed(np.zeros((self.smallest, self.smallest, 3), dtype=np.uint8))[None]
         self._network(blank, blank)
 
@@ -155,7 +155,7 @@ class LpipsSpecialist(Specialist):
                 new, self._network.taps(np.stack(list(new.values()))), strict=True
             ):
                 known[key] = taps
-                self.cache.put(key, taps)
+                self.cache.put(key, taps, bytes_of(taps))
         return [known[key] for key in keys]
 
 

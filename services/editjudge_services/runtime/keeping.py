@@ -80,14 +80,12 @@ def keep_alive(
     servers: Sequence[Server],
     stopping: threading.Event,
     tell: Callable[[], None] = lambda: None,
-    tend: Callable[[], None] = lambda: None,
     retried: Collection[Server] = (),
 ) -> None:
     """Look after servers that were started, until `stopping` is set.
 
     Args:
         tell: Called when one was started again, is away, or goes on without one of its models.
-        tend: Called at every look, for what else wants looking after.
         retried: Without these the others go on. However often one ends, or does not start, it is
             tried again, after pauses that grow to a minute.
 
@@ -96,7 +94,6 @@ def keep_alive(
     """
     kept = [_Kept(server, server in retried) for server in servers]
     while not stopping.wait(_PAUSE):
-        tend()
         for each in kept:
             if each.look(stopping):
                 tell()

@@ -20,7 +20,6 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -45,15 +44,6 @@ _LOCK = "closed=\n"
 """A header that opens it, and its value. Arguments of a process are no secret, so it is one that
 cannot be sent: no header holds the end of a line."""
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """The three ports of a Triton server, on loopback."""
-
-    grpc: int
-    http: int
-    metrics: int
 
 
 class TritonServer(Server):
@@ -88,22 +78,22 @@ class TritonServer(Server):
         self._runtime: tempfile.TemporaryDirectory[str] | None = None
         self._stubs: Mapping[str, int] = {}
         self._unloaded: dict[str, str] = {}
-        self.ports = Ports(0, 0, 0)
+        self._grpc = self._http = self._metrics = 0
 
     @property
     def url(self) -> str:
         """The gRPC address."""
-        return f"grpc://{LOOPBACK}:{self.ports.grpc}"
+        return f"grpc://{LOOPBACK}:{self._grpc}"
 
     @property
     def http_url(self) -> str:
         """The HTTP address: health and models."""
-        return f"http://{LOOPBACK}:{self.ports.http}"
+        return f"http://{LOOPBACK}:{self._http}"
 
     @property
     def metrics_url(self) -> str:
         """The Prometheus metrics."""
-        return f"http://{LOOPBACK}:{self.ports.metrics}/metrics"
+        return f"http://{LOOPBACK}:{self._metrics}/metrics"
 
     @property
     def region(self) -> str:
@@ -128,7 +118,13 @@ class TritonServer(Server):
             StackError: it cannot start here, ended by itself, is not ready in time, has no model
                 that it could load, or was stopped.
         """
-        self.ports = self.ports if self.ports.grpc else _ports(self._settings)
+        if not self._grpc:  # one that is started again keeps its ports
+            asked_for = (
+                self._settings.grpc_port,
+                self._settings.http_port,
+                self._settings.metrics_port,
+            )
+            self._grpc, self._http, self._metrics = ports(asked_for)
         self._runtime = tempfile.TemporaryDirectory(prefix="editjudge-triton-")
         try:
             command, environment = self._command(Path(self._runtime.name))
@@ -177,9 +173,9 @@ class TritonServer(Server):
             f"--grpc-address={LOOPBACK}",
             f"--http-address={LOOPBACK}",
             f"--metrics-address={LOOPBACK}",
-            f"--grpc-port={self.ports.grpc}",
-            f"--http-port={self.ports.http}",
-            f"--metrics-port={self.ports.metrics}",
+            f"--grpc-port={self._grpc}",
+            f"--http-port={self._http}",
+            f"--metrics-port={self._metrics}",
             "--disable-auto-complete-config",
             "--exit-timeout-secs=5",
             # The local stack has no GPU metrics to give and polls for them in vain.
@@ -345,11 +341,6 @@ def _link_backends(pytriton: Path, runtime: Path) -> Path:
             shutil.copy(original, link)
             link.chmod(0o755)
     return backend.parent
-
-
-def _ports(settings: StackSettings) -> Ports:
-    """The ports asked for, free ones where none is."""
-    return Ports(*ports((settings.grpc_port, settings.http_port, settings.metrics_port)))
 
 
 def _end_stubs(runtime: str) -> None:

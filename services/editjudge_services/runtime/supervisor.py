@@ -31,7 +31,7 @@ from editjudge.base.local import (
 )
 from editjudge.base.writing import put
 
-from ..front.local import Renewal, check_front, local_front
+from ..front.local import check_front, local_front
 from ..front.server import EnvoyServer
 from .judge_server import READY_SECONDS, JudgeServer, check_judge
 from .keeping import keep_alive
@@ -172,10 +172,9 @@ def supervise(
                 put(state_file(), stack.state(started).model_dump_json().encode())
 
             tell()
-            renewal = Renewal(settings)
             # Who asks Triton or vLLM goes on while the Judge service is away.
             retried = [stack.judge] if stack.judge else []
-            keep_alive(stack.servers, stopping, tell, renewal.look, retried)
+            keep_alive(stack.servers, stopping, tell, retried)
         finally:
             stack.stop()
             state_file().unlink(missing_ok=True)

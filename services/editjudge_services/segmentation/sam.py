@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from editjudge.base.images import RGB
 
-from ..features.cache import FeatureCache, content_key
+from ..runtime.cache import BoundedCache, content_key
 from .masks import Masks
 from .pixels import normalised, resized, size_up_to
 
 _BOXES_AT_ONCE = 16
-_EMBEDDING = 4 << 20  # bytes, at the published sizes
 
 
 class Cutter:
@@ -32,7 +31,7 @@ class Cutter:
     def __init__(self, network: Any, kept: int) -> None:
         self.network = network
         self._side = int(network.config.vision_config.image_size)
-        self.cache = FeatureCache(kept * _EMBEDDING)
+        self.cache: BoundedCache[torch.Tensor] = BoundedCache(kept)
 
     @torch.inference_mode()
     def masks(self, image: RGB, boxes: NDArray[np.float32]) -> Masks:
@@ -87,8 +86,8 @@ class Cutter:
         """The encoder takes 99 % of the time, and several phrases are asked of one image."""
         key = content_key(image)
         if (known := self.cache.get(key)) is not None:
-            return torch.from_numpy(known[0]).to(self.network.device)
+            return known
         pixels = torch.from_numpy(self.pixels(image))[None].to(self.network.device)
         embedding: torch.Tensor = self.network.get_image_embeddings(pixels)
-        self.cache.put(key, (embedding.cpu().numpy(),))
+        self.cache.put(key, embedding, 1)
         return embedding

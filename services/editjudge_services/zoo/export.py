@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -24,23 +23,6 @@ from .recipe import Exported, Recipe
 Fingerprint: TypeAlias = Literal["same", "not computed"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 FINGERPRINT_TOLERANCE = 1e-3
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """One thing that is installed, and is what it was.
-
-    Attributes:
-        what: `checkpoint`, or a precision.
-        source: Where the weights come from.
-        untrained: Made from random weights.
-        fingerprint: `same` where the model was run and says what it said after the export.
-    """
-
-    what: str
-    source: str
-    untrained: bool
-    fingerprint: Fingerprint = "not computed"
 
 
 def make_untrained(entry: Entry) -> Checkpoint:
@@ -98,10 +80,13 @@ def export(entry: Entry, precision: Precision) -> Artefact:
     return artefact
 
 
-def verify(entry: Entry) -> list[Verified]:
+def verify(entry: Entry) -> list[str]:
     """Check everything installed of a model: digests, and what the exports say now.
 
     Without torch only digests are compared.
+
+    Returns:
+        A line of each thing that is what it was.
 
     Raises:
         ConfigError: nothing is installed, a file is missing or was changed, or a fingerprint
@@ -111,11 +96,12 @@ def verify(entry: Entry) -> list[Verified]:
     checkpoint = load_checkpoint(entry.name)
     if checkpoint is not None:
         checkpoint.verify()
-        verified.append(Verified("checkpoint", checkpoint.source, checkpoint.untrained))
+        verified.append(f"{entry.name} checkpoint is right ({checkpoint.source})")
     for artefact in installed(entry):
         artefact.verify()
         outcome = _compare_fingerprint(entry, artefact)
-        verified.append(Verified(artefact.precision, artefact.source, artefact.untrained, outcome))
+        what = f"{entry.name} {artefact.precision} is right, fingerprint {outcome}"
+        verified.append(f"{what} ({artefact.source})")
     if not verified:
         raise ConfigError(f"nothing of {entry.name} is installed", _bring(entry))
     return verified

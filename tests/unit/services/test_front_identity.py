@@ -14,6 +14,7 @@ import pytest
 from cryptography import x509
 
 from editjudge.base.errors import ConfigError
+from editjudge_services.front import identity
 from editjudge_services.front.identity import ALGORITHM, Authority, TeamKeys
 from editjudge_services.front.values import Tokens
 
@@ -124,6 +125,17 @@ def test_the_certificate_is_made_anew_only_where_it_is_due(tmp_path: Path) -> No
     own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     own.load_cert_chain(authority.server, authority.server_key)
     assert authority.server_key.stat().st_mode & 0o077 == 0
+
+
+def test_a_door_starts_with_a_certificate_for_a_year_at_least(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    for days, is_new in ((399, True), (401, True), (800, False)):
+        before = authority.server.read_bytes() if authority.server.is_file() else b""
+        monkeypatch.setattr(identity, "CERTIFICATE_DAYS", days)
+        authority.serve(("localhost",))
+        assert (authority.server.read_bytes() != before) == is_new
 
 
 def test_a_certificate_of_another_authority_is_made_anew(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The front door of the local stack: how it is remembered, and what is done while it runs."""
+"""The front door of the local stack: how it is remembered, and what stands behind it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, StackError
 from editjudge.base.local import LocalJudge
-from editjudge_services.front.identity import Authority, front_folder
+from editjudge_services.front.identity import front_folder
 from editjudge_services.front.local import (
-    Renewal,
     check_front,
     kept_tokens,
     local_front,
@@ -65,42 +64,6 @@ def test_the_judge_service_of_a_stack_stands_behind_its_door(state: Path) -> Non
     check_front(StackSettings(judge=True, front_values=file))
     with pytest.raises(ConfigError, match="`judge` is missing"):
         check_front(StackSettings(front_values=file))
-
-
-def test_a_certificate_that_is_due_is_renewed_while_the_door_runs(state: Path) -> None:
-    settings = StackSettings(front=True)
-    server = local_front(settings, "grpc://127.0.0.1:1", "")
-    before = server.values.certificate.read_bytes()
-    always = Renewal(settings, seconds=0)
-    always.look()
-    assert server.values.certificate.read_bytes() == before
-    server.values.certificate.unlink()
-    Renewal(settings).look()
-    Renewal(StackSettings(), seconds=0).look()
-    assert not server.values.certificate.exists()
-    always.look()
-    assert server.values.certificate.read_bytes() != before
-    (state / "front" / "ca.pem").write_text("broken")
-    always.look()  # it is told, and the stack goes on
-
-
-def test_whatever_goes_wrong_with_a_renewal_is_told_once_and_the_stack_goes_on(
-    state: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    renewal = Renewal(StackSettings(front=True), seconds=0)
-
-    def fail(*_: object) -> None:
-        raise RuntimeError("no entropy")
-
-    with monkeypatch.context() as failing:
-        failing.setattr(Authority, "serve", fail)
-        renewal.look()
-        renewal.look()
-    renewal.look()
-    assert [record.getMessage() for record in caplog.records] == [
-        "the front door's certificate cannot be looked after: no entropy"
-    ]
-    assert Authority(front_folder()).server.is_file()
 
 
 def test_a_port_is_tried_where_it_is_listened_at() -> None:

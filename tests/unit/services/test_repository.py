@@ -9,18 +9,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from generate import chart_text
 
 from editjudge.base.errors import ConfigError
 from editjudge.cli import plugged_in
 from editjudge_services.features.vision_service import DinoV2
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.runtime import alive
-from editjudge_services.runtime.repository import (
-    chart_text,
-    config_text,
-    materialise,
-    specialists,
-)
+from editjudge_services.runtime.repository import config_text, materialise, specialists
 from editjudge_services.runtime.serving import Serving, stay_on_device
 from editjudge_services.runtime.specialist import Specialist
 from editjudge_services.zoo.artefact import RECORD, Precision

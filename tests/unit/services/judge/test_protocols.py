@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from editjudge import DimensionSet
+from editjudge_services.judge import protocols
 from editjudge_services.judge.bodies import Protocol, Unusable
-from editjudge_services.judge.protocols import (
-    MAX_DIMENSIONS,
-    StoredProtocols,
-    bytes_of,
-    dimensions_of,
-)
+from editjudge_services.judge.protocols import MAX_DIMENSIONS, dimensions_of, size_of
+from editjudge_services.runtime.cache import BoundedCache
 
 
 def test_more_dimensions_than_anybody_means_are_refused_before_they_are_made() -> None:
@@ -22,15 +20,16 @@ def test_more_dimensions_than_anybody_means_are_refused_before_they_are_made() -
         assert caught.value.field == "protocol.rounds"
 
 
-def test_what_is_stored_is_bounded_by_what_it_takes() -> None:
+def test_what_is_stored_is_bounded_by_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     several = [Protocol(rounds=rounds) for rounds in (20, 21, 22, 23)]
-    sizes = [bytes_of(each.model_dump_json(), dimensions_of(each)) for each in several]
+    sizes = [size_of(each.model_dump_json(), dimensions_of(each)) for each in several]
     assert sizes == sorted(sizes)
-    stored = StoredProtocols(sum(sizes[2:]))
-    first = stored.of(several[0])
-    assert stored.of(several[0]) is first
+    stored: BoundedCache[DimensionSet] = BoundedCache(sum(sizes[2:]))
+    monkeypatch.setattr(protocols, "_stored", stored)
+    first = dimensions_of(several[0])
+    assert dimensions_of(several[0]) is first
     for each in several:
-        stored.of(each)
-        assert stored.bytes <= sum(sizes[2:])
-    assert stored.of(several[3]) is stored.of(several[3])
-    assert stored.of(several[0]) is not first
+        dimensions_of(each)
+        assert stored.size <= sum(sizes[2:])
+    assert dimensions_of(several[3]) is dimensions_of(several[3])
+    assert dimensions_of(several[0]) is not first
