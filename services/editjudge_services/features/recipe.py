@@ -44,8 +44,12 @@ TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-3}
 token. Of bf16: the largest distance 1 - cosine between an export's and the source's."""
 
 
-class Dino(nn.Module):
-    """DINOv2 or DINOv3 as served: CLS token and patch tokens after the final layer norm."""
+class Trunk(nn.Module):
+    """What is served of a network: an embedding of the image, and its patch tokens.
+
+    The embedding of DINOv2 and DINOv3 is their CLS token, and both are after the final layer norm.
+    CLIP projects its embedding, and its patches are before that norm.
+    """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -53,22 +57,11 @@ class Dino(nn.Module):
         self.first = 1 + getattr(model.config, "num_register_tokens", 0)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Embedding (B, D) and patches (B, N, D) of pixels (B, 3, side, side)."""
-        tokens = self.model(pixel_values=pixels).last_hidden_state
-        return tokens[:, 0], tokens[:, self.first :]
-
-
-class Clip(nn.Module):
-    """CLIP's image tower as served; patches are before the final layer norm."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Embedding (B, P) and patches (B, N, D) of pixels (B, 3, side, side)."""
+        """Embedding (B, D) and patches (B, N, E) of pixels (B, 3, side, side)."""
         output = self.model(pixel_values=pixels)
-        return output.image_embeds, output.last_hidden_state[:, 1:]
+        tokens = output.last_hidden_state
+        projected = getattr(output, "image_embeds", None)
+        return tokens[:, 0] if projected is None else projected, tokens[:, self.first :]
 
 
 class ClipHead(nn.Module):
@@ -93,7 +86,6 @@ class VisionRecipe:
         model: Reads a checkpoint.
         kinds: Its `model_type` in config.json.
         tiny: Makes a small one of the same architecture.
-        wrap: Makes it return what is served.
         rule: How whole images are prepared.
         processor: Its image processor, as config files name it.
         head: Where pooled tokens go through more.
@@ -103,7 +95,6 @@ class VisionRecipe:
     model: type[PreTrainedModel]
     kinds: frozenset[str]
     tiny: Callable[[], PreTrainedModel]
-    wrap: Callable[[Any], nn.Module]
     rule: Rule
     processor: str
     head: Callable[[Any], nn.Module] | None = None
@@ -147,7 +138,7 @@ class VisionRecipe:
         model = self.load(checkpoint)
         images = pictures()
         pixels = torch.from_numpy(np.stack([self.rule(image) for image in images]))
-        trunk = self.wrap(model).eval()
+        trunk = Trunk(model).eval()
         to_onnx(
             trunk,
             [pixels[:2]],
@@ -242,7 +233,6 @@ RECIPES: Mapping[str, Recipe] = {
         Dinov2Model,
         frozenset({"dinov2"}),
         lambda: Dinov2Model(Dinov2Config(**tiny("dinov2"))),
-        Dino,
         DINOV2_CROP,
         "BitImageProcessor",
     ),
@@ -250,7 +240,6 @@ RECIPES: Mapping[str, Recipe] = {
         DINOv3ViTModel,
         frozenset({"dinov3_vit"}),
         lambda: DINOv3ViTModel(DINOv3ViTConfig(**tiny("dinov3"))),
-        Dino,
         DINOV3_SQUASH,
         "DINOv3ViTImageProcessor",
         # The other exporter writes `If` nodes for the rotary embedding, which TensorRT
@@ -261,7 +250,6 @@ RECIPES: Mapping[str, Recipe] = {
         CLIPVisionModelWithProjection,
         frozenset({"clip", "clip_vision_model"}),
         lambda: CLIPModel(CLIPConfig(**tiny("clip"))),
-        Clip,
         CLIP_CROP,
         "CLIPImageProcessor",
         head=ClipHead,

@@ -123,24 +123,22 @@ class CallCache:
             raise
 
 
-class CallsOfTeam:
+class CallsOfTeam(RememberedReplies):
     """The calls of one team in the ledger of all. A `ReplyStore`.
 
     While the ledger cannot be used, and where there is none, the latest replies of generalists are
-    held in memory.
+    held in memory; what is found out about services always is.
     """
 
     def __init__(self, cache: CallCache, team: str) -> None:
+        super().__init__(_REMEMBERED)
         self._cache = cache
         self._team = team
-        self._recent = RememberedReplies(_REMEMBERED)
 
     async def get(self, call: Call | SpecialistCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
-        reply = await self._recent.get(call)
-        if reply is None:
-            reply = await self._tried(lambda ledger: ledger.get(call), None)
-        return reply
+        remembered = await super().get(call)
+        return remembered or await self._tried(lambda ledger: ledger.get(call), None)
 
     async def put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:
         """Keep a reply, also where the caller is cancelled; the first one for a call stays."""
@@ -148,21 +146,13 @@ class CallsOfTeam:
 
     async def _put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:
         kept = await self._tried(lambda ledger: ledger.put(call, reply), None)
-        return await self._recent.put(call, reply) if kept is None else kept
+        return await super().put(call, reply) if kept is None else kept
 
-    async def said(self, keys: Iterable[str]) -> Mapping[str, Said]:
+    async def said(self, keys: Iterable[str]) -> dict[str, Said]:
         """What came back from calls, by key; those that are not known are left out."""
         asked = tuple(keys)
         kept: Mapping[str, Said] = await self._tried(lambda ledger: ledger.said(asked), {})
-        return {**await self._recent.said(asked), **kept}
-
-    async def fact(self, name: str) -> str | None:
-        """Something found out about a service before, or None."""
-        return await self._recent.fact(name)
-
-    async def keep_fact(self, name: str, value: str) -> None:
-        """Keep what was found out; the last stays."""
-        await self._recent.keep_fact(name, value)
+        return {**await super().said(asked), **kept}
 
     async def _tried(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
         return await self._cache.tried(lambda ledger: work(ledger.for_team(self._team)), otherwise)
