@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge import DimensionSet
+from editjudge.service import DimensionSet
 from editjudge_services.judge import protocols
 from editjudge_services.judge.bodies import Protocol, Unusable
 from editjudge_services.judge.protocols import MAX_DIMENSIONS, dimensions_of, size_of
