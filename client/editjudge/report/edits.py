@@ -90,18 +90,24 @@ class _Dimension:
 
 
 class Edits:
-    """The index of the edits, which are added run after run.
+    """The index of the edits, which are added run after run, and their details.
 
     Args:
         names: What the page calls pictures.
+        keep: Gets each chunk of details as soon as it is whole: its name, and it. Without, there
+            are none.
 
     Attributes:
         dimensions: By id their number on the page.
         keys: Of each edit the number of its run, its item and its model.
     """
 
-    def __init__(self, names: PictureNames) -> None:
+    def __init__(
+        self, names: PictureNames, keep: Callable[[str, Plain], None] | None = None
+    ) -> None:
         self.names = names
+        self.keep = keep
+        self._chunk = Chunk()
         self.dimensions: dict[str, int] = {}
         self.keys: list[tuple[int, str, str]] = []
         self._columns: list[_Dimension] = []
@@ -152,6 +158,17 @@ class Edits:
             column.fill(self.count)
             column.add(outcome)
         self.keys.append((run, row.item.id, row.model))
+        if self.keep is not None:
+            self._chunk.add(self.count - 1, self, edit)
+            if self.count % CHUNK == 0:
+                self.end()
+
+    def end(self) -> None:
+        """Hand over the details that are left."""
+        chunk = self._chunk.plain()
+        if self.keep is not None and chunk["edits"]:
+            self.keep(f"detail-{self.chunks - 1}", chunk)
+            self._chunk = Chunk()
 
     def index(self) -> Plain:
         """All edits, column by column."""
@@ -307,14 +324,12 @@ class RunEdits:
     def _shown(self, row: Row, stored: Sequence[StoredVerdict]) -> ShownEdit:
         return ShownEdit(row, stored, self._pictures(row.item.id), self.view.prompt)
 
-    def add_to(self, edits: Edits, details: Details | None = None) -> Each:
+    def add_to(self, edits: Edits) -> Each:
         """A function that adds each edit of the run as its row is read."""
 
         def each(row: Row, stored: Sequence[StoredVerdict]) -> None:
-            edit = self._shown(row, stored)
-            edits.add(edit, self.number, self.models[row.model], self._data)
-            if details is not None:
-                details.add(edits.count - 1, edits, edit)
+            model = self.models[row.model]
+            edits.add(self._shown(row, stored), self.number, model, self._data)
 
         return each
 
@@ -329,27 +344,3 @@ class RunEdits:
         items = {item for item, _ in mine}
         for _ in self.view.rows(items, each=each, evidence=True) if items else ():
             pass
-
-
-class Details:
-    """The details of edits as they come, chunk after chunk.
-
-    Args:
-        keep: Gets each chunk as soon as it is whole: its name, and it.
-    """
-
-    def __init__(self, keep: Callable[[str, Plain], None]) -> None:
-        self._keep, self._chunk, self._count = keep, Chunk(), 0
-
-    def add(self, number: int, edits: Edits, edit: ShownEdit) -> None:
-        """Add an edit; see `Chunk.add`."""
-        self._chunk.add(number, edits, edit)
-        if (number + 1) % CHUNK == 0:
-            self.end()
-
-    def end(self) -> None:
-        """Hand over what is left."""
-        chunk = self._chunk.plain()
-        if chunk["edits"]:
-            self._keep(f"detail-{self._count}", chunk)
-            self._chunk, self._count = Chunk(), self._count + 1

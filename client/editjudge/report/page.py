@@ -33,7 +33,7 @@ from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.figures import figures
 from ..engine.header import RunHeader
-from .edits import CHUNK, Details, Edits, Plain, RunEdits
+from .edits import CHUNK, Edits, Plain, RunEdits
 from .figures import LOOKS, draw, drawn, svg_element
 from .numbers import best_and_second, ends_text, rounded, untrained_line
 from .summary import comparability, reasons, with_something
@@ -74,9 +74,7 @@ class ShownRun:
     published: PublishedBeside | None = None
 
     @classmethod
-    def read(
-        cls, run: RunEdits, edits: Edits, details: Details | None, *, published: bool
-    ) -> ShownRun:
+    def read(cls, run: RunEdits, edits: Edits, *, published: bool) -> ShownRun:
         """Read all of a run once: its edits are added on the way to its table.
 
         Args:
@@ -87,8 +85,7 @@ class ShownRun:
                 of its items.
         """
         view = run.view
-        each = run.add_to(edits, details)
-        results = view.results(each=each, evidence=details is not None)
+        results = view.results(each=run.add_to(edits), evidence=edits.keep is not None)
         beside = published_beside(results) if published else None
         known, checks = view.resolved.known, last_checks(results.identities)
         return cls(str(view.folder), results, view.header, known, checks, beside)

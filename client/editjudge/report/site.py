@@ -13,7 +13,7 @@ from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.words import counted
 from ..base.writing import on_disk, put
-from .edits import Details, Edits, Plain, RunEdits
+from .edits import Edits, Plain, RunEdits
 from .page import About, Mode, ShownRun, page_html, report_of, script_json
 from .pictures import SIDE, PictureNames, data_uri, thumbnails
 
@@ -143,11 +143,9 @@ def write_report(
                 f"give a folder: --out {out.with_suffix('')}",
             )
         place = _File(out) if one_file else _Folder(out)
-        edits, details = Edits(PictureNames()), Details(place.keep)
-        shown = [
-            ShownRun.read(run, edits, details, published=published) for run in RunEdits.of(views)
-        ]
-        details.end()
+        edits = Edits(PictureNames(), place.keep)
+        shown = [ShownRun.read(run, edits, published=published) for run in RunEdits.of(views)]
+        edits.end()
         named = edits.names.files if pictures else {}
         missing = {name: file for name, file in named.items() if place.lacks(name)}
         made = progress(thumbnails(missing, place.keep_picture, side), len(missing))

@@ -71,7 +71,7 @@ class _Snapshot:
         with ExitStack() as stack:
             views = [stack.enter_context(RunView(run)) for run in runs]
             self._runs = RunEdits.of(views)
-            shown = [ShownRun.read(run, edits, None, published=published) for run in self._runs]
+            shown = [ShownRun.read(run, edits, published=published) for run in self._runs]
             self._views = stack.pop_all()
         self.version, self.asked, self.judged = version, edits.count, edits.judged()
         self.edits = script_json(edits.index())
@@ -202,34 +202,12 @@ def _size_and_time(file: Path) -> tuple[int, int]:
     return (stat.st_size, stat.st_mtime_ns) if stat.st_size else (0, 0)
 
 
-class _Pictures:
-    """The pictures of the runs as WebP; browsers keep them."""
-
-    def __init__(self, place: Callable[[str], Path | None]) -> None:
-        self._place = place
-        self._places = asyncio.Semaphore(_AT_ONCE)
-
-    async def get(self, name: str, side: int) -> bytes | None:
-        """A picture; None where no run has one of this name, or it is another one by now.
-
-        Raises:
-            ImageError: it cannot be read.
-        """
-        file = await asyncio.to_thread(self._place, name)
-        if file is None:
-            return None
-        async with self._places:
-            webp = await asyncio.to_thread(thumbnail, file, side)
-        # It may have been written while it was read.
-        return None if await asyncio.to_thread(self._place, name) is None else webp
-
-
 class _Pages:
     """What there is below the secret of the address."""
 
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
-        self._pictures = _Pictures(runs.picture)
+        self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def page(self, _: web.Request) -> web.Response:
         """The page, which asks for all else."""
@@ -258,17 +236,26 @@ class _Pages:
         return _json(text)
 
     async def picture(self, request: web.Request) -> web.Response:
-        """A picture of the runs, small or large."""
+        """A picture of the runs as WebP, small or large; browsers keep it."""
         side = LARGE if request.query.get("full") == "1" else SIDE
         try:
-            webp = await self._pictures.get(request.match_info["name"], side)
+            webp = await self._webp(request.match_info["name"], side)
         except ImageError as error:
             return web.Response(status=422, text=str(error))
-        if webp is None:
-            raise web.HTTPNotFound
         # Another picture has another name.
         headers = {"Cache-Control": "private, max-age=3600, immutable"}
         return web.Response(body=webp, content_type="image/webp", headers=headers)
+
+    async def _webp(self, name: str, side: int) -> bytes:
+        file = await asyncio.to_thread(self._runs.picture, name)
+        if file is None:
+            raise web.HTTPNotFound
+        async with self._places:
+            webp = await asyncio.to_thread(thumbnail, file, side)
+        # It may have been written while it was read.
+        if await asyncio.to_thread(self._runs.picture, name) is None:
+            raise web.HTTPNotFound
+        return webp
 
 
 def _worth_telling(record: logging.LogRecord) -> bool:

@@ -13,7 +13,7 @@ from editjudge.base.errors import MissingExtra
 from editjudge.base.verdict import Scored
 from editjudge.benchmarks.figures import Figure
 from editjudge.report import page as module
-from editjudge.report.edits import CHUNK, Details, Edits, RunEdits
+from editjudge.report.edits import CHUNK, Edits, RunEdits
 from editjudge.report.page import About, ShownRun, report_of
 from editjudge.report.pictures import PictureNames
 
@@ -25,18 +25,16 @@ class Page:
 
     def __init__(self, *runs: Path) -> None:
         self.chunks: dict[str, dict[str, Any]] = {}
-        self.index = Edits(PictureNames())
-        details = Details(self.chunks.__setitem__)
+        self.index = Edits(PictureNames(), self.chunks.__setitem__)
         views = [RunView(run) for run in runs]
         try:
             self.shown = [
-                ShownRun.read(each, self.index, details, published=False)
-                for each in RunEdits.of(views)
+                ShownRun.read(each, self.index, published=False) for each in RunEdits.of(views)
             ]
         finally:
             for view in views:
                 view.close()
-        details.end()
+        self.index.end()
         self.edits = self.index.index()
         self.report = report_of(self.shown, self.index, About())
 
