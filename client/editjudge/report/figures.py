@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
 from itertools import count, cycle
 from textwrap import wrap
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
 
 from ..base.errors import MissingExtra
 from ..benchmarks.column import Column
 from ..benchmarks.figures import Figure, Kind, Panel
+from ..stats.clustered import Floats
 from .numbers import arrow
 
 _T = TypeVar("_T")
@@ -43,32 +47,22 @@ _ROUNDS = (
 LOOKS = len(_COLOURS) * len(_ROUNDS)
 """Models that a figure tells apart; after them looks come again."""
 _WIDTH = 5.2
-_SMALL = (3.4, 2.6)
-"""Width and height of each of many small panels."""
 _LONGEST = 48
 """Characters of a name in the legend; a paper's rows with their judge have as many."""
 _LETTERS, _HANDLE = 14, 6
 """Letters on an inch of the legend, and those whose place a line or a marker takes."""
-_DOTS = 200
 _STEPS = 20
 """Of shares from 0 to 1."""
-_STYLE: Any = {
-    "font.size": 9,
-    "hatch.linewidth": 0.6,
-    "pdf.fonttype": 42,
-    "svg.fonttype": "none",  # text stays text: small, and found by a search
-    "svg.hashsalt": "editjudge",  # ids of elements are the same every time
-    "text.parse_math": False,  # a model may be called $x$
-}
-_FEWEST: Mapping[Kind, int] = {"radar": 3, "scatter": 2}
-"""Axes that a panel must have numbers on."""
 _WRAPPED = 14
 
 
 def drawn(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Panel, ...]:
     """The panels that have something to show: a radar of three axes, otherwise one number."""
-    fewest = _FEWEST.get(figure.kind, 1)
-    return tuple(p for p in figure.panels if len(_with_numbers(p, columns, numbers)) >= fewest)
+    return tuple(
+        panel
+        for panel in figure.panels
+        if len(_with_numbers(panel, columns, numbers)) >= _KINDS[figure.kind].fewest
+    )
 
 
 def shown(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Column, ...]:
@@ -103,21 +97,21 @@ def draw(
     panels = drawn(figure, columns, numbers)
     if not panels:
         raise ValueError("nothing to draw")
-    small = figure.kind == "means"
-    across = min(3 if small else 2, len(panels))
+    kind = _KINDS[figure.kind]
+    across = min(kind.across, len(panels))
     down = math.ceil(len(panels) / across)
     wide = 2 if figure.kind == "tasks" and across == 1 else 1
-    width, height = _SMALL if small else (_WIDTH * wide, 4.2)
-    projection = {"projection": "polar"} if figure.kind == "radar" else {}
-    with _canvas(width * across, height * down + 0.3) as canvas:
+    width, height = kind.size
+    with _canvas(width * wide * across, height * down + 0.3) as canvas:
         for place, panel in enumerate(panels, 1):
-            axes: Any = canvas.add_subplot(down, across, place, **projection)
+            axes: Any = canvas.add_subplot(down, across, place, projection=kind.projection)
             held = _shown(figure, panel, columns, numbers)
-            if small:
-                _means(axes, held[0], numbers, intervals)
-            else:
-                _DRAWN[figure.kind](axes, figure, held, numbers)
-            axes.set_title(panel.title, fontsize=10, pad=14 if figure.kind == "radar" else 6)
+            values = _values(held, numbers)
+            kind.draw(axes, figure, held, values)
+            if figure.kind == "means":
+                ends = [intervals.get(model, {}).get(held[0].id) for model in numbers]
+                _with_ends(axes, ends, values)
+            axes.set_title(panel.title, fontsize=10, pad=kind.pad)
         _legend(canvas, list(numbers))
         if warning:
             canvas.suptitle(warning, color="#b00020", fontsize=10)
@@ -146,7 +140,6 @@ def draw_masks(shares: Sequence[float], form: Form, printed: float | None = None
         axes.set_xlim(0, 1)
         axes.set_xlabel(f"share of the picture that the mask covers ({len(shares):,} masks)")
         axes.set_ylabel("items")
-        _plain(axes)
         return _saved(canvas, form)
 
 
@@ -160,12 +153,11 @@ def draw_points(
     """
     with _canvas(_WIDTH * 1.2, 4.2) as canvas:
         axes = canvas.add_subplot()
-        for label, style, pairs in _each(points):
+        for label, style, pairs in _each(points.values()):
             x, y = zip(*pairs, strict=True) if pairs else ((), ())
             axes.scatter(x, y, s=34, label=label, c=style["color"], marker=style["marker"])
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
-        _plain(axes)
         _legend(canvas, list(points))
         return svg_element(_saved(canvas, "svg"))
 
@@ -188,15 +180,15 @@ def _canvas(width: float, height: float) -> Iterator[Any]:
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
         raise MissingExtra("figures", "demo") from error
-    with rc_context(_STYLE):
-        yield Canvas(figsize=(width, height), layout="constrained")
+    with rc_context(fname=files(__package__) / "forms" / "figures.mplstyle"):
+        yield Canvas(figsize=(width, height))
 
 
 def _saved(canvas: Any, form: Form) -> bytes:
     out = io.BytesIO()
     # What would say when it was drawn.
     nothing = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": None}[form]
-    canvas.savefig(out, format=form, dpi=_DOTS, metadata=nothing, bbox_inches="tight")
+    canvas.savefig(out, format=form, metadata=nothing)
     return out.getvalue()
 
 
@@ -222,7 +214,6 @@ def _legend(canvas: Any, models: Sequence[str]) -> None:
         loc="upper center",
         bbox_to_anchor=(0.5, 0),
         ncols=max(1, min(4, len(names), columns)),
-        frameon=False,
     )
     # Names that begin with `_` would be left out if they were labels.
     for text, name in zip(legend.get_texts(), names.values(), strict=True):
@@ -265,30 +256,31 @@ def _with_numbers(panel: Panel, columns: Sequence[Column], numbers: Numbers) -> 
     return [c for c in panel.of(columns) if any(row.get(c.id) is not None for row in rows)]
 
 
-def _radar(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numbers) -> None:
-    angles = [2 * math.pi * index / len(columns) for index in range(len(columns))]
-    for label, style, row in _each(numbers):
-        values = [
-            _share(c, row.get(c.id), numbers) if figure.relative else _or_nan(row.get(c.id))
-            for c in columns
-        ]
-        if all(map(math.isnan, values)):
-            continue
-        closed = [*values, values[0]]
-        line = {name: style[name] for name in _LINE}
-        axes.plot([*angles, angles[0]], closed, label=label, linewidth=1.4, markersize=3, **line)
-        if len(numbers) <= _FILLED and not any(map(math.isnan, values)):
-            axes.fill([*angles, angles[0]], closed, color=style["color"], alpha=0.08)
+def _values(columns: Sequence[Column], numbers: Numbers) -> Floats:
+    """The numbers of each model (a row) in each column; NaN where there is none."""
+    rows = [[row.get(column.id) for column in columns] for row in numbers.values()]
+    return np.array(rows, dtype=np.float64)
+
+
+def _radar(axes: Any, figure: Figure, columns: Sequence[Column], values: Floats) -> None:
+    angles = np.linspace(0, 2 * math.pi, len(columns), endpoint=False)
     names = [_wrapped(figure.name(column)) for column in columns]
     if figure.relative:
-        names = [
-            f"{name} {arrow(c.higher_is_better)}" for name, c in zip(names, columns, strict=True)
-        ]
+        values = _shares(columns, values)
+        names = [f"{n} {arrow(c.higher_is_better)}" for n, c in zip(names, columns, strict=True)]
         axes.set_ylim(-0.15, 1.05)
         axes.set_yticks([0, 0.5, 1], ["worst", "", "best"], fontsize=7, color="#555555")
     else:
         axes.set_ylim(0, figure.top)
         axes.tick_params(axis="y", labelsize=7, labelcolor="#555555")
+    for label, style, row in _each(values):
+        if np.isnan(row).all():
+            continue
+        line = {name: style[name] for name in _LINE}
+        closed = [*angles, 0.0], [*row, row[0]]
+        axes.plot(*closed, label=label, linewidth=1.4, markersize=3, **line)
+        if len(values) <= _FILLED and not np.isnan(row).any():
+            axes.fill(*closed, color=style["color"], alpha=0.08)
     axes.set_xticks(angles, names, fontsize=7 if len(columns) > 12 else 8)
     axes.set_theta_offset(math.pi / 2)
     axes.set_theta_direction(-1)
@@ -297,97 +289,69 @@ def _radar(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Number
     axes.spines["polar"].set_alpha(0.3)
 
 
-def _tasks(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numbers) -> None:
-    room = 0.82 / len(numbers)
-    for index, (label, style, row) in enumerate(_each(numbers)):
-        places = [place - 0.41 + room * (index + 0.5) for place in range(len(columns))]
-        values = [_or_nan(row.get(column.id)) for column in columns]
-        axes.bar(places, values, room * 0.92, label=label, color=style["color"], **_hatched(style))
-        there = [p for p, value in zip(places, values, strict=True) if not math.isnan(value)]
-        half = room * 0.46
+def _tasks(axes: Any, figure: Figure, columns: Sequence[Column], values: Floats) -> None:
+    room = 0.82 / len(values)
+    half = room * 0.46
+    for index, (label, style, row) in enumerate(_each(values)):
+        places = np.arange(len(columns)) - 0.41 + room * (index + 0.5)
+        hatched = {"hatch": style["hatch"], "edgecolor": "white"} if style["hatch"] else {}
+        axes.bar(places, row, 2 * half, label=label, color=style["color"], **hatched)
+        there = places[~np.isnan(row)]
         # A foot, over the axis: a bar of 0 is seen, one that is not there has none.
-        axes.hlines(
-            [0] * len(there),
-            [place - half for place in there],
-            [place + half for place in there],
-            colors=style["color"],
-            linewidth=3,
-            clip_on=False,
-            zorder=3,
-        )
-    slanted = len(columns) > 5
-    axes.set_xticks(
-        range(len(columns)),
-        [figure.name(column) if slanted else _wrapped(figure.name(column)) for column in columns],
-        rotation=35 if slanted else 0,
-        ha="right" if slanted else "center",
-    )
+        foot = {"colors": style["color"], "linewidth": 3, "clip_on": False, "zorder": 3}
+        axes.hlines(np.zeros(len(there)), there - half, there + half, **foot)
+    names = [figure.name(column) for column in columns]
+    if len(columns) > 5:
+        axes.set_xticks(range(len(columns)), names, rotation=35, ha="right")
+    else:
+        axes.set_xticks(range(len(columns)), map(_wrapped, names))
     axes.set_ylim(0, figure.top)
-    _plain(axes)
 
 
-def _turns(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numbers) -> None:
-    for label, style, row in _each(numbers):
-        values = [_or_nan(row.get(column.id)) for column in columns]
-        axes.plot(
-            range(1, 1 + len(columns)),
-            values,
-            label=label,
-            markersize=4,
-            **{n: style[n] for n in _LINE},
-        )
-    axes.set_xticks(range(1, 1 + len(columns)))
+def _turns(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> None:
+    turns = range(1, 1 + len(columns))
+    for label, style, row in _each(values):
+        axes.plot(turns, row, label=label, markersize=4, **{name: style[name] for name in _LINE})
+    axes.set_xticks(turns)
     axes.set_xlabel("turn")
     axes.set_ylabel(f"{columns[0].title} {arrow(columns[0].higher_is_better)}")
-    _plain(axes)
 
 
-def _scatter(axes: Any, figure: Figure, columns: Sequence[Column], numbers: Numbers) -> None:
+def _scatter(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> None:
     x, y = columns[:2]
-    for label, style, row in _each(numbers):
-        if row.get(x.id) is None or row.get(y.id) is None:
+    for label, style, row in _each(values):
+        if np.isnan(row[:2]).any():
             continue
         inside = style["color"] if style["fillstyle"] == "full" else "none"
-        axes.scatter(
-            [row[x.id]],
-            [row[y.id]],
-            s=42,
-            label=label,
-            marker=style["marker"],
-            edgecolors=style["color"],
-            facecolors=inside,
-        )
+        look = {"marker": style["marker"], "edgecolors": style["color"], "facecolors": inside}
+        axes.scatter(row[:1], row[1:2], s=42, label=label, **look)
     axes.set_xlabel(f"{x.group}: {x.title} {arrow(x.higher_is_better)}")
     axes.set_ylabel(f"{y.group}: {y.title} {arrow(y.higher_is_better)}")
-    _plain(axes)
 
 
-def _means(axes: Any, column: Column, numbers: Numbers, intervals: Intervals) -> None:
-    """A point for each model, with its interval; the axis begins where the numbers do."""
-    for place, (model, (label, style, row)) in enumerate(zip(numbers, _each(numbers), strict=True)):
-        if row.get(column.id) is None:
-            continue
-        look = {name: style[name] for name in _LINE if name != "linestyle"}
-        axes.plot([place], [row[column.id]], label=label, markersize=5, linestyle="", **look)
-        if ends := intervals.get(model, {}).get(column.id):
-            axes.vlines([place], *ends, colors=style["color"], linewidth=1.4)
-    axes.set_xlim(-0.6, len(numbers) - 0.4)
+def _means(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> None:
+    """A point for each model; the axis begins where the numbers do."""
+    for place, (label, style, row) in enumerate(_each(values)):
+        if not np.isnan(row[0]):
+            look = {name: style[name] for name in _LINE if name != "linestyle"}
+            axes.plot([place], row[:1], label=label, markersize=5, linestyle="", **look)
+    axes.set_xlim(-0.6, len(values) - 0.4)
     axes.set_xticks([])
     axes.ticklabel_format(axis="y", useOffset=False)
-    axes.set_ylabel("higher is better" if column.higher_is_better else "lower is better")
-    _plain(axes)
+    axes.set_ylabel("higher is better" if columns[0].higher_is_better else "lower is better")
 
 
-def _plain(axes: Any) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25, axis="y")
-    axes.set_axisbelow(True)
+def _with_ends(axes: Any, ends: Sequence[tuple[float, float] | None], values: Floats) -> None:
+    """The interval of each model's mean."""
+    for place, (of, (_, style, row)) in enumerate(zip(ends, _each(values), strict=True)):
+        if of and not np.isnan(row[0]):
+            axes.vlines([place], *of, colors=style["color"], linewidth=1.4)
 
 
-def _each(numbers: Mapping[str, _T]) -> Iterator[tuple[str, dict[str, str], _T]]:
-    """The models with how each is drawn."""
-    for number, (style, row) in enumerate(zip(cycle(_styles()), numbers.values(), strict=False)):
-        yield _label(number), style, row
+def _each(of_models: Iterable[_T]) -> Iterator[tuple[str, dict[str, str], _T]]:
+    """What is of each model, with how it is drawn."""
+    for number, (style, each) in enumerate(zip(cycle(_styles()), of_models, strict=False)):
+        yield _label(number), style, each
 
 
 def _styles() -> Iterator[dict[str, str]]:
@@ -403,24 +367,12 @@ def _styles() -> Iterator[dict[str, str]]:
             yield dict(zip(names, (colour, marker, *look), strict=True))
 
 
-def _hatched(style: Mapping[str, str]) -> dict[str, str]:
-    return {"hatch": style["hatch"], "edgecolor": "white"} if style["hatch"] else {}
-
-
-def _share(column: Column, value: float | None, numbers: Numbers) -> float:
-    """How far a number is from the worst model's to the best one's, 0..1; 1 where all are equal."""
-    values = [v for row in numbers.values() if (v := row.get(column.id)) is not None]
-    if value is None or not values:
-        return math.nan
-    low, high = min(values), max(values)
-    if low == high:
-        return 1.0
-    share = (value - low) / (high - low)
-    return share if column.higher_is_better else 1 - share
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
+def _shares(columns: Sequence[Column], values: Floats) -> Floats:
+    """How far numbers are from the worst model's to the best one's, 0..1; 1 where all are equal."""
+    low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    worst = np.where([column.higher_is_better for column in columns], low, high)
+    shares = np.abs(values - worst) / np.where(low == high, 1.0, high - low)
+    return np.where((low == high) & ~np.isnan(values), 1.0, shares)
 
 
 def _wrapped(text: str) -> str:
@@ -428,9 +380,29 @@ def _wrapped(text: str) -> str:
     return "\n".join(wrap(text.replace("_", " "), _WRAPPED, break_long_words=False))
 
 
-_DRAWN: Mapping[Kind, Callable[[Any, Figure, Sequence[Column], Numbers], None]] = {
-    "radar": _radar,
-    "tasks": _tasks,
-    "turns": _turns,
-    "scatter": _scatter,
+class _Kind(NamedTuple):
+    """How figures of a kind are drawn.
+
+    Attributes:
+        draw: Draws a panel: its columns, and the numbers of each model in them.
+        fewest: Columns that a panel must have numbers of.
+        across: Panels beside each other.
+        size: Width and height of a panel.
+        pad: Between a panel and its title.
+    """
+
+    draw: Callable[[Any, Figure, Sequence[Column], Floats], None]
+    fewest: int = 1
+    across: int = 2
+    size: tuple[float, float] = (_WIDTH, 4.2)
+    pad: float = 6
+    projection: str | None = None
+
+
+_KINDS: Mapping[Kind, _Kind] = {
+    "radar": _Kind(_radar, fewest=3, pad=14, projection="polar"),
+    "tasks": _Kind(_tasks),
+    "turns": _Kind(_turns),
+    "scatter": _Kind(_scatter, fewest=2),
+    "means": _Kind(_means, across=3, size=(3.4, 2.6)),
 }

@@ -17,7 +17,7 @@ from editjudge.benchmarks.registry import benchmark, benchmarks
 from editjudge.report.figures import (
     LOOKS,
     Numbers,
-    _share,
+    _shares,
     _shortened,
     _styles,
     draw,
@@ -137,10 +137,9 @@ def test_only_what_has_numbers_is_shown() -> None:
 
 def test_the_better_is_farther_out_also_where_less_is_better() -> None:
     mse = next(c for c in COLUMNS if c.id == "gie.mean.mse")
-    numbers = {"a": {mse.id: 100.0}, "b": {mse.id: 300.0}, "c": {mse.id: None}}
-    assert _share(mse, 100.0, numbers) == 1.0
-    assert _share(mse, 300.0, numbers) == 0.0
-    assert _share(mse, 150.0, numbers) == 0.75
+    shares = _shares([mse], np.array([[100.0], [300.0], [np.nan], [150.0]])).ravel()
+    assert np.array_equal(shares, [1.0, 0.0, np.nan, 0.75], equal_nan=True)
+    assert _shares([mse], np.array([[7.0], [7.0]])).tolist() == [[1.0], [1.0]]
 
 
 EVIL = ["$x^2$", "_hidden", "</svg><script>alert(1)</script>"]
