@@ -1,9 +1,8 @@
-"""What there is to choose from, as JSON: `list`, `prompts import` and `prompts check`."""
+"""What there is to choose from, as JSON: the dimensions and prompts of `list`."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from ..base.item import Need
 from ..base.strict import Strict
@@ -53,40 +52,7 @@ class ListedDimension(Strict):
         )
 
 
-class Benchmark(Strict):
-    """An entry of `list benchmarks --json`."""
-
-    benchmark: str
-    title: str
-    protocols: str
-    not_official_because: str | None
-    dimensions: int
-
-
-class Switch(Strict):
-    """An entry of `list switches --json`.
-
-    Attributes:
-        on_in: Protocols that have it on.
-    """
-
-    benchmark: str
-    switch: str
-    what: str
-    source: str
-    on_in: str
-
-
-class Service(Strict):
-    """An entry of `list services --json`; tensors as `NAME TYPE[shape]`."""
-
-    service: str
-    model: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-class Template(Strict):
+class ListedTemplate(Strict):
     """A prompt of ours, or one's own."""
 
     name: str
@@ -97,48 +63,3 @@ class Template(Strict):
     system: str
     user: str
     answer: str
-
-
-class Original(Strict):
-    """Prompts of a benchmark's authors.
-
-    Attributes:
-        texts: Their digests, by name.
-    """
-
-    prompts: str
-    origin: Literal["original"] = "original"
-    imported: bool
-    source: str
-    texts: dict[str, str]
-
-
-class Prompts(Strict):
-    """`list prompts --json`."""
-
-    own: tuple[Template, ...]
-    originals: tuple[Original, ...]
-
-
-class Imported(Strict):
-    """`prompts import --json`.
-
-    Attributes:
-        found: Where each text was found.
-    """
-
-    prompts: str
-    folder: Path
-    found: dict[str, Path]
-
-
-class Checked(Strict):
-    """`prompts check --json`.
-
-    Attributes:
-        templates: Those that can be used.
-        problems: Why others cannot, with the file and the mend.
-    """
-
-    templates: tuple[Template, ...]
-    problems: tuple[str, ...]

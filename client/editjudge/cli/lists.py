@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from textwrap import indent
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from ..app import lists
+from ..app.lists import ListedDimension, ListedTemplate
 from ..base.contracts import CONTRACTS, Tensor
 from ..base.errors import ConfigError
 from ..base.official import import_official_prompts, official_prompts
@@ -27,77 +29,107 @@ from .output import print_json
 from .scoring import show_prompt
 
 N = TypeVar("N", bound=str)
-Listed: TypeAlias = (
-    Sequence[lists.Benchmark]
-    | Sequence[lists.Switch]
-    | Sequence[lists.ListedDimension]
-    | Sequence[lists.Service]
-    | lists.Prompts
-)
+Entry: TypeAlias = dict[str, Any]
 
 
 def list_command(what: str, names: tuple[str, ...], prompts: Path | None, *, json: bool) -> None:
     """List what there is to choose from."""
-    shown = _KINDS[what](names, prompts)
+    entries, lines = _KINDS[what]
+    if what == "prompts" and not json:
+        lines = partial(lines, in_full=bool(names))
+    shown = entries(names, prompts)
     if json:
         print_json(shown)
         return
-    for line in _lines(shown, text=bool(names)):
+    for line in lines(shown):
         say(line)
 
 
-def _benchmarks(names: tuple[str, ...], _: Path | None) -> list[lists.Benchmark]:
+def _benchmarks(names: tuple[str, ...], _: Path | None) -> list[Entry]:
     return [
-        lists.Benchmark(
-            benchmark=one.name,
-            title=one.title,
-            protocols=", ".join(filter(None, one.protocols)),
-            not_official_because=one.unreleased or None,
-            dimensions=len(one.dimensions),
-        )
+        {
+            "benchmark": one.name,
+            "title": one.title,
+            "protocols": ", ".join(filter(None, one.protocols)),
+            "not_official_because": one.unreleased or None,
+            "dimensions": len(one.dimensions),
+        }
         for one in _declared(names)
     ]
+
+
+def _benchmark_lines(benchmarks: Iterable[Entry]) -> Iterator[str]:
+    for one in benchmarks:
+        yield f"{one['benchmark']:<10} {one['title']:<22} {one['protocols'] or 'one protocol'}"
+        if one["not_official_because"]:
+            yield f"    no protocol official: {one['not_official_because']}"
 
 
 def _declared(names: tuple[str, ...]) -> Iterable[Benchmark]:
     return map(benchmark, names) if names else benchmarks().values()
 
 
-def _switches(names: tuple[str, ...], _: Path | None) -> list[lists.Switch]:
+def _switches(names: tuple[str, ...], _: Path | None) -> list[Entry]:
     return [
-        lists.Switch(
-            benchmark=one.name,
-            switch=switch.name,
-            what=switch.what,
-            source=switch.source,
-            on_in=", ".join(n for n, rules in one.protocols.items() if switch.name in rules.on),
-        )
+        {
+            "benchmark": one.name,
+            "switch": switch.name,
+            "what": switch.what,
+            "source": switch.source,
+            "on_in": ", ".join(n for n, rules in one.protocols.items() if switch.name in rules.on),
+        }
         for one in _declared(names)
         for switch in one.switches.declared()
     ]
 
 
-def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[lists.ListedDimension]:
+def _switch_lines(switches: Iterable[Entry]) -> Iterator[str]:
+    for name, of in groupby(switches, lambda one: one["benchmark"]):
+        yield f"{name}:"
+        for one in of:
+            yield f"{one['switch']:<28} on in: {one['on_in'] or 'none'}"
+            yield f"    {one['what']} ({one['source']})"
+
+
+def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[ListedDimension]:
     custom = custom_in(prompts) if prompts else ()
     rubrics = {d.id: d for d in rubric_dimensions(custom)}
     others = tuple(name for name in patterns if name not in rubrics)
     own = [d for name, d in rubrics.items() if name in patterns or not patterns]
     ours = select(others) if others or not patterns else ()
-    return [lists.ListedDimension.of(d) for d in (*in_words(ours, custom), *own)]
+    return [ListedDimension.of(d) for d in (*in_words(ours, custom), *own)]
 
 
-def _services(names: tuple[str, ...], _: Path | None) -> list[lists.Service]:
+def _dimension_lines(dimensions: Iterable[ListedDimension]) -> Iterator[str]:
+    for one in dimensions:
+        low, high = one.range
+        unit = f" {one.unit}" if one.unit else ""
+        needs = ", ".join([*(need.replace("_", " ") for need in one.needs), *one.services])
+        needed = f"needs {needs}" if needs else ""
+        yield f"{one.id:<34} {low:g}..{high:g}{unit} {arrow(one.higher_is_better)}   {needed}"
+        yield f"    {one.asks}\n    {one.variant} ({one.source})"
+        if "custom" in (one.prompts or ""):
+            yield f"    prompts in {one.prompts} words"
+
+
+def _services(names: tuple[str, ...], _: Path | None) -> list[Entry]:
     every = [*SERVICES, *own_services(settings_of())]
     return [
-        lists.Service(
-            service=name,
-            model=model_name(name),
-            inputs=tuple(map(_tensor, contract.inputs)),
-            outputs=tuple(map(_tensor, contract.outputs)),
-        )
+        {
+            "service": name,
+            "model": model_name(name),
+            "inputs": [*map(_tensor, contract.inputs)],
+            "outputs": [*map(_tensor, contract.outputs)],
+        }
         for name in _chosen(every, names, "service")
         for contract in (CONTRACTS[name.role],)
     ]
+
+
+def _service_lines(services: Iterable[Entry]) -> Iterator[str]:
+    for one in services:
+        tensors = f"{', '.join(one['inputs'])} -> {', '.join(one['outputs'])}"
+        yield f"{one['service']:<14} model {one['model']:<14} {tensors}"
 
 
 def _tensor(tensor: Tensor) -> str:
@@ -105,26 +137,39 @@ def _tensor(tensor: Tensor) -> str:
     return f"{tensor.name} {tensor.dtype}[{shape}]"
 
 
-def _prompts(patterns: tuple[str, ...], _: Path | None) -> lists.Prompts:
+def _prompts(patterns: tuple[str, ...], _: Path | None) -> Entry:
     own, originals = templates(), official_prompts()
     chosen = set(_chosen([*own, *originals], patterns, "prompt"))
-    return lists.Prompts(
-        own=tuple(
-            lists.Template.model_validate(one, from_attributes=True)
-            for name, one in own.items()
-            if name in chosen
-        ),
-        originals=tuple(
-            lists.Original(
-                prompts=one.name,
-                imported=one.imported,
-                source=one.source,
-                texts=dict(one.texts),
-            )
+    return {
+        "own": [_template(one) for name, one in own.items() if name in chosen],
+        "originals": [
+            {
+                "prompts": one.name,
+                "origin": "original",
+                "imported": one.imported,
+                "source": one.source,
+                "texts": dict(one.texts),
+            }
             for name, one in originals.items()
             if name in chosen
-        ),
-    )
+        ],
+    }
+
+
+def _template(template: object) -> ListedTemplate:
+    return ListedTemplate.model_validate(template, from_attributes=True)
+
+
+def _prompt_lines(prompts: Entry, *, in_full: bool) -> Iterator[str]:
+    for template in prompts["own"]:
+        yield f"{template.name:<48} own  {template.digest[:19]}"
+        yield f"    {template.asks} ({template.source})"
+        if in_full:
+            words = "\n\n".join((template.system, template.user, template.answer))
+            yield indent(words, "    | ", lambda _: True)
+    for release in prompts["originals"]:
+        state = "imported" if release["imported"] else "not imported"
+        yield f"{release['prompts']:<48} official, {state}\n    {release['source']}"
 
 
 def _chosen(names: Sequence[N], patterns: tuple[str, ...], what: str) -> list[N]:
@@ -144,65 +189,14 @@ def _chosen(names: Sequence[N], patterns: tuple[str, ...], what: str) -> list[N]
     return [name for name in names if any(matches(one, name) for one in patterns or ("*",))]
 
 
-_KINDS: Mapping[str, Callable[[tuple[str, ...], Path | None], Listed]] = {
-    "benchmarks": _benchmarks,
-    "switches": _switches,
-    "dimensions": _dimensions,
-    "services": _services,
-    "prompts": _prompts,
+_KINDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterator[str]]]] = {
+    "benchmarks": (_benchmarks, _benchmark_lines),
+    "switches": (_switches, _switch_lines),
+    "dimensions": (_dimensions, _dimension_lines),
+    "services": (_services, _service_lines),
+    "prompts": (_prompts, _prompt_lines),
 }
-
-
-def _lines(listed: Listed, *, text: bool) -> Iterator[str]:
-    """What is listed, for people."""
-    if isinstance(listed, lists.Prompts):
-        yield from _prompt_lines(listed, text=text)
-        return
-    of = ""
-    for entry in listed:
-        if isinstance(entry, lists.Switch) and entry.benchmark != of:
-            of = entry.benchmark
-            yield f"{of}:"
-        yield from _entry(entry)
-
-
-def _entry(
-    entry: lists.Benchmark | lists.Switch | lists.ListedDimension | lists.Service,
-) -> Iterator[str]:
-    match entry:
-        case lists.Benchmark():
-            yield f"{entry.benchmark:<10} {entry.title:<22} {entry.protocols or 'one protocol'}"
-            if entry.not_official_because:
-                yield f"    no protocol official: {entry.not_official_because}"
-        case lists.Switch():
-            yield f"{entry.switch:<28} on in: {entry.on_in or 'none'}"
-            yield f"    {entry.what} ({entry.source})"
-        case lists.ListedDimension():
-            low, high = entry.range
-            unit = f" {entry.unit}" if entry.unit else ""
-            needs = ", ".join([*(need.replace("_", " ") for need in entry.needs), *entry.services])
-            yield (
-                f"{entry.id:<34} {low:g}..{high:g}{unit} {arrow(entry.higher_is_better)}"
-                f"   {'needs ' + needs if needs else ''}"
-            )
-            yield f"    {entry.asks}\n    {entry.variant} ({entry.source})"
-            if "custom" in (entry.prompts or ""):
-                yield f"    prompts in {entry.prompts} words"
-        case lists.Service():
-            tensors = f"{', '.join(entry.inputs)} -> {', '.join(entry.outputs)}"
-            yield f"{entry.service:<14} model {entry.model:<14} {tensors}"
-
-
-def _prompt_lines(prompts: lists.Prompts, *, text: bool) -> Iterator[str]:
-    for template in prompts.own:
-        yield f"{template.name:<48} own  {template.digest[:19]}"
-        yield f"    {template.asks} ({template.source})"
-        if text:
-            words = "\n\n".join((template.system, template.user, template.answer))
-            yield indent(words, "    | ", lambda _: True)
-    for release in prompts.originals:
-        state = "imported" if release.imported else "not imported"
-        yield f"{release.prompts:<48} official, {state}\n    {release.source}"
+"""What is listed, and how people read it."""
 
 
 def import_command(name: str, path: Path, *, json: bool) -> None:
@@ -210,7 +204,7 @@ def import_command(name: str, path: Path, *, json: bool) -> None:
     files = import_official_prompts(name, path)
     folder = official_prompts()[name].folder
     if json:
-        print_json(lists.Imported(prompts=name, folder=folder, found=files))
+        print_json({"prompts": name, "folder": folder, "found": files})
         return
     for file, source in files.items():
         say(f"{file} from {source}")
@@ -228,13 +222,9 @@ def check_command(path: Path, *, json: bool) -> int:
     texts, strays = files_in(path)
     read = (*checked(texts, str(path)), *strays)
     problems = tuple(str(one) for one in read if isinstance(one, ConfigError))
-    templates = tuple(
-        lists.Template.model_validate(one, from_attributes=True)
-        for one in read
-        if not isinstance(one, ConfigError)
-    )
+    templates = [_template(one) for one in read if not isinstance(one, ConfigError)]
     if json:
-        print_json(lists.Checked(templates=templates, problems=problems))
+        print_json({"templates": templates, "problems": problems})
         return 2 if problems else 0
     for template in templates:
         say(f"{template.name:<48} {template.origin}  {template.digest[:19]}")

@@ -6,8 +6,8 @@ import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
 from itertools import count, cycle
+from pathlib import Path
 from textwrap import wrap
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
@@ -53,6 +53,7 @@ _LETTERS, _HANDLE = 14, 6
 """Letters on an inch of the legend, and those whose place a line or a marker takes."""
 _STEPS = 20
 """Of shares from 0 to 1."""
+_STYLE = Path(__file__).parent / "forms" / "figures.mplstyle"
 _WRAPPED = 14
 
 
@@ -180,7 +181,7 @@ def _canvas(width: float, height: float) -> Iterator[Any]:
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
         raise MissingExtra("figures", "demo") from error
-    with rc_context(fname=files(__package__) / "forms" / "figures.mplstyle"):
+    with rc_context(fname=_STYLE):
         yield Canvas(figsize=(width, height))
 
 

@@ -50,8 +50,7 @@ PRINTED = (
     *(Estimate, Validation, Rescored),
     *(Examined, ModelComparison, Rankings),
     *(Finding, Stack),
-    *(lists.ListedDimension, lists.Benchmark, lists.Switch, lists.Service, lists.Prompts),
-    *(lists.Imported, lists.Checked, Prepared, Reviewed, Converted),
+    *(lists.ListedDimension, lists.ListedTemplate, Prepared, Reviewed, Converted),
 )
 
 
