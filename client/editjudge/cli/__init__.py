@@ -128,13 +128,13 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         if error.filename is None:  # about no file that was named: a defect, or the terminal
             raise
         name = str(error.filename)
-        told = InputError(
+        unusable = InputError(
             f"{name[:_SHOWN]}{'…' if len(name) > _SHOWN else ''}",
             error.strerror or "cannot be used",
             "give another path",
         )
-        say(f"error: {told}", fg="red", err=True)
-        code = told.exit_code
+        say(f"error: {unusable}", fg="red", err=True)
+        code = unusable.exit_code
     if code == _INTERRUPTED and _hanging():
         # They would be waited for, and every further interruption would print a traceback.
         sys.stdout.flush()

@@ -52,53 +52,53 @@ def compare_command(
             _rank(view, dimension, as_json=json)
             return 0
         second = opened.enter_context(RunView(other)) if other else view
-        told = compare_models((view, models[0]), (second, models[1]), dimension)
+        comparison = compare_models((view, models[0]), (second, models[1]), dimension)
         identities = {**second.header.identities, **view.header.identities}
         checks = last_checks(view.header.identities, second.header.identities)
     if json:
-        print_json(told)
+        print_json(comparison)
     else:
-        _show(told, identities)
+        _show(comparison, identities)
         if checks:
             say(checks)
-    if fail_if and told.pending:
-        raise ConfigError(not_finished(told.pending), "finish it first: editjudge run")
-    return _FAILED if fail_if and _is_so(told.dimensions, fail_if) else 0
+    if fail_if and comparison.pending:
+        raise ConfigError(not_finished(comparison.pending), "finish it first: editjudge run")
+    return _FAILED if fail_if and _is_so(comparison.dimensions, fail_if) else 0
 
 
-def _is_so(told: Sequence[OnDimension], what: str) -> bool:
+def _is_so(rows: Sequence[OnDimension], what: str) -> bool:
     """Whether it holds on any dimension.
 
     Raises:
         ConfigError: of some it cannot be told, so that a check would be passed by not judging.
     """
-    if unknown := [each for each in told if each.figures is None or each.p_holm is None]:
+    if unknown := [each for each in rows if each.figures is None or each.p_holm is None]:
         raise ConfigError(
             f"nothing can be compared on {_named(unknown)}", "judge more, or leave it out (-d)"
         )
-    if not told:
+    if not rows:
         raise ConfigError("no dimension applies to any item of both", "see: editjudge summary")
-    meant = {"worse": {"first"}, "better": {"second"}, "different": {"first", "second"}}[what]
-    return any(each.better in meant for each in told)
+    sides = {"worse": {"first"}, "better": {"second"}, "different": {"first", "second"}}[what]
+    return any(each.better in sides for each in rows)
 
 
 def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
-    told = rank_models(view, dimensions)
+    ranking = rank_models(view, dimensions)
     identities = view.header.identities
     if as_json:
-        print_json(told)
+        print_json(ranking)
         return
     if warning := untrained_line(identities):
         say(warning, fg="red", bold=True)
-    print_tables([_ranking_table(told.dimensions, list(view.header.outputs))])
+    print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
     say("places that a model may have: those that cannot be told apart share theirs")
     if checks := last_checks(identities):
         say(checks)
 
 
-def _ranking_table(told: Iterable[Ranking], models: list[str]) -> Table:
+def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:
     rows = []
-    for each in told:
+    for each in rankings:
         cells = [_place_text(each.models.get(model)) for model in models]
         counts = f"{each.edits:,}/{each.items:,}"
         rows.append(Row((f"{each.dimension} {_arrow(each)}", *cells, counts)))
@@ -106,65 +106,68 @@ def _ranking_table(told: Iterable[Ranking], models: list[str]) -> Table:
     return Table(heads, rows)
 
 
-def _place_text(told: Placed | None) -> str:
-    if told is None:
+def _place_text(place: Placed | None) -> str:
+    if place is None:
         return "-"
-    first, last = told.first_place, told.last_place
-    return f"{told.mean:.4g} ({first})" if first == last else f"{told.mean:.4g} ({first}-{last})"
+    first, last = place.first_place, place.last_place
+    return f"{place.mean:.4g} ({first})" if first == last else f"{place.mean:.4g} ({first}-{last})"
 
 
-def _arrow(told: Ranking | OnDimension) -> str:
-    return "↑" if told.higher_is_better else "↓"
+def _arrow(row: Ranking | OnDimension) -> str:
+    return "↑" if row.higher_is_better else "↓"
 
 
-def _show(told: ModelComparison, identities: Identities) -> None:
-    others = f", {counted(told.other_items, 'other')} not the same in both" * bool(told.other_items)
-    say(f"{told.second} (B) against {told.first} (A), {counted(told.items, 'item')}{others}")
+def _show(comparison: ModelComparison, identities: Identities) -> None:
+    heading = f"{comparison.second} (B) against {comparison.first} (A)"
+    items = counted(comparison.items, "item")
+    if comparison.other_items:
+        items += f", {counted(comparison.other_items, 'other')} not the same in both"
+    say(f"{heading}, {items}")
     if warning := untrained_line(identities):
         say(warning, fg="red", bold=True)
-    print_tables([_table(told.dimensions, told.items)])
-    for line in lines(told):
+    print_tables([_table(comparison.dimensions, comparison.items)])
+    for line in lines(comparison):
         say(line)
     tell("next: editjudge show RUN ITEM, one edit with all that was said of it")
 
 
-def _table(told: Iterable[OnDimension], items: int) -> Table:
+def _table(dimensions: Iterable[OnDimension], items: int) -> Table:
     figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "finds ≥", "edits")
     heads = (Head("dimension"), *(Head(name, right=True) for name in figures), Head("better"))
     rows = [
         Row((f"{each.dimension} {_arrow(each)}", *_cells(each, items), _winner(each)))
-        for each in told
+        for each in dimensions
     ]
     return Table(heads, rows)
 
 
-def _cells(told: OnDimension, items: int) -> Iterator[str]:
-    figures = told.figures
+def _cells(row: OnDimension, items: int) -> Iterator[str]:
+    figures = row.figures
     if figures is None:
         yield from ("-", "-", "-", "-", "-", "-", f"0/{items:,}")
         return
-    yield f"{figures.first:.4g}" + "*" * bool(told.imputed_first)
-    yield f"{figures.second:.4g}" + "*" * bool(told.imputed_second)
+    yield f"{figures.first:.4g}" + "*" * bool(row.imputed_first)
+    yield f"{figures.second:.4g}" + "*" * bool(row.imputed_second)
     ends = figures.interval
     yield f"{figures.difference:+.4g}" + (f" [{ends.low:+.4g}, {ends.high:+.4g}]" if ends else "")
-    yield "-" if told.p_holm is None else f"{told.p_holm:.2g}"
+    yield "-" if row.p_holm is None else f"{row.p_holm:.2g}"
     yield f"{figures.wins}/{figures.ties}/{figures.losses}"
-    yield "-" if told.detectable is None else f"{told.detectable:.2g}"
+    yield "-" if row.detectable is None else f"{row.detectable:.2g}"
     yield f"{figures.edits:,}/{items:,}"
 
 
-def _winner(told: OnDimension) -> str:
-    return {"first": "A", "second": "B", "": "not sure"}[told.better]
+def _winner(row: OnDimension) -> str:
+    return {"first": "A", "second": "B", "": "not sure"}[row.better]
 
 
-def lines(told: ModelComparison) -> Iterator[str]:
+def lines(comparison: ModelComparison) -> Iterator[str]:
     """What the table does not say."""
-    if told.pending:
-        yield not_finished(told.pending)
-    compared = [each for each in told.dimensions if each.figures]
+    if comparison.pending:
+        yield not_finished(comparison.pending)
+    compared = [each for each in comparison.dimensions if each.figures]
     sure = [each for each in compared if each.better]
     for each in sure:
-        yield _sentence(told, each)
+        yield _sentence(comparison, each)
     if compared and not sure:
         together = counted(len(compared), "dimension")
         yield f"neither is surely better (p below {LEVEL:g}, adjusted for {together})"
@@ -175,25 +178,25 @@ def lines(told: ModelComparison) -> Iterator[str]:
             f"with so few source pictures nothing can be sure on {_named(few)}: judge more, or"
             " compare fewer dimensions (-d)"
         )
-    yield from _left_out(told.dimensions)
-    for each in told.dimensions:
+    yield from _left_out(comparison.dimensions)
+    for each in comparison.dimensions:
         yield from _notes(each)
     for each in sure[:_SHOWN]:
         most = (f"{e.item} ({e.first:.4g} → {e.second:.4g})" for e in each.furthest[:_SHOWN])
         yield f"{each.dimension}: A → B furthest apart on {', '.join(most)}"
-    if any(each.imputed_first or each.imputed_second for each in told.dimensions):
+    if any(each.imputed_first or each.imputed_second for each in comparison.dimensions):
         yield "* imputed: a rule put some of these numbers in, no judge did"
 
 
-def _smallest(told: OnDimension) -> float:
+def _smallest(row: OnDimension) -> float:
     """The smallest p that so many source pictures can give."""
-    return smallest_p(told.figures.sources) if told.figures else 1.0
+    return smallest_p(row.figures.sources) if row.figures else 1.0
 
 
-def _left_out(told: Iterable[OnDimension]) -> Iterator[str]:
+def _left_out(rows: Iterable[OnDimension]) -> Iterator[str]:
     """Edits that are in no figure, a line for each three counts."""
     by_counts: dict[tuple[int, ...], list[OnDimension]] = {}
-    for each in told:
+    for each in rows:
         left = each.only_first, each.only_second, each.neither
         by_counts.setdefault(left, []).append(each)
     words = "with a number of A alone", "of B alone", "of neither"
@@ -203,16 +206,16 @@ def _left_out(told: Iterable[OnDimension]) -> Iterator[str]:
             yield f"left out, as edits: {', '.join(of)} ({_named(those)})"
 
 
-def _named(told: Sequence[OnDimension]) -> str:
+def _named(rows: Sequence[OnDimension]) -> str:
     """Dimensions, the first three by name."""
-    return few([each.dimension for each in told])
+    return few([each.dimension for each in rows])
 
 
-def _sentence(told: ModelComparison, on: OnDimension) -> str:
+def _sentence(comparison: ModelComparison, on: OnDimension) -> str:
     """Who is better by how much, as one would write it."""
     assert on.figures is not None  # noqa: S101 - whoever is better was compared
     difference, interval = on.figures.difference, on.figures.interval
-    winner, loser = told.second, told.first
+    winner, loser = comparison.second, comparison.first
     if on.better == "first":
         winner, loser = loser, winner
     sign = math.copysign(1, difference)
@@ -223,8 +226,8 @@ def _sentence(told: ModelComparison, on: OnDimension) -> str:
     return f"{winner} beats {loser} by {by} on {on.dimension}"
 
 
-def _notes(told: OnDimension) -> Iterator[str]:
-    name = told.dimension
-    if told.signed_otherwise:
-        edits, causes = counted(told.signed_otherwise, "edit"), "; ".join(map(str, told.causes))
+def _notes(row: OnDimension) -> Iterator[str]:
+    name = row.dimension
+    if row.signed_otherwise:
+        edits, causes = counted(row.signed_otherwise, "edit"), "; ".join(map(str, row.causes))
         yield f"{name}: {edits} judged otherwise, left out: {causes}"

@@ -174,10 +174,10 @@ def _prompts(
     """The texts of prompts, by default those that the run is asked in, and rubrics."""
     if folder is not None:
         return {**texts_in(folder), **rubrics}
-    kept = before.prompts if before is not None else {}
-    if own := [name for name in kept if name not in rubrics]:
+    texts = before.prompts if before is not None else {}
+    if own := [name for name in texts if name not in rubrics]:
         tell(f"asked in the run's own prompts: {', '.join(own)}")
-    return {**kept, **rubrics}
+    return {**texts, **rubrics}
 
 
 def check_judges(judges: Iterable[str], settings: Settings) -> None:

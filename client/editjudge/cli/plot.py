@@ -48,13 +48,13 @@ def plot_command(
     folder = out or run / "figures"
     if dimension:
         results = replace(results, columns=chosen(results, dimension, model)[0])
-    meant = _meant(results, figure)
+    chosen_figures = _chosen_figures(results, figure)
     numbers = _numbers(results, model, published=published)
     if len(numbers) > LOOKS:
         tell(f"{len(numbers)} models: after {LOOKS} looks come again; choose some with --model")
     warning = untrained_line(results.identities)
     count = 0
-    for number, each in enumerate(meant, 1):
+    for number, each in enumerate(chosen_figures, 1):
         if each.kind == "masks":
             content = _masks(dataset, each, format_, published=published)
         else:
@@ -70,18 +70,18 @@ def plot_command(
         raise ConfigError(f"{run}: no figure can be drawn yet", "see: editjudge summary")
 
 
-def _meant(results: Results, kind: Kind | None) -> list[Figure]:
+def _chosen_figures(results: Results, kind: Kind | None) -> list[Figure]:
     """The benchmark's own figures; means where they are asked for, or where it has none."""
     of_any = means(results.columns)
     if kind == "means":
         return [of_any]
     name = results.benchmark.name
-    known = figures(name) or (of_any,)
-    meant = [figure for figure in known if kind in {None, figure.kind}]
-    if not meant:
-        kinds = ", ".join(sorted({figure.kind for figure in (*known, of_any)}))
+    own_figures = figures(name) or (of_any,)
+    matching = [figure for figure in own_figures if kind in {None, figure.kind}]
+    if not matching:
+        kinds = ", ".join(sorted({figure.kind for figure in (*own_figures, of_any)}))
         raise ConfigError(f"{name} has no figure {kind}", f"it has {kinds}")
-    return meant
+    return matching
 
 
 def _masks(dataset: Dataset, figure: Figure, form: Form, *, published: bool) -> bytes:

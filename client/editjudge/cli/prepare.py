@@ -61,13 +61,13 @@ def _maker(what: What, options: Options) -> Maker:
 
 
 def _segmenter(text: str | None) -> ServiceName:
-    known = {str(name): name for name in SERVICES if name.role == "segmenter"}
+    segmenters = {str(name): name for name in SERVICES if name.role == "segmenter"}
     text = text or "segmenter.grounded_sam"
-    if text not in known:
+    if text not in segmenters:
         raise ConfigError(
-            f"--segmenter {text}: no such segmenter", f"give one of {', '.join(known)}"
+            f"--segmenter {text}: no such segmenter", f"give one of {', '.join(segmenters)}"
         )
-    return known[text]
+    return segmenters[text]
 
 
 def _custom(options: Options) -> tuple[Template, ...]:

@@ -114,12 +114,12 @@ def _show_summary(
         decimals=results.benchmark.decimals,
         each_round=each_round,
     )
-    told, left_out = with_something(results.columns, results.cells, run)
+    columns_with_numbers, left_out = with_something(results.columns, results.cells, run)
     if printed is not None:
         _show_published(printed, show)
-    elif told:
-        print_tables(show(told))
-    columns = printed.shown if printed else told
+    elif columns_with_numbers:
+        print_tables(show(columns_with_numbers))
+    columns = printed.shown if printed else columns_with_numbers
     of_table = (row[column.id] for row in results.cells.values() for column in columns)
     for line in (
         *legend(of_table),
@@ -272,9 +272,9 @@ def export_command(
     """Write the verdicts of a run to a file."""
     tasks = format_ == "label-studio"
     file = out or run / ("tasks.json" if tasks else f"{'edits' if wide else 'verdicts'}.{format_}")
-    asked = Asked(wide=wide, pictures=pictures, dimensions=dimension, urls=pairs_of("--url", url))
+    choices = Asked(wide=wide, pictures=pictures, dimensions=dimension, urls=pairs_of("--url", url))
     with RunView(run) as view:
-        count = export(view, file, format_, asked)
+        count = export(view, file, format_, choices)
         if gone := view.without_data:
             tell(f"dimensions that the data spoilt are not in the file: {gone}")
     say(f"{file}: {counted(count, 'task' if tasks else 'row')}")

@@ -218,7 +218,7 @@ def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) 
         say(warning, fg="red", bold=True)
     for line in unasked:
         say(line)
-    for line in _unserved(result, told=bool(shown)):
+    for line in _unserved(result, has_table=bool(shown)):
         say(line)
     if finished.usage:
         say(f"generalists took {usage_text(finished.usage)}")
@@ -226,7 +226,7 @@ def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) 
         tell(line)
 
 
-def _unserved(result: RunResult, *, told: bool) -> Iterator[str]:
+def _unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
     """What waits for models, in one line, and why what this machine lacks was not judged.
 
     Where nothing was judged, also for which models and why.
@@ -234,7 +234,7 @@ def _unserved(result: RunResult, *, told: bool) -> Iterator[str]:
     here = {dimension.lacking for dimension in result.dimensions}
     waiting = 0
     for reason, names in result.finished.not_served.items():
-        if reason in here or not told:
+        if reason in here or not has_table:
             yield f"not judged, {reason}: {counted(len(names), 'dimension')}"
         waiting += 0 if reason in here else len(names)
     if waiting:
@@ -352,10 +352,10 @@ def _mean(tally: Tally) -> str:
 
 def reasons(changes: Changes) -> Iterator[str]:
     """Why verdicts were kept as they are, a line for each reason."""
-    kept: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for (model, dimension), change in changes.items():
         if change.kept:
             of = f"{dimension} of {model} ({change.kept:,})"
-            kept.setdefault(change.why, []).append(of)
-    for why, verdicts in kept.items():
+            by_reason.setdefault(change.why, []).append(of)
+    for why, verdicts in by_reason.items():
         yield f"- kept, not judged again: {', '.join(verdicts)}: {why}"

@@ -118,22 +118,22 @@ class Folder:
         """
         if os.path.realpath(data.path) == os.path.realpath(self.items):
             raise ConfigError(f"--out {self.path} holds the data itself", "give another folder")
-        known = self.record()
-        if known is None:
+        record = self.record()
+        if record is None:
             if there := next((name for name in _MADE if (self.path / name).exists()), None):
                 raise ConfigError(
                     f"{self.path / there} is there and comes from no preparation",
                     "give another folder",
                 )
-            known = Record(what=what, data=str(data.path), data_digest=data.digest)
-            self.keep(known)
-        elif (known.what, known.data_digest) != (what, data.digest):
+            record = Record(what=what, data=str(data.path), data_digest=data.digest)
+            self.keep(record)
+        elif (record.what, record.data_digest) != (what, data.digest):
             raise ConfigError(
-                f"{self.path} has {known.what} for {known.data} ({known.data_digest[:19]}…), not"
+                f"{self.path} has {record.what} for {record.data} ({record.data_digest[:19]}…), not"
                 f" {what} for {data.path} ({data.digest[:19]}…)",
                 "give another folder",
             )
-        return known
+        return record
 
     def keep(self, record: Record) -> None:
         """Keep what the folder is about."""
@@ -248,9 +248,9 @@ def without(line: Line, what: What, named: Iterable[str] = ()) -> Line:
         named: The fields that hold words for what is white in a mask that was made.
     """
     made = {*FIELDS[what], *named} if getattr(line, FIELDS[what][0]) else set()
-    kept = line.model_dump(exclude_unset=True, exclude=made)
+    fields = line.model_dump(exclude_unset=True, exclude=made)
     # A line has an instruction, if only a blank one.
-    return type(line).model_validate({"instruction": "", **kept})
+    return type(line).model_validate({"instruction": "", **fields})
 
 
 def write_lines(file: Path, lines: Iterable[Line]) -> None:

@@ -79,23 +79,23 @@ def convert_gie(source: Path, out: Path, settings: Settings) -> Converted:
 
 def _decide(data: GieData, settings: Settings) -> dict[str, Any]:
     """Keep beside the data what the judge decided; the fields that say so."""
-    known = {each.position: each for each in decided_by(data.path)}
+    decisions = {each.position: each for each in decided_by(data.path)}
     left = [
         (item, question)
         for item in map(data.outline, data.items())
         for question in item.questions
-        if int(item.id) not in known
+        if int(item.id) not in decisions
     ]
     answers, usage = asyncio.run(_answers(left, data, settings)) if left else ([], {})
     for (item, question), answer in zip(left, answers, strict=True):
         if answer is not None:
             words = compares(question["question"], question["options"])
             position = int(item.id)
-            known[position] = Compares(position, question["question"], answer, words)
-    keep_compares(data.path, known.values())
+            decisions[position] = Compares(position, question["question"], answer, words)
+    keep_compares(data.path, decisions.values())
     return {
-        "compares": sum(each.compares for each in known.values()),
-        "otherwise": sum(each.compares != each.words for each in known.values()),
+        "compares": sum(each.compares for each in decisions.values()),
+        "otherwise": sum(each.compares != each.words for each in decisions.values()),
         "unread": sum(answer is None for answer in answers),
         "usage": usage,
     }

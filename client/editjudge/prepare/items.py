@@ -76,10 +76,10 @@ class Draft(Line):
 
     @model_validator(mode="after")
     def _of_some_benchmark(self) -> Draft:
-        known = _known()
+        fields = _fields()
         for name in self.model_extra or {}:
-            if name not in known:
-                raise ValueError(f"{name}: no such field (there are {', '.join(known)})")
+            if name not in fields:
+                raise ValueError(f"{name}: no such field (there are {', '.join(fields)})")
         return self
 
 
@@ -113,6 +113,6 @@ def _kinds() -> tuple[type[Line], ...]:
 
 
 @cache
-def _known() -> tuple[str, ...]:
+def _fields() -> tuple[str, ...]:
     """Every field that a line of some benchmark has."""
     return tuple(dict.fromkeys(name for kind in _kinds() for name in kind.model_fields))

@@ -208,12 +208,12 @@ async def _mask(
         sizes = " and ".join(f"{w}x{h}" for w, h in (source.size, target.size))
         return Entry("unsuited", f"no mask fits both a source and a target of {sizes}")
     named: TargetPhrases = await _answer(item, panel, template("prepare/targets", custom))
-    looked = [("source", source, named.phrases)]
+    searches = [("source", source, named.phrases)]
     if target is not None and named.scope == "surroundings":
-        looked.append(("target", target, named.phrases))
+        searches.append(("target", target, named.phrases))
     elif target is not None and named.scope == "objects":
         after = await _answer(item, panel, template("prepare/targets_after", custom))
-        looked.append(("target", target, tuple(command.phrase for command in after)))
+        searches.append(("target", target, tuple(command.phrase for command in after)))
     select = select or ("best" if target is None else "all")
 
     async def region(image: Image, phrase: str) -> _Mask | None:
@@ -225,7 +225,7 @@ async def _mask(
         return selected if selected.any() else None
 
     drawn = {}
-    for name, image, phrases in looked:
+    for name, image, phrases in searches:
         regions = await asyncio.gather(*(region(image, phrase) for phrase in phrases))
         drawn[name] = dict(zip(phrases, regions, strict=True))
     return await asyncio.to_thread(_drawn_entry, source, named, drawn)

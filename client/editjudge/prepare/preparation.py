@@ -167,10 +167,10 @@ class Preparation:
         asyncio.run(self._recall())
 
     async def _recall(self) -> None:
-        known = await self.ledger.fact(self._fact())
-        if known is None:
+        stored = await self.ledger.fact(self._fact())
+        if stored is None:
             return
-        self.identities = _IDENTITIES.validate_json(known)
+        self.identities = _IDENTITIES.validate_json(stored)
         panel = Panel.replaying(self.ledger, self.identities, self.settings)
 
         async def recalled(ref: ItemRef) -> Entry | None:
@@ -297,8 +297,8 @@ class Preparation:
 
     def _fact(self) -> str:
         """The name under which the ledger knows the services of these settings."""
-        asked = {"settings": asking(self.settings), "roles": self.maker.roles}
-        digest = content_digest(json.dumps(asked, sort_keys=True).encode())
+        settings = {"settings": asking(self.settings), "roles": self.maker.roles}
+        digest = content_digest(json.dumps(settings, sort_keys=True).encode())
         return f"services that prepared, by {digest}"
 
     def write(self, record: Record) -> None:

@@ -207,15 +207,17 @@ def _applied(folder: Folder, file: Path, record: Record) -> Reviewed:
     untouched = [name for name in lines if record.statuses[name] in {"had", "unsuited"}]
     accepted = [name for name, of in decided.items() if of.decision == "accept"]
     rejected = [name for name in lines if name in decided and name not in accepted]
-    kept = {*untouched, *accepted}
+    accepted_or_own = {*untouched, *accepted}
     accepted_data, rejected_data = folder.path / ACCEPTED, folder.path / REJECTED
-    write_lines(accepted_data, (line for name, line in lines.items() if name in kept))
+    write_lines(accepted_data, (line for name, line in lines.items() if name in accepted_or_own))
     undone = (without(lines[name], record.what, record.named.get(name, ())) for name in rejected)
     write_lines(rejected_data, undone)
     return Reviewed(
         accepted=len(accepted),
         rejected={name: decided[name].note for name in rejected},
-        undecided=tuple(name for name in lines if name not in kept and name not in decided),
+        undecided=tuple(
+            name for name in lines if name not in accepted_or_own and name not in decided
+        ),
         untouched=len(untouched),
         accepted_data=accepted_data,
         rejected_data=rejected_data,
