@@ -112,10 +112,8 @@ class RegionSimilarity(Asking):
             why = "the judge names nothing to compare"
             nothing = NotApplicable(reason=why, evidence=evidence, calls=said.calls)
             return dict.fromkeys(fields, nothing)
-        if self._together and len(said.value) > 1:
-            pairs: list[_Pair] = [_Outside(self, edit, panel, said.value)]
-        else:
-            pairs = [_Pair(self, edit, panel, command) for command in said.value]
+        compared = [said.value] if self._together else [(command,) for command in said.value]
+        pairs = [_Pair(self, edit, panel, commands) for commands in compared]
         cosines = await together(*(pair.cosine() for pair in pairs))
         evidence["regions"] = [pair.evidence for pair in pairs]
         lost = [text for pair in pairs for text in pair.lost]
@@ -138,35 +136,44 @@ def _verdict(
     imputed: bool = False,
 ) -> Verdict:
     """A number, unless there are problems."""
-    told = {"evidence": evidence, "calls": calls}
+    evidence = dict(evidence)
     if problems:
-        reason = {"kind": "degenerate", "reason": "; ".join(problems)}
-        return Unscored.model_validate(told | reason)
-    return Scored.model_validate(told | {"value": value, "imputed": imputed})
+        reason = "; ".join(problems)
+        return Unscored(kind="degenerate", reason=reason, evidence=evidence, calls=calls)
+    return Scored(value=value, evidence=evidence, calls=calls, imputed=imputed)
 
 
 class _Pair:
-    """One command's region in the source and in the edited image.
+    """The region of a command in the source and in the edited image; of several all together.
+
+    Outside of one edited region alone, the others would count. One of several that is not found
+    leaves the whole without a number, as its region would be taken for one that was not edited.
 
     Attributes:
         evidence: What was found.
         lost: What is said of it where it was found in the source, and not in the edited image.
     """
 
-    def __init__(self, how: RegionSimilarity, edit: Edit, panel: Panel, command: Command) -> None:
-        self._how, self._panel, self._command = how, panel, command
+    def __init__(
+        self, how: RegionSimilarity, edit: Edit, panel: Panel, commands: tuple[Command, ...]
+    ) -> None:
+        self._how, self._panel, self._commands = how, panel, commands
+        self._phrase = ", ".join(command.phrase for command in commands)
+        self._index = commands[0].source_index
         self._images: dict[Side, Image] = {
-            "source": edit.item.sources[command.source_index],
+            "source": edit.item.sources[self._index],
             "edited": edit.output,
         }
         # By side, whichever answers first: the same reason every time.
         self._problems: dict[Side, list[str]] = {side: [] for side in _SIDES}
         self.lost: list[str] = []
         self.evidence: dict[str, Any] = {
-            "command": command.phrase,
-            "source_index": command.source_index,
+            "command": self._phrase,
+            "source_index": self._index,
             **{side: {} for side in _SIDES},
         }
+        if len(commands) > 1:
+            self.evidence["commands"] = [command.phrase for command in commands]
 
     @property
     def problems(self) -> list[str]:
@@ -189,7 +196,7 @@ class _Pair:
             vectors = await together(*(self._embedding(s, regions[s]) for s in _SIDES))
             cosine = self.evidence["cosine"] = cosine_of(*vectors)
         except Abstained as abstained:
-            self._problems["source"].append(f"{self._command.phrase!r}: {abstained.reason}")
+            self._problems["source"].append(f"{self._phrase!r}: {abstained.reason}")
             return np.nan
         return cosine
 
@@ -213,7 +220,7 @@ class _Pair:
         if masks.keys() == {"source"}:
             source, edited = map(self._called, _SIDES)
             said = f"was found in the {source} and not in the {edited}"
-            self.lost = [f"{self._command.phrase!r} {said}"]
+            self.lost = [f"{self._phrase!r} {said}"]
             self.evidence["lost"] = True
         else:
             for side in [side for side in looked if side not in masks]:
@@ -226,18 +233,20 @@ class _Pair:
         return masks
 
     async def _segmented(self, side: Side) -> NDArray[np.bool_] | None:
-        """The mask of the command in one image, at its size; None where nothing was found."""
+        """The mask of the commands in one image, at its size; None where one was not found."""
         image, service = self._images[side], self._how.segmenter
-        mask, sure = await segmented(image, self._command.phrase, self._panel, service)
-        self.evidence[side] |= {"score": round(sure, 4)}
-        return mask
+        each = (segmented(image, one.phrase, self._panel, service) for one in self._commands)
+        finds = await together(*each)
+        scores = [round(sure, 4) for _, sure in finds]
+        self.evidence[side] |= {"scores": scores} if len(scores) > 1 else {"score": scores[0]}
+        masks = [mask for mask, _ in finds if mask is not None]
+        return np.logical_or.reduce(masks) if len(masks) == len(finds) else None
 
     def _called(self, side: Side) -> str:
-        number = self._command.source_index + 1
-        return "edited image" if side == "edited" else f"source image {number}"
+        return "edited image" if side == "edited" else f"source image {self._index + 1}"
 
     def _note(self, side: Side, what: str) -> None:
-        self._problems[side].append(f"{self._command.phrase!r} {what}")
+        self._problems[side].append(f"{self._phrase!r} {what}")
 
     async def _embedding(self, side: Side, region: NDArray[np.bool_]) -> Vector:
         mask = await in_thread(png_of, region)
@@ -260,27 +269,3 @@ def _shown(region: NDArray[np.bool_]) -> dict[str, Any]:
     size = max(1, round(width * scale)), max(1, round(height * scale))
     small = base64.b64encode(png_of(_stretched(region, size))).decode("ascii")
     return {"share": round(float(region.mean()), 6), "mask": small}
-
-
-class _Outside(_Pair):
-    """What lies outside of several edited regions: outside one alone, the others would count.
-
-    Args:
-        commands: At least two; one that is not found leaves the whole without a number, as its
-            region would be taken for one that was not edited.
-    """
-
-    def __init__(
-        self, how: RegionSimilarity, edit: Edit, panel: Panel, commands: tuple[Command, ...]
-    ) -> None:
-        together = ", ".join(command.phrase for command in commands)
-        super().__init__(how, edit, panel, Command(together, 0))
-        self.evidence["commands"] = [command.phrase for command in commands]
-        self._parts = [_Pair(how, edit, panel, command) for command in commands]
-
-    async def _segmented(self, side: Side) -> NDArray[np.bool_] | None:
-        """The regions together; None where one of them was not found."""
-        masks = await together(*(part._segmented(side) for part in self._parts))
-        self.evidence[side] |= {"scores": [part.evidence[side]["score"] for part in self._parts]}
-        there = [mask for mask in masks if mask is not None]
-        return np.logical_or.reduce(there) if len(there) == len(masks) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 from weakref import WeakKeyDictionary
@@ -187,16 +187,9 @@ class RegionClip(_SquaredRegions):
         return Scored(value=cosine_of(*await together(*both)))
 
 
-@dataclass(frozen=True)
-class _Squares:
-    """One image at the sizes that were asked for, with its transparency dropped or not."""
-
-    lock: Lock = field(default_factory=Lock)
-    made: dict[tuple[int, bool], Image] = field(default_factory=dict)
-
-
 _LOCK = Lock()
-_SQUARED: WeakKeyDictionary[Image, _Squares] = WeakKeyDictionary()
+# Of an image, by side and whether its transparency is dropped.
+_SQUARED: WeakKeyDictionary[Image, tuple[Lock, dict[tuple[int, bool], Image]]] = WeakKeyDictionary()
 
 
 @implementation(1)
@@ -209,12 +202,12 @@ def squared(image: Image, side: int = SIDE, *, alpha_dropped: bool = False) -> I
     if image.size == (side, side) and not dropped:
         return image
     with _LOCK:
-        squares = _SQUARED.setdefault(image, _Squares())
-    with squares.lock:
-        if (side, dropped) not in squares.made:
+        lock, squares = _SQUARED.setdefault(image, (Lock(), {}))
+    with lock:
+        if (side, dropped) not in squares:
             shown = without_alpha(image) if dropped else image
-            squares.made[side, dropped] = _squashed(shown, side)
-        return squares.made[side, dropped]
+            squares[side, dropped] = _squashed(shown, side)
+        return squares[side, dropped]
 
 
 def _squashed(image: Image, side: int) -> Image:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..answers import Option, QuestionAnswers, Questions, ShortAnswer, Verbatim
 from ..base.item import Edit, Item
@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Weighted(Asking):
-    """The mean weight of the template's choices under their probabilities, as the field `score`."""
+class FiveLevel(Asking):
+    """The expected level over {excellent, good, fair, poor, bad} (I2I-Bench, eq. 1).
+
+    Field `score` = sum of w_i P(c_i) with w = 1, 0.75, 0.5, 0.25, 0, or the template's own
+    weights; in [0, 1], higher is better.
+    """
+
+    name: ClassVar[str] = "five_level"
 
     def questions(self, item: Item) -> tuple[Question, ...]:
         """The template of the item's task."""
@@ -35,27 +41,13 @@ class Weighted(Asking):
         judge = panel.generalist(self.service)
         (question,) = self.questions(edit.item)
         said: Answer[ChoiceDistribution] = await question.ask(edit, judge, repeat=self.repeat)
-        return {
-            "score": _scored(
-                said.value.expectation(question.template.weights), said.evidence, said.calls
-            )
-        }
+        value = said.value.expectation(question.template.weights)
+        return {"score": _scored(value, said.evidence, said.calls)}
 
 
 @dataclass(frozen=True)
-class FiveLevel(Weighted):
-    """The expected level over {excellent, good, fair, poor, bad} (I2I-Bench, eq. 1).
-
-    Field `score` = sum of w_i P(c_i) with w = 1, 0.75, 0.5, 0.25, 0; in [0, 1], higher is
-    better.
-    """
-
-    name: ClassVar[str] = "five_level"
-
-
-@dataclass(frozen=True)
-class YesNo(Weighted):
-    """The probability of Yes, normalised over {Yes, No} (I2I-Bench, eq. 4).
+class YesNo(FiveLevel):
+    """The probability of Yes, normalised over {Yes, No} (I2I-Bench, eq. 4): two levels.
 
     Field `score`, in [0, 1], higher is better.
     """
@@ -139,14 +131,7 @@ class MultipleChoice(Asking):
 
     def questions(self, item: Item) -> tuple[Question, ...]:
         """Each of the item's questions that is asked, in their order."""
-        return tuple(
-            Question(
-                self._template(item, question),
-                Verbatim() if self.exact else Option(tuple(question["options"])),
-            )
-            for question in item.questions
-            if self._is_asked(question)
-        )
+        return tuple(self._question(item, one) for one in item.questions if self._is_asked(one))
 
     def reads(self, item: Item) -> frozenset[str]:
         """What the templates of its questions show: the source with those that compare alone."""
@@ -173,27 +158,39 @@ class MultipleChoice(Asking):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Ask each of the item's questions."""
-        judge = panel.generalist(self.service)
-        questions = edit.item.questions
-        asked = [question for question in questions if self._is_asked(question)]
-        said: list[Answer[str]] = await together(
-            *(
-                asking.ask(edit, judge, repeat=self.repeat, **self._texts(question))
-                for asking, question in zip(self.questions(edit.item), asked, strict=True)
-            )
-        )
-        replies = iter(said)
-        answers = [
-            self._answered(question, next(replies) if self._is_asked(question) else None)
-            for question in questions
-        ]
+        judge, item = panel.generalist(self.service), edit.item
+
+        async def answered(
+            question: Mapping[str, Any],
+        ) -> tuple[dict[str, Any], tuple[Answer[str], ...]]:
+            due = question["answer"]
+            if self.exact:
+                due = question.get("expected", due)
+            told = {
+                "question": question["question"],
+                "due": due,
+                "can_be_won": self.can_be_won(question, exact=self.exact),
+            }
+            if not self._is_asked(question):
+                return {**told, "right": False}, ()
+            asking, texts = self._question(item, question), self._texts(question)
+            said: Answer[str] = await asking.ask(edit, judge, repeat=self.repeat, **texts)
+            return {**told, "answer": said.value, "right": said.value == due}, (said,)
+
+        done = await together(*map(answered, item.questions))
+        answers = [told for told, _ in done]
         share = sum(answer["right"] for answer in answers) / len(answers)
-        imputed = len(asked) < len(questions)
-        verdict = _scored(share, {"answers": answers}, merged(said))
+        calls = merged(said for _, each in done for said in each)
+        verdict = _scored(share, {"answers": answers}, calls)
+        imputed = not all(each for _, each in done)
         return {"correct": verdict.model_copy(update={"imputed": imputed})}
 
     def _is_asked(self, question: Mapping[str, Any]) -> bool:
         return self.exact or self.can_be_won(question, exact=False)
+
+    def _question(self, item: Item, question: Mapping[str, Any]) -> Question:
+        form = Verbatim() if self.exact else Option(tuple(question["options"]))
+        return Question(self._template(item, question), form)
 
     def _template(self, item: Item, question: Mapping[str, Any]) -> Template:
         compares = self.comparing and question.get("compares", False)
@@ -205,36 +202,6 @@ class MultipleChoice(Asking):
         else:
             options = "\n".join(question["options"])
         return {"question": question["question"], "options": options}
-
-    def _answered(self, question: Mapping[str, Any], said: Answer[str] | None) -> dict[str, Any]:
-        due = question["answer"]
-        if self.exact:
-            due = question.get("expected", due)
-        answered = {
-            "question": question["question"],
-            "due": due,
-            "can_be_won": self.can_be_won(question, exact=self.exact),
-        }
-        if said is None:
-            return {**answered, "right": False}
-        return {**answered, "answer": said.value, "right": said.value == due}
-
-
-class CheckedPair(NamedTuple):
-    """A question with its answer, and what was said of it.
-
-    Attributes:
-        told: The texts, as evidence.
-        said: What was answered; the last answer is a choice, whose first speaks for the edit.
-    """
-
-    told: Mapping[str, str]
-    said: tuple[Answer[Any], ...]
-
-    @property
-    def share(self) -> float:
-        """The probability that it holds."""
-        return first_share(self.said[-1])
 
 
 @dataclass(frozen=True)
@@ -269,11 +236,15 @@ class FactCheck(Asking):
 
     async def checked(
         self, checking: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Generalist
-    ) -> CheckedPair:
-        """Whether one pair holds."""
+    ) -> tuple[Mapping[str, str], tuple[Answer[Any], ...]]:
+        """Whether one pair holds.
+
+        Returns:
+            The texts, as evidence; and what was answered. The last answer is a choice, whose first
+            speaks for the edit.
+        """
         (check,) = checking
-        said = await check.ask(edit, judge, repeat=self.repeat, **pair)
-        return CheckedPair(pair, (said,))
+        return pair, (await check.ask(edit, judge, repeat=self.repeat, **pair),)
 
     def reads(self, item: Item) -> frozenset[str]:
         """The questions; what the template that writes them shows, where there are none."""
@@ -297,10 +268,10 @@ class FactCheck(Asking):
                 for question, answer in pairs
             )
         )
-        facts = [{**pair.told, "true": pair.share} for pair in done]
+        facts = [{**told, "true": first_share(said[-1])} for told, said in done]
         evidence = {"facts": facts, "generated": bool(generated)}
-        holds = all(pair.share > 0.5 for pair in done)
-        calls = merged([*generated, *(said for pair in done for said in pair.said)])
+        holds = all(first_share(said[-1]) > 0.5 for _, said in done)
+        calls = merged([*generated, *(answer for _, said in done for answer in said)])
         return {"correct": _scored(float(holds), evidence, calls)}
 
 
@@ -328,13 +299,12 @@ class AnsweredFacts(FactCheck):
 
     async def checked(
         self, checking: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Generalist
-    ) -> CheckedPair:
+    ) -> tuple[Mapping[str, str], tuple[Answer[Any], ...]]:
         """Have the question answered, then the answer compared."""
         answering, *comparing = checking
         first = await answering.ask(edit, judge, repeat=self.repeat, question=pair["question"])
-        told = {**pair, "said": first.value}
-        (second,) = (await super().checked(comparing, told, edit, judge)).said
-        return CheckedPair(told, (first, second))
+        told, second = await super().checked(comparing, {**pair, "said": first.value}, edit, judge)
+        return told, (first, *second)
 
 
 def first_share(answer: Answer[ChoiceDistribution]) -> float:

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,12 +73,8 @@ class OffCanvasRubric(Rubric):
         return off_canvas(edit)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Subject:
-    """A subject in one image; no region where it is all of the image."""
-
-    image: Image
-    region: Selected | None
+_Subject: TypeAlias = "tuple[Image, Selected | None]"
+"""An image, and where a subject is in it; None where it is all of the image."""
 
 
 @dataclass(frozen=True)
@@ -139,16 +135,17 @@ class SubjectSimilarity(ServiceScorer):
             edit = await in_thread(off_canvas, edit)
         region = str(edit.item.extra[SUBJECT_REGION])
         evidence: dict[str, Any] = {"region": region}
-        source = _Subject(*await in_thread(_of_source, edit, region))
-        if self.anew and source.region is not None:
+        source = await in_thread(_of_source, edit, region)
+        image, within = source
+        if self.anew and within is not None:
             there = await self._found_anew(edit, panel)
             if there is None:
                 lost = evidence | {"lost": True}
                 return {"subject": Scored(value=LOST, evidence=lost, imputed=True)}
-            edited = _Subject(edit.output, there)
+            edited: _Subject = edit.output, there
         else:
-            output, note = await in_thread(_as_large, edit.output, source.image)
-            edited = _Subject(output, source.region)
+            output, note = await in_thread(_as_large, edit.output, image)
+            edited = output, within
             evidence |= note
         vectors = await asyncio.gather(*(self._embedding(one, panel) for one in (source, edited)))
         return {"subject": Scored(value=cosine_of(*vectors), evidence=evidence)}
@@ -173,7 +170,7 @@ class SubjectSimilarity(ServiceScorer):
         return np.asarray(reply["EMBEDDING"], dtype=np.float64)
 
     def _inputs(self, subject: _Subject) -> dict[str, bytes]:
-        image, region = subject.image, subject.region
+        image, region = subject
         if self.in_place:
             mask = {} if region is None else {"MASK": png_of(region)}
             return {"IMAGE": image.encoded, **mask}
@@ -211,7 +208,7 @@ def framed(pixels: RGB, region: Selected) -> tuple[RGB, Selected]:
     return square, within
 
 
-def _of_source(edit: Edit, region: str) -> tuple[Image, Selected | None]:
+def _of_source(edit: Edit, region: str) -> _Subject:
     source = edit.item.source
     if source is None:
         raise ValueError(f"{edit.item.id} has no single source")

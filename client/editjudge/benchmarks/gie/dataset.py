@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -142,7 +143,7 @@ class GieData(RecordsFile):
         super().__init__(path, self._data.folder, roots)
         self._listed: dict[Path, Outputs] = {}
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Of the records and masks; images are not in it."""
         return self._data.digest

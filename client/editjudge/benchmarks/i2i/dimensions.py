@@ -40,10 +40,10 @@ def _pipeline(name: str, row: Mapping[str, Any], *, found_only: bool) -> _Pipeli
             how, variant = Reading(Quality(service), "score"), service.partition(".")[2]
             return partial(Dimension, asks=asks, how=how, variant=variant, tolerance=1e-2)
         case {"regions": prompt, "asks": asks}:
-            found, inverted = row.get("found", "each"), row.get("inverted", False)
-            regions = RegionSimilarity(JUDGE, prompt, found=found, inverted=inverted)
+            in_which, inverted = row.get("found", "each"), row.get("inverted", False)
+            regions = RegionSimilarity(JUDGE, prompt, found=in_which, inverted=inverted)
             read, variant = ("score", "cosine.pool")
-            if found_only and found == "each":
+            if found_only and in_which == "each":
                 read, variant = ("found_only", "cosine.pool.found")
             # Another command is another region.
             return partial(
