@@ -21,7 +21,6 @@ import pytest
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.base.identity import ServiceName
-from editjudge.base.threads import through
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.panel.calls import Reply, SpecialistCall
 from editjudge.storage.ledger import Ledger
@@ -430,8 +429,7 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
     told: list[str] = []
 
     async def asks(cache: CallCache) -> None:
-        async with through():
-            await cache.of("a").calls.said(["sha256:none"])
+        await cache.of("a").calls.said(["sha256:none"])
 
     async with CallCache(tmp_path, shared=False, say=told.append) as cache:
         first = asyncio.create_task(asks(cache))
@@ -458,9 +456,8 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
         monkeypatch.setattr(usage, "_write", slow)
 
         async def uses() -> None:
-            async with through():
-                log.add("a", Used(edits=1))
-                await log.written()
+            log.add("a", Used(edits=1))
+            await log.written()
 
         several = [asyncio.create_task(uses()) for _ in range(3)]
         await asyncio.sleep(0)

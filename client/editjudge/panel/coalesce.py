@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from ..base.errors import Abstained
-from ..base.threads import for_others
 from .context import PATIENT, AnyTerms, JointTerms
 
 K = TypeVar("K", bound=Hashable)
@@ -44,8 +43,7 @@ class Coalesced(Generic[T]):
         """
         if key not in self._running:
             joint = JointTerms()
-            with for_others():
-                task: asyncio.Task[T] = asyncio.ensure_future(_awaited(make, joint))
+            task: asyncio.Task[T] = asyncio.ensure_future(_awaited(make, joint))
             self._running[key] = (task, joint)
             task.add_done_callback(lambda done: self._forget(key, done))
         task, joint = self._running[key]
@@ -63,44 +61,6 @@ class Coalesced(Generic[T]):
     def _forget(self, key: Hashable, task: asyncio.Task[T]) -> None:
         if key in self._running and self._running[key][0] is task:
             del self._running[key]
-
-
-class Shared(Generic[K, V]):
-    """Makes each answer once; those who wait get a failure, but it is not kept.
-
-    Args:
-        kept: The latest answers that stay.
-    """
-
-    def __init__(self, kept: int = 4096) -> None:
-        self._kept = kept
-        self._made: OrderedDict[K, asyncio.Task[V]] = OrderedDict()
-
-    async def get(self, key: K, make: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """The answer, made by the first caller's `make`.
-
-        A caller that is cancelled does not take the answer from the others.
-        """
-        task = self._made.get(key)
-        if task is None:
-            with for_others():  # it is kept for those who come later
-                task = self._made[key] = asyncio.create_task(make())
-            task.add_done_callback(lambda done: self._drop_failure(key, done))
-            if len(self._made) > self._kept:
-                self._made.popitem(last=False)
-        return await asyncio.shield(task)
-
-    async def close(self) -> None:
-        """Cancel what is being made."""
-        tasks = [task for task in self._made.values() if not task.done()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _drop_failure(self, key: K, done: asyncio.Task[V]) -> None:
-        # Asking for the exception also keeps asyncio from reporting it where nobody waited.
-        if (done.cancelled() or done.exception()) and self._made.get(key) is done:
-            del self._made[key]
 
 
 class Leaders:

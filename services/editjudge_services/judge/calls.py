@@ -8,7 +8,6 @@ import hashlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextvars import Context
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -113,9 +112,8 @@ class CallCache:
             return Ledger(path)
 
         if self._opening is None:
-            # Not in the context of whoever asks: others wait for it too.
             opening = asyncio.to_thread(opened)
-            self._opening = asyncio.create_task(opening, context=Context())
+            self._opening = asyncio.create_task(opening)
         try:
             return await asyncio.shield(self._opening)
         except EditjudgeError:

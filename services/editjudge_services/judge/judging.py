@@ -13,7 +13,7 @@ from editjudge.base.config import Settings
 from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.screen import tell
 from editjudge.base.signature import Signature
-from editjudge.base.threads import in_thread, through
+from editjudge.base.threads import in_thread
 from editjudge.service import DimensionSet
 
 from .asking import Asking, Audit, Caller
@@ -137,16 +137,13 @@ class Judging:
             Busy: there is no room now.
         """
         caller = asking.caller.team
-        async with (
-            self.edits.taking(caller, 1, waits=waits),
-            through(),
-        ):
+        async with self.edits.taking(caller, 1, waits=waits):
             asked = await read()
             known = await in_thread(dimensions_of, asked.protocol)
             dimensions = await in_thread(chosen, known, asked.dimensions)
             asking.dimensions = len(dimensions)
             pixels = await in_thread(asked.edit.pixels)
-            async with self._pixels.taking(caller, pixels, waits=waits), through():
+            async with self._pixels.taking(caller, pixels, waits=waits):
                 edit = await in_thread(asked.edit.edit, asked.protocol.benchmark == "core")
                 await self._signed(known, dimensions)  # so that the event loop finds them made
                 context = replace(
@@ -176,7 +173,7 @@ class Judging:
             Busy: there is no room now.
         """
         asking.edits = 0
-        async with self.edits.taking(asking.caller.team, 1, waits=False), through():
+        async with self.edits.taking(asking.caller.team, 1, waits=False):
             known = await in_thread(dimensions_of, protocol)
             dimensions = await in_thread(chosen, known, patterns)
             asking.dimensions = len(dimensions)

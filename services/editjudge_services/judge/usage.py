@@ -7,7 +7,6 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextvars import Context
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -178,8 +177,7 @@ class UsageLog:
         day = (datetime.now(UTC).date().isoformat(), team)
         self._unwritten[day] = self._unwritten.get(day, Used()) + more
         if self._writing is None or self._writing.done():
-            # Not in the context of the request: what is noted outlives it.
-            self._writing = asyncio.create_task(self._write(self._path), context=Context())
+            self._writing = asyncio.create_task(self._write(self._path))
 
     async def written(self) -> None:
         """Wait until all that was noted is written, or cannot be."""

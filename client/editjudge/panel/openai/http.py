@@ -1,4 +1,4 @@
-"""JSON over HTTP with one server: pooled connections, retries, typed errors, bounded replies.
+"""JSON over HTTP with one server: pooled connections, typed errors, bounded replies.
 
 Keys never leave through a reply: what a server says is searched for them first. Redirects
 are not followed, for a key must not travel to another host.
@@ -22,7 +22,6 @@ from ...base.errors import (
     Abstained,
     BadReply,
     ConfigError,
-    DeadlineExceeded,
     NotAuthorised,
     NotServed,
     Overloaded,
@@ -33,9 +32,7 @@ from ...base.errors import (
 )
 from ...base.parse import parse_json
 from ...base.proxy import proxy_of
-from ..context import PATIENT, AnyTerms
 from ..prompt import Picture
-from ..retry import RetryPolicy, with_retries
 from ..secrets import Secrets, short
 
 if TYPE_CHECKING:
@@ -181,28 +178,22 @@ class HttpServer:
     async def ask(
         self,
         url: str,
-        policy: RetryPolicy,
         body: Sequence[bytes | Picture] | None = None,
         *,
         model: str = "",
-        terms: AnyTerms = PATIENT,
     ) -> HttpReply:
-        """GET, or POST a JSON body given in pieces (see `chat_body`); again where this can help.
+        """GET, or POST a JSON body given in pieces (see `chat_body`); waits as long as it takes.
 
         Raises:
-            ServiceError: it cannot be reached, is overloaded or too late, or replies with
-                something that is no JSON.
+            ServiceError: it cannot be reached, replies with something that is no JSON, or says what
+                asking again can mend.
         """
-
-        async def once(left: float) -> HttpReply:
-            reply = await self._once(url, body, left, model)
-            if not reply.ok:
-                error = self.failure(reply, model)
-                if isinstance(error, ServiceError) and error.retryable:
-                    raise error
-            return reply
-
-        return await with_retries(once, policy, terms=terms)
+        reply = await self._once(url, body, model)
+        if not reply.ok:
+            error = self.failure(reply, model)
+            if isinstance(error, ServiceError) and error.retryable:
+                raise error
+        return reply
 
     def failure(self, reply: HttpReply, model: str = "") -> ServiceError | Abstained:
         """The typed error of a failure."""
@@ -243,7 +234,7 @@ class HttpServer:
         return error
 
     async def _once(
-        self, url: str, body: Sequence[bytes | Picture] | None, timeout: float, model: str
+        self, url: str, body: Sequence[bytes | Picture] | None, model: str
     ) -> HttpReply:
         import aiohttp
 
@@ -257,14 +248,12 @@ class HttpServer:
                 "GET" if body is None else "POST",
                 url,
                 data=None if body is None else _pieces()(body),
-                timeout=aiohttp.ClientTimeout(total=timeout),
+                timeout=aiohttp.ClientTimeout(total=None),
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as response:
                 payload = await _read(response)
                 status, headers = response.status, response.headers
-        except TimeoutError:
-            problem = DeadlineExceeded, f"no reply within {timeout:.3g} s", None
         except aiohttp.ClientSSLError as error:
             problem = Unconnected, f"TLS: {error}", False
         except aiohttp.ClientConnectorError as error:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,10 +19,9 @@ from ...base.errors import (
     ServiceError,
 )
 from ..choices import ChoiceDistribution, distribution, label_set, labels
-from ..coalesce import Shared
-from ..context import NOBODY, CallContext
+from ..context import NOBODY, PATIENT, AnyTerms, CallContext
 from ..prompt import Prompt
-from ..retry import RetryPolicy
+from ..retry import RetryPolicy, with_retries
 from ..transport import LONGEST_NAME, Choice, Completion, GeneralistModel, Sampling, Transport
 from . import completions as chat
 from .completions import Habits
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 
 MAX_LABELS = 128  # what vLLM takes as `logprob_token_ids`
 _MANY = 64
+_KEPT = 4096
 
 
 class Vocabulary:
@@ -43,25 +42,27 @@ class Vocabulary:
         url: Of the server, without `/v1`.
     """
 
-    def __init__(self, server: HttpServer, url: str, policy: RetryPolicy) -> None:
+    def __init__(self, server: HttpServer, url: str) -> None:
         self._server = server
         self._url = f"{url}/tokenize"
-        self._policy = policy
-        self._tokens: Shared[str, tuple[int, ...] | None] = Shared()
-        self._label_sets: Shared[tuple[str, ...], dict[int, str] | None] = Shared(256)
+        self._asking = asyncio.Lock()
+        self._tokens: dict[str, tuple[int, ...] | None] = {}
+        self._label_sets: dict[tuple[str, ...], dict[int, str] | None] = {}
 
-    async def close(self) -> None:
-        """Cancel what is being asked."""
-        await self._label_sets.close()
-        await self._tokens.close()
-
-    async def tokens(self, text: str, model: str) -> tuple[int, ...] | None:
-        """The text as token ids, nothing added; None where the server does not answer that.
+    async def tokens(self, texts: Iterable[str], model: str) -> list[tuple[int, ...] | None]:
+        """Texts as token ids, nothing added; None where the server does not answer that.
 
         Raises:
             ServiceError: it cannot be asked, or answers something else.
         """
-        return await self._tokens.get(text, lambda: self._ask(text, model))
+        texts = tuple(texts)
+        async with self._asking:
+            if len(self._tokens) > _KEPT:
+                self._tokens.clear()
+            new = [text for text in dict.fromkeys(texts) if text not in self._tokens]
+            answers = await asyncio.gather(*(self._ask(text, model) for text in new))
+            self._tokens.update(zip(new, answers, strict=True))
+            return [self._tokens[text] for text in texts]
 
     async def label_set(self, choices: tuple[str, ...], model: str) -> dict[int, str] | None:
         """The choice that each label token stands for; None where the server does not answer that.
@@ -71,7 +72,11 @@ class Vocabulary:
             Refused: the choices have more tokens than a server takes.
             ServiceError: see `tokens`.
         """
-        return await self._label_sets.get(choices, lambda: self._find_labels(choices, model))
+        if choices not in self._label_sets:
+            if len(self._label_sets) > _KEPT:
+                self._label_sets.clear()
+            self._label_sets[choices] = await self._find_labels(choices, model)
+        return self._label_sets[choices]
 
     async def control_tokens(self, prompt: Prompt, model: str) -> set[str]:
         """What in the prompt's data is, alone, a single token though it looks like markup.
@@ -80,15 +85,15 @@ class Vocabulary:
         can only be an attack.
         """
         suspects = set().union(*map(chat.candidates, chat.data_runs(prompt)))
-        if len(suspects) > _MANY:
+        if not suspects or len(suspects) > _MANY:
             return suspects
         # Sorted, so that a failure is the same at every run.
-        ids = await asyncio.gather(*(self.tokens(text, model) for text in sorted(suspects)))
+        ids = await self.tokens(sorted(suspects), model)
         return {t for t, i in zip(sorted(suspects), ids, strict=True) if i is None or len(i) == 1}
 
     async def _find_labels(self, choices: tuple[str, ...], model: str) -> dict[int, str] | None:
         texts = list(labels(choices))
-        asked = await asyncio.gather(*(self.tokens(text, model) for text in texts))
+        asked = await self.tokens(texts, model)
         known = {text: ids for text, ids in zip(texts, asked, strict=True) if ids is not None}
         if len(known) < len(texts):
             return None
@@ -109,7 +114,7 @@ class Vocabulary:
 
     async def _ask(self, text: str, model: str) -> tuple[int, ...] | None:
         body = chat.dumps({"model": model, "prompt": text, "add_special_tokens": False})
-        reply = await self._server.ask(self._url, self._policy, [body], model=model)
+        reply = await self._server.ask(self._url, [body], model=model)
         if reply.status in {404, 405}:
             return None
         if not reply.ok:
@@ -169,15 +174,13 @@ class OpenAiTransport(Transport):
         self._asked = endpoint.model
         self._base = endpoint.url.removesuffix("/v1")
         self._server = HttpServer(endpoint, service, concurrency)
-        self._vocabulary = Vocabulary(self._server, self._base, policy)
+        self._vocabulary = Vocabulary(self._server, self._base)
         self._habits = Habits()
         self._model: GeneralistModel | None = None
-        self._identifying: Shared[str, GeneralistModel] = Shared()
+        self._identifying = asyncio.Lock()
 
     async def close(self) -> None:
         """Close connections; calls in flight fail."""
-        await self._identifying.close()
-        await self._vocabulary.close()
         await self._server.close()
 
     async def identify(self, timeout: float) -> GeneralistModel:
@@ -187,23 +190,29 @@ class OpenAiTransport(Transport):
             NotServed: it serves another model, or several and none is named.
             ServiceError: it cannot be reached or asked.
         """
-        end = time.monotonic() + timeout
-        reply = await self._server.ask(f"{self.url}/models", self._until(end), model=self._asked)
-        if reply.status in {404, 405} and self._asked:
-            self._model = GeneralistModel(self._asked)
+
+        async def once() -> GeneralistModel:
+            async with self._identifying:
+                self._model = await self._look()
             return self._model
+
+        return await self._retried(once, PATIENT, replace(self._policy, deadline=timeout))
+
+    async def _look(self) -> GeneralistModel:
+        reply = await self._server.ask(f"{self.url}/models", model=self._asked)
+        if reply.status in {404, 405} and self._asked:
+            return GeneralistModel(self._asked)
         if not reply.ok:
             raise self._server.failure(reply, self._asked)
         card = self._chosen(reply.data)
         server = card.get("owned_by")
         vllm = server == "vllm"
         facts = {n: str(card[n]) for n in ("root", "max_model_len", "owned_by") if card.get(n)}
-        self._model = GeneralistModel(
+        return GeneralistModel(
             card["id"],
-            f"vllm {await self._version(end)}".strip() if vllm else str(server or ""),
+            f"vllm {await self._version()}".strip() if vllm else str(server or ""),
             facts,
         )
-        return self._model
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NOBODY
@@ -216,11 +225,7 @@ class OpenAiTransport(Transport):
                 among the likeliest tokens.
             ServiceError: see `editjudge.base.errors`.
         """
-        end = time.monotonic() + self._policy.deadline
-        model = await self._known(end)
-        ids = None
-        if _is_vllm(model) and not self._habits.no_logprobs:
-            ids = await self._within(end, self._vocabulary.label_set(choices, model.name))
+        ids: Mapping[int, str] | None = None
 
         def fields() -> dict[str, Any]:
             if self._habits.no_logprobs:
@@ -240,15 +245,21 @@ class OpenAiTransport(Transport):
                 sent["logprob_token_ids"] = list(ids)
             return sent
 
-        reply = await self._chat(prompt, fields, model, end, context)
-        with self._reading():
-            top = chat.first_logprobs(chat.first_choice(reply.data))
-            if top is not None:
-                self._habits.with_logprobs()
-                spread = _spread(choices, top, ids or {})
-                usage = chat.usage_of(reply.data)
-                return Choice(spread, self._named(reply), usage)
-        raise self._without_logprobs("its reply holds no logprobs")
+        async def once() -> Choice:
+            nonlocal ids
+            model = await self._known()
+            if _is_vllm(model) and not self._habits.no_logprobs:
+                ids = await self._vocabulary.label_set(choices, model.name)
+            reply = await self._chat(prompt, fields, model, context)
+            with self._reading():
+                top = chat.first_logprobs(chat.first_choice(reply.data))
+                if top is not None:
+                    self._habits.with_logprobs()
+                    spread = _spread(choices, top, ids or {})
+                    return Choice(spread, self._named(reply), chat.usage_of(reply.data))
+            raise self._without_logprobs("its reply holds no logprobs")
+
+        return await self._retried(once, context.terms)
 
     async def complete(
         self,
@@ -263,8 +274,6 @@ class OpenAiTransport(Transport):
             Abstained: `refused`, its provider blocked the call or the model declined.
             ServiceError: see `editjudge.base.errors`.
         """
-        end = time.monotonic() + self._policy.deadline
-        model = await self._known(end)
 
         def fields() -> dict[str, Any]:
             sent: dict[str, Any] = {
@@ -279,19 +288,33 @@ class OpenAiTransport(Transport):
                 sent["response_format"] = {"type": "json_schema", "json_schema": json_schema}
             return sent
 
-        reply = await self._chat(prompt, fields, model, end, context)
-        with self._reading():
-            choice = chat.first_choice(reply.data)
-            usage = chat.usage_of(reply.data)
-            text, finish = chat.text_of(choice), chat.finish_of(choice)
-            return Completion(text, finish, self._named(reply), usage)
+        async def once() -> Completion:
+            model = await self._known()
+            reply = await self._chat(prompt, fields, model, context)
+            with self._reading():
+                choice = chat.first_choice(reply.data)
+                text, finish = chat.text_of(choice), chat.finish_of(choice)
+                return Completion(text, finish, self._named(reply), chat.usage_of(reply.data))
+
+        return await self._retried(once, context.terms)
+
+    async def _retried(
+        self, once: Callable[[], Awaitable[T]], terms: AnyTerms, policy: RetryPolicy | None = None
+    ) -> T:
+        async def attempt(seconds: float) -> T:
+            try:
+                async with asyncio.timeout(seconds):
+                    return await once()
+            except TimeoutError as error:
+                raise self._error(DeadlineExceeded, f"no reply within {seconds:.3g} s") from error
+
+        return await with_retries(attempt, policy or self._policy, terms=terms)
 
     async def _chat(
         self,
         prompt: Prompt,
         fields: Callable[[], dict[str, Any]],
         model: GeneralistModel,
-        end: float,
         context: CallContext,
     ) -> HttpReply:
         """A chat completion, in another form where the server does not take the first.
@@ -305,8 +328,7 @@ class OpenAiTransport(Transport):
             fixed |= _NEUTRAL
             if context.salt:
                 fixed["cache_salt"] = context.salt
-            asked = self._vocabulary.control_tokens(prompt, model.name)
-            control = await self._within(end, asked)
+            control = await self._vocabulary.control_tokens(prompt, model.name)
         parts = chat.joined(prompt, control)
         while True:
             sent = fixed | fields()
@@ -314,9 +336,7 @@ class OpenAiTransport(Transport):
                 sent["priority"] = _FIRST
             body = chat.chat_body(sent, prompt.system, parts)
             url = f"{self.url}/chat/completions"
-            reply = await self._server.ask(
-                url, self._until(end), body, model=model.name, terms=context.terms
-            )
+            reply = await self._server.ask(url, body, model=model.name)
             if reply.ok:
                 return reply
             if not self._habits.learn(reply, sent):
@@ -328,11 +348,11 @@ class OpenAiTransport(Transport):
         self._habits.without_logprobs(why)
         return self._error(LogprobsUnavailable, why)
 
-    async def _known(self, end: float) -> GeneralistModel:
-        if self._model is not None:
+    async def _known(self) -> GeneralistModel:
+        async with self._identifying:
+            if self._model is None:
+                self._model = await self._look()
             return self._model
-        seconds = self._policy.deadline
-        return await self._within(end, self._identifying.get("", lambda: self.identify(seconds)))
 
     def _chosen(self, data: Any) -> dict[str, Any]:
         """The card of the model asked for, or of the only one."""
@@ -352,31 +372,14 @@ class OpenAiTransport(Transport):
         mend = "name the `model` (--judge-model)"
         raise self._error(NotServed, f"{mend}; there is {there or 'none'}")
 
-    async def _version(self, end: float) -> str:
+    async def _version(self) -> str:
         """Version of vLLM; empty where the server reports none, which is no reason to fail."""
         try:
-            reply = await self._server.ask(f"{self._base}/version", self._until(end, attempts=1))
+            reply = await self._server.ask(f"{self._base}/version")
         except ServiceError:
             return ""
         version = reply.data.get("version") if reply.ok and isinstance(reply.data, dict) else ""
         return version if isinstance(version, str) else ""
-
-    def _until(self, end: float, attempts: int | None = None) -> RetryPolicy:
-        return replace(
-            self._policy,
-            deadline=max(end - time.monotonic(), 0.001),
-            attempts=attempts or self._policy.attempts,
-        )
-
-    async def _within(self, end: float, waited: Awaitable[T]) -> T:
-        """Wait for what callers share, each until its own deadline."""
-        try:
-            async with asyncio.timeout(max(end - time.monotonic(), 0.001)):
-                return await waited
-        except TimeoutError as error:
-            raise self._error(
-                DeadlineExceeded, "it did not tell its model or tokens in time"
-            ) from error
 
     def _named(self, reply: HttpReply) -> str:
         name = reply.data.get("model")
