@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ..base.digest import content_digest
+from ..base.parse import package_tables
 from .spoken import Spoken
 
 T_co = TypeVar("T_co", covariant=True)
+INSTRUCTIONS = package_tables(__package__, "instructions.toml")
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class OutputContract(Generic[T_co]):
 
         It is template text and never holds text from data.
         """
-        return ""
+        return str(INSTRUCTIONS.get(self.name, "")).format(self=self)
 
     @property
     def schema(self) -> Mapping[str, Any] | None:

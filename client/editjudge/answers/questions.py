@@ -52,6 +52,7 @@ class Questions(OutputContract[tuple[str, ...]]):
 
     name: ClassVar[str] = "questions"
     parser: ClassVar[int] = 4
+    longest: ClassVar[int] = LONGEST
 
     low: int = 5
     high: int = 7
@@ -59,16 +60,6 @@ class Questions(OutputContract[tuple[str, ...]]):
 
     def __post_init__(self) -> None:
         _check(self.low, self.high)
-
-    @property
-    def instruction(self) -> str:
-        """The key, the count and what makes a question."""
-        return (
-            f'Reply with one JSON object and nothing around it. Its only key is "{self.key}": a '
-            f"list of {self.low} to {self.high} texts. Each is one question that can be answered "
-            f"with yes or no, ends with a question mark, has at most {LONGEST} characters and "
-            "asks something that no other one asks."
-        )
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -115,6 +106,7 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
 
     name: ClassVar[str] = "question_answers"
     parser: ClassVar[int] = 4
+    longest: ClassVar[int] = LONGEST
     key: ClassVar[str] = "pairs"
 
     count_low: int = 1
@@ -122,17 +114,6 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
 
     def __post_init__(self) -> None:
         _check(self.count_low, self.count_high)
-
-    @property
-    def instruction(self) -> str:
-        """The keys, the count and what makes a pair."""
-        return (
-            f'Reply with one JSON object and nothing around it. Its only key is "{self.key}": a '
-            f"list of {self.count_low} to {self.count_high} objects with the keys "
-            '"question" and "answer", both texts. A question ends with a question mark; an '
-            f"answer is short and not empty; each has at most {LONGEST} characters. No two "
-            "questions are the same."
-        )
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -196,6 +177,8 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
     """
 
     name: ClassVar[str] = "multiple_choice"
+    longest: ClassVar[int] = LONGEST
+    longest_option: ClassVar[int] = LONGEST_OPTION
 
     low: int = 3
     high: int = 5
@@ -206,23 +189,15 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
             raise ValueError(f"from {self.low} to {self.high} is no count of options")
 
     @property
-    def instruction(self) -> str:
-        """The keys, the count and what makes an option."""
-        return (
-            "Reply with one JSON object and nothing around it. Its keys, in this order: "
-            f'"question": one question that ends with a question mark, at most {LONGEST} '
-            'characters; "answer": the right answer to it; "wrong": a list of '
-            f"{self.low - 2} to {self.high - 2} wrong answers. All answers are texts of at most "
-            f"{LONGEST_OPTION} characters, alike in form and length, and no two of them mean the "
-            f'same. Do not write one that says that it cannot be told: "{self.cannot_tell}" is '
-            "added to yours."
-        )
+    def wrong(self) -> tuple[int, int]:
+        """The fewest wrong answers, and the most."""
+        return self.low - 2, self.high - 2
 
     @property
     def schema(self) -> Mapping[str, Any]:
         """An object of texts; that they differ is checked on reading."""
         text = {"type": "string"}
-        wrong = list_schema(text, self.low - 2, self.high - 2)
+        wrong = list_schema(text, *self.wrong)
         return object_schema({"question": text, "answer": text, "wrong": wrong})
 
     def _read(self, spoken: Spoken) -> ChoiceQuestion:
@@ -233,10 +208,9 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
         wrong = values["wrong"]
         if not isinstance(wrong, list):
             raise Unparsable('"wrong" is not a list')
-        if not self.low - 2 <= len(wrong) <= self.high - 2:
-            raise Unparsable(
-                f"{len(wrong)} wrong answers where {self.low - 2} to {self.high - 2} are due"
-            )
+        low, high = self.wrong
+        if not low <= len(wrong) <= high:
+            raise Unparsable(f"{len(wrong)} wrong answers where {low} to {high} are due")
         answer = text_of(values, "answer", LONGEST_OPTION)
         others = (text_of({"wrong": text}, "wrong", LONGEST_OPTION) for text in wrong)
         options = (answer, *others, self.cannot_tell)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from .contract import OutputContract, list_schema, object_schema, shown
+from .contract import INSTRUCTIONS, OutputContract, list_schema, object_schema, shown
 from .json_object import fields, last_fields, plain
 from .lenient import Value, number, written
 from .spoken import Spoken, Unparsable
@@ -141,34 +141,19 @@ class Scores(OutputContract[ScoresAnswer]):
     @property
     def instruction(self) -> str:
         """Each key with its scale, in order."""
-        lines = [f'"{key}": text, what you see that decides the scores' for key in self.texts]
+        texts = INSTRUCTIONS["scores"]
+        lines = [texts["reason"].format(key=key) for key in self.texts]
         if self.as_list:
             order = "; ".join(f"{i}. {_named(f)}" for i, f in enumerate(self.fields, 1))
-            lines.append(
-                f'"{LIST}": a list of exactly {len(self.fields)} values, each '
-                f"{self.fields[0].scale}, in this order: {order}"
-            )
+            count, scale = len(self.fields), self.fields[0].scale
+            lines.append(texts["list"].format(key=LIST, count=count, scale=scale, order=order))
         else:
-            lines += [
-                f'"{f.name}": {f.scale}' + (f", {f.description}" if f.description else "")
-                for f in self.fields
-            ]
-        begin = (
-            "First write down in plain text what you find, step by step. Then end the reply with"
-            " one JSON object, with nothing after it and no other one before it. Its"
-            if self.reasoning == "before"
-            else "Reply with one JSON object and nothing around it. Its"
-        )
-        keys = (
-            " only key"
-            if len(lines) == 1 and self.reasoning == "before"
-            else " keys, in this order"
-        )
-        return (
-            f"{begin}{keys}:\n"
-            + "".join(f"- {line}\n" for line in lines)
-            + "Each score is a plain number: no fraction such as 4/5, no range, no words."
-        )
+            for field in self.fields:
+                scale = ", ".join(filter(None, (field.scale, field.description)))
+                lines.append(texts["score"].format(key=field.name, scale=scale))
+        keys = "only key" if len(lines) == 1 else "keys, in this order"
+        begin = texts["before" if self.reasoning == "before" else "object"].format(keys=keys)
+        return "".join((begin, *lines, texts["end"]))
 
     @property
     def schema(self) -> Mapping[str, Any] | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from .contract import OutputContract, list_schema, object_schema, shown
+from .contract import INSTRUCTIONS, OutputContract, list_schema, object_schema, shown
 from .json_object import fields, listed, match, plain
 from .lenient import Value
 from .spoken import Spoken, Unparsable
@@ -74,26 +74,13 @@ class Commands(OutputContract[tuple[Command, ...]]):
     @property
     def instruction(self) -> str:
         """The key, the count and what makes a command."""
+        texts = INSTRUCTIONS["commands"]
         what = "object" if self.indexed else "text"
         count = f"exactly one {what}" if self.high == 1 else f"at most {self.high} {what}s"
-        index = (
-            'Each has the keys "source_index" and "phrase". "source_index" is a number that counts '
-            'the source images from 0: "Source image 1" is 0, "Source image 2" is 1. "phrase" is '
-            if self.indexed
-            else "Each is "
-        )
-        begin = (
-            f"Reply with one JSON list and nothing around it: {count}."
-            if self.bare
-            else "Reply with one JSON object and nothing around it. Its only key is "
-            f'"{self.key}": a list of {count}.'
-        )
-        return (
-            f"{begin} {index}a noun phrase in English that names one thing or region, no "
-            'longer than it takes to tell it from others, such as "the woman\'s face", and at most '
-            f"{LONGEST} characters. No two are the same."
-            + ("" if self.low else " Where there is nothing to name, the list is empty.")
-        )
+        begin = texts["alone" if self.bare else "keyed"].format(count=count, key=self.key)
+        each = texts["indexed" if self.indexed else "plain"]
+        phrase = texts["phrase"].format(longest=LONGEST)
+        return f"{begin} {each}{phrase}{'' if self.low else texts['none']}"
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
@@ -173,24 +160,13 @@ class Targets(OutputContract[TargetPhrases]):
     """
 
     name: ClassVar[str] = "targets"
+    longest: ClassVar[int] = LONGEST_PHRASE
 
     high: int = 4
 
     def __post_init__(self) -> None:
         if self.high < 1:
             raise ValueError(f"{self.high} is no count of phrases")
-
-    @property
-    def instruction(self) -> str:
-        """The keys, and what makes a phrase."""
-        return (
-            'Reply with one JSON object and nothing around it. Its keys: "scope", one of '
-            '"objects" (the named things may change), "surroundings" (everything but the named '
-            'things may change) and "whole" (the whole image may change); "phrases", a list of 1 '
-            f"to {self.high} texts, and an empty list for the whole image. A phrase names one "
-            "thing, or all things of one sort, that can be seen in the source, in two to five "
-            f"words and at most {LONGEST_PHRASE} characters, without verbs."
-        )
 
     @property
     def schema(self) -> Mapping[str, Any]:

@@ -15,12 +15,6 @@ _QUOTES = "\"'`“”\u2018\u2019«»"
 _AROUND = f"{_QUOTES} \t\r\n*"
 
 
-COPY_ONE = (
-    "Reply with exactly one of the options given above, copied word for word, and nothing else."
-)
-"""How to choose among options that the prompt lists."""
-
-
 def _loose(text: str) -> str:
     """A text as it is compared: without case, extra space, quotes around it, full stops at its end.
 
@@ -64,11 +58,6 @@ class Option(OutputContract[str]):
             raise ValueError(f"give at least two different options: {self.options}")
         if any(not option.strip() or option != option.strip() for option in self.options):
             raise ValueError(f"an option is empty or has space around it: {self.options}")
-
-    @property
-    def instruction(self) -> str:
-        """Says how to choose. The prompt lists the options itself, marked as data."""
-        return COPY_ONE
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -129,11 +118,6 @@ class Verbatim(OutputContract[str]):
     name: ClassVar[str] = "verbatim"
     parser: ClassVar[int] = 2
 
-    @property
-    def instruction(self) -> str:
-        """Says how to choose. The prompt lists the texts itself, marked as data."""
-        return COPY_ONE
-
     def parse(self, reply: str, *, cut: bool = False) -> str:
         """The reply itself; see `OutputContract.parse`."""
         return _complete(reply.strip(), cut=cut)
@@ -152,11 +136,6 @@ class ShortAnswer(OutputContract[str]):
     name: ClassVar[str] = "short_answer"
 
     longest: int = 300
-
-    @property
-    def instruction(self) -> str:
-        """Asks for the answer alone."""
-        return "Answer in a few words, with nothing but the answer."
 
     def _read(self, spoken: Spoken) -> str:
         text = _complete(" ".join(spoken.last.split()), cut=spoken.cut)
@@ -180,14 +159,6 @@ class OneText(OutputContract[str]):
 
     key: str = "text"
     longest: int = 300
-
-    @property
-    def instruction(self) -> str:
-        """The key and how long the text may be."""
-        return (
-            f'Reply with one JSON object and nothing around it. Its only key is "{self.key}": a '
-            f"text of at most {self.longest} characters."
-        )
 
     @property
     def schema(self) -> Mapping[str, Any]:
