@@ -51,7 +51,7 @@ from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
 from editjudge_services.perceptual.torch_lpips import Lpips
 from editjudge_services.runtime.launcher import temporary_stack
-from editjudge_services.zoo.artefact import Artefact, Precision, checkpoint_dir, models_dir
+from editjudge_services.zoo.artefact import RECORD, Artefact, Precision, checkpoint_dir, models_dir
 from editjudge_services.zoo.checkpoint import inventory
 
 SIDE, GIVEN = 768, 1024
@@ -207,15 +207,15 @@ def install(entry: str, recipe: Any, precision: Precision) -> None:
         recipe.untrained(checkpoint)
     folder = models_dir() / entry / precision
     folder.mkdir()
-    exported = recipe.export(checkpoint, folder, precision)
-    Artefact(
+    recipe.export(checkpoint, folder, precision)
+    artefact = Artefact(
         entry=entry,
         precision=precision,
         source="untrained",
         untrained=True,
         files=inventory(folder),
-        settings=exported.settings,
-    ).save()
+    )
+    (folder / RECORD).write_text(artefact.model_dump_json())
 
 
 @dataclass

@@ -41,7 +41,7 @@ from editjudge_services.perceptual.network import LpipsNetwork
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
 from editjudge_services.runtime.onnx import open_network
 from editjudge_services.runtime.specialist import Request
-from editjudge_services.zoo.artefact import Artefact, checkpoint_dir, models_dir
+from editjudge_services.zoo.artefact import RECORD, Artefact, checkpoint_dir, models_dir
 from editjudge_services.zoo.checkpoint import inventory
 
 EDITS = 5
@@ -98,16 +98,16 @@ def install(entry: str, recipe: Any) -> None:
     recipe.untrained(checkpoint_dir(entry))
     folder = models_dir() / entry / "fp32"
     folder.mkdir()
-    exported = recipe.export(checkpoint_dir(entry), folder, "fp32")
-    assert exported.parity.largest_difference < exported.parity.tolerance, exported.parity
-    Artefact(
+    parity = recipe.export(checkpoint_dir(entry), folder, "fp32")
+    assert parity.largest_difference < parity.tolerance, parity
+    artefact = Artefact(
         entry=entry,
         precision="fp32",
         source="untrained",
         untrained=True,
         files=inventory(folder),
-        settings=exported.settings,
-    ).save()
+    )
+    (folder / RECORD).write_text(artefact.model_dump_json())
 
 
 def interleaved(

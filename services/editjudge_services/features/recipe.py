@@ -34,7 +34,7 @@ from editjudge.base.probes import fingerprint, texture_image
 from ..runtime.onnx import open_network
 from ..runtime.preprocess import CLIP_CROP, DINOV2_CROP, DINOV3_SQUASH, Rule
 from ..zoo.artefact import Parity, Precision
-from ..zoo.recipe import Exported, Recipe
+from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import parity, pictures, spread, tiny, to_onnx
 from .vision_service import HEAD, TRUNK
 
@@ -127,7 +127,7 @@ class VisionRecipe:
             raise ConfigError(f"{checkpoint}: {len(missing)} weights are missing: {missing[0]}, …")
         return model.eval()
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
         """Write `model.onnx`, for CLIP `head.onnx`, and compare them with the checkpoint.
 
         Raises:
@@ -160,12 +160,7 @@ class VisionRecipe:
             )
             with torch.inference_mode():
                 pairs.append((head(pooled), _run(folder / HEAD, pooled, precision)[0]))
-        return Exported(
-            parity=_parity(pairs, precision, len(images)),
-            settings={
-                "patch": int(getattr(model.config, "vision_config", model.config).patch_size)
-            },
-        )
+        return _parity(pairs, precision, len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""

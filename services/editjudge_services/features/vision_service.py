@@ -14,6 +14,7 @@ in [-1, 1], higher is more alike:
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,14 +79,14 @@ class FeatureSpecialist(Specialist):
             RuntimeError: it is absent, or not the declared one.
         """
         artefact = declared_artefact(self.entry, declared)
-        self._grid = self.squash.side // int(str(artefact.settings["patch"]))
         self._trunk = open_network(artefact.folder / TRUNK, artefact.precision)
         # CLIP's projection, which pooled tokens go through as its CLS token does.
         self._head = None
         if HEAD in artefact.files:
             self._head = open_network(artefact.folder / HEAD, artefact.precision)
         self.cache: BoundedCache[Arrays] = BoundedCache(int(os.environ.get(CACHE_MIB, "256")) << 20)
-        self._forward([self.whole(np.zeros((8, 8, 3), dtype=np.uint8))])
+        ((_, patches),) = self._forward([self.whole(np.zeros((8, 8, 3), dtype=np.uint8))])
+        self._grid = math.isqrt(len(patches))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Embed each image, or the region of it that its mask selects.

@@ -12,6 +12,21 @@ from .usage import Used
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
+_COUNTERS = {
+    "requests": (
+        "Requests, each edit of its own, by what became of them.",
+        *("team", "method", "status"),
+    ),
+    "edits": ("Edits that were judged.", "team"),
+    "calls": ("Calls to generalists and specialists.", "team", "kind"),
+    "tokens": (
+        "Tokens that generalists took; cached ones are among those of prompts.",
+        *("team", "kind"),
+    ),
+    "cost": ("What calls have cost, in the currency of the prices.", "team"),
+    "audit_lost": ("Lines of the audit that could not be written.",),
+}
+"""What each counter says of itself, and its labels."""
 _CALLS = {"made": "calls", "cached": "cached", "failed": "failed"}
 _TOKENS = {"prompt": "prompt_tokens", "cached": "cached_tokens", "completion": "completion_tokens"}
 
@@ -28,13 +43,13 @@ class Metrics:
 
     def __init__(self, **gauges: tuple[str, Callable[[], float]]) -> None:
         self._registry = CollectorRegistry()
-        self._requests = self._counter(
-            "requests",
-            "Requests, each edit of its own, by what became of them.",
-            "team",
-            "method",
-            "status",
-        )
+        counters = {
+            name: Counter(f"editjudge_{name}", says, labels, registry=self._registry)
+            for name, (says, *labels) in _COUNTERS.items()
+        }
+        self._requests, self._edits = counters["requests"], counters["edits"]
+        self._calls, self._tokens = counters["calls"], counters["tokens"]
+        self._cost, self.audit_lost = counters["cost"], counters["audit_lost"]
         self._seconds = Histogram(
             "editjudge_request_seconds",
             "From a request's arrival to its answer.",
@@ -42,27 +57,8 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        self._edits = self._counter("edits", "Edits that were judged.", "team")
-        self._calls = self._counter(
-            "calls", "Calls to generalists and specialists.", "team", "kind"
-        )
-        self._tokens = self._counter(
-            "tokens",
-            "Tokens that generalists took; cached ones are among those of prompts.",
-            "team",
-            "kind",
-        )
-        self._cost = self._counter(
-            "cost", "What calls have cost, in the currency of the prices.", "team"
-        )
-        self.audit_lost = self._counter(
-            "audit_lost", "Lines of the audit that could not be written."
-        )
         for name, (says, now) in gauges.items():
             Gauge(f"editjudge_{name}", says, registry=self._registry).set_function(now)
-
-    def _counter(self, name: str, says: str, *labels: str) -> Counter:
-        return Counter(f"editjudge_{name}", says, labels, registry=self._registry)
 
     def add(self, team: str, used: Used) -> None:
         """Count what a team has used."""

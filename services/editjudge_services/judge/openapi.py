@@ -8,6 +8,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -22,22 +23,7 @@ from editjudge.service import Score
 from .bodies import Batch, BatchAsked, DimensionServed, Error, PanelServed, Refused, ScoreAsked
 
 _REFERENCE = "#/components/schemas/"
-_BEFORE = (
-    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAQMAAABJtOi3AAAABlBMVEX////d3d0cZ2AmAAAAF0lEQVR42mNgIBb8/8/A"
-    "xMDAQCWCWAAA9BUCHTVYa/EAAAAASUVORK5CYII="
-)
-_AFTER = (
-    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAQMAAABJtOi3AAAABlBMVEX////IHh7kMBY6AAAAF0lEQVR42mNgIBb8/8/A"
-    "xMDAQCWCWAAA9BUCHTVYa/EAAAAASUVORK5CYII="
-)
-_SCORE = {
-    "edit": {
-        "instruction": "make the square red",
-        "sources": [{"data": _BEFORE, "name": "before.png"}],
-        "edited": {"data": _AFTER, "name": "after.png"},
-    },
-    "dimensions": ["core.psnr.*"],
-}
+_SCORE = json.loads(Path(__file__).with_name("templates").joinpath("example.json").read_text())
 EXAMPLES: Mapping[str, Any] = {"/v1/score": _SCORE, "/v1/score:batch": {"requests": [_SCORE]}}
 """A body for each route that takes one: a grey square of 32 pixels that became red."""
 _REFUSED = Refused(code="INVALID_ARGUMENT", message="edit.mask: …", field="edit.mask", mend="…")

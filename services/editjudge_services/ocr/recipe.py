@@ -9,8 +9,8 @@ import torch
 from editjudge.base.probes import fingerprint, text_image
 
 from ..segmentation.checkpoints import byte_tokenizer, require, seen
-from ..zoo.artefact import Precision
-from ..zoo.recipe import Exported, Recipe
+from ..zoo.artefact import Parity, Precision
+from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import DTYPES, parity, spread, tiny
 from .got import GotReader
 
@@ -36,7 +36,7 @@ class GotRecipe:
         network.save_pretrained(folder)
         byte_tokenizer(table["special"]).save_pretrained(folder)
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
         """Copy the checkpoint in one precision, read it back and compare with fp32."""
         dtype = DTYPES[precision]
         require(checkpoint, "config.json", "tokenizer.json")
@@ -46,7 +46,7 @@ class GotRecipe:
         source.network.to(dtype)
         source.save(folder)
         after = GotReader.from_folder(folder).first_words(images).numpy()
-        return Exported(parity([(before, after)], _TOLERANCE[precision], len(images)))
+        return parity([(before, after)], _TOLERANCE[precision], len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""

@@ -22,8 +22,8 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.images import RGB
 from editjudge.base.probes import fingerprint, texture_image
 
-from ..zoo.artefact import Precision
-from ..zoo.recipe import Exported, Recipe
+from ..zoo.artefact import Parity, Precision
+from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import parity, pictures, spread, to_onnx
 from .network import HEADS, TRUNK, LpipsNetwork, signed
 from .torch_lpips import Heads, Lpips, Net, Trunk, published_heads, trunk
@@ -68,7 +68,7 @@ class LpipsRecipe:
             raise ConfigError(f"{checkpoint}: not the layers of {self.net}: {error}") from error
         return model.float().eval()
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
         """Write `trunk.onnx` and `heads.onnx`, and compare them with the checkpoint.
 
         Raises:
@@ -96,7 +96,7 @@ class LpipsRecipe:
                 source = model(torch.from_numpy(a), torch.from_numpy(b))
             both = zip(source[:compared], exported(a, b)[:compared], strict=True)
             pairs += [(s.numpy(), e) for s, e in both]
-        return Exported(parity(pairs, TOLERANCE[precision], len(pictures())))
+        return parity(pairs, TOLERANCE[precision], len(pictures()))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from editjudge.base.writing import put
@@ -28,7 +30,7 @@ def main(repository: Path, processes: Path = Path("/proc")) -> str:
         processes: Where the kernel shows them.
     """
     models = [each.parent.name for each in repository.glob("*/config.pbtxt")]
-    now = _running(processes)
+    now = Counter(map(model_of, stubs(processes).values()))
     gone = [model for model in models if not now[model]]
     record = repository / _SEEN
     if not gone and not record.is_file():
@@ -38,19 +40,26 @@ def main(repository: Path, processes: Path = Path("/proc")) -> str:
     return f"no process any more: {', '.join(sorted({*gone, *fewer}))}" if gone or fewer else ""
 
 
-def _running(processes: Path) -> Counter[str]:
-    """How many processes each model has, by the file on their command lines."""
-    counts: Counter[str] = Counter()
-    for process in processes.glob("[0-9]*"):
-        try:
-            # Of one that ended and was not waited for, nothing is left.
+def stubs(processes: Path = Path("/proc"), pid: str = "[0-9]*") -> dict[int, list[str]]:
+    """The processes of Python models with their command lines.
+
+    Args:
+        processes: Where the kernel shows them.
+        pid: The number of the one that is looked for; all by default.
+    """
+    commands = {}
+    for process in processes.glob(pid):
+        with suppress(OSError):  # it ended meanwhile; nothing is left of one not waited for
             command = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if command[0].endswith(_STUB):
-            code = next((Path(one) for one in command if one.endswith("/1/model.py")), None)
-            counts[code.parts[-3] if code else ""] += 1
-    return counts
+            if command[0].endswith(_STUB):
+                commands[int(process.name)] = command
+    return commands
+
+
+def model_of(command: Sequence[str]) -> str:
+    """The model of a stub, by the file on its command line; "" where there is none."""
+    code = next((Path(word) for word in command if word.endswith("/1/model.py")), None)
+    return code.parts[-3] if code else ""
 
 
 if __name__ == "__main__":

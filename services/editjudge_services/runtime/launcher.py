@@ -17,7 +17,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
@@ -27,6 +27,7 @@ from editjudge.base.config import StackSettings
 from editjudge.base.errors import EditjudgeError, MissingExtra, StackError
 from editjudge.base.local import private_state_dir
 
+from .alive import model_of, stubs
 from .keeping import keep_alive
 from .process import LOOPBACK, Server, asked, ports
 from .repository import materialise
@@ -106,7 +107,7 @@ class TritonServer(Server):
         if self._runtime is None:
             return self._unloaded
         runtime = self._runtime.name
-        ended = [model for model, pid in self._stubs.items() if not _is_stub(pid, runtime)]
+        ended = [model for model, pid in self._stubs.items() if not _stubs(runtime, str(pid))]
         return {**self._unloaded, **dict.fromkeys(ended, f"it ended, see {self.log}")}
 
     def start(self, stopping: threading.Event | None = None) -> None:
@@ -144,14 +145,16 @@ class TritonServer(Server):
         """
         if self._runtime is None or not self.running():
             return False
-        return all(_is_stub(pid, self._runtime.name) for pid in self._stubs.values())
+        return all(_stubs(self._runtime.name, str(pid)) for pid in self._stubs.values())
 
     def stop(self) -> None:
         """End it: politely, then by force. Safe to call twice."""
         super().stop()
         self._stubs = {}
         if self._runtime is not None:
-            _end_stubs(self._runtime.name)
+            for pid in _stubs(self._runtime.name):  # a Python model that hangs outlives its server
+                with suppress(OSError):  # it ended meanwhile
+                    os.kill(pid, signal.SIGKILL)
             for region in _SHARED_MEMORY.glob(f"{self.region}*"):
                 region.unlink(missing_ok=True)
             self._runtime.cleanup()
@@ -230,7 +233,7 @@ class TritonServer(Server):
         runtime = self._runtime.name if self._runtime else ""
         # The process of a model that could not be loaded may still be about to end; one that was
         # ready may have ended already, and is then no process.
-        of = {_model_of(pid, ready): pid for pid in _stubs(runtime)}
+        of = {model_of(command): pid for pid, command in _stubs(runtime).items()}
         self._stubs = {model: of.get(model, 0) for model in ready}
 
     def _hide_pictures(self) -> None:
@@ -343,38 +346,15 @@ def _link_backends(pytriton: Path, runtime: Path) -> Path:
     return backend.parent
 
 
-def _end_stubs(runtime: str) -> None:
-    """Kill what a server has left behind: a Python model that hangs outlives it.
+def _stubs(runtime: str, pid: str = "[0-9]*") -> dict[int, list[str]]:
+    """The processes of a server's Python models with their command lines.
 
     Args:
         runtime: The server's own folder, which its stubs have on their command lines.
+        pid: The number of the one that is looked for; all by default.
     """
-    for pid in _stubs(runtime):
-        with suppress(OSError):  # it ended meanwhile
-            os.kill(pid, signal.SIGKILL)
-
-
-def _stubs(runtime: str) -> list[int]:
-    """The processes of a server's Python models."""
-    pids = (int(process.name) for process in Path("/proc").glob("[0-9]*"))
-    return [pid for pid in pids if _is_stub(pid, runtime)]
-
-
-def _is_stub(pid: int, runtime: str) -> bool:
-    try:
-        # Of one that ended and was not waited for, nothing is left.
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-    return f"{runtime}/backends/".encode() in command.split(b"\0")[0]
-
-
-def _model_of(pid: int, models: Collection[str]) -> str:
-    """The model of a stub, by the file on its command line; "" where it is another one's."""
-    with suppress(OSError):  # it ended meanwhile
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-        return next((model for model in models if f"/{model}/1/" in command), "")
-    return ""
+    all_of_them = stubs(pid=pid)
+    return {pid: line for pid, line in all_of_them.items() if f"{runtime}/backends/" in line[0]}
 
 
 def _first_line(reason: str) -> str:

@@ -31,10 +31,6 @@ log = logging.getLogger(__name__)
 _WATCH_SECONDS = 2.0
 
 
-class _Rejected(Exception):
-    """A request that cannot be judged; the text is for the caller."""
-
-
 def serve(specialist: type[Specialist]) -> type:
     """The class that Triton's python backend looks for."""
 
@@ -96,23 +92,23 @@ class _Adaptor:
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Answer every request of a batch, each with its own outputs or its own error."""
         read = list(self._decoders.map(self._read, requests))
-        good = [index for index, one in enumerate(read) if not isinstance(one, _Rejected)]
+        good = [index for index, one in enumerate(read) if not isinstance(one, BadRequest)]
         answers: dict[int, Outputs | Abstained | Exception] = dict(
             zip(good, self._infer([read[index] for index in good]), strict=True)
         )
         return [self._responded(answers.get(i, one)) for i, one in enumerate(read)]
 
-    def _read(self, request: Any) -> Request | _Rejected:
+    def _read(self, request: Any) -> Request | BadRequest:
         tensors: dict[str, Any] = {}
         for tensor in self.kind.contract.inputs:
             try:
                 tensors[tensor.name] = self._value(request, tensor)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is this request's
-                return _Rejected(f"{tensor.name}: {_words(error)}")
+                return BadRequest(f"{tensor.name}: {_words(error)}")
         try:
             return Request(tensors, self._parameters(request))
         except Exception as error:  # noqa: BLE001 - as above
-            return _Rejected(_words(error))
+            return BadRequest(_words(error))
 
     def _parameters(self, request: Any) -> dict[str, str]:
         allowed = self.kind.contract.parameters
@@ -167,9 +163,6 @@ class _Adaptor:
     def _response(self, answer: Any) -> Any:
         pb = self._pb
         match answer:
-            case _Rejected():
-                self._counters["refused"].increment(1)
-                return self._error(str(answer), pb.TritonError.INVALID_ARG)
             case Abstained(kind=kind, reason=reason):
                 self._counters["abstained"].increment(1)
                 return self._error(f"{ABSTAINED}/{kind}: {reason}", pb.TritonError.INVALID_ARG)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from editjudge.base.images import RGB
 
-from ..zoo.artefact import Precision
-from ..zoo.recipe import Exported, Recipe
+from ..zoo.artefact import Parity, Precision
+from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import parity, spread, tiny
 from .checkpoints import require, seen
 from .grounded_sam import GroundedSam, Settings
@@ -35,7 +35,7 @@ class GroundedSamRecipe:
         config = SamConfig(**tiny("sam"))
         spread(lambda: SamModel(config)).save_pretrained(folder / "sam")
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
         """Copy both networks as fp32 safetensors, and read them back."""
         sizes = "detector/preprocessor_config.json"
         require(checkpoint, "detector/config.json", sizes, "sam/config.json")
@@ -50,7 +50,7 @@ class GroundedSamRecipe:
             for image in images
             for pair in zip(_outputs(source, image), _outputs(exported, image), strict=True)
         ]
-        return Exported(parity(pairs, _TOLERANCE, len(images)))
+        return parity(pairs, _TOLERANCE, len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""

@@ -13,8 +13,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.images import RGB
 from editjudge.base.probes import fingerprint, probe_inputs, text_image
 
-from ..zoo.artefact import Precision
-from ..zoo.recipe import Exported
+from ..zoo.artefact import Parity, Precision
 from ..zoo.torch_tools import DTYPES, parity, spread, tiny
 from .checkpoints import byte_tokenizer, require, seen
 from .masks import Segmentation
@@ -57,7 +56,7 @@ class Sa2VaRecipe:
         save_file(published, folder / "model.safetensors")
         (folder / "config.json").write_text(json.dumps(raw, indent=2))
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
         """Rename the published weights and save them for transformers in one precision."""
         dtype = DTYPES[precision]
         source = load_published(checkpoint)
@@ -67,7 +66,7 @@ class Sa2VaRecipe:
         exported = Sa2Va.from_folder(folder)
         after = [_inside(exported, image) for image in images]
         pairs = list(zip(before, after, strict=True))
-        return Exported(parity(pairs, _TOLERANCE[precision], len(images)))
+        return parity(pairs, _TOLERANCE[precision], len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""

@@ -47,7 +47,6 @@ class Artefact(BaseModel):
         source: Hub id and revision, or how untrained weights were made.
         untrained: Made from random weights: nothing scored with it is a result.
         files: sha256 by path relative to the artefact's folder.
-        settings: What the service must know to run it (sizes, thresholds, …).
         fingerprint: What the model says of the fingerprint image, rounded.
     """
 
@@ -58,7 +57,6 @@ class Artefact(BaseModel):
     untrained: bool
     files: dict[str, str]
     parity: Parity | None = None
-    settings: dict[str, str | int | float | list[float]] = {}
     fingerprint: list[float] = []
 
     @property

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from editjudge.base.errors import ConfigError, MissingExtra
 
-from .artefact import RECORD, Artefact, Precision, checkpoint_dir, load_artefact, models_dir
+from .artefact import RECORD, Artefact, Parity, Precision, checkpoint_dir, load_artefact, models_dir
 from .checkpoint import (
     Checkpoint,
     fresh,
@@ -18,7 +18,7 @@ from .checkpoint import (
     locked,
 )
 from .manifest import Entry, recipe_of
-from .recipe import Exported, Recipe
+from .recipe import Recipe
 
 Fingerprint: TypeAlias = Literal["same", "not computed"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -65,15 +65,14 @@ def export(entry: Entry, precision: Precision) -> Artefact:
             raise ConfigError(f"{entry.name} has no checkpoint here", _bring(entry))
         checkpoint.verify()
         with fresh(models_dir() / entry.name / precision) as staging:
-            exported = _run(entry, recipe, staging, precision)
+            parity = _run(entry, recipe, staging, precision)
             artefact = Artefact(
                 entry=entry.name,
                 precision=precision,
                 source=checkpoint.source,
                 untrained=checkpoint.untrained,
                 files=inventory(staging),
-                parity=exported.parity,
-                settings=exported.settings,
+                parity=parity,
                 fingerprint=recipe.fingerprint(staging, precision),
             )
             (staging / RECORD).write_text(artefact.model_dump_json(indent=2))
@@ -117,23 +116,22 @@ def installed(entry: Entry) -> list[Artefact]:
     return [artefact for artefact in artefacts if artefact is not None]
 
 
-def _run(entry: Entry, recipe: Recipe, folder: Path, precision: Precision) -> Exported:
+def _run(entry: Entry, recipe: Recipe, folder: Path, precision: Precision) -> Parity:
     try:
-        exported = recipe.export(checkpoint_dir(entry.name), folder, precision)
+        parity = recipe.export(checkpoint_dir(entry.name), folder, precision)
     except ValidationError as error:
         # NaN and infinity do not pass as figures: half precision that overflowed, mostly.
         raise ConfigError(
             f"{entry.name} as {precision}: the comparison with the source gave no number",
             "export another precision",
         ) from error
-    parity = exported.parity
     if not parity.largest_difference <= parity.tolerance:
         raise ConfigError(
             f"{entry.name} as {precision} is {parity.largest_difference:.3g} from its source on "
             f"{parity.images} images, more than its tolerance of {parity.tolerance:.3g}",
             "export another precision",
         )
-    return exported
+    return parity
 
 
 def _compare_fingerprint(entry: Entry, artefact: Artefact) -> Fingerprint:

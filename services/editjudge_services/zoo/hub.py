@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TypeAlias
 
 import httpx2
 from huggingface_hub import HfApi, constants, snapshot_download
@@ -29,19 +29,11 @@ _TIMEOUT = 30.0
 _AGAIN = "pull again: files that arrived whole are kept, and nothing half-written is used"
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What the hub has of an entry.
-
-    Attributes:
-        files: By path; None for sizes and digests where the hub was not asked (offline).
-    """
-
-    commit: str
-    files: Mapping[str, RepoSibling | None]
+Files: TypeAlias = "Mapping[str, RepoSibling | None]"
+"""By path; None for sizes and digests where the hub was not asked (offline)."""
 
 
-def list_files(entry: Entry) -> Listing:
+def list_files(entry: Entry) -> tuple[str, Files]:
     """The commit of an entry's revision, and the files of it that its patterns name.
 
     Offline it is what the hub's cache has.
@@ -53,17 +45,17 @@ def list_files(entry: Entry) -> Listing:
         if constants.is_offline_mode():
             folder = _cached(entry)
             names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
-            return Listing(folder.name, {n: None for n in names if _wanted(entry, n)})
+            return folder.name, {n: None for n in names if _wanted(entry, n)}
         info = HfApi(endpoint=_endpoint()).model_info(
             entry.hub, revision=entry.revision, files_metadata=True, timeout=_TIMEOUT
         )
     files = {one.rfilename: one for one in info.siblings or () if _wanted(entry, one.rfilename)}
     if not files or info.sha is None:
         raise ZooError(f"{entry.hub} has none of {', '.join(entry.files)} at {entry.revision}")
-    return Listing(info.sha, files)
+    return info.sha, files
 
 
-def download(entry: Entry, listing: Listing, folder: Path) -> None:
+def download(entry: Entry, commit: str, files: Iterable[str], folder: Path) -> None:
     """Bring the listed files into a folder; those that are there already stay.
 
     Raises:
@@ -72,14 +64,14 @@ def download(entry: Entry, listing: Listing, folder: Path) -> None:
     with _one_line(entry):
         if constants.is_offline_mode():
             cached = _cached(entry)
-            for name in listing.files:
+            for name in files:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(cached / name, folder / name)
             return
         snapshot_download(
             entry.hub,
-            revision=listing.commit,
-            allow_patterns=list(listing.files),
+            revision=commit,
+            allow_patterns=list(files),
             local_dir=folder,
             endpoint=_endpoint(),
         )

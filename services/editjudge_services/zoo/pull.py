@@ -29,7 +29,7 @@ from .checkpoint import (
 from .manifest import Entry, find
 
 if TYPE_CHECKING:
-    from .hub import Listing
+    from .hub import Files
 
 
 def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
@@ -57,15 +57,15 @@ def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
             from . import hub
         except ModuleNotFoundError as error:
             raise MissingExtra("pulling models", "serve") from error
-        listing = hub.list_files(entry)
-        if here and here.commit == listing.commit and here.intact():
+        commit, listed = hub.list_files(entry)
+        if here and here.commit == commit and here.intact():
             return here
         staging = partial(checkpoint_dir(entry.name))
-        _check_space(listing, staging)
-        hub.download(entry, listing, staging)
-        files = _checked(entry, listing, staging)
-        _drop_others(listing, staging)
-        return _finish(entry, staging, files, listing.commit)
+        _check_space(listed, staging)
+        hub.download(entry, commit, listed, staging)
+        files = _checked(entry, listed, staging)
+        _drop_others(listed, staging)
+        return _finish(entry, staging, files, commit)
 
 
 def _assemble(entry: Entry, accept_license: bool) -> Checkpoint:
@@ -143,9 +143,9 @@ def _check_licence(entry: Entry, accepted: bool) -> None:
         )
 
 
-def _check_space(listing: Listing, staging: Path) -> None:
+def _check_space(listed: Files, staging: Path) -> None:
     """Say at once that the disk is too small; what is in staging already needs no room."""
-    sizes = {name: file.size or 0 for name, file in listing.files.items() if file}
+    sizes = {name: file.size or 0 for name, file in listed.items() if file}
     needed = sum(size for name, size in sizes.items() if not (staging / name).is_file())
     free = shutil.disk_usage(staging.parent).free
     if needed > free:
@@ -156,22 +156,20 @@ def _check_space(listing: Listing, staging: Path) -> None:
         )
 
 
-def _checked(entry: Entry, listing: Listing, staging: Path) -> dict[str, str]:
+def _checked(entry: Entry, listed: Files, staging: Path) -> dict[str, str]:
     """The digests of what arrived, every one compared.
 
     A wrong file is removed, so that the next pull fetches it again.
     """
-    digests = {
-        name: file_digest(staging / name) for name in listing.files if (staging / name).is_file()
-    }
-    missing = sorted({*listing.files, *entry.sha256} - digests.keys())
+    digests = {name: file_digest(staging / name) for name in listed if (staging / name).is_file()}
+    missing = sorted({*listed, *entry.sha256} - digests.keys())
     if missing:
         raise ZooError(
             f"{entry.name}: {', '.join(missing)} did not arrive",
             "pull again; nothing was installed",
         )
     for name, digest in digests.items():
-        expected, said = _expected(entry, listing, staging, name)
+        expected, said = _expected(entry, listed, staging, name)
         if expected not in {"", digest}:
             (staging / name).unlink()
             raise ZooError(
@@ -181,11 +179,11 @@ def _checked(entry: Entry, listing: Listing, staging: Path) -> dict[str, str]:
     return digests
 
 
-def _expected(entry: Entry, listing: Listing, staging: Path, name: str) -> tuple[str, str]:
+def _expected(entry: Entry, listed: Files, staging: Path, name: str) -> tuple[str, str]:
     """The sha256 a file must have, "" where any will do, and who says so."""
     if name in entry.sha256:
         return entry.sha256[name], "the manifest"
-    remote = listing.files[name]
+    remote = listed[name]
     if remote and remote.lfs:
         return remote.lfs.sha256, "the hub"
     if remote and remote.blob_id:
@@ -196,10 +194,10 @@ def _expected(entry: Entry, listing: Listing, staging: Path, name: str) -> tuple
     return "", ""
 
 
-def _drop_others(listing: Listing, staging: Path) -> None:
+def _drop_others(listed: Files, staging: Path) -> None:
     """Remove the hub's own notes, and what an earlier pull of another commit left behind."""
     for path in staging.rglob("*"):
-        if path.is_file() and path.relative_to(staging).as_posix() not in listing.files:
+        if path.is_file() and path.relative_to(staging).as_posix() not in listed:
             path.unlink()
     shutil.rmtree(staging / ".cache", ignore_errors=True)
 

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from .artefact import Parity, Precision
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """What an export found out.
-
-    Attributes:
-        parity: Against the source model, on the fixed set of images.
-        settings: What the service must know to run the export.
-    """
-
-    parity: Parity
-    settings: dict[str, str | int | float | list[float]] = field(default_factory=dict)
 
 
 class Recipe(Protocol):
@@ -37,11 +23,14 @@ class Recipe(Protocol):
         Weights are random with a fixed seed, spread so that outputs are not degenerate.
         """
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
         """Write the exported form of a checkpoint into a folder and compare it with its source.
 
         Args:
             precision: One of `precisions`.
+
+        Returns:
+            How far it is from its source, on the fixed set of images.
 
         Raises:
             ConfigError: the checkpoint is not of this architecture, or this machine cannot compute

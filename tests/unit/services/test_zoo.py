@@ -25,7 +25,6 @@ from editjudge_services.zoo.checkpoint import Checkpoint, load_checkpoint
 from editjudge_services.zoo.export import export, make_untrained, verify
 from editjudge_services.zoo.manifest import find
 from editjudge_services.zoo.pull import import_file
-from editjudge_services.zoo.recipe import Exported
 
 command = plugged_in()["models"]
 
@@ -45,14 +44,13 @@ class FakeRecipe:
     def untrained(self, folder: Path) -> None:
         (folder / "weights.bin").write_bytes(b"random")
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Exported:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
         (folder / "graph").mkdir()
         weights = b"".join(sorted(one.read_bytes() for one in checkpoint.glob("*.[bp]*")))
         (folder / "graph" / "model.onnx").write_bytes(2 * weights)
         if self.fails:
             raise ConfigError("not of this architecture")
-        parity = Parity(largest_difference=self.difference, tolerance=1e-4, images=2)
-        return Exported(parity, {"side": 224})
+        return Parity(largest_difference=self.difference, tolerance=1e-4, images=2)
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         assert (folder / "graph" / "model.onnx").is_file()
@@ -86,7 +84,6 @@ def test_untrained_weights_say_so_all_the_way() -> None:
     assert artefact.identity["untrained"] == "yes"
     assert load_artefact(ENTRY.name, "fp32") == artefact
     assert artefact.files == {"graph/model.onnx": file_digest(artefact.folder / "graph/model.onnx")}
-    assert artefact.settings == {"side": 224}
     assert not leftovers()
 
 
