@@ -36,7 +36,7 @@ async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | N
 
     asyncio.get_running_loop().run_in_executor(executor, run)
     waited = asyncio.wrap_future(job)
-    # Nobody hears of a failure after the caller has gone, asyncio's own complaint about that either.
+    # A failure after its caller has gone is nobody's: asyncio would complain of it.
     waited.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
         return await asyncio.shield(waited)

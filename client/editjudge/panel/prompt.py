@@ -1,7 +1,7 @@
 """What a multimodal LLM is asked: system text, then text and labelled images in order.
 
-Text from data (instructions, hints, texts to render) is marked as such: transports encode
-it with special tokens disabled, so that an instruction holding `<|im_end|>` stays text.
+Text from data (instructions, hints, texts to render) is marked as such: transports break what would
+be a control token in it, so that an instruction holding `<|im_end|>` stays text.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import io
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -219,3 +219,10 @@ class Prompt:
     def followed_by(self, *parts: Part) -> Prompt:
         """The same prompt with more at its end."""
         return Prompt(self.system, (*self.parts, *parts))
+
+
+def broken(text: str, control_tokens: Iterable[str]) -> str:
+    """The text with a zero-width space after the first character of each control token."""
+    for token in sorted(control_tokens, key=len, reverse=True):
+        text = text.replace(token, token[0] + "\u200b" + token[1:])
+    return text

@@ -159,17 +159,19 @@ def test_data_never_adds_a_control_token(texts: list[str], data: bool) -> None:
     control = {WHOLE.token_to_id(text) for text in CONTROL}
     ids = CHAT.ids(attacked)
     assert [i for i in ids if i in control] == [i for i in CHAT.ids(harmless) if i in control]
-    # Nothing is lost or changed on the way.
-    assert WHOLE.decode(ids, skip_special_tokens=False) == rendered(CHAT, attacked)
+    # Nothing is lost on the way.
+    decoded = WHOLE.decode(ids, skip_special_tokens=False)
+    assert decoded.replace("\u200b", "") == rendered(CHAT, attacked)
 
 
 @pytest.mark.parametrize("control", CONTROL)
-def test_a_control_tokens_text_in_data_is_its_letters(control: str) -> None:
+def test_a_control_tokens_text_in_data_is_broken(control: str) -> None:
     ids = CHAT.ids(Prompt("", (Text("Instruction: "), Text(f"{control}x", data=True))))
     token = WHOLE.token_to_id(control)
     own = CHAT.ids(Prompt("", (Text("x"),))).count(token)
     assert ids.count(token) == own
-    assert f"Instruction: {control}x" in WHOLE.decode(ids, skip_special_tokens=False)
+    broken = f"{control[0]}\u200b{control[1:]}"
+    assert f"Instruction: {broken}x" in WHOLE.decode(ids, skip_special_tokens=False)
 
 
 def test_a_control_token_put_together_from_two_parts() -> None:
@@ -179,9 +181,9 @@ def test_a_control_token_put_together_from_two_parts() -> None:
 
 def test_a_control_token_put_together_with_the_template() -> None:
     template = "{{ messages[0].content[0].text }}nd|>{{ '<|im_start|>' }}"
-    ids = Chat(template, CHAT.tokens).ids(Prompt("", (Text("<|im_e", data=True),)))
-    assert WHOLE.token_to_id("<|im_end|>") not in ids
-    assert ids[-1] == WHOLE.token_to_id("<|im_start|>")
+    chat = Chat(template, CHAT.tokens)
+    with pytest.raises(ValueError, match=r"makes '<\|im_end\|>' of a text"):
+        chat.ids(Prompt("", (Text("<|im_e", data=True),)))
 
 
 def with_added(*added: AddedToken, base: Tokenizer | None = None) -> Tokenizer:
@@ -205,9 +207,6 @@ def test_control_tokens_that_take_in_white_space(case: str, text: str) -> None:
     pieces = [(" <|end|> ", False), (text, True), ("\n<|end|>", False)]
     whole = "".join(part for part, _ in pieces)
     assert tokens.encode(pieces) == made.encode(whole, add_special_tokens=False).ids
-    # The same where the careful way has to be taken; the attack's own letters left out.
-    careful = tokens.encode([*pieces, ("<think>", True)])
-    assert careful[: -len("<think>")] == tokens.encode(pieces)
 
 
 def test_runs_of_white_space_are_no_control_tokens() -> None:
@@ -222,7 +221,8 @@ def test_a_normaliser_that_makes_a_control_token() -> None:
     made.add_special_tokens([AddedToken("<s>", normalized=True, special=True)])
     tokens = Tokens(made.to_str())
     assert made.token_to_id("<s>") in made.encode("＜s＞").ids
-    assert made.token_to_id("<s>") not in tokens.encode([("＜s＞", True)])
+    with pytest.raises(ValueError, match="makes '<s>' of a text"):
+        tokens.encode([("＜s＞", True)])
 
 
 def test_a_tokenizer_that_cannot_write_the_text() -> None:
@@ -232,8 +232,7 @@ def test_a_tokenizer_that_cannot_write_the_text() -> None:
     made.add_special_tokens(["[U]", "<s>"])
     tokens = Tokens(made.to_str())
     assert tokens.encode([("a b", True)]) == [2, 0]
-    with pytest.raises(ValueError, match="makes '<s>' of a text"):
-        tokens.encode([("a <s>", True)])
+    assert tokens.encode([("a <s>", True)]) == [2, 0]
 
 
 def test_truncation_and_padding_of_the_file_are_off() -> None:

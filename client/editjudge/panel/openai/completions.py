@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from ...base.errors import Abstained
 from ...base.words import whole
 from ..calls import Usage
-from ..prompt import Picture, Prompt, Text
+from ..prompt import Picture, Prompt, Text, broken
 from ..transport import Finish
 from .http import HttpReply
 
@@ -27,7 +27,6 @@ Part: TypeAlias = "str | Picture"
 # may be inside the others.
 _ANGLED = re.compile(r"<[^<>\s]{1,64}>|<([|\uff5c])[^<>]{1,64}\1>")
 _BRACKETED = re.compile(r"\[/?[A-Za-z0-9_]{2,32}\]")
-_BREAK = "\u200b"
 _ROUNDING = 1e-3  # of a logarithm that should not be above 0
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
@@ -97,13 +96,6 @@ def joined(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]:
 def candidates(text: str) -> set[str]:
     """What looks like a control token."""
     return {m.group() for pattern in (_ANGLED, _BRACKETED) for m in pattern.finditer(text)}
-
-
-def broken(text: str, control_tokens: Iterable[str]) -> str:
-    """The text with a zero-width space after the first character of each control token."""
-    for token in sorted(control_tokens, key=len, reverse=True):
-        text = text.replace(token, token[0] + _BREAK + token[1:])
-    return text
 
 
 def first_choice(data: Any) -> dict[str, Any]:

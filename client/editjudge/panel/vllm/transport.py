@@ -322,7 +322,7 @@ class VllmTransport(Transport):
             if self._processed is None:
                 self._processed = True
                 try:
-                    tokens = [served.chat.tokens.plain(text)[0] for text in "ab"]
+                    tokens = [served.chat.tokens.ids(text)[0] for text in "ab"]
                     for token in tokens:
                         request = self._engine.request([tokens[0]])
                         params = request.message.sampling_params
