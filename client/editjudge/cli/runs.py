@@ -150,37 +150,35 @@ def _outcome(running: Running, settings: Settings) -> RunResult | None:
             return None
 
 
-class _Threads(ThreadPoolExecutor):
-    """The event loop's threads.
-
-    Whoever looks up the name of a server that is not there hangs for half a minute, and nothing
-    ends that: after an interruption nobody waits for it.
-    """
-
-    interrupted = False
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As every executor's, but waits for a second at most where the run was interrupted."""
-        super().shutdown(wait and not self.interrupted, cancel_futures=cancel_futures)
-        until = time.monotonic() + _WAIT_FOR_THREADS
-        for thread in threading.enumerate() if self.interrupted else ():
-            if thread.name.startswith(f"{_THREADS}_"):
-                thread.join(max(0.0, until - time.monotonic()))
-
-
 async def _interruptible(running: Running, at_hand: Settings) -> RunResult:
     # Edits are side by side already: further threads within OpenCV's functions would only wait for
     # each other. It is read at its first use, and cannot be changed safely while others use it.
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
-    threads = _Threads(thread_name_prefix=_THREADS)
-    asyncio.get_running_loop().set_default_executor(threads)
-    judging = asyncio.ensure_future(running.judge(at_hand))
-    with _signals(judging, threads):
-        return await judging
+    loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(thread_name_prefix=_THREADS)
+    loop.set_default_executor(threads)
+    judging = asyncio.create_task(running.judge(at_hand))
+    try:
+        with _signals(judging):
+            return await judging
+    finally:
+        if judging.cancelling():
+            # Whoever looks up the name of a server that is not there hangs for half a minute, and
+            # nothing ends that: nobody waits for it, as the end of the loop would for its threads.
+            loop.set_default_executor(ThreadPoolExecutor())
+            _abandon(threads)
+
+
+def _abandon(threads: ThreadPoolExecutor) -> None:
+    """Wait for a second at most for what runs in threads, and for nothing else."""
+    threads.shutdown(wait=False, cancel_futures=True)
+    until = time.monotonic() + _WAIT_FOR_THREADS
+    for thread in threading.enumerate():
+        if thread.name.startswith(f"{_THREADS}_"):
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 @contextlib.contextmanager
-def _signals(judging: asyncio.Future[RunResult], threads: _Threads) -> Iterator[None]:
+def _signals(judging: asyncio.Task[RunResult]) -> Iterator[None]:
     """Let SIGINT and SIGTERM cancel the judging, and the second of them end the process."""
     loop = asyncio.get_running_loop()
     seen = 0
@@ -190,7 +188,6 @@ def _signals(judging: asyncio.Future[RunResult], threads: _Threads) -> Iterator[
         seen += 1
         if seen > 1:
             os._exit(130)
-        threads.interrupted = True
         judging.cancel()
         loop.call_later(_WAIT_FOR_CALLS, os._exit, 130)
 
