@@ -62,13 +62,13 @@ def begin(folder: Path) -> None:
     from editjudge.storage.store import RunStore
 
     resolved = asked(folder)
-    observed = observe(resolved.order)
-    contents = observed.contents
+    plan = observe(resolved.order)
+    contents = plan.contents
     signatures = resolved.order.signatures({})
     verdicts = {DIMENSION: Scored(value=1.0)}
     header = resolved.header(Settings())
     with RunStore.open(folder / "run", header) as store, store.database.transaction():
-        for ref in resolved.dataset.items(range(len(observed.ids) - LEFT)):
+        for ref in resolved.dataset.items(range(len(plan.ids) - LEFT)):
             seen = contents.files.seen(str(folder / "outputs" / f"{ref.id}.png"))
             edit = JudgedEdit(ref.id, "a", seen, None, contents.of(ref))
             store.keep_now(edit, verdicts, signatures)
@@ -96,19 +96,19 @@ def go_on(folder: Path) -> dict[str, float]:
     from editjudge.app.shift import refuse_shifted
     from editjudge.app.summary import cells
     from editjudge.base.config import Settings
-    from editjudge.engine.runplan import observe, plan_run
+    from editjudge.engine.runplan import compare, observe
     from editjudge.engine.scheduler import jobs
     from editjudge.storage.store import RunStore
 
     resolved = asked(folder)
     order = resolved.order
     imported = time.process_time()
-    observed = observe(order, files_before(folder / "run"))
+    plan = observe(order, files_before(folder / "run"))
     looked = time.process_time()
-    refuse_shifted(observed)
+    refuse_shifted(plan)
     compared = time.process_time()
     with RunStore.open(folder / "run", resolved.header(Settings())) as store:
-        plan = plan_run(observed, store, {})
+        compare(plan, store, {})
         next(jobs(plan))
         first = time.process_time()
         assert plan.edits == LEFT

@@ -72,14 +72,14 @@ def make(folder: Path, name: str, verdicts: int) -> None:
     (folder / "items.jsonl").write_text("")
     line = {"id": "0", "instruction": "make cup 0 red", "source": "0.png", "task": "local_editing"}
     (folder / "items.jsonl").write_text(json.dumps(line))
-    probe = asked(folder, name)
+    picture, probe = (folder / "0.png").read_bytes(), asked(folder, name)
     items = verdicts // (len(probe.dimensions) * len(probe.spec.outputs))
     with (folder / "items.jsonl").open("w") as file:
         for index in range(items):
             named = {"id": f"{index // 1000}/{index}", "instruction": f"make cup {index} red"}
             named["source"] = f"sources/{index // ITEMS_A_SOURCE}.png"
             if index % ITEMS_A_SOURCE == 0:
-                (folder / named["source"]).hardlink_to(folder / "0.png")
+                (folder / named["source"]).write_bytes(picture + index.to_bytes(4))
             file.write(json.dumps(line | named) + "\n")
     resolved = asked(folder, name)
     signatures = resolved.order.signatures({})

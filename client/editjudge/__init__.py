@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .app.client import make_edit_async as make_edit_async
     from .app.client import score as score
     from .app.client import score_many as score_many
-    from .app.events import RunEvent as RunEvent
     from .app.results import Results as Results
     from .app.run import RunResult as RunResult
     from .app.run import run as run
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from .benchmarks.dimension import derived as derived
     from .benchmarks.items import ItemsFile as ItemsFile
     from .benchmarks.tabulation import tabulate as tabulate
+    from .engine.events import RunEvent as RunEvent
     from .engine.judge import Judgement as Judgement
     from .panel import Panel as Panel
     from .scorers.scorer import Scorer as Scorer

@@ -15,11 +15,11 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec
 from editjudge.app.canary import Checked, checks_file, last_checks
-from editjudge.app.events import Noted, RunEvent
 from editjudge.base.config import Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.cli import root, services
+from editjudge.engine.events import Noted, RunEvent
 
 from ..fakes.canary import RIGHT, CanaryJudge
 

@@ -17,9 +17,9 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunSpec, RunView
-from editjudge.app.events import Noted, RunEvent
 from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.verdict import Scored
+from editjudge.engine.events import Noted, RunEvent
 from editjudge.storage.store import RunStore
 
 from ..fakes.openai import Fault, ScriptedOpenAi, problem, reply

@@ -17,7 +17,7 @@ from ..engine.contents import JudgedEdit
 from ..engine.judge import Near
 from ..engine.order import Order
 from ..engine.progress import Progress
-from ..engine.runplan import RunPlan, observe, plan_run
+from ..engine.runplan import RunPlan, compare, observe
 from ..engine.scheduler import Scheduler
 from ..panel import Panel
 from ..storage.store import RunStore
@@ -137,10 +137,10 @@ def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
         By model and dimension, what changed.
     """
     header = store.header
-    observed = observe(order, store.files_before())
+    plan = observe(order, store.files_before())
     served = header.identities.keys()
-    absent = {d.id: "not served" for d in observed.dimensions if set(d.roles) - served}
-    plan = plan_run(observed, None, header.identities, absent)
+    absent = {d.id: "not served" for d in plan.parts if set(d.roles) - served}
+    compare(plan, None, header.identities, absent)
     _only_judged(plan, store)
     compared = _Compared(store, write=write)
 

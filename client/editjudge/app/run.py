@@ -21,27 +21,27 @@ from ..base.errors import ConfigError, InputError
 from ..base.identity import Identities
 from ..base.words import counted
 from ..benchmarks.dimension import Dimension
+from ..engine import events
 from ..engine.contents import FilesBefore
+from ..engine.events import Finished, HowEnded
 from ..engine.header import RunHeader
 from ..engine.judge import Judges, Opened, near
 from ..engine.order import Order
 from ..engine.progress import Progress
 from ..engine.runplan import (
-    Observed,
     RunPlan,
     check_asked,
+    compare,
     observe,
-    plan_run,
     told_of_data,
     told_of_unasked,
 )
-from ..engine.session import Finished, HowEnded, Session, planned_as_before
-from ..panel import Panel, PoolPolicy
+from ..engine.session import Session, compare_as_before
+from ..panel import PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import CallStore
 from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
-from . import events
 from .client import completed, with_local_stack
 from .estimate import Estimate, estimate, notes
 from .known import known_calls
@@ -72,7 +72,7 @@ class RunResult:
     """
 
     out: Path
-    finished: events.Finished
+    finished: Finished
     dimensions: tuple[Dimension, ...]
     cells: Cells
     services: Identities
@@ -218,8 +218,6 @@ class Running:
         InputError: the data, or a folder of outputs, cannot be used.
     """
 
-    left: RunPlan
-
     def __init__(
         self,
         spec: RunSpec,
@@ -249,18 +247,19 @@ class Running:
         self.resolved.check_single_image(spec.single_image)
         self._before = header_of(out)
         order = replace(self.resolved.order, shard=shard)
-        self._observed = observe(order, files_before(out) if self._before else None)
+        self.left = observe(order, files_before(out) if self._before else None)
         self._out = out
         self._settings = settings
-        self._teller = _Teller(tell or (lambda _: None), every, settings)
+        self._tell = tell or (lambda _: None)
+        self._every = every
         self._retry = retry
         self._fail_on_error = fail_on_error
         if self._before is None:
-            plan_run(self._observed, None, {})  # begins nothing where outputs are unusable
+            compare(self.left)  # begins nothing where outputs are unusable
         if not as_named:
-            refuse_shifted(self._observed)
-        check_asked(self._observed)
-        self.unasked = _unasked(self.resolved, self._observed)
+            refuse_shifted(self.left)
+        check_asked(self.left)
+        self.unasked = _unasked(self.resolved, self.left)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -276,15 +275,16 @@ class Running:
             ledger = None if self._settings.gateway else self._settings.ledger
             calls = calls_of_run(self._store.ledger, ledger, self.say, opened)
             self._session = Session(
-                self._observed,
+                self.left,
                 self._store,
                 calls,
                 self._settings,
-                self._teller,
-                _judges_of(self.resolved, self._observed.order),
+                self._tell,
+                self._every,
+                _judges_of(self.resolved, self.left.order),
             )
-            self.left = self._session.left(self._before)
-            for line in told_of_data(self.resolved.order.dataset, self._observed.flawed):
+            compare_as_before(self.left, self._store, self._before, self._settings)
+            for line in told_of_data(self.resolved.order.dataset, self.left.flawed):
                 self.say(f"data: {line}")
             for line in self.unasked:
                 self.say(line)
@@ -297,7 +297,7 @@ class Running:
 
     def say(self, line: str) -> None:
         """Tell people something, as an event."""
-        self._teller.say(line)
+        self._tell(events.Noted(text=line))
 
     async def judge(self, at_hand: Settings) -> RunResult:
         """Judge what is left; see `Session.judge`.
@@ -305,42 +305,41 @@ class Running:
         Args:
             at_hand: The settings with the services there are.
         """
-        self._session.settings = self._teller.settings = at_hand
-        for line in notes(self._observed.order, at_hand):
+        self._session.settings = at_hand
+        for line in notes(self.left.order, at_hand):
             self.say(line)
-        return self._result(await self._session.judge(self.left, self._fail_on_error))
+        return self._result(await self._session.judge(self._fail_on_error))
 
     def nothing_left(self) -> RunResult:
         """The result where all is done: no service is asked for anything."""
-        return self._result(self._session.nothing_left(self.left))
+        return self._result(self._session.end())
 
-    def _result(self, finished: Finished) -> RunResult:
-        made = cells(self._store, finished.plan)
-        for model, reasons in self._unreadable(finished.plan).items():
+    def _result(self, ended: HowEnded) -> RunResult:
+        plan, progress, session = self.left, self._session.progress, self._session
+        made = cells(self._store, plan)
+        for model, reasons in self._unreadable(plan).items():
             self.say(
                 f"{model}: {counted(len(reasons), 'output')} cannot be read (first: {reasons[0]})"
             )
-        progress = finished.progress
-        event = events.Finished.of(
+        event = Finished.of(
             progress,
             seconds_left=None,  # nothing is judged any more, whatever is left
-            ended=finished.ended,
-            exit_code=_exit_code(finished),
-            usage=finished.usage,
+            ended=ended,
+            exit_code=_exit_code(ended, plan, progress),
+            usage=session.usage,
             unscored=events.unscored_of(progress),
             first_failure=progress.first_failure or None,
-            not_served=finished.not_served,
+            not_served=session.not_served,
             columns=made,
         )
-        self._teller.tell(event)
-        identities = self._store.header.identities
-        order = self._observed.order
+        self._tell(event)
+        identities, order = self._store.header.identities, plan.order
         beside = by_judge(order, made)
         return RunResult(self._out, event, order.dimensions, made, identities, beside, order)
 
     def _dropped(self, status: Retry) -> str:
         """Drop what is to be asked anew; says how much that is."""
-        order, store = self._observed.order, self._store
+        order, store = self.left.order, self._store
         before = store.verdict_count
         above = order.above
         names = {dimension.id for dimension in order.dimensions}
@@ -370,33 +369,9 @@ class Running:
         return reasons
 
 
-class _Teller:
-    """Makes events of what a session says."""
-
-    def __init__(self, tell: Tell, every: float, settings: Settings) -> None:
-        self.settings = settings
-        self.tell = tell
-        self.every = every
-        self._progress = Progress()
-        self._panel: Panel | None = None
-
-    def started(self, progress: Progress, panel: Panel | None) -> None:
-        """Tell that judging begins."""
-        self._progress, self._panel = progress, panel
-        self.tell(events.Started.by(progress, panel))
-
-    def tick(self) -> None:
-        """Tell how far it is."""
-        self.tell(events.Progressed.by(self._progress, self._panel))
-
-    def say(self, line: str) -> None:
-        """Tell people something."""
-        self.tell(events.Noted(text=line))
-
-
-def _unasked(resolved: Resolved, observed: Observed) -> tuple[str, ...]:
+def _unasked(resolved: Resolved, plan: RunPlan) -> tuple[str, ...]:
     """Nobody chose what is asked by default: much of that needs what most data has not."""
-    return told_of_unasked(observed) if resolved.spec.dimensions else ()
+    return told_of_unasked(plan) if resolved.spec.dimensions else ()
 
 
 def foreseen(
@@ -418,24 +393,22 @@ def foreseen(
     resolved = Resolved(spec)
     resolved.check_single_image(spec.single_image)
     order = replace(resolved.order, shard=shard)
-    observed = observe(order, files_before(out) if header_of(out) else None)
+    plan = observe(order, files_before(out) if header_of(out) else None)
     if not as_named:
-        refuse_shifted(observed)
-    check_asked(observed)
+        refuse_shifted(plan)
+    check_asked(plan)
     at_hand = with_local_stack(settings)
 
-    def estimated(plan: RunPlan, header: RunHeader | None) -> Estimate:
-        made = estimate(plan, at_hand, known_calls(plan, header, at_hand))
-        return replace(made, notes=(*_unasked(resolved, observed), *made.notes))
-
+    header = None
     if not RunView.is_at(out):
-        plan = plan_run(observed, None, {})
-        return estimated(plan, None), plan
-    with RunStore.open(out, read_only=True) as store:
-        header = store.header
-        header.joined(resolved.header(settings), str(out))  # what a session would refuse
-        plan = planned_as_before(observed, store, header, settings)
-    return estimated(plan, header), plan
+        compare(plan)
+    else:
+        with RunStore.open(out, read_only=True) as store:
+            header = store.header
+            header.joined(resolved.header(settings), str(out))  # what a session would refuse
+            compare_as_before(plan, store, header, settings)
+    estimated = estimate(plan, at_hand, known_calls(plan, header, at_hand))
+    return replace(estimated, notes=(*_unasked(resolved, plan), *estimated.notes)), plan
 
 
 def header_of(out: Path) -> RunHeader | None:
@@ -461,11 +434,11 @@ def spec_of(out: Path) -> RunSpec | None:
     return None if header is None else RunSpec.of(header)
 
 
-def _exit_code(finished: Finished) -> int:
-    waiting = 0 if finished.progress.edits else finished.plan.total("not_served")
-    nothing = waiting and not finished.plan.total("standing")
-    failed = finished.progress.verdicts["failed"]
-    return {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(finished.ended, 3)
+def _exit_code(ended: HowEnded, plan: RunPlan, progress: Progress) -> int:
+    waiting = 0 if progress.edits else plan.total("not_served")
+    nothing = waiting and not plan.total("standing")
+    failed = progress.verdicts["failed"]
+    return {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(ended, 3)
 
 
 def _judges_of(resolved: Resolved, order: Order) -> Opened:

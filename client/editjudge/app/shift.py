@@ -19,7 +19,7 @@ from ..base.errors import InputError
 from ..base.images import show_path, size_by_header
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.outputs import Outputs
-from ..engine.runplan import Observed
+from ..engine.runplan import RunPlan
 
 Size: TypeAlias = tuple[int, int]
 _Fits: TypeAlias = Callable[[Size, Size], bool]
@@ -103,15 +103,15 @@ def shift(blocks: Sequence[Block], outputs: Outputs) -> Shift | None:
     return None
 
 
-def refuse_shifted(observed: Observed) -> None:
+def refuse_shifted(plan: RunPlan) -> None:
     """Refuse outputs that clearly are those of neighbouring items.
 
     Raises:
         InputError: a model's outputs are.
     """
-    dataset = observed.order.dataset
-    blocks = places(dataset, len(observed.ids))
-    for model, folder in observed.order.outputs.items():
+    dataset = plan.order.dataset
+    blocks = places(dataset, len(plan.ids))
+    for model, folder in plan.order.outputs.items():
         if shifted := shift(blocks, dataset.outputs(folder)):
             raise InputError(show_path(folder), f"of {model}, {shifted}", MEND)
 

@@ -25,7 +25,7 @@ from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..engine.order import Order
-from ..engine.runplan import Flawed, check_asked, observe, plan_run
+from ..engine.runplan import Flawed, check_asked, compare, observe
 from .estimate import Estimate, estimate
 from .shift import MEND, places, shift
 
@@ -170,13 +170,13 @@ def validated(
             problems += _extra(model, others, all_known=not unusable)
     lost = [model for model in order.outputs if not validation.outputs.get(model)]
     if refs and not unusable and not lost:
-        observed = observe(order)
+        plan = observe(order)
         try:
-            check_asked(observed)
+            check_asked(plan)
         except InputError as error:
             problems.append(Problem("field", "data", error.reason))
         else:
-            validation.estimate = estimate(plan_run(observed, None, {}), settings)
+            validation.estimate = estimate(compare(plan), settings)
     return validation
 
 

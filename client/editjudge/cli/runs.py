@@ -18,7 +18,6 @@ from typing import Any
 from ..app.canary import last_checks
 from ..app.dimensions import naming, need_models
 from ..app.estimate import call_lines, lines
-from ..app.events import Finished
 from ..app.merge import Prefer, merge
 from ..app.rescore import Changes, Rescored, rescored_run
 from ..app.run import Running, RunResult, foreseen
@@ -219,7 +218,7 @@ def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) 
         say(line)
     if finished.usage:
         say(f"generalists took {usage_text(finished.usage)}")
-    for line in (_done(result), *_ending(finished), f"kept in {result.out}", *_next(result)):
+    for line in (_done(result), *_ending(result), f"kept in {result.out}", *_next(result)):
         tell(line)
 
 
@@ -268,7 +267,8 @@ def _was_asked(result: RunResult, name: str) -> bool:
     return any(set(row[name].counts) - {"not_served"} for row in result.cells.values())
 
 
-def _ending(finished: Finished) -> list[str]:
+def _ending(result: RunResult) -> list[str]:
+    finished = result.finished
     by_count = sorted(finished.unscored.items(), key=lambda kind: -kind[1].count)
     ending = [
         f"{counted(kind.count, 'verdict has', 'verdicts have')} no number, {name}"

@@ -266,13 +266,13 @@ class Contents:
 
     def news(self) -> FilesBefore:
         """What the run does not know yet, to be known the next time."""
-        digest = self.dataset.digest
+        digest, changed = self.dataset.digest, dict(self.changed)  # others go on reading
         if self._before.data == digest:
-            return FilesBefore(self.changed)
+            return FilesBefore(changed)
         records = {ref.index: self.dataset.record(ref)[:SHORT] for ref in self.dataset.items()}
         places = range(max(records, default=-1) + 1)
         whole = b"".join(records.get(place, bytes(SHORT)) for place in places)
-        return FilesBefore(self.changed, digest, whole)
+        return FilesBefore(changed, digest, whole)
 
     def _held(self, number: int) -> FileContent | None:
         return self.changed.get(number) or self._before.files.get(number)

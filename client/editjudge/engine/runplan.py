@@ -14,6 +14,7 @@ from collections.abc import Collection, Container, Hashable, Iterable, Iterator,
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ..base.digest import digest_text
@@ -73,57 +74,20 @@ def told_of_data(dataset: Dataset, flawed: Sequence[Flawed]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-@dataclass(frozen=True)
-class Observed:
-    """The items of an order, looked at once.
+@dataclass
+class RunPlan:
+    """What is left to do of a run: its items, looked at once, and what `compare` makes of them.
 
     Attributes:
+        contents: What the items hold, for the whole session.
         ids: Of the items.
         kinds: For each item the position in `outlines` of the one that it is like; negative
             where it is not asked for.
         outlines: One of each kind: the same dimensions apply to all items of a kind.
-        dimensions: Those asked for and what they derive from, parts first.
+        parts: The dimensions asked for and what they derive from, parts first.
+        keys: Of what each item asked for holds; None where the run does not know its files.
         beyond: Ids of the items that the order's limit leaves out.
         flawed: The items asked for of which the data holds something that cannot be used.
-        contents: What the items hold, for the whole session.
-        keys: Of what each item asked for holds; None where the run does not know its files.
-    """
-
-    order: Order
-    ids: Sequence[str]
-    kinds: Sequence[int]
-    outlines: Sequence[Item]
-    dimensions: tuple[Dimension, ...]
-    contents: Contents
-    keys: list[bytes | None]
-    beyond: Sequence[str] = ()
-
-    @cached_property
-    def places(self) -> Mapping[str, int]:
-        """Of the items, by id."""
-        return {item: place for place, item in enumerate(self.ids)}
-
-    @cached_property
-    def all_ids(self) -> frozenset[str]:
-        """Of all items of the data."""
-        return frozenset((*self.ids, *self.beyond))
-
-    flawed: tuple[Flawed, ...] = ()
-
-    @property
-    def asked(self) -> frozenset[int]:
-        """The positions of the items that are asked for."""
-        return frozenset(i for i, kind in enumerate(self.kinds) if kind != _NOT_ASKED)
-
-
-@dataclass
-class RunPlan:
-    """What is left to do of a run.
-
-    Attributes:
-        contents: What the items hold.
-        ids: Of the items.
-        asked: The positions of those that are asked for.
         signatures: Of today's verdicts, by dimension.
         todo: By model, for each item the dimensions to judge.
         counts: By model and dimension, how many edits are `standing`, `todo`, `not_served`,
@@ -131,15 +95,20 @@ class RunPlan:
             not apply, nothing is counted.
         missing: By model, how many outputs are missing, and the first reason.
         others: By model, how many files in its folder are outputs of no item, and the first.
-        gone: By model, how many of these were judged before they went, and stay judged.
+        gone: By model, how many outputs were judged before they went, and stay judged.
         judged: Edits on which verdicts stand and nothing is left to judge.
         met: Edits of which the run is to know what they are now.
     """
 
     order: Order
     contents: Contents
-    ids: Sequence[str] = ()
-    asked: Collection[int] = ()
+    parts: tuple[Dimension, ...] = ()
+    ids: list[str] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    outlines: Sequence[Item] = ()
+    keys: list[bytes | None] = field(default_factory=list)
+    beyond: list[str] = field(default_factory=list)
+    flawed: list[Flawed] = field(default_factory=list)
     signatures: Mapping[str, str] = field(default_factory=dict)
     todo: dict[str, list[frozenset[str]]] = field(default_factory=dict)
     counts: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
@@ -148,6 +117,16 @@ class RunPlan:
     gone: Counter[str] = field(default_factory=Counter)
     judged: int = 0
     met: list[JudgedEdit] = field(default_factory=list)
+
+    @cached_property
+    def asked(self) -> frozenset[int]:
+        """The positions of the items that are asked for."""
+        return frozenset(i for i, kind in enumerate(self.kinds) if kind != _NOT_ASKED)
+
+    @cached_property
+    def all_ids(self) -> frozenset[str]:
+        """Ids of all items of the data."""
+        return frozenset((*self.ids, *self.beyond))
 
     @property
     def told_of_others(self) -> list[str]:
@@ -205,8 +184,8 @@ def making_many() -> Iterator[None]:
 
 
 @making_many()
-def observe(order: Order, before: FilesBefore | None = None) -> Observed:
-    """Look at all items of an order.
+def observe(order: Order, before: FilesBefore | None = None) -> RunPlan:
+    """Look at all items of an order; what is left to do of them `compare` says.
 
     Args:
         before: What the run knows of their files; None where it is not begun.
@@ -214,69 +193,62 @@ def observe(order: Order, before: FilesBefore | None = None) -> Observed:
     Raises:
         InputError: the data, or a folder of outputs, cannot be used.
     """
-    dimensions = in_order(order.dimensions, order.known)
-    kinds = _Kinds(order, dimensions)
-    contents = Contents(order.dataset, before)
-    keys: list[bytes | None] = []
-    ids: list[str] = []
-    of: list[int] = []
-    beyond: list[str] = []
-    flawed: list[Flawed] = []
+    plan = RunPlan(order, Contents(order.dataset, before), in_order(order.dimensions, order.known))
+    kinds = _Kinds(order, plan.parts)
     for ref in order.dataset.checked():
         if order.limit is not None and ref.index >= order.limit:
-            beyond.append(ref.id)
+            plan.beyond.append(ref.id)
             continue
-        ids.append(ref.id)
         flaws = order.dataset.flaws(ref)
         asked = _is_asked(order, ref)
-        keys.append(contents.known(ref) if asked and before else None)
-        of.append(kinds.of(ref, flaws) if asked else _NOT_ASKED)
+        plan.ids.append(ref.id)
+        plan.keys.append(plan.contents.known(ref) if asked and before else None)
+        plan.kinds.append(kinds.of(ref, flaws) if asked else _NOT_ASKED)
         if flaws and asked:
-            flawed.append(Flawed(ref, flaws))
-    if ids and not kinds.outlines and order.shard == (0, 1):
+            plan.flawed.append(Flawed(ref, flaws))
+    plan.outlines = kinds.outlines
+    if plan.ids and not plan.outlines and order.shard == (0, 1):
         raise _no_such_task(order)
     for model, folder in order.outputs.items():
         if not order.dataset.has_outputs(folder):
             raise InputError(show_path(folder), f"no such folder (outputs of {model})")
-    return Observed(
-        order, ids, of, kinds.outlines, dimensions, contents, keys, beyond, tuple(flawed)
-    )
+    return plan
 
 
 @making_many()
-def plan_run(
-    observed: Observed,
-    known: VerdictStore | None,
-    identities: Identities,
-    unserved: Mapping[str, str] | None = None,
+def compare(
+    plan: RunPlan,
+    known: VerdictStore | None = None,
+    identities: Identities = MappingProxyType({}),
+    unserved: Mapping[str, str] = MappingProxyType({}),
 ) -> RunPlan:
-    """What is left to do of what was observed.
+    """Find out what is left to do of a plan, which is returned.
 
     Args:
         known: The verdicts there are; None for none.
         identities: Of the services, for signatures.
-        unserved: By dimension, why its own readings cannot be made; None where nothing is known.
+        unserved: By dimension, why its own readings cannot be made.
 
     Raises:
         ConfigError: the data has none of the items that were judged, or another folder of outputs
             holds none that were judged of that model.
         InputError: a model has no output at all.
     """
-    order = observed.order
-    signatures = order.signatures(identities)
-    plan = RunPlan(order, observed.contents, observed.ids, observed.asked, signatures)
-    states = _States(observed, unserved or {})
+    order = plan.order
+    plan.signatures = order.signatures(identities)
+    plan.gone, plan.judged, plan.met = Counter(), 0, []
+    states = _States(plan, unserved)
     are_met = False
     for model, place in order.places.items():
         before = known.header.outputs.get(model, place) if known else place
         judged = known.standing(model, plan.signatures) if known else {}
-        are_met = are_met or not observed.all_ids.isdisjoint(judged)
-        edits = compare(plan, observed, model, judged, before, begun=known is not None)
+        are_met = are_met or not plan.all_ids.isdisjoint(judged)
+        edits = _compared(plan, model, judged, before, begun=known is not None)
         plan.todo[model] = [_NOTHING if edit is None else states.todo(edit) for edit in edits]
         plan.counts[model] = count(order.dimensions, states, edits)
         plan.judged += sum(1 for edit in edits if edit is not None and states.is_judged(edit))
     if known is not None and not are_met:
-        check_items(order.dataset, observed.all_ids, known)
+        check_items(order.dataset, plan.all_ids, known)
     return plan
 
 
@@ -321,9 +293,8 @@ class _Alike(NamedTuple):
     absent: bool
 
 
-def compare(
+def _compared(
     plan: RunPlan,
-    observed: Observed,
     model: str,
     judged: Mapping[str, Sequence[Standing]],
     before: str,
@@ -345,16 +316,16 @@ def compare(
         ConfigError: another folder than before holds none of the outputs that were judged.
         InputError: a model has no output at all.
     """
-    folder, files = plan.order.outputs[model], observed.contents.files
+    folder, files = plan.order.outputs[model], plan.contents.files
     outputs = plan.order.dataset.outputs(folder).index()
     plan.missing[model] = 0, ""
-    others = outputs.others(observed.all_ids)
+    others = outputs.others(plan.all_ids)
     plan.others[model] = len(others), others[0] if others else ""
-    _complete(observed, judged)
+    _complete(plan, judged)
     same = other = 0
     edits: list[_Alike | None] = []
     alike: dict[_Alike, _Alike] = {}
-    for item, kind, key in zip(observed.ids, observed.kinds, observed.keys, strict=True):
+    for item, kind, key in zip(plan.ids, plan.kinds, plan.keys, strict=True):
         if kind == _NOT_ASKED:
             edits.append(None)
             continue
@@ -384,7 +355,7 @@ def compare(
     missing, reason = plan.missing[model]
     nothing = missing == len(plan.asked) and not judged
     # Of a shard all may be missing; of the whole that is another folder than was meant.
-    if plan.asked and nothing and not any(map(outputs.path, observed.ids)):
+    if plan.asked and nothing and not any(map(outputs.path, plan.ids)):
         raise InputError(show_path(folder), f"holds no output of {model}: {reason}")
     return edits
 
@@ -403,15 +374,12 @@ def _is_last(last: Standing, stands: Standing | None, stat: bytes, *, absent: bo
     return stands is last and stands.stat == stat
 
 
-def _complete(observed: Observed, judged: Container[str]) -> None:
+def _complete(plan: RunPlan, judged: Container[str]) -> None:
     """Read what judged items hold of which the run does not know a file."""
-    lacking = {
-        place
-        for place, (item, key) in enumerate(zip(observed.ids, observed.keys, strict=True))
-        if key is None and observed.kinds[place] != _NOT_ASKED and item in judged
-    }
-    for ref in observed.order.dataset.items(lacking) if lacking else ():
-        observed.keys[ref.index] = observed.contents.of(ref).key
+    unknown = (place for place in plan.asked if plan.keys[place] is None)
+    lacking = {place for place in unknown if plan.ids[place] in judged}
+    for ref in plan.order.dataset.items(lacking) if lacking else ():
+        plan.keys[ref.index] = plan.contents.of(ref).key
 
 
 def count(
@@ -429,8 +397,8 @@ def count(
 class _States:
     """What is to be done of edits that are alike, by the fold; each kind is looked at once."""
 
-    def __init__(self, observed: Observed, unserved: Mapping[str, str]) -> None:
-        self._observed = observed
+    def __init__(self, plan: RunPlan, unserved: Mapping[str, str]) -> None:
+        self._plan = plan
         self._unserved = unserved
         self._folded: dict[tuple[int, bool], dict[str, str]] = {}
         self._todo: dict[_Alike, frozenset[str]] = {}
@@ -464,14 +432,14 @@ class _States:
         """The states where nothing stands."""
         if (kind, absent) not in self._folded:
             outcomes = fold(
-                self._observed.dimensions,
-                self._observed.outlines[kind],
+                self._plan.parts,
+                self._plan.outlines[kind],
                 missing=Missing("absent", "") if absent else None,
                 unserved=self._unserved,
             )
             self._folded[kind, absent] = {
                 d.id: "todo" if status == "pending" else status
-                for d in self._observed.order.dimensions
+                for d in self._plan.order.dimensions
                 for status in [outcomes[d.id].status]
                 if status != "not_applicable"
             }
@@ -523,13 +491,13 @@ def _note_missing(
     plan.gone[model] += stands is not None and bool(stands.dimensions)
 
 
-def unasked(observed: Observed) -> dict[str, tuple[str, ...]]:
+def unasked(plan: RunPlan) -> dict[str, tuple[str, ...]]:
     """The dimensions asked for that apply to no item asked for, by why not to the first."""
-    reasons = {one.id: "" for one in observed.order.dimensions if not one.round_of}
-    for outline in observed.outlines:
+    reasons = {one.id: "" for one in plan.order.dimensions if not one.round_of}
+    for outline in plan.outlines:
         if not reasons:
             break
-        outcomes = fold(observed.dimensions, outline)
+        outcomes = fold(plan.parts, outline)
         for name, why in tuple(reasons.items()):
             outcome = outcomes[name]
             if isinstance(outcome, NotApplicable):
@@ -542,27 +510,27 @@ def unasked(observed: Observed) -> dict[str, tuple[str, ...]]:
     return {why: tuple(names) for why, names in by_reason.items() if why}
 
 
-def told_of_unasked(observed: Observed) -> tuple[str, ...]:
+def told_of_unasked(plan: RunPlan) -> tuple[str, ...]:
     """The same for people, a line for each reason."""
     lines = []
-    for why, names in unasked(observed).items():
+    for why, names in unasked(plan).items():
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         lines.append(f"no item can be asked {', '.join(names[:_NAMED])}{more} ({why})")
     return tuple(lines)
 
 
-def check_asked(observed: Observed) -> None:
+def check_asked(plan: RunPlan) -> None:
     """That anything asks something; of a shard nothing may be left.
 
     Raises:
         InputError: every dimension asks nothing of any item.
     """
-    order = observed.order
-    nothing = unasked(observed)
+    order = plan.order
+    nothing = unasked(plan)
     chosen = sum(not one.round_of for one in order.dimensions)
     if order.shard == (0, 1) and chosen and sum(map(len, nothing.values())) == chosen:
         raise InputError(
             "--dimension",
-            "; ".join(told_of_unasked(observed)),
+            "; ".join(told_of_unasked(plan)),
             "choose others (editjudge list dimensions), or add to the items what these need",
         )

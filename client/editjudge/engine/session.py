@@ -8,8 +8,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -22,66 +21,32 @@ from ..panel.budget import Budget
 from ..panel.calls import CallStore
 from ..panel.transport import MAX_TOKENS
 from .contents import VerdictStore
+from .events import HowEnded, Noted, Progressed, RunEvent, Started
 from .header import RunHeader
 from .judge import Judges, Opened, Settled, near, unserved
 from .order import Order
 from .progress import Progress, took
-from .runplan import Observed, RunPlan, plan_run
-from .scheduler import Ended, Scheduler
+from .runplan import RunPlan, compare
+from .scheduler import Scheduler
 
 T = TypeVar("T")
 IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
-HowEnded: TypeAlias = Ended | Literal["interrupted"]
 _HOW_ASKED = frozenset(
     {"url", "model", "max_pixels", "max_tokens", "temperature", "seed", "samples", "logprobs"}
 )
 
 
-class Watcher(Protocol):
-    """Who shows how far a session is."""
-
-    every: float
-
-    def started(self, progress: Progress, panel: Panel | None) -> None:
-        """Judging begins."""
-
-    def tick(self) -> None:
-        """Called every `every` seconds."""
-
-    def say(self, line: str) -> None:
-        """Something people should know."""
-
-
-@dataclass
-class Finished:
-    """A session that is over.
-
-    Attributes:
-        ended: Why.
-        plan: What was to be judged.
-        progress: How far it came.
-        not_served: Why dimensions were not judged: each reason with the dimensions.
-        usage: What generalists took.
-    """
-
-    ended: HowEnded
-    plan: RunPlan
-    progress: Progress
-    not_served: Mapping[str, list[str]] = field(default_factory=dict)
-    usage: Mapping[str, float] = field(default_factory=dict)
-
-
-def planned_as_before(
-    observed: Observed, store: VerdictStore, before: RunHeader | None, settings: Settings
-) -> RunPlan:
-    """What is left to do of a run if the services are those of its last session.
+def compare_as_before(
+    plan: RunPlan, store: VerdictStore, before: RunHeader | None, settings: Settings
+) -> None:
+    """Find out what is left to do of a run if the services are those of its last session.
 
     Args:
         before: The header as that session left it; None at the beginning.
         settings: Where they ask otherwise than that session, nothing that was judged stands.
     """
     same = before is not None and before.settings == asking(settings)
-    return plan_run(observed, store, before.identities if before and same else {})
+    compare(plan, store, before.identities if before and same else {})
 
 
 def asking(settings: Settings) -> dict[str, JsonValue]:
@@ -121,51 +86,59 @@ class Session:
     """A session of a run.
 
     Args:
-        observed: The items, looked at.
+        plan: What is left of it, if the services are those of its last session.
         store: An open run.
         calls: Where its calls are kept.
-        watcher: Who is told how far it is.
+        tell: Gets the events, but for the last.
+        every: Seconds between two events `progress`.
         opened: Opens its judges.
 
     Attributes:
         settings: Where services are and how they are asked.
+        plan: What is judged, once the services are found.
+        progress: How far it is.
+        not_served: Why dimensions were not judged: each reason with the dimensions.
+        usage: What generalists took.
     """
 
     def __init__(
         self,
-        observed: Observed,
+        plan: RunPlan,
         store: VerdictStore,
         calls: CallStore,
         settings: Settings,
-        watcher: Watcher,
+        tell: Callable[[RunEvent], None],
+        every: float,
         opened: Opened = near,
     ) -> None:
-        self._opened = opened
-        self.order: Order = observed.order
-        self._observed = observed
+        self.plan = plan
+        self.order: Order = plan.order
+        self.settings = settings
+        self.progress = Progress()
+        self.not_served: Mapping[str, list[str]] = {}
+        self.usage: Mapping[str, float] = {}
         self._store = store
         self._calls = calls
-        self.settings = settings
         self._asking = asking(settings)
-        self._watcher = watcher
+        self._tell = tell
+        self._every = every
+        self._opened = opened
 
-    def left(self, before: RunHeader | None) -> RunPlan:
-        """What is left to do, as yet; see `planned_as_before`."""
-        return planned_as_before(self._observed, self._store, before, self.settings)
+    def say(self, line: str) -> None:
+        """Tell people something, as an event."""
+        self._tell(Noted(text=line))
 
-    def nothing_left(self, plan: RunPlan) -> Finished:
-        """The end of a session that has nothing to judge: no service is asked for anything."""
-        self._keep_contents(plan)
-        return Finished("done", plan, self._progress(plan, Budget()))
+    def end(self) -> HowEnded:
+        """End a session that has nothing to judge: no service is asked for anything."""
+        self._keep_contents()
+        self._count(Budget())
+        return "done"
 
-    async def judge(self, left: RunPlan, fail_on_error: float | None = None) -> Finished:
+    async def judge(self, fail_on_error: float | None = None) -> HowEnded:
         """Judge what is left, until it is done, ended or interrupted.
 
         Cancelling it cancels what is in flight, and gives what was judged until then; while the
         services are still looked for, it raises `CancelledError` as any task does.
-
-        Args:
-            left: From `left`; planned anew where the services are not what they were.
 
         Raises:
             ConfigError: a service cannot be used as it is configured.
@@ -177,53 +150,45 @@ class Session:
         opened = self._opened(self.settings, self._calls, policy, budget)
         try:
             async with opened as judges, _beside(judges.panel.settle()) as settling:
-                plan = await self._planned_with(judges, left, settling)
-                progress = await _aside(lambda: self._progress(plan, budget))
-                knowing = self._known(plan, judges.panel, progress, settling)
-                async with _beside(knowing) as known:
-                    return await self._judged(plan, judges, progress, known, fail_on_error)
+                await self._compare(judges, settling)
+                await _aside(lambda: self._count(budget))
+                async with _beside(self._settle(judges.panel, settling)) as settled:
+                    return await self._judge(judges, settled, fail_on_error)
         except BaseExceptionGroup as several:
             raise first_of(several) from several
 
-    async def _planned_with(
-        self, judges: Judges, left: RunPlan, settling: asyncio.Task[None]
-    ) -> RunPlan:
-        """What is left with the services that there are.
+    async def _compare(self, judges: Judges, settling: asyncio.Task[None]) -> None:
+        """Find out what is left with the services that there are.
 
         How generalists answer choices is a part of signatures. Where there are verdicts it decides
         which of them stand, so it is waited for; where there are none, all is left anyway.
         """
-        header, panel = self._store.header, judges.panel
-        begun = left.total("standing") or await _aside(lambda: len(self._store.counts()))
+        header, panel, plan = self._store.header, judges.panel, self.plan
+        begun = plan.total("standing") or await _aside(lambda: len(self._store.counts()))
         if begun:
             await settling
         identities = self._identities(header, panel)
-        changed = begun and left.signatures != self.order.signatures(identities)
-        plan = left
-        waiting = unserved(self._observed.dimensions, panel, here=judges.here)
+        changed = begun and plan.signatures != self.order.signatures(identities)
+        waiting = unserved(plan.parts, panel, here=judges.here)
         if changed or waiting:
-            plan = await _aside(lambda: plan_run(self._observed, self._store, identities, waiting))
-        self._check_judges(plan, panel)
-        return plan
+            await _aside(lambda: compare(plan, self._store, identities, waiting))
+        self._check_judges(panel)
 
-    async def _known(
-        self, plan: RunPlan, panel: Panel, progress: Progress, settling: asyncio.Task[None]
-    ) -> None:
+    async def _settle(self, panel: Panel, settling: asyncio.Task[None]) -> None:
         """Have the run know who judges it; only then is anything signed, kept or shown."""
         await settling
-        header = self._store.header
-        identities = self._identities(header, panel)
-        plan.signatures = self.order.signatures(identities)
+        identities = self._identities(self._store.header, panel)
+        self.plan.signatures = self.order.signatures(identities)
         await self._keep_judges(identities, panel)
-        await _aside(lambda: self._keep_contents(plan))
-        self._watcher.started(progress, panel)
+        await _aside(self._keep_contents)
+        self._tell(Started.by(self.progress, panel))
 
     async def _keep_judges(self, identities: Identities, panel: Panel) -> None:
         await _aside(lambda: self._amend(self._store.header, identities, panel))
         met = IDENTITIES.dump_json(panel.identities()).decode()
         await self._calls.keep_fact(services_fact(self.settings), met)
 
-    async def _keep_learned(self, plan: RunPlan, panel: Panel) -> None:
+    async def _keep_learned(self, panel: Panel) -> None:
         """Keep what was learned of judges only while they judged: it is in what they signed.
 
         A judge whose first question failed says later how it answers choices. Another model that
@@ -237,51 +202,50 @@ class Session:
         }
         if learned:
             identities = {**before, **learned}
-            plan.signatures = self.order.signatures(identities)
+            self.plan.signatures = self.order.signatures(identities)
             await self._keep_judges(identities, panel)
 
-    async def _judged(
-        self,
-        plan: RunPlan,
-        judges: Judges,
-        progress: Progress,
-        known: asyncio.Task[None],
-        fail_on_error: float | None,
-    ) -> Finished:
-        """Judge what a plan says."""
+    async def _judge(
+        self, judges: Judges, settled: asyncio.Task[None], fail_on_error: float | None
+    ) -> HowEnded:
+        """Judge what the plan says."""
         panel = judges.panel
 
-        async def settled() -> None:
-            await asyncio.shield(known)
+        async def settle() -> None:
+            await asyncio.shield(settled)
 
         scheduler = Scheduler(
-            plan,
+            self.plan,
             judges,
             self._store.keep,
-            progress,
-            in_flight=_in_flight(plan, self.settings),
-            settled=settled,
+            self.progress,
+            in_flight=_in_flight(self.plan, self.settings),
+            settled=settle,
             fail_on_error=fail_on_error,
-            say=self._watcher.say,
+            say=self.say,
         )
         ended: HowEnded
-        async with _beside(_ticking(self._watcher, settled)):
+        async with _beside(self._tick(panel, settle)):
             try:
                 ended = await scheduler.run()
-                await settled()
-                await self._tell_altered(panel)
+                await settle()
+                for line in await panel.altered():
+                    self.say(line)
             except asyncio.CancelledError:
-                if not known.done():
+                if not settled.done():
                     raise
                 ended = "interrupted"
-        await self._keep_learned(plan, panel)
-        not_served = self._not_served(plan, panel)
-        return Finished(ended, plan, progress, not_served, took(panel, progress))
+        await self._keep_learned(panel)
+        self.not_served = self._waiting(panel)
+        self.usage = took(panel, self.progress)
+        return ended
 
-    async def _tell_altered(self, panel: Panel) -> None:
-        """Say which services are others now than they were at the session's beginning."""
-        for line in await panel.altered():
-            self._watcher.say(line)
+    async def _tick(self, panel: Panel, settled: Settled) -> None:
+        """Tell how far it is, from the beginning on."""
+        await settled()
+        while True:
+            await asyncio.sleep(self._every)
+            self._tell(Progressed.by(self.progress, panel))
 
     def _identities(self, header: RunHeader, panel: Panel) -> Identities:
         """Of the services at hand, and of those of earlier sessions that may come again."""
@@ -298,35 +262,36 @@ class Session:
         now = {"identities": identities, "not_served": absent, "settings": self._asking}
         self._store.amend(header.model_copy(update=now))
 
-    def _keep_contents(self, plan: RunPlan) -> None:
+    def _keep_contents(self) -> None:
         """Keep what items and outputs hold now, so that the next session need not read them."""
         outputs = {**self._store.header.outputs, **self.order.places}
         header = {"data_digest": self.order.dataset.digest, "outputs": outputs}
-        self._store.keep_contents(plan.met, plan.contents.news(), header)
+        self._store.keep_contents(self.plan.met, self.plan.contents.news(), header)
 
-    def _progress(self, plan: RunPlan, budget: Budget) -> Progress:
+    def _count(self, budget: Budget) -> None:
+        """Count what stands and what is left, before anything is judged."""
         standing: dict[str, Counter[str]] = {}
-        for model, row in self._store.counts(plan.signatures).items():
-            for name, counts in row.items() if model in plan.todo else ():
+        for model, row in self._store.counts(self.plan.signatures).items():
+            for name, counts in row.items() if model in self.plan.todo else ():
                 standing.setdefault(name, Counter()).update(counts)
-        return Progress.of(plan, standing, budget)
+        self.progress = Progress.of(self.plan, standing, budget)
 
-    def _check_judges(self, plan: RunPlan, panel: Panel) -> None:
+    def _check_judges(self, panel: Panel) -> None:
         """A judge that was asked for and cannot be used ends the run; a specialist does not."""
         for name in self.settings.generalists:
             role = ServiceName.generalist(name)
-            if role not in panel.served and role in self.order.roles(_unserved(plan)):
+            if role not in panel.served and role in self.order.roles(_unserved(self.plan)):
                 raise ConfigError(
                     f"{role} cannot be used: {panel.why_not(role)}",
                     "mend that; editjudge doctor checks it",
                 )
 
-    def _not_served(self, plan: RunPlan, panel: Panel) -> dict[str, list[str]]:
+    def _waiting(self, panel: Panel) -> dict[str, list[str]]:
         """The dimensions that wait for a service, by the reason, which names the services."""
         computed: dict[str, list[str]] = {}
         roles: dict[str, set[str]] = {}
         waiting: dict[str, dict[str, None]] = {}
-        for name in _unserved(plan):
+        for name in _unserved(self.plan):
             if lacking := self.order.lacking(name):
                 computed.setdefault(lacking, []).append(name)
             for role in sorted(self.order.roles([name]) - panel.served):
@@ -379,11 +344,3 @@ async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-
-
-async def _ticking(watcher: Watcher, settled: Settled) -> None:
-    """Tick from the beginning on."""
-    await settled()
-    while True:
-        await asyncio.sleep(watcher.every)
-        watcher.tick()

@@ -15,7 +15,6 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from ..app.client import Ledger
-from ..app.events import Progressed
 from ..base.config import Settings
 from ..base.digest import content_digest
 from ..base.errors import (
@@ -33,6 +32,7 @@ from ..base.screen import tell
 from ..base.strict import Number, Strict
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import ItemsFile
+from ..engine.events import Progressed
 from ..engine.progress import Line, Progress, took
 from ..engine.session import asking
 from ..panel import Panel, PoolPolicy

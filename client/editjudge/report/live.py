@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from ..app.events import Counted, Line, Noted, Progressed, RunEvent
 from ..base.console import console, styled
 from ..base.screen import say_json, tell
 from ..base.strict import text_of
 from ..base.words import counted
+from ..engine.events import Counted, Line, Noted, Progressed, RunEvent
 from .numbers import usage_text
 
 _SELDOM = 0.1

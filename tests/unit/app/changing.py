@@ -14,7 +14,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunResult, RunSpec, RunView
-from editjudge.app.events import Noted, RunEvent
+from editjudge.engine.events import Noted, RunEvent
 
 DIMENSIONS = ("core.psnr.source.whole", "core.psnr.source.outside", "core.psnr.target.inside")
 LEVELS = "core.instruction_following"

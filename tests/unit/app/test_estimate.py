@@ -23,7 +23,7 @@ from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
 from editjudge.engine.order import Order
-from editjudge.engine.runplan import RunPlan, observe, plan_run
+from editjudge.engine.runplan import RunPlan, compare, observe
 
 URL = "http://127.0.0.1:9/v1"
 LEVEL, QUESTIONS, PIXELS = (
@@ -53,7 +53,7 @@ def work(folder: Path, *names: str, judge_rounds: JudgeRounds = JudgeRounds()) -
     chosen = with_rounds([known[name] for name in names], known)
     data = ItemsFile(folder / "items.jsonl")
     order = Order(data, {"ours": folder / "ours"}, chosen, known, judge_rounds=judge_rounds)
-    return plan_run(observe(order), None, {})
+    return compare(observe(order), None, {})
 
 
 def settings(**judge: Any) -> Settings:

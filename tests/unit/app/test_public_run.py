@@ -22,12 +22,12 @@ from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Scored, Scorer
 from editjudge.app import client
 from editjudge.app import run as module
 from editjudge.app.estimate import lines
-from editjudge.app.events import Finished, Noted, RunEvent, Started
 from editjudge.app.merge import merge
 from editjudge.app.run import foreseen
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.cli import root
+from editjudge.engine.events import Finished, Noted, RunEvent, Started
 from editjudge.storage.store import RunStore
 
 from ...patience import until, wait_until

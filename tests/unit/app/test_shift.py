@@ -13,7 +13,6 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec
 from editjudge.app import shift as module
-from editjudge.app.events import Noted, RunEvent
 from editjudge.app.run import foreseen
 from editjudge.app.shift import BLOCK, BLOCKS, Size, places, shift
 from editjudge.app.spec import Resolved
@@ -22,6 +21,7 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import InputError
 from editjudge.base.images import load_image, size_by_header
 from editjudge.benchmarks.items import ItemsFile
+from editjudge.engine.events import Noted, RunEvent
 
 PSNR = "core.psnr.source.whole"
 MIXED: tuple[Size, ...] = ((40, 30), (30, 40), (32, 32), (48, 27), (40, 30), (36, 24), (30, 30))

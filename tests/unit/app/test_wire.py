@@ -16,7 +16,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import models_json_schema
 
-from editjudge.app import events, lists, verdicts
+from editjudge.app import lists, verdicts
 from editjudge.app.agreement import Figure
 from editjudge.app.canary import Examined
 from editjudge.app.compare import ModelComparison, Rankings
@@ -36,6 +36,7 @@ from editjudge.base.verdict import (
     Unscored,
 )
 from editjudge.cli.services import Stack
+from editjudge.engine import events
 from editjudge.engine.header import RunHeader
 from editjudge.prepare.gie import Converted
 from editjudge.prepare.preparation import Prepared

@@ -23,7 +23,7 @@ from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import Near, judge
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
-from editjudge.engine.runplan import RunPlan, observe, plan_run
+from editjudge.engine.runplan import RunPlan, compare, observe
 from editjudge.engine.scheduler import Scheduler
 from editjudge.scorers.scorer import Scorer
 from editjudge.storage.store import RunStore
@@ -76,7 +76,7 @@ async def test_a_run_keeps_it_and_does_not_ask_again(tmp_path: Path) -> None:
     order = _order(tmp_path)
     survey = observe(order)
     with RunStore.open(tmp_path / "run", header(dimensions=tuple(KNOWN))) as store:
-        work = plan_run(survey, store, {}, frozenset())
+        work = compare(survey, store, {}, frozenset())
         await _run(order, store, work)
         assert store.counts()["m"]["t.one"] == {"scored": 2, "not_applicable": 2}
         kept = {one.item: one.verdict for one in store.verdicts(dimension="t.one")}
@@ -84,7 +84,7 @@ async def test_a_run_keeps_it_and_does_not_ask_again(tmp_path: Path) -> None:
         assert [o.verdict for o in store.verdicts(dimension="t.one", item="2", evidence=False)] == [
             NotApplicable(reason="nothing to compare")
         ]
-        again = plan_run(survey, store, {}, frozenset())
+        again = compare(survey, store, {}, frozenset())
         assert again.total("todo") == 0
         for planned in (work, again):
             cell = cells(store, planned)["m"]["t.whole"]

@@ -11,7 +11,7 @@ from editjudge.base.errors import InputError
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored
 from editjudge.engine.contents import JudgedEdit
-from editjudge.engine.runplan import observe, plan_run
+from editjudge.engine.runplan import compare, observe
 
 from .test_scheduler import Kept, Log, order
 
@@ -22,7 +22,7 @@ from .test_scheduler import Kept, Log, order
 )
 def test_tasks_are_names_or_globs(tmp_path: Path, tasks: tuple[str, ...], left: str) -> None:
     asked = replace(order(tmp_path, Log(), 5, "a"), tasks=tasks)
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     assert [ref.id for ref, _ in work.items()] == list(left)
     assert work.counts["a"]["test.one"]["todo"] == len(left)
     assert sorted(work.ids[index] for index in work.asked) == list(left)
@@ -36,10 +36,10 @@ def test_an_unknown_task_is_told_with_those_there_are(tmp_path: Path) -> None:
 
 async def test_verdicts_on_other_tasks_stand(tmp_path: Path) -> None:
     asked, kept = order(tmp_path, Log(), 4, "a"), Kept()
-    digest = plan_run(observe(asked), kept, {})  # nothing is known yet
+    digest = compare(observe(asked), kept, {})  # nothing is known yet
     assert digest.edits == 4
     edit = JudgedEdit("0", "a", None, Missing("absent", "there was none"))
     await kept.keep(edit, {"test.one": Scored(value=1)}, {"test.one": "x"})
-    work = plan_run(observe(replace(asked, tasks=("odd",))), kept, {})
+    work = compare(observe(replace(asked, tasks=("odd",))), kept, {})
     assert work.edits == 2
     assert dict(work.counts["a"]["test.one"]) == {"todo": 2}

@@ -27,7 +27,7 @@ from editjudge.engine.contents import JudgedEdit, Standing
 from editjudge.engine.judge import Near, Signatures
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
-from editjudge.engine.runplan import RunPlan, observe, plan_run
+from editjudge.engine.runplan import RunPlan, compare, observe
 from editjudge.engine.scheduler import Scheduler
 from editjudge.scorers.asking import JUDGE
 from editjudge.scorers.scorer import Scorer
@@ -239,7 +239,7 @@ async def test_a_signature_is_made_once_and_not_for_every_edit(
     monkeypatch.setattr(Dimension, "signature", counted)
     asked = order(tmp_path, log, 5, "a")
     kept = Kept()
-    work = plan_run(observe(asked), None, FakePanel().identities())
+    work = compare(observe(asked), None, FakePanel().identities())
     await scheduler(asked, work, kept).run()
     assert len(kept.verdicts) == 5
     assert len(made) == 1
@@ -263,7 +263,7 @@ async def test_results_do_not_depend_on_how_many_are_in_flight(
     in_flight: int, tmp_path: Path, log: Log
 ) -> None:
     asked = order(tmp_path, log, 20, "ab")
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     kept = Kept()
     assert await scheduler(asked, work, kept, in_flight=in_flight).run() == "done"
     assert kept.verdicts == {
@@ -275,34 +275,34 @@ async def test_results_do_not_depend_on_how_many_are_in_flight(
 
 async def test_the_models_of_an_item_follow_each_other(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 3, "ab")
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     await scheduler(asked, work, Kept(), in_flight=1).run()
     assert log.order == [(str(i), model) for i in range(3) for model in "ab"]
 
 
 async def test_what_stands_is_not_judged_again(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 10, "a")
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     kept = Kept()
     log.errors[3] = Unreachable("gone", service="x.y")
     await scheduler(asked, work, kept).run()
     assert kept.verdicts["3", "a", "test.one"].status == "failed"
     del kept.verdicts["3", "a", "test.one"]  # as the store tells it: failed does not stand
-    left = plan_run(observe(asked), kept, {})
+    left = compare(observe(asked), kept, {})
     assert [ref.id for ref, _ in left.items()] == ["3"]
     assert left.counts["a"]["test.one"] == {"standing": 9, "todo": 1}
 
 
 async def test_an_output_that_changed_is_judged_again(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 2, "a")
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     kept = Kept()
     await scheduler(asked, work, kept).run()
-    same = plan_run(observe(asked), kept, {})
+    same = compare(observe(asked), kept, {})
     assert same.edits == 0
     other = load_image(np.ones((2, 2, 3), np.uint8))
     (tmp_path / "a" / "one.png").write_bytes(other.encoded)
-    changed = plan_run(observe(asked), kept, {})
+    changed = compare(observe(asked), kept, {})
     assert changed.edits == 2
     await scheduler(asked, changed, kept).run()
     assert kept.edits[-1][2] == other.digest
@@ -311,7 +311,7 @@ async def test_an_output_that_changed_is_judged_again(tmp_path: Path, log: Log) 
 async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(tmp_path: Path, log: Log) -> None:
     free = dimension(log, "test.free", how=Reading(Timed(log, ()), "score"))
     asked = order(tmp_path, log, 30, "a", free)
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     kept, said = Kept(), []
     log.errors = {number: CostLimit("spent", service="x.y") for number in range(10, 30)}
     ended = await scheduler(asked, work, kept, say=said.append).run()
@@ -323,7 +323,7 @@ async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(tmp_path: Path, 
 
 async def test_too_large_a_share_of_failures_ends_it(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 100, "a")
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     log.errors = {number: Unreachable("gone", service="x.y") for number in range(0, 100, 10)}
     few = scheduler(asked, work, Kept(), fail_on_error=0.2)
     assert await few.run() == "done"
@@ -335,7 +335,7 @@ async def test_too_large_a_share_of_failures_ends_it(tmp_path: Path, log: Log) -
 
 async def test_what_a_scorer_trips_over_costs_one_edit(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 5, "a")
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     log.errors[2] = ZeroDivisionError("oh")
     kept = Kept()
     assert await scheduler(asked, work, kept).run() == "done"
@@ -356,7 +356,7 @@ async def test_a_source_that_cannot_be_loaded_costs_its_own_edits(
         return load(self, ref, left_encoded)
 
     monkeypatch.setattr(Items, "load", tripping)
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     kept = Kept()
     assert await scheduler(asked, work, kept).run() == "done"
     failed = {
@@ -369,7 +369,7 @@ async def test_a_source_that_cannot_be_loaded_costs_its_own_edits(
 
 async def test_a_full_disk_ends_it(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 50, "a")
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     log.errors[2] = StoreError("the disk is full")  # type: ignore[assignment]
     with pytest.raises(ExceptionGroup) as raised:
         await scheduler(asked, work, Kept()).run()
@@ -378,7 +378,7 @@ async def test_a_full_disk_ends_it(tmp_path: Path, log: Log) -> None:
 
 async def test_cancelled_it_keeps_what_is_judged(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 1000, "a")
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     kept = Kept()
     task = asyncio.create_task(scheduler(asked, work, kept).run())
     while len(kept.verdicts) < 10:
@@ -400,7 +400,7 @@ async def test_only_what_is_computed_on_is_decoded(
     for dimensions, count in (((shown,), 0), ((shown, dimension(log)), 5)):
         decoded.clear()
         asked = order(tmp_path, log, 5, "a", *dimensions)
-        work = plan_run(observe(asked), None, {})
+        work = compare(observe(asked), None, {})
         await scheduler(asked, work, Kept()).run()
         assert len(decoded) == count
 
@@ -411,7 +411,7 @@ async def test_large_images_wait_for_room(
     monkeypatch.setattr(module, "MAX_HELD", 2 * 100 * 100 * 3)
     asked = order(tmp_path, log, 12, "a")
     asked.dataset.size = 100  # type: ignore[attr-defined]
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     await scheduler(asked, work, Kept(), in_flight=12).run()
     assert log.most < 12
 
@@ -430,7 +430,7 @@ async def test_no_edit_begins_before_it_is_known_what_they_hold(
 
     monkeypatch.setattr(Scheduler, "_loaded", counted)
     asked = order(tmp_path, log, 12, "a")
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     await scheduler(asked, work, Kept(), in_flight=12).run()
     assert loading == [1] * 12
 
@@ -446,7 +446,7 @@ async def test_edits_begin_as_soon_as_the_first_is_loaded(tmp_path: Path, log: L
             return {"score": Scored(value=1)}
 
     asked = order(tmp_path, log, 4, "a", dimension(log, how=Reading(Together(log), "score")))
-    work = plan_run(observe(asked), None, {})
+    work = compare(observe(asked), None, {})
     kept = Kept()
     async with asyncio.timeout(10):
         await scheduler(asked, work, kept, in_flight=4).run()
@@ -469,7 +469,7 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
         dimension(log, "test.rests", how=derived(lambda v: 1, "test.one", "test.far")),
     )
     asked = order(tmp_path, log, 10, "a", *dimensions)
-    work = plan_run(observe(asked), None, {}, {"test.far": "away"})
+    work = compare(observe(asked), None, {}, {"test.far": "away"})
     found = {name: dict(count) for name, count in work.counts["a"].items()}
     assert found == {
         "test.one": {"todo": 10},
@@ -481,7 +481,7 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
         "test.rests": {"not_served": 10},
     }
     assert work.roles == frozenset()
-    assert plan_run(observe(asked), None, {}).roles == {"x.y"}
+    assert compare(observe(asked), None, {}).roles == {"x.y"}
 
 
 def test_progress_counts_what_is_answered_of_an_edit() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from editjudge.base.errors import InputError
 from editjudge.benchmarks.dimension import derived
-from editjudge.engine.runplan import Observed, check_asked, observe, told_of_unasked, unasked
+from editjudge.engine.runplan import RunPlan, check_asked, observe, told_of_unasked, unasked
 
 from .test_scheduler import Log, dimension, order
 
@@ -19,7 +19,7 @@ def largest(values: Mapping[str, float]) -> float:
     return max(values.values())
 
 
-def asked(tmp_path: Path, *needs: str) -> Observed:
+def asked(tmp_path: Path, *needs: str) -> RunPlan:
     made = dimension(Log())
     masked = replace(made, id="test.masked", needs=frozenset({"mask"}))
     odd = replace(made, id="test.odd", when=lambda item: None if item.task == "odd" else "even")
@@ -31,9 +31,9 @@ def asked(tmp_path: Path, *needs: str) -> Observed:
 
 
 def test_what_some_item_is_asked_is_not_told(tmp_path: Path) -> None:
-    observed = asked(tmp_path, "one", "odd")
-    assert told_of_unasked(observed) == ()
-    check_asked(observed)
+    plan = asked(tmp_path, "one", "odd")
+    assert told_of_unasked(plan) == ()
+    check_asked(plan)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_what_some_item_is_asked_is_not_told(tmp_path: Path) -> None:
     ],
 )
 def test_what_no_item_is_asked_is_told_with_the_reason(tmp_path: Path, name: str, why: str) -> None:
-    observed = asked(tmp_path, "one", name)
-    assert told_of_unasked(observed) == (f"no item can be asked test.{name} ({why})",)
-    check_asked(observed)
+    plan = asked(tmp_path, "one", name)
+    assert told_of_unasked(plan) == (f"no item can be asked test.{name} ({why})",)
+    check_asked(plan)
 
 
 def test_where_nothing_asks_anything_it_is_refused(tmp_path: Path) -> None:
@@ -58,6 +58,6 @@ def test_where_nothing_asks_anything_it_is_refused(tmp_path: Path) -> None:
 
 def test_of_a_shard_nothing_may_be_left(tmp_path: Path) -> None:
     made = replace(dimension(Log()), needs=frozenset({"mask"}))
-    observed = observe(replace(order(tmp_path, Log(), 4, "a", made), shard=(0, 2)))
-    assert unasked(observed)
-    check_asked(observed)
+    plan = observe(replace(order(tmp_path, Log(), 4, "a", made), shard=(0, 2)))
+    assert unasked(plan)
+    check_asked(plan)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from editjudge.app.events import Endpoint, Finished, Line, Progressed
+from editjudge.engine.events import Endpoint, Finished, Line, Progressed
 from editjudge.report.live import Lines, drawn, summary
 
 

@@ -11,9 +11,10 @@ from pydantic import Field
 from ..base.identity import printed
 from ..base.strict import Number, Strict
 from ..benchmarks.cell import Cell
-from ..engine.progress import Progress, took
-from ..engine.session import HowEnded
 from ..panel import Panel
+from .progress import Progress, took
+
+HowEnded: TypeAlias = Literal["done", "cost", "failures", "judge", "interrupted"]
 
 
 class Line(Strict):
