@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..base.identity import UNASKED, Identities, ServiceName
 from ..base.item import Item, Need
@@ -222,6 +222,19 @@ def changed(how: Reading | Derived, change: Callable[[Scorer], Scorer]) -> Readi
         for name, op in how.of.items()
     }
     return how if of == how.of else replace(how, of=of)
+
+
+def declared(row: Mapping[str, Any], id: str, how: Reading | Derived, **more: Any) -> Dimension:
+    """A dimension of which a row of a table says what asks no code.
+
+    Args:
+        row: Fields of `Dimension`, as TOML has them.
+        more: Further ones, which go before those of the row.
+    """
+    fields = {"range": (0.0, 1.0), "needs": (), **row, **more}
+    low, high = fields.pop("range")
+    needs = frozenset(fields.pop("needs"))
+    return Dimension(id=id, how=how, range=(low, high), needs=needs, **fields)
 
 
 def derived(

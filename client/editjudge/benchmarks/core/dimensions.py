@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -17,7 +17,7 @@ from ...scorers.regions import Reference, Region
 from ...scorers.similarity import FeatureSimilarity, Lpips
 from ...scorers.specialists import Quality, TextContent
 from ...scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList
-from ..dimension import Dimension, Reading
+from ..dimension import Dimension, Reading, declared
 
 _TABLES = package_tables(__package__, "tables.toml")
 _AGAINST: Mapping[tuple[Reference, Region], str] = {
@@ -46,28 +46,17 @@ def _needs(reference: Reference, region: Region) -> frozenset[Need]:
     return frozenset({reference} if region == "whole" else {reference, "mask"})
 
 
-def _pixel(
-    metric: str,
-    reference: Reference,
-    region: Region,
-    *,
-    variant: str,
-    range: Sequence[float],
-    **more: Any,
-) -> Dimension:
-    if metric == "ssim" and region != "whole":
-        variant = f"{variant}.within"
-    low, high = range
+def _pixel(metric: str, row: Mapping[str, Any], reference: Reference, region: Region) -> Dimension:
+    within = ".within" if metric == "ssim" and region != "whole" else ""
     scorer = PixelComparison(reference, aligned=metric.startswith("aligned_"))
-    return Dimension(
-        id=f"core.{metric}.{reference}.{region}",
+    return declared(
+        row,
+        f"core.{metric}.{reference}.{region}",
+        Reading(scorer, f"{metric.removeprefix('aligned_')}.{region}"),
         asks=_AGAINST[reference, region],
-        range=(low, high),
-        how=Reading(scorer, f"{metric.removeprefix('aligned_')}.{region}"),
         needs=_needs(reference, region),
-        variant=variant,
+        variant=f"{row['variant']}{within}",
         tolerance=1e-9,
-        **more,
     )
 
 
@@ -136,11 +125,19 @@ def _list(name: str, asks: str) -> Dimension:
     return Dimension(f"core.{name}", asks, source, how, variant="vqa.questions", tolerance=0.2)
 
 
-# Of the questions that come with an item; one answer may tip.
-_questioned = partial(Dimension, needs=frozenset[Need]({"questions"}), tolerance=1.0)
+_ASKED = {
+    "core.multiple_choice": (
+        Reading(MultipleChoice(JUDGE, "gie/choice"), "correct"),
+        partial(_questions, "options"),
+    ),
+    "core.fact_check": (
+        Reading(FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts"), "correct"),
+        partial(_questions, "no options"),
+    ),
+}
 DIMENSIONS: tuple[Dimension, ...] = (
     *(
-        _pixel(metric, *against, **row)
+        _pixel(metric, row, *against)
         for (metric, row), against in product(_TABLES["pixels"].items(), _AGAINST)
     ),
     *(d for service in _TABLES["specialists"].items() for d in _seen(*service)),
@@ -152,20 +149,5 @@ DIMENSIONS: tuple[Dimension, ...] = (
     _levels("editing_artifacts"),
     _list("physical_plausibility", "Does the edited scene obey physics?"),
     _list("composition_and_interaction", "Do the new and the old elements go together?"),
-    _questioned(
-        "core.multiple_choice",
-        "Is each of the item's multiple-choice questions answered as it should be?",
-        "GIE-Bench, section 3.5",
-        Reading(MultipleChoice(JUDGE, "gie/choice"), "correct"),
-        when=partial(_questions, "options"),
-        variant="multiple_choice.share",
-    ),
-    _questioned(
-        "core.fact_check",
-        "Does every question about the result have the answer that it should? (one strike)",
-        "Omni IIE Bench, section 5.1",
-        Reading(FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts"), "correct"),
-        when=partial(_questions, "no options"),
-        variant="fact_check.strike1",
-    ),
+    *(declared(_TABLES["questions"][i], i, how, when=when) for i, (how, when) in _ASKED.items()),
 )

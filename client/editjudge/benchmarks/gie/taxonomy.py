@@ -8,7 +8,8 @@ from typing import Any
 from ...answers.json_object import plain
 from ...base.parse import package_tables
 
-_TYPES: Mapping[str, Any] = package_tables(__package__, "tables.toml")["types"]
+TABLES: Mapping[str, Any] = package_tables(__package__, "tables.toml")
+_TYPES: Mapping[str, Any] = TABLES["types"]
 TITLES: Mapping[str, str] = {name: row["title"] for name, row in _TYPES.items()}
 """The types as table 2 heads its columns, in its order."""
 EDIT_TYPES: Mapping[str, str] = {

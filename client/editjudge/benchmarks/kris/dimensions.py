@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from ...base.item import Item
 from ...prompts.official import declared_in
 from ...scorers.asking import JUDGE
 from ...scorers.rubric import OfficialRubric, Rubric
-from ..dimension import Derived, Dimension, Reading, derived
+from ..dimension import Derived, Dimension, Reading, declared, derived
 from ..fusion import Gated, mean
 from .official import SEVERAL, readers
 from .switches import KrisSwitches
@@ -21,7 +20,7 @@ from .taxonomy import (
     reasoning_dimension,
 )
 
-LOW, HIGH = 1.0, 5.0
+LOW = 1.0
 
 _STANDS_FOR = {"temporal": TEMPORAL_TASKS, "knowledge": KNOWLEDGE_TASKS}
 
@@ -64,11 +63,6 @@ def _tests_knowledge(item: Item) -> str | None:
     return _of_kris(item) or f"{item.task} tests no knowledge"
 
 
-_SOURCE = "KRIS-Bench, section 3.4 and"
-# The judge writes whole numbers: where it wavers, the next one.
-_metric = partial(Dimension, range=(LOW, HIGH), when=_of_kris, variant="rubric.1to5", tolerance=1.0)
-
-
 _INSTRUCTION = "kris.instruction_following"
 _GATE = Gated("knowledge_score", by=_INSTRUCTION, above=2.0, otherwise=LOW)
 
@@ -82,37 +76,19 @@ def _plausibility(switches: KrisSwitches, judged: Reading) -> Reading | Derived:
 def dimensions(switches: KrisSwitches) -> tuple[Dimension, ...]:
     """The metrics, then their average; nothing is loaded."""
     instruction = _rubric("instruction", switches)
-    metrics = (
-        _metric(
-            "kris.visual_consistency",
-            "Is everything kept that the instruction does not touch?",
-            f"{_SOURCE} figures 28, 33 and 34",
-            Reading(_rubric("consistency", switches), "consistency_score"),
-        ),
-        _metric(
-            "kris.visual_quality",
-            "Is the edited image, seen alone, natural and free of artefacts?",
-            f"{_SOURCE} figure 29",
-            Reading(_rubric("quality", switches), "quality_score"),
-        ),
-        _metric(
-            _INSTRUCTION,
-            "Is the instruction carried out?",
-            f"{_SOURCE} figures 30, 31 and 33 to 36",
-            Reading(instruction, "instruction_score"),
-        ),
-        _metric(
-            "kris.knowledge_plausibility",
-            "Does the result agree with what is known of the world?",
-            f"{_SOURCE} figure 32",
-            _plausibility(switches, Reading(instruction, "knowledge_score")),
-            when=_tests_knowledge,
-        ),
+    metrics: dict[str, Reading | Derived] = {
+        "visual_consistency": Reading(_rubric("consistency", switches), "consistency_score"),
+        "visual_quality": Reading(_rubric("quality", switches), "quality_score"),
+        "instruction_following": Reading(instruction, "instruction_score"),
+        "knowledge_plausibility": _plausibility(switches, Reading(instruction, "knowledge_score")),
+    }
+    average = derived(mean, *(f"kris.{name}" for name in metrics))
+    return tuple(
+        declared(
+            TABLES["dimensions"][name],
+            f"kris.{name}",
+            how,
+            when=_tests_knowledge if name == "knowledge_plausibility" else _of_kris,
+        )
+        for name, how in (metrics | {"average": average}).items()
     )
-    average = _metric(
-        "kris.average",
-        "How good is the edit, all its metrics taken together?",
-        f"{_SOURCE} figure 3",
-        derived(mean, *(one.id for one in metrics)),
-    )
-    return (*metrics, average)

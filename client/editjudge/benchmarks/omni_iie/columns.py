@@ -11,22 +11,15 @@ from ...base.item import Item
 from ..column import Column, Composite, Mean, Paired
 from ..fusion import Values
 from .switches import OmniSwitches
-from .taxonomy import ROUNDS, SCALES, TURNS
+from .taxonomy import ROUNDS, SCALES, TABLES, TURNS
 
 _PAPER = "Omni IIE Bench"
 
-# By name in ids: the dimension, the title, and whether higher is better.
 METRICS: dict[str, tuple[str, str, bool]] = {
-    "lpips_fg": ("lpips.foreground", "LPIPS FG", False),
-    "lpips_bg": ("lpips.background", "LPIPS BG", False),
-    "lpips_all": ("lpips.whole", "LPIPS ALL", False),
-    "clip_fg": ("clip.foreground", "CLIP FG", True),
-    "clip_bg": ("clip.background", "CLIP BG", True),
-    "clip_all": ("clip.whole", "CLIP ALL", True),
-    "qa": ("qa", "QA", True),
-    "psnr": ("psnr", "PSNR", True),
-    "ssim": ("ssim", "SSIM", True),
+    name: (row["of"], row["title"], row["higher_is_better"])
+    for name, row in TABLES["columns"].items()
 }
+"""By name in ids: the dimension, the title, and whether higher is better."""
 _WEIGHTS = {
     "lpips_fg": "omni_iie.share.foreground",
     "lpips_bg": "omni_iie.share.background",

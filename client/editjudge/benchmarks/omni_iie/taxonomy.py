@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from ...base.parse import package_tables
+
+TABLES: Mapping[str, Any] = package_tables(__package__, "tables.toml")
 SINGLE, MULTI = "final_dataset.json", "final_multi_dataset_cleaned.json"
 LONG = "long_multi_compiled_modifications_with_masks.json"
 """The dialogues as an earlier release had them, in the place of `MULTI`."""

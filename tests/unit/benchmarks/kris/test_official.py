@@ -104,7 +104,7 @@ def differing(one: Rules, other: Rules) -> set[str]:
 
 def columns_differing(one: Rules, other: Rules) -> set[str]:
     def made_of(rules: Rules) -> dict[str, Any]:
-        return {c.id: (type(c.how), c.how.of, getattr(c.how, "present", 0)) for c in rules.columns}  # type: ignore[union-attr]
+        return {c.id: (type(c.how), c.how.of, getattr(c.how, "count", "")) for c in rules.columns}  # type: ignore[union-attr]
 
     ours, theirs = made_of(one), made_of(other)
     assert list(ours) == list(theirs)
