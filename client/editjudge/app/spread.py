@@ -16,10 +16,7 @@ from pydantic.dataclasses import dataclass as result
 from ..base.strict import STRICT
 from ..base.verdict import LeftOut, Outcome, Scored
 from ..benchmarks.cell import Cell
-from ..benchmarks.column import (
-    Column,
-    Row,
-)
+from ..benchmarks.column import Column, Row
 from ..benchmarks.dimension import Dimension, derived
 from ..benchmarks.fusion import mean
 from ..benchmarks.rounds import JudgeRound, JudgeRounds
@@ -28,8 +25,6 @@ from ..engine.fold import derive
 from .agreement import Figure, between, within
 
 _MEAN = derived(mean)
-_KEPT = 10_000
-"""Means that are held at once to be shared."""
 
 
 Cells: TypeAlias = Mapping[str, Mapping[str, Cell]]
@@ -100,12 +95,11 @@ class Spreading:
             return
         names = dict.fromkeys(name for column in columns for name in column.dimensions)
         judged = [name for name in names if each[0].of(name) in known]
-        table = _Table(columns, tuple(names), judged)
-        self._ensemble = _Together(table, each)
+        self._ensemble = _Together(columns, judged, each)
         if len(judge_rounds.judges) > 1:
             for judge in judge_rounds.judges:
                 own = [judge_round for judge_round in each if judge_round.judge == judge]
-                self._judges[judge] = _Together(table, own, own_cells=True)
+                self._judges[judge] = _Together(columns, judged, own, own_cells=True)
         self._agreements = [
             _Agreeing(name, judge_rounds, known[name].range) for name in judged if name in asked
         ]
@@ -139,86 +133,60 @@ _Outcomes: TypeAlias = dict[str, Outcome]
 """What was said of one edit, by dimension."""
 
 
-class _Table:
-    """A table whose judged dimensions can have other outcomes than its own.
-
-    Args:
-        names: The dimensions that columns read.
-        judged: Those of them that judges have a part in.
-    """
-
-    def __init__(
-        self, columns: Sequence[Column], names: Iterable[str], judged: Sequence[str]
-    ) -> None:
-        self.columns = columns
-        self.judged = judged
-        self.shown = _resting_on(columns, judged)
-        self._names = names
-        self._numbers: dict[tuple[float, bool], Scored] = {}
-
-    def means(self, row: Row, judge_rounds: Sequence[JudgeRound]) -> _Outcomes:
-        """What these rounds say together of an edit."""
-        return {
-            name: self._mean(row, [judge_round.of(name) for judge_round in judge_rounds])
-            for name in self.judged
-        }
-
-    def with_(self, row: Row, outcomes: _Outcomes) -> Row:
-        """An edit with these outcomes of what is judged."""
-        plain = {name: row.outcomes[name] for name in self._names}
-        return Row(row.item, row.model, plain | outcomes)
-
-    def _mean(self, row: Row, ids: Sequence[str]) -> Outcome:
-        """Of what was said of an edit."""
-        if len(ids) == 1:
-            return row.outcomes[ids[0]]
-        outcomes = {name: row.outcomes[name] for name in ids}
-        scored = {n: one for n, one in outcomes.items() if isinstance(one, Scored)}
-        if len(scored) < len(outcomes):
-            judged = {n: one for n, one in outcomes.items() if not isinstance(one, LeftOut)}
-            if len(judged) == len(scored):
-                return LeftOut()
-            return derive(_MEAN, judged)
-        value = mean({name: one.value for name, one in scored.items()})
-        key = value, any(one.imputed for one in scored.values())
-        # Judges say few different things, of many edits.
-        if (number := self._numbers.get(key)) is None:
-            if len(self._numbers) >= _KEPT:
-                self._numbers.clear()
-            number = self._numbers[key] = Scored(value=value, imputed=key[1])
-        return number
+def _mean_of(row: Row, ids: Sequence[str]) -> Outcome:
+    """What some rounds say together of an edit."""
+    if len(ids) == 1:
+        return row.outcomes[ids[0]]
+    outcomes = {name: row.outcomes[name] for name in ids}
+    scored = {n: one for n, one in outcomes.items() if isinstance(one, Scored)}
+    if len(scored) < len(outcomes):
+        judged = {n: one for n, one in outcomes.items() if not isinstance(one, LeftOut)}
+        if len(judged) == len(scored):
+            return LeftOut()
+        return derive(_MEAN, judged)
+    value = mean({name: one.value for name, one in scored.items()})
+    return Scored(value=value, imputed=any(one.imputed for one in scored.values()))
 
 
 class _Together:
     """What some rounds say together, and each round alone.
 
     Args:
+        judged: The dimensions of the columns that judges have a part in.
         own_cells: Whether the columns with what they say together are not the table's own.
     """
 
     def __init__(
-        self, table: _Table, judge_rounds: Sequence[JudgeRound], *, own_cells: bool = False
+        self,
+        columns: Sequence[Column],
+        judged: Sequence[str],
+        judge_rounds: Sequence[JudgeRound],
+        *,
+        own_cells: bool = False,
     ) -> None:
-        self._table = table
+        self._shown = _resting_on(columns, judged)
+        self._judged = judged
         self._judge_rounds = judge_rounds
-        self._own = Tabulation(table.columns) if own_cells else None
+        self._own = Tabulation(columns) if own_cells else None
         numbers = dict.fromkeys(judge_round.round for judge_round in judge_rounds)
         self._alone = [
-            ([each for each in judge_rounds if each.round == number], Tabulation(table.columns))
+            ([each for each in judge_rounds if each.round == number], Tabulation(columns))
             for number in (numbers if len(numbers) > 1 else ())
         ]
 
     def add(self, row: Row) -> None:
         """Add an edit."""
-        table = self._table
         if self._own is None:
-            together = {name: row.outcomes[name] for name in table.judged}
+            together = {name: row.outcomes[name] for name in self._judged}
         else:
-            together = table.means(row, self._judge_rounds)
-            self._own.add(table.with_(row, together))
+            together = self._means(row, self._judge_rounds)
+            self._own.add(_with(row, together))
         for of_round, tabulation in self._alone:
-            alone = _on_same_edits(table.means(row, of_round), together)
-            tabulation.add(table.with_(row, alone))
+            alone = _on_same_edits(self._means(row, of_round), together)
+            tabulation.add(_with(row, alone))
+
+    def _means(self, row: Row, judge_rounds: Sequence[JudgeRound]) -> _Outcomes:
+        return {n: _mean_of(row, [each.of(n) for each in judge_rounds]) for n in self._judged}
 
     def cells(self, cells: Cells = MappingProxyType({})) -> Cells:
         """The columns with what they say together, and by each round.
@@ -231,10 +199,14 @@ class _Together:
         return {
             model: {
                 name: replace(row[name], rounds=tuple(of[model][name].value for of in alone))
-                for name in self._table.shown
+                for name in self._shown
             }
             for model, row in own.items()
         }
+
+
+def _with(row: Row, outcomes: _Outcomes) -> Row:
+    return Row(row.item, row.model, {**row.outcomes, **outcomes})
 
 
 def _on_same_edits(alone: _Outcomes, together: _Outcomes) -> _Outcomes:
