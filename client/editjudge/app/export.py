@@ -11,11 +11,11 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from ..base import writing
@@ -26,7 +26,7 @@ from ..base.writing import on_disk, put, written_whole
 from ..storage.packing import dumps
 from ..storage.store import FILE
 from . import label_studio
-from .label_studio import PICTURES, Placed
+from .label_studio import PICTURES, PlacedPictures
 from .verdicts import Row, row_of
 from .view import RunView
 
@@ -47,30 +47,26 @@ _ROWS_AT_ONCE = 10_000
 _REPEATING = ("model", "dimension", "status", "kind", "signature", "versions")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is to be in a file.
-
-    Attributes:
-        wide: A row for each edit, with a column for each dimension; see `edits_of`.
-        pictures: With the paths of each edit's pictures.
-        dimensions: Ids, globs, parts of ids or titles of columns; all for none.
-        urls: By folder, what stands in its place in the paths of pictures.
-    """
-
-    wide: bool = False
-    pictures: bool = False
-    dimensions: tuple[str, ...] = ()
-    urls: Mapping[str, str] = field(default_factory=dict)
-
-
-def export(view: RunView, file: Path, form: Format, asked: Asked = Asked()) -> int:
+def export(
+    view: RunView,
+    file: Path,
+    form: Format,
+    *,
+    wide: bool = False,
+    pictures: bool = False,
+    dimensions: Collection[str] = (),
+    urls: Mapping[str, str] = MappingProxyType({}),
+) -> int:
     """Write all verdicts of a run to a file, which is there whole or not at all.
 
     Args:
         form: `jsonl` has evidence and calls as objects; `csv` and `parquet` as JSON text, and
             `csv` has nothing where there is no value; `label-studio` has tasks, see
             `app.label_studio`, and the configuration for them lies beside it as `.xml`.
+        wide: A row for each edit, with a column for each dimension; see `edits_of`.
+        pictures: With the paths of each edit's pictures.
+        dimensions: Ids, globs, parts of ids or titles of columns; all for none.
+        urls: By folder, what stands in its place in the paths of pictures.
 
     Returns:
         How many rows it has.
@@ -83,44 +79,34 @@ def export(view: RunView, file: Path, form: Format, asked: Asked = Asked()) -> i
         StoreError: the run cannot be read, or the disk is full.
     """
     check_free(view.folder, file, form)
-    with on_disk(file):
+    names = view.header.dimensions
+    if dimensions:
+        named = view.named(dimensions)
+        names = tuple(name for name in names if name in named)
+    with on_disk(file), written_whole(file) as partial:
         if form == "label-studio":
-            return _tasks(view, file, asked)
-        rows, fields = _table(view, asked)
-        with written_whole(file) as partial:
-            return _WRITERS[form](partial, rows, fields, view.header.model_dump_json())
+            known = view.resolved.known
+            meant = {name: known[name] for name in names}
+            count, configuration = label_studio.write(partial, view, meant, urls)
+            put(file.with_suffix(".xml"), configuration.encode())
+            return count
+        if wide:
+            rows, fields = edits_of(view, names), (*_EDIT, *names)
+        else:
+            rows, fields = (row.model_dump(mode="json") for row in rows_of(view)), FIELDS
+            if dimensions:
+                rows = (row for row in rows if row["dimension"] in {None, *names})
+        if pictures or urls:
+            paths = label_studio.placed(view, urls)
+            rows, fields = _with_pictures(rows, paths), (*fields, *PICTURES)
+        return _WRITERS[form](partial, rows, fields, view.header.model_dump_json())
 
 
-def _tasks(view: RunView, file: Path, asked: Asked) -> int:
-    names = view.named(asked.dimensions)
-    known = view.resolved.known
-    dimensions = {name: known[name] for name in view.header.dimensions if name in names}
-    with written_whole(file) as partial:
-        count, configuration = label_studio.write(partial, view, dimensions, asked.urls)
-    put(file.with_suffix(".xml"), configuration.encode())
-    return count
-
-
-def _table(view: RunView, asked: Asked) -> tuple[Iterator[Plain], Fields]:
-    names = view.named(asked.dimensions) if asked.dimensions else None
-    if asked.wide:
-        meant = [name for name in view.header.dimensions if names is None or name in names]
-        rows, fields = edits_of(view, meant), (*_EDIT, *meant)
-    else:
-        rows, fields = map(_plain, rows_of(view)), FIELDS
-    if names is not None and not asked.wide:
-        rows = (row for row in rows if row["dimension"] is None or row["dimension"] in names)
-    if not asked.pictures and not asked.urls:
-        return rows, fields
-    return _with_pictures(rows, Placed(view, asked.urls)), (*fields, *PICTURES)
-
-
-def _with_pictures(rows: Iterable[Plain], placed: Placed) -> Iterator[Plain]:
-    nothing = dict.fromkeys(PICTURES)
+def _with_pictures(rows: Iterable[Plain], placed: PlacedPictures) -> Iterator[Plain]:
     for row in rows:
         edit = row["item"], row["model"]
-        paths = placed.of(*edit) if None not in edit else {}
-        yield {**row, **nothing, **{name: paths[name] for name in PICTURES if name in paths}}
+        paths = placed(*edit) if None not in edit else {}
+        yield {**row, **{name: paths.get(name) for name in PICTURES}}
 
 
 def edits_of(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[Plain]:
@@ -223,10 +209,6 @@ def _write_parquet(file: Path, rows: Iterable[Plain], fields: Fields, header: st
             writer.write_table(pa.Table.from_pylist([_utf8(row) for row in batch], schema))
             count += len(batch)
     return count
-
-
-def _plain(row: Row) -> Plain:
-    return row.model_dump(mode="json")
 
 
 def _with_text(row: Plain) -> Plain:

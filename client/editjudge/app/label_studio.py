@@ -9,9 +9,9 @@ documentation has it (guide/predictions, tags/number).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -49,13 +49,13 @@ def write(
         ConfigError: a picture is in none of the folders of `urls`.
         InputError: the data of the run is not there any more.
     """
-    placed = Placed(view, urls)
+    pictures_of = placed(view, urls)
     fields: set[str] | None = None
     numbered: set[str] = set()
     count = 0
     with file.open("w", encoding="utf-8", newline="\n") as out:
         for row in view.rows():
-            pictures = placed.of(row.item.id, row.model)
+            pictures = pictures_of(row.item.id, row.model)
             if "edited" not in pictures:
                 continue  # there is nothing to look at
             if not urls:
@@ -148,11 +148,14 @@ def _reasons(row: Row, dimensions: Iterable[str]) -> Iterator[str]:
 
 
 def _order(name: str) -> tuple[int, str]:
-    places = ("source", "edited", "mask", "target")
-    return (places.index(name) if name in places else 0), name
+    return (PICTURES.index(name) if name in PICTURES else 0), name
 
 
-class Placed:
+PlacedPictures: TypeAlias = Callable[[str, str], dict[str, str]]
+"""By item and model, the pictures: `source`, `source_2`, …, `mask`, `target`, `edited`."""
+
+
+def placed(view: RunView, urls: Mapping[str, str]) -> PlacedPictures:
     """The paths of the pictures of a run's edits, by their names; nothing is opened.
 
     Args:
@@ -161,31 +164,30 @@ class Placed:
     Raises:
         InputError: the data of the run is not there any more.
     """
+    folders = {_absolute(Path(folder)): url for folder, url in urls.items()}
+    pictures_of = view.all_pictures()
 
-    def __init__(self, view: RunView, urls: Mapping[str, str] | None = None) -> None:
-        self._urls = {_absolute(Path(folder)): url for folder, url in (urls or {}).items()}
-        self._pictures = view.all_pictures()
+    def place(path: Path) -> str:
+        path = _absolute(path)
+        for folder, url in folders.items():
+            if path.is_relative_to(folder):
+                return f"{url.rstrip('/')}/{quote(path.relative_to(folder).as_posix())}"
+        if folders:
+            told = ", ".join(map(str, folders))
+            raise ConfigError(f"{path} is in none of {told}", "give its folder a --url too")
+        return str(path)
 
-    def of(self, item: str, model: str) -> dict[str, str]:
-        """The pictures that an edit has: `source`, `source_2`, …, `mask`, `target`, `edited`."""
-        pictures = self._pictures(item)
+    def of(item: str, model: str) -> dict[str, str]:
+        pictures = pictures_of(item)
         paths: dict[str, Path | None] = {
             "source" if number == 1 else f"source_{number}": path
             for number, path in enumerate(pictures.sources, 1)
         }
         paths |= {"mask": pictures.mask, "target": pictures.target}
         paths["edited"] = pictures.outputs[model]
-        return {name: self._placed(path) for name, path in paths.items() if path}
+        return {name: place(path) for name, path in paths.items() if path}
 
-    def _placed(self, path: Path) -> str:
-        path = _absolute(path)
-        for folder, url in self._urls.items():
-            if path.is_relative_to(folder):
-                return f"{url.rstrip('/')}/{quote(path.relative_to(folder).as_posix())}"
-        if self._urls:
-            folders = ", ".join(map(str, self._urls))
-            raise ConfigError(f"{path} is in none of {folders}", "give its folder a --url too")
-        return str(path)
+    return of
 
 
 def _absolute(path: Path) -> Path:

@@ -14,7 +14,7 @@ from typing import Any
 from rich.progress import track
 
 from ..app.canary import last_checks
-from ..app.export import Asked, Format, export
+from ..app.export import Format, export
 from ..app.results import PublishedBeside, Results, published_beside
 from ..app.verdicts import Row, Shown, ShownEdit
 from ..app.view import RunView
@@ -272,9 +272,11 @@ def export_command(
     """Write the verdicts of a run to a file."""
     tasks = format_ == "label-studio"
     file = out or run / ("tasks.json" if tasks else f"{'edits' if wide else 'verdicts'}.{format_}")
-    choices = Asked(wide=wide, pictures=pictures, dimensions=dimension, urls=pairs_of("--url", url))
+    urls = pairs_of("--url", url)
     with RunView(run) as view:
-        count = export(view, file, format_, choices)
+        count = export(
+            view, file, format_, wide=wide, pictures=pictures, dimensions=dimension, urls=urls
+        )
         if gone := view.without_data:
             tell(f"dimensions that the data spoilt are not in the file: {gone}")
     say(f"{file}: {counted(count, 'task' if tasks else 'row')}")

@@ -152,15 +152,8 @@ def number(cell: Cell, decimals: int | None = None, place: int = 0) -> Number:
         footnote = f"{cell.scored:,} of {cell.asked:,} edits have a number"
     if cell.value is None:
         return Number("-", 0, "", cell.reason if decimals is None else coverage, footnote)
-    value = f"{cell.value:.4g}" if decimals is None else rounded(cell.value, decimals)
+    value = rounded(cell.value, decimals)
     return Number(value, place, sure_text(cell, decimals), coverage, footnote)
-
-
-def bare_number(value: float | None, decimals: int | None = None) -> Number:
-    """A number without coverage; nothing where there is none."""
-    if value is None:
-        return Number("")
-    return Number(f"{value:.4g}" if decimals is None else rounded(value, decimals))
 
 
 def carried(cells: Iterable[Cell]) -> int:
@@ -176,8 +169,10 @@ def carried(cells: Iterable[Cell]) -> int:
     return max(0, 3 - math.floor(math.log10(largest)), first if first <= _SMALLEST else 0)
 
 
-def rounded(value: float, decimals: int) -> str:
-    """A number to so many decimals."""
+def rounded(value: float, decimals: int | None) -> str:
+    """A number to so many decimals; None for four significant digits."""
+    if decimals is None:
+        return f"{value:.4g}"
     # Adding 0 makes a plain zero of a negative one.
     return f"{round(value, decimals) + 0.0:.{decimals}f}"
 
@@ -201,27 +196,19 @@ def sure_text(cell: Cell, decimals: int | None = None) -> str:
     )
 
 
-def ends_text(low: float, high: float, decimals: int | None = None) -> str:
-    """The ends of an interval, to the digits of its half: they are never printed alike.
-
-    Args:
-        decimals: See `half_text`.
-    """
+def ends_text(low: float, high: float) -> str:
+    """The ends of an interval, to the digits of its half: they are never printed alike."""
     first = _first((high - low) / 2)
     if first > _SMALLEST:
         places = max(0, first + 1 - _first(max(abs(low), abs(high))))
         return f"{low:.{places}e} \u2013 {high:.{places}e}"
-    places = _places(first, decimals)
+    places = max(0, first + 1)
     return f"{rounded(low, places)} \u2013 {rounded(high, places)}"
 
 
 def _first(number: float) -> int:
     """Where the first digit of a number stands that is not 0: 1 for tenths, 0 for ones."""
     return -math.floor(math.log10(number))
-
-
-def _places(first: int, decimals: int | None) -> int:
-    return max(0, first + 1) if decimals is None else max(decimals, first)
 
 
 def half_text(half: float, decimals: int | None = None) -> str:
@@ -231,7 +218,9 @@ def half_text(half: float, decimals: int | None = None) -> str:
         decimals: Of the number before it; None for two significant digits.
     """
     first = _first(half)
-    return f"{half:.1e}" if first > _SMALLEST else f"{half:.{_places(first, decimals)}f}"
+    if first > _SMALLEST:
+        return f"{half:.1e}"
+    return rounded(half, max(0, first + 1) if decimals is None else max(decimals, first))
 
 
 def not_finished(edits: int) -> str:

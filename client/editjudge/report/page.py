@@ -28,15 +28,15 @@ from ..base.signature import Signature, package_version
 from ..base.strict import plain_of
 from ..base.words import counted
 from ..benchmarks.benchmark import Benchmark
-from ..benchmarks.cell import Cell
+from ..benchmarks.cell import Interval
 from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.figures import figures
 from ..engine.header import RunHeader
 from .edits import CHUNK, Edits, Plain, RunEdits
 from .figures import LOOKS, draw, drawn, svg_element
-from .numbers import best_and_second, ends_text, rounded, untrained_line
-from .summary import comparability, reasons, with_something
+from .numbers import ends_text, untrained_line
+from .summary import comparability, paper_numbers, reasons, with_something
 
 Mode: TypeAlias = Literal["file", "folder", "view"]
 """How a page comes to what it shows: it is all in it, in files beside it, or at a server."""
@@ -254,32 +254,25 @@ def _together(
 
 
 def _cells(results: Results, column: Column) -> list[Plain]:
-    """One column, model by model."""
+    """One column, model by model: a cell as `summary --json` has it, and as it is printed."""
     cells = [row[column.id] for row in results.cells.values()]
-    benchmark = results.benchmark
-    usual = benchmark.decimals if benchmark.table else None
-    decimals = usual if column.decimals is None else column.decimals
-    texts = [_number(cell.value, decimals) for cell in cells]
-    values = [cell.value for cell in cells]
-    places = best_and_second(texts, values, higher_is_better=column.higher_is_better)
+    printed = paper_numbers(results, column, [*results.cells])
     return [
         {
             **plain_of(replace(cell, signature=Signature(()))),
-            "text": text,
-            "place": place,
-            "ends": _ends(cell, decimals),
+            "text": number.text,
+            "place": number.place,
+            "ends": _ends(cell.interval),
         }
-        for cell, text, place in zip(cells, texts, places, strict=True)
+        for cell, number in zip(cells, printed, strict=True)
     ]
 
 
-def _number(value: float | None, decimals: int | None) -> str:
-    """A number to so many decimals, else to four digits, also where the last are 0."""
-    if value is None:
-        return "-"
-    if decimals is None:
-        return f"{value:#.4g}".removesuffix(".")
-    return rounded(value, decimals)
+def _ends(interval: Interval | None) -> str:
+    """The ends of a 95 % interval; empty where there is none."""
+    if interval is None or interval.low is None or interval.high is None:
+        return ""
+    return ends_text(interval.low, interval.high)
 
 
 def _column(column: Column, benchmark: Benchmark) -> Plain:
@@ -293,14 +286,6 @@ def _column(column: Column, benchmark: Benchmark) -> Plain:
         "decimals": decimals,
         "dimensions": column.dimensions,
     }
-
-
-def _ends(cell: Cell, decimals: int | None) -> str:
-    """The 95 % interval; empty where there is none."""
-    interval = cell.interval
-    if interval is None or interval.low is None or interval.high is None:
-        return ""
-    return ends_text(interval.low, interval.high, decimals)
 
 
 def _figures_of(runs: Sequence[ShownRun]) -> tuple[list[Plain], list[str]]:

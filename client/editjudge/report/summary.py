@@ -23,7 +23,6 @@ from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from .numbers import (
     arrow,
-    bare_number,
     best_and_second,
     carried,
     legend,
@@ -140,7 +139,7 @@ def typeset(
     meant, names = chosen(results, columns, models)
     if form == "csv":
         return _numbers_table(results, meant, names).written(form)
-    by_column = [_paper_numbers(results, column, names) for column in meant]
+    by_column = [paper_numbers(results, column, names) for column in meant]
     rows = zip(*by_column, strict=True) if by_column else ((),) * len(names)
     grid = {(name, ""): row for name, row in zip(names, rows, strict=True)}
     grouped = any(column.group for column in meant)
@@ -150,7 +149,7 @@ def typeset(
     return replace(table, notes=notes, about=about).written(form)
 
 
-def _paper_numbers(results: Results, column: Column, models: Sequence[str]) -> list[Number]:
+def paper_numbers(results: Results, column: Column, models: Sequence[str]) -> list[Number]:
     """The numbers of one column, with the best and the second."""
     cells = [results.cells[model][column.id] for model in models]
     decimals = _decimals(results, column, cells)
@@ -296,28 +295,25 @@ def _grid(
         c.id: decimals if decimals is None or c.decimals is None else c.decimals for c in columns
     }
 
-    def add(model: str, judge: str, row: Mapping[str, Cell]) -> None:
-        grid[model, judge] = [
-            number(row[name], some) if name in row else _NOTHING for name, some in places.items()
-        ]
+    def whole(row: Mapping[str, Cell]) -> list[Number]:
+        return [number(row[name], n) if name in row else _NOTHING for name, n in places.items()]
 
-    def add_values(model: str, judge: str, row: Mapping[str, float | None]) -> None:
-        grid[model, judge] = [bare_number(row.get(name), some) for name, some in places.items()]
+    def bare(row: Mapping[str, float | None]) -> list[Number]:
+        values = ((row.get(name), n) for name, n in places.items())
+        return [_NOTHING if value is None else Number(rounded(value, n)) for value, n in values]
 
     for model, row in cells.items():
-        add(model, "", row)
+        grid[model, ""] = whole(row)
         judges = beside.judges.get(model, {})
         several = len(judges) > 1
-        for judge, of in judges.items() if several else ():  # a single judge is all of them
-            add(model, judge, of)
+        if several:  # a single judge is all of them
+            grid |= {(model, judge): whole(of) for judge, of in judges.items()}
         for judge, of in judges.items() if each_round else ():
             for n in range(beside.rounds):
                 label = f"{judge}, round {n + 1}" if several else f"run {n + 1}"
                 held = {name: cell for name, cell in of.items() if n < len(cell.rounds)}
-                add_values(model, label, {name: cell.rounds[n] for name, cell in held.items()})
-    for name, printed in published.items():
-        add_values(name, "", printed)
-    return grid
+                grid[model, label] = bare({name: cell.rounds[n] for name, cell in held.items()})
+    return grid | {(name, ""): bare(printed) for name, printed in published.items()}
 
 
 def comparability(beside: PublishedBeside) -> Iterator[str]:

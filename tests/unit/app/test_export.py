@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from editjudge.app.export import FIELDS, Asked, export
+from editjudge.app.export import FIELDS, export
 from editjudge.app.export import Format as Form
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
@@ -187,9 +187,10 @@ def test_a_former_export_of_any_form_gives_way(
     out = tmp_path / "out"
     out.touch()
     with RunView(of_data) as view:
-        for asked in (Asked(), Asked(wide=earlier != "label-studio", pictures=True)):
-            for form in (earlier, "jsonl"):
-                export(view, out, form, asked)
+        for form in (earlier, "jsonl"):
+            export(view, out, form)
+        for form in (earlier, "jsonl"):
+            export(view, out, form, wide=earlier != "label-studio", pictures=True)
     assert sorted(file.name for file in tmp_path.glob("out*")) == sorted(
         ["out", *["out.xml"] * (earlier == "label-studio")]
     )
