@@ -16,7 +16,6 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec, RunView
 from editjudge.app.estimate import call_lines
-from editjudge.app.known import Known
 from editjudge.app.run import foreseen
 from editjudge.base.config import GatewayEndpoint, Settings
 from editjudge.report.numbers import usage_text
@@ -149,16 +148,16 @@ async def test_a_dry_run_counts_what_the_ledger_answers(tmp_path: Path) -> None:
         both = spec(tmp_path, QUESTIONS, "ab")
         estimated, *_ = await asyncio.to_thread(foreseen, both, tmp_path / "2", settings)
         assert estimated.calls["generalist.judge"] == 2 * (1 + 7)
-        assert estimated.known.calls["generalist.judge"] == 1 + len(ASKED)
+        assert estimated.known["generalist.judge"] == 1 + len(ASKED)
         (line,) = call_lines(estimated)
         assert "at most 16 calls (the ledger answers 6), and as many again" in line
         service = GatewayEndpoint(url="grpc://127.0.0.1:9")
         through = settings.model_copy(update={"gateway": service})
         estimated, *_ = await asyncio.to_thread(foreseen, both, tmp_path / "2", through)
-        assert estimated.known == Known()
+        assert not estimated.known
         fresh = settings.model_copy(update={"ledger": tmp_path / "none.sqlite"})
         estimated, *_ = await asyncio.to_thread(foreseen, both, tmp_path / "2", fresh)
-        assert not estimated.known.calls
+        assert not estimated.known
         assert not (tmp_path / "none.sqlite").exists()
 
 

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, TypeAlias
 
 from PIL import Image as Pil
-from pydantic import Field, PlainSerializer, SkipValidation, computed_field
+from pydantic import Field, computed_field
 from pydantic.dataclasses import dataclass as result
 
 from ..base.config import GeneralistEndpoint, Settings
@@ -26,9 +27,10 @@ from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
 from ..scorers.asking import Asking
 from ..scorers.scorer import Scorer
-from .known import Known
+from .known import SAMPLED
 
-_SAMPLED = 200
+Calls: TypeAlias = Mapping[ServiceName, int]
+NO_CALLS: Calls = MappingProxyType({})
 _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
 # By field of a template: which images it shows.
@@ -53,12 +55,6 @@ class PerEdit:
     prompt_tokens: float
 
 
-_OfLedgers: TypeAlias = Annotated[
-    SkipValidation[Known],
-    PlainSerializer(lambda known: known.calls, return_type=dict[ServiceName, int]),
-]
-
-
 @result(config=STRICT)
 class Estimate:
     """`run --dry-run --json`: what is left to do of a run, in numbers.
@@ -70,7 +66,7 @@ class Estimate:
         calls: By service; at most, since what depends on an item alone is asked once. Averaged
             replies are counted (`samples`); as many again come on top of a generalist's where no
             reply can be read.
-        known: What ledgers answer of these.
+        known: What the ledger answers of these; of many edits, about.
         prompt_tokens: By generalist; an image of n pixels is about n/1024 tokens.
         cost: Of these tokens and one generated token per call, where a price is configured;
             nothing for calls that are known. None where a Judge service asks: prices are its own.
@@ -82,7 +78,7 @@ class Estimate:
     edits: int = 0
     verdicts: int = 0
     calls: Counter[ServiceName] = field(default_factory=Counter)
-    known: _OfLedgers = field(default_factory=Known)
+    known: Counter[ServiceName] = field(default_factory=Counter)
     prompt_tokens: dict[ServiceName, int] = field(default_factory=dict)
     cost: float | None = None
     sampled: Annotated[int, Field(exclude=True)] = 0
@@ -100,15 +96,19 @@ class Estimate:
         }
 
 
-def estimate(plan: RunPlan, settings: Settings, known: Known | None = None) -> Estimate:
+def estimate(
+    plan: RunPlan,
+    settings: Settings,
+    known: Mapping[ServiceName, int] | None = MappingProxyType({}),
+) -> Estimate:
     """Counts every call; image sizes are read of a sample of items, spread over all.
 
     Args:
-        known: What ledgers answer; without, nothing is taken to be known.
+        known: What the ledger answers; None where that cannot be told.
     """
-    estimated = Estimate(verdicts=plan.total("todo"), known=known or Known())
+    estimated = Estimate(verdicts=plan.total("todo"), known=Counter(known))
     unfinished = sum(1 for todo in zip(*plan.todo.values(), strict=True) if any(todo))
-    step = max(1, unfinished // _SAMPLED)
+    step = max(1, unfinished // SAMPLED)
     tokens: Counter[ServiceName] = Counter()
     dataset = plan.order.dataset
     folders = {model: dataset.outputs(folder) for model, folder in plan.order.outputs.items()}
@@ -129,7 +129,7 @@ def estimate(plan: RunPlan, settings: Settings, known: Known | None = None) -> E
     estimated.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
     estimated.cost = _cost(estimated, settings)
     estimated.notes = (*notes(plan.order, settings), *_unpriced(estimated, settings))
-    if estimated.known.unmet:
+    if known is None:
         why = "no run with it has met the services of these settings yet"
         estimated.notes += (f"what the ledger answers is not known: {why}",)
     return estimated
@@ -230,9 +230,9 @@ def call_lines(estimated: Estimate) -> list[str]:
 
 def _of_these(estimated: Estimate, service: ServiceName) -> str:
     """What some of the calls of a service are, in brackets; empty where nothing is to be said."""
-    if not (count := estimated.known.calls[service]):
+    if not (count := estimated.known[service]):
         return ""
-    about = "" if estimated.known.exact else "about "
+    about = "about " * (estimated.edits > SAMPLED)
     return f" (the ledger answers {about}{count:,})"
 
 
@@ -328,6 +328,6 @@ def _cost(estimated: Estimate, settings: Settings) -> float | None:
         endpoint = _endpoint(service, settings)
         if endpoint is not None and endpoint.price is not None:
             calls = estimated.calls[service]
-            left = 1 - min(1.0, estimated.known.calls[service] / calls) if calls else 1.0
+            left = 1 - min(1.0, estimated.known[service] / calls) if calls else 1.0
             total = (total or 0.0) + left * endpoint.price.of(tokens, 0, calls)
     return total

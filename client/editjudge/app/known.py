@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,26 +23,13 @@ from ..storage.database import Database
 from ..storage.ledger import Ledger
 
 T = TypeVar("T")
-_SAMPLED = 200
+SAMPLED = 200
 
 
-@dataclass
-class Known:
-    """What the ledger answers of the calls that are left.
-
-    Attributes:
-        calls: By service; of a sample of edits, for all of them.
-        exact: Every edit was looked at.
-        unmet: The services that answer by these settings are not known, so nothing can be told.
-    """
-
-    calls: Counter[ServiceName] = field(default_factory=Counter)
-    exact: bool = True
-    unmet: bool = False
-
-
-def known_calls(plan: RunPlan, before: RunHeader | None, settings: Settings) -> Known:
-    """Look up the calls that are left in the ledger of the settings.
+def known_calls(
+    plan: RunPlan, before: RunHeader | None, settings: Settings
+) -> Counter[ServiceName] | None:
+    """Look up the calls that are left in the ledger of the settings, and count what it answers.
 
     None are known where a Judge service is asked, which has replies of its own. Nothing is called
     and nothing written. Pictures of 200 edits at most are decoded.
@@ -51,22 +37,26 @@ def known_calls(plan: RunPlan, before: RunHeader | None, settings: Settings) -> 
     Args:
         before: The run's header as its last session left it; None of a run that is not begun.
 
+    Returns:
+        By service; of a sample of edits, for all of them. None where the services that answer by
+        these settings are not known, so that nothing can be told.
+
     Raises:
         ConfigError: the ledger is none, or of a newer editjudge.
         StoreError: it is damaged.
     """
     if settings.gateway is not None or settings.ledger is None or not settings.ledger.is_file():
-        return Known()
+        return Counter()
     with _CountingLedger.to_read(settings.ledger) as ledger:
         return asyncio.run(_known(plan, ledger, before, settings))
 
 
 async def _known(
     plan: RunPlan, ledger: _CountingLedger, before: RunHeader | None, settings: Settings
-) -> Known:
+) -> Counter[ServiceName] | None:
     identities = await _identities(ledger, before, settings)
     if not identities:
-        return Known(unmet=True)
+        return None
     panel = Panel.replaying(ledger, identities, settings)
     count = plan.edits
     edits = ((ref, model, names) for ref, of in plan.items() for model, names in of.items())
@@ -86,11 +76,10 @@ async def _known(
     answered = Counter(
         names_of.get(of) or ServiceName.parsed(of) for of in ledger.answered.values()
     )
-    calls = Counter({name: round(scale * count) for name, count in answered.items()})
-    return Known(calls, exact=sampled == count)
+    return Counter({name: round(scale * count) for name, count in answered.items()})
 
 
-def sample(edits: Iterable[T], count: int, at_most: int = _SAMPLED) -> Iterator[T]:
+def sample(edits: Iterable[T], count: int, at_most: int = SAMPLED) -> Iterator[T]:
     """As many edits as may be looked at, spread over all.
 
     Args:

@@ -26,29 +26,6 @@ _SAME = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean with its interval.
-
-    Attributes:
-        value: The mean over items.
-        error: Its standard error; None where there is no interval, see `no_interval`.
-        low: Where its 95 % interval begins; None likewise.
-        high: Where it ends.
-        items: How many.
-        clusters: Of items that share a source.
-        freedom: Degrees of freedom of its error, see `Clusters.freedom`.
-    """
-
-    value: float
-    error: float | None
-    low: float | None
-    high: float | None
-    items: int
-    clusters: int
-    freedom: float
-
-
-@dataclass(frozen=True, slots=True)
 class Clusters:
     """Sums of values by cluster.
 
@@ -87,7 +64,13 @@ class Clusters:
 
     @property
     def error(self) -> float | None:
-        """Of the mean: see `mean`; None of fewer than two clusters, or where one has all weight."""
+        """Of the mean; None of fewer than two clusters, or where one has all weight.
+
+        The variance is (G - 1) / G times the sum over the G clusters of the square of how far the
+        mean moves without it (the sandwich by the jackknife, CV3 of MacKinnon, Nielsen and Webb,
+        2023: that of Liang and Zeger, 1986, takes the residual of a cluster that draws the mean to
+        itself for small). Where each cluster is one item, this is the usual error of a mean.
+        """
         if self.count < 2 or self.heaviest >= 1 - _SAME:
             return None
         own = self.counts > 0
@@ -145,31 +128,6 @@ def half_width(error: float, freedom: float) -> float:
         freedom: Its degrees of freedom, at least 1.
     """
     return t_between((1 + CONFIDENCE) / 2, freedom) * error
-
-
-def mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Estimate:
-    """The mean over items with a 95 % interval that counts clusters.
-
-    The variance is (G - 1) / G times the sum over the G clusters of the square of how far the mean
-    moves without it (the sandwich by the jackknife, CV3 of MacKinnon, Nielsen and Webb, 2023: that
-    of Liang and Zeger, 1986, takes the residual of a cluster that draws the mean to itself for
-    small); the interval is that of Student's distribution with the degrees of freedom of
-    `Clusters.freedom`. Where each cluster is one item, this is the usual interval of a mean.
-
-    Args:
-        values: At least one; finite.
-        clusters: What items share, one for each value.
-
-    Raises:
-        ValueError: there are not as many of both, or none.
-    """
-    by_cluster = Clusters.of(values, clusters)
-    value, error, freedom = by_cluster.value, by_cluster.error, by_cluster.freedom
-    count = len(by_cluster.sums)
-    if error is None or no_interval(by_cluster, max(map(abs, values))):
-        return Estimate(value, None, None, None, len(values), count, freedom)
-    half = half_width(error, freedom)
-    return Estimate(value, error, value - half, value + half, len(values), count, freedom)
 
 
 GROUPS = 100

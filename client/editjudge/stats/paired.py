@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from ..base.strict import Strict
-from .clustered import CONFIDENCE, Clusters, Floats, mean
+from .clustered import CONFIDENCE, Clusters, Floats, half_width, no_interval
 from .distributions import t_between
 
 POWER = 0.8
@@ -99,20 +99,23 @@ def compare(
         raise ValueError("as many values of one as of the other")
     before, after = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     differences = after - before
-    of = mean(differences.tolist(), clusters)
+    of = Clusters.of(differences.tolist(), clusters)
+    why_not = no_interval(of, float(np.abs(differences).max()))
+    error = None if why_not else of.error
+    half = None if error is None else half_width(error, of.freedom)
     higher, lower = int((differences > _ROUNDING).sum()), int((differences < -_ROUNDING).sum())
     return Comparison(
-        edits=of.items,
-        sources=of.clusters,
+        edits=len(differences),
+        sources=of.count,
         first=float(before.mean()),
         second=float(after.mean()),
         difference=of.value,
-        error=of.error,
+        error=error,
         freedom=of.freedom,
-        interval=None if of.low is None or of.high is None else Ends(low=of.low, high=of.high),
-        p=difference_p(first, second, clusters),
+        interval=None if half is None else Ends(low=of.value - half, high=of.value + half),
+        p=exchanged(of.sums) if of.count > 1 else None,
         wins=higher if higher_is_better else lower,
-        ties=of.items - higher - lower,
+        ties=len(differences) - higher - lower,
         losses=lower if higher_is_better else higher,
     )
 

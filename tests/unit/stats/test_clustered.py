@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -9,7 +11,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
 
-from editjudge.stats.clustered import mean
+from editjudge.stats.paired import Comparison, compare
+
+
+def mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Comparison:
+    """The mean, as that of a difference from nothing."""
+    return compare([0.0] * len(values), values, clusters)
+
 
 VALUES = st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=40)
 
@@ -20,11 +28,12 @@ def test_of_single_items_it_is_the_usual_interval(values: list[float]) -> None:
     assume(array.std() > 1e-9 * np.abs(array).max())
     told = mean(values, range(len(values)))
     error = scipy.sem(array)
-    assert told.value == pytest.approx(array.mean(), rel=1e-9, abs=1e-9)
+    assert told.difference == pytest.approx(array.mean(), rel=1e-9, abs=1e-9)
     assert told.error == pytest.approx(error, rel=1e-9, abs=1e-9)
     half = scipy.t.ppf(0.975, len(values) - 1) * error
-    assert told.low == pytest.approx(array.mean() - half, rel=1e-9, abs=1e-9)
-    assert told.high == pytest.approx(array.mean() + half, rel=1e-9, abs=1e-9)
+    assert told.interval is not None
+    assert told.interval.low == pytest.approx(array.mean() - half, rel=1e-9, abs=1e-9)
+    assert told.interval.high == pytest.approx(array.mean() + half, rel=1e-9, abs=1e-9)
 
 
 @settings(max_examples=50)
@@ -39,7 +48,9 @@ def test_of_clusters_of_one_size_it_is_what_statsmodels_says(values: list[float]
     )
     assert told.error == pytest.approx(fitted.bse[0], rel=1e-9, abs=1e-9)
     low, high = fitted.conf_int()[0]
-    assert (told.low, told.high) == pytest.approx((low, high), rel=1e-9, abs=1e-9)
+    assert told.interval is not None
+    ends = told.interval.low, told.interval.high
+    assert ends == pytest.approx((low, high), rel=1e-9, abs=1e-9)
 
 
 @settings(max_examples=50)
@@ -57,9 +68,9 @@ def test_of_any_clusters_it_is_the_mean_without_each(values: list[float], seed: 
     moved = [array[clusters != each].mean() - array.mean() for each in {*clusters.tolist()}]
     error = ((len(moved) - 1) / len(moved) * np.square(moved).sum()) ** 0.5
     assert told.error == pytest.approx(error, rel=1e-6, abs=1e-9)
-    assert told.high is not None
+    assert told.interval is not None
     half = scipy.t.ppf(0.975, max(1, freedom)) * told.error
-    assert told.high - told.value == pytest.approx(half, rel=0.04)
+    assert told.interval.high - told.difference == pytest.approx(half, rel=0.04)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +83,13 @@ def test_of_any_clusters_it_is_the_mean_without_each(values: list[float], seed: 
 )
 def test_no_interval_where_it_would_promise(values: list[float], clusters: str) -> None:
     told = mean(values, clusters)
-    assert told.error is told.low is told.high is None
+    assert told.error is told.interval is None
 
 
 def test_one_cluster_says_nothing_of_others() -> None:
     told = mean([1.0, 2.0, 3.0], ["a", "a", "a"])
-    assert (told.value, told.items, told.clusters) == (2.0, 3, 1)
-    assert told.error is told.low is told.high is None
+    assert (told.difference, told.edits, told.sources) == (2.0, 3, 1)
+    assert told.error is told.interval is None
 
 
 @pytest.mark.parametrize(("values", "clusters"), [([], []), ([1.0], []), ([1.0, 2.0], ["a"])])
@@ -99,9 +110,8 @@ def test_intervals_cover_what_they_claim(sources: int, skewed: bool) -> None:
         values = 0.3**0.5 * shared[clusters] + 0.7**0.5 * rng.normal(size=len(clusters))
         told = mean(values.tolist(), clusters.tolist())
         half = 1.96 * values.std(ddof=1) / len(values) ** 0.5
-        assert told.low is not None
-        assert told.high is not None
-        covered["clustered"] += told.low <= 0 <= told.high
+        assert told.interval is not None
+        covered["clustered"] += told.interval.low <= 0 <= told.interval.high
         covered["naive"] += abs(values.mean()) <= half
     share = {name: count / runs for name, count in covered.items()}
     assert 0.92 <= share["clustered"] <= 0.98
