@@ -54,9 +54,9 @@ class Switches(BaseModel):
         return cls(**dict.fromkeys(names, True))
 
     @classmethod
-    def all_on(cls) -> Self:
-        """Every switch on."""
-        return cls.of(cls.model_fields)
+    def all_but(cls, *names: str) -> Self:
+        """Every switch on but these."""
+        return cls.of(cls.model_fields.keys() - set(names))
 
     @property
     def on(self) -> frozenset[str]:

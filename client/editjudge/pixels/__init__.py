@@ -5,7 +5,7 @@ where pixels count; None is the whole image, and so is a region that is True eve
 """
 
 from ..base.images import RGB
-from .alignment import Aligned, AlignmentFailed, Keypoints, align, keypoints
+from .alignment import Aligned, Keypoints, align, keypoints
 from .metrics import PSNR_CAP, Psnr, mse, psnr, psnr_from_mse
 from .opencv import lacking
 from .regions import Degenerate, Region
@@ -15,7 +15,6 @@ __all__ = [
     "PSNR_CAP",
     "RGB",
     "Aligned",
-    "AlignmentFailed",
     "Degenerate",
     "Keypoints",
     "Psnr",

@@ -30,10 +30,6 @@ _Points = NDArray[np.float32]
 _Matrix = NDArray[np.float64]
 
 
-class AlignmentFailed(Degenerate):
-    """The edit cannot be aligned with the reference, so no aligned metric is defined."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Keypoints:
     """The SIFT keypoints of a picture: where they are, and what it looks like there.
@@ -141,7 +137,7 @@ def align(
 
     Raises:
         ValueError: A shape or a dtype is another one.
-        AlignmentFailed: Too few keypoints or matches, or an implausible fit.
+        Degenerate: Too few keypoints or matches, or an implausible fit.
     """
     check_image("edited", edited)
     check_image("reference", reference)
@@ -180,7 +176,7 @@ def _match(edited: Keypoints, reference: Keypoints) -> tuple[_Points, _Points]:
     pairs = matcher.knnMatch(reference.descriptors, edited.descriptors, k=2)
     good = [best for best, second in pairs if best.distance < RATIO * second.distance]
     if len(good) < MIN_MATCHES:
-        raise AlignmentFailed(
+        raise Degenerate(
             f"{len(good)} of {len(pairs)} keypoint matches pass the ratio test, "
             f"at least {MIN_MATCHES} are needed"
         )
@@ -194,7 +190,7 @@ def _enough(name: str, image: RGB, found_before: Keypoints | None) -> Keypoints:
     # The ratio test compares the best match with the second best.
     if len(its.points) < 2:
         count = "no keypoints" if len(its.points) == 0 else "a single keypoint"
-        raise AlignmentFailed(f"{count} in the {name} image ({size_of(image)})")
+        raise Degenerate(f"{count} in the {name} image ({size_of(image)})")
     return its
 
 
@@ -202,7 +198,7 @@ def _fit(source: _Points, target: _Points) -> _Matrix:
     # The stubs promise a matrix, but there is none for points that coincide.
     matrix: Any = cv2.estimateAffinePartial2D(source, target, method=cv2.LMEDS)[0]
     if matrix is None or not np.isfinite(matrix).all():
-        raise AlignmentFailed(f"no transform fits the {len(source)} keypoint matches")
+        raise Degenerate(f"no transform fits the {len(source)} keypoint matches")
     return np.asarray(matrix, np.float64)
 
 
@@ -221,7 +217,7 @@ def _check_support(source: _Points, target: _Points, matches: int, tolerance: fl
     # One keypoint can have several orientations and be the partner of many: count places.
     distinct = min(len(np.unique(points.round(), axis=0)) for points in (source, target))
     if 2 * len(source) < matches or distinct < MIN_DISTINCT_INLIERS:
-        raise AlignmentFailed(
+        raise Degenerate(
             f"the best fit brings {len(source)} of {matches} keypoint matches ({distinct} distinct)"
             f" within {tolerance:.1f} px, at least half and {MIN_DISTINCT_INLIERS} are needed"
         )
@@ -234,7 +230,7 @@ def _check_frame(matrix: _Matrix, edited: RGB, reference: RGB) -> None:
     resized = math.sqrt(height * width / (edited_height * edited_width))
     magnification = _scale(matrix) / resized
     if magnification > MAX_MAGNIFICATION:
-        raise AlignmentFailed(
+        raise Degenerate(
             f"the best fit magnifies the edit {magnification:.1f} times, "
             f"at most {MAX_MAGNIFICATION:g} is plausible"
         )
@@ -243,7 +239,7 @@ def _check_frame(matrix: _Matrix, edited: RGB, reference: RGB) -> None:
     area, _ = cv2.intersectConvexConvex(frame, drawn.astype(np.float32))
     covered = area / (width * height)
     if covered < MIN_COVERED:
-        raise AlignmentFailed(
+        raise Degenerate(
             f"the best fit covers {covered:.0%} of the reference with the edit, "
             f"at least {MIN_COVERED:.0%} is needed"
         )

@@ -11,15 +11,7 @@ Region: TypeAlias = NDArray[np.bool_]
 
 
 class Degenerate(ValueError):
-    """The metric is not defined for this input, which is well formed but says nothing.
-
-    Attributes:
-        reason: One line that a user can read.
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """The metric is not defined for this input, which is well formed but says nothing."""
 
 
 def check_pair(reference: RGB, edited: RGB, region: Region | None) -> None:

@@ -42,17 +42,19 @@ from ..answers import (
     Verbatim,
 )
 from ..base.digest import content_digest
+from ..base.strict import Strict
 from ..panel.choices import check_choices
 from ..panel.prompt import Part, Prompt, Text
 from ..panel.transport import MAX_TOKENS
-from .folder import PromptFile, Words, parsed
+from .folder import Words, parsed
 
 if TYPE_CHECKING:
     from ..panel.prompt import Picture
 
 ORIGINAL = "original"
 """The origin of official prompts."""
-Value: TypeAlias = "str | tuple[Labelled, ...]"
+Value: TypeAlias = "str | tuple[tuple[str, Picture], ...]"
+"""What a field of a template holds: a text, or images, each after its label."""
 ReplyForm: TypeAlias = tuple[str, ...] | OutputContract[Any]
 """What a reply may be: one of several choices, or a text that a contract reads."""
 
@@ -77,14 +79,6 @@ _CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
     "scores": _scores,
     **{reader.name: reader for reader in _READERS},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """An image as it stands in a prompt: its label, then itself."""
-
-    label: str
-    picture: Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +110,7 @@ OUR_LABELS = Labels(
 )
 
 
-class TemplateFile(PromptFile):
+class TemplateFile(Strict):
     """A template as it is written, ours or one's own."""
 
     user: Words
@@ -252,9 +246,9 @@ class Template:
             if isinstance(value, str):
                 parts.append(Text(value, data=True))
                 continue
-            for image in value:
-                _add(parts, image.label if self.labels else f"{image.label}:\n")
-                parts.append(image.picture)
+            for label, picture in value:
+                _add(parts, label if self.labels else f"{label}:\n")
+                parts.append(picture)
                 _add(parts, "" if self.labels else "\n")
         _add(parts, f"\n{self.answer}" if self.answer else "")
         return Prompt(self.system, tuple(parts))

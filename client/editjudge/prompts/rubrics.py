@@ -17,8 +17,9 @@ from pydantic import StrictBool, field_validator
 from ..answers import ScoreField, Scores
 from ..base.errors import ConfigError
 from ..base.official import escaped
+from ..base.strict import Strict
 from . import Template, templates
-from .folder import PromptFile, Words, parsed, text_of
+from .folder import Words, parsed, text_of
 
 FOLDER = "rubric"
 SCORE = "score"
@@ -37,7 +38,7 @@ _HIGHEST = 1000
 _SYSTEM_OF = "core/instruction_following"
 
 
-class RubricFile(PromptFile):
+class RubricFile(Strict):
     """A rubric as it is written."""
 
     asks: Words

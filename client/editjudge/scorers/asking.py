@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from ..answers import OutputContract
 from ..base.identity import ServiceName
@@ -14,7 +14,7 @@ from ..base.item import Edit, Item
 from ..panel.choices import LABELS
 from ..panel.generalist import Answer, Generalist
 from ..panel.prompt import Prompt
-from ..prompts import ORIGINAL, Labelled, ReplyForm, Template, Value, template
+from ..prompts import ORIGINAL, ReplyForm, Template, Value, template
 from ..prompts.official import OfficialPrompt
 from .scorer import ServiceScorer
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 JUDGE = ServiceName.generalist("judge")
 C = TypeVar("C", bound=OutputContract[Any])
+_Labelled: TypeAlias = "tuple[tuple[str, Picture], ...]"
 _ITEM_FIELDS = {"sources": "source", "frames": "source"}
 
 
@@ -263,11 +264,13 @@ def prompt_about(
     """
     item = edit.item
 
-    def shown(kind: str, images: Iterable[tuple[int, Image | None]]) -> tuple[Labelled, ...]:
+    def shown(
+        kind: str, images: Iterable[tuple[int, Image | None]]
+    ) -> tuple[tuple[str, Picture], ...]:
         label = template.label(kind, len(item.sources))
-        return tuple(Labelled(label.format(n=n), picture(image)) for n, image in images if image)
+        return tuple((label.format(n=n), picture(image)) for n, image in images if image)
 
-    def frames() -> tuple[Labelled, ...]:
+    def frames() -> _Labelled:
         # `position`, from 1, is where the edited image stands among the others.
         each: list[tuple[str, Image | None]] = [("given", image) for image in item.sources]
         each.insert(int(item.extra.get("position", len(each) + 1)) - 1, ("made", edit.image))

@@ -199,7 +199,7 @@ def test_a_switch_that_is_not_declared_is_refused() -> None:
 def test_switches_are_values() -> None:
     assert Made.of(["no_gate"]) == Made(no_gate=True)
     assert hash(Made()) == hash(Made.of(()))
-    assert Made.all_on().on == ALL
+    assert Made.all_but().on == ALL
     assert Made.declared()[2] == Switch("uniform_weights", "what it does", "where it is from")
     assert CORE.switches.declared() == ()
 

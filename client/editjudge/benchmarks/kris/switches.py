@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 from ..switches import Switches, switch
 
 
@@ -37,8 +35,3 @@ class KrisSwitches(Switches):
     simple_prompts: bool = switch("section 4.3 and figure 5 (Simple Prompts)")
     """The judge is asked one plain question for each score, without explanation, ground truth,
     steps and levels; in the place of original_prompts too"""
-
-    @classmethod
-    def official(cls) -> Self:
-        """What the official scripts do: all but the baseline, which they do not have."""
-        return cls.of(cls.model_fields.keys() - {"simple_prompts"})

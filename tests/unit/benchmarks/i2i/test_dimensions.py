@@ -12,7 +12,7 @@ from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.i2i.taxonomy import TEXT
 from editjudge.benchmarks.registry import benchmark
 from editjudge.panel.prompt import Pictures
-from editjudge.prompts import Labelled, Template, template
+from editjudge.prompts import Template, template
 from editjudge.scorers.asking import JUDGE, Asking
 from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.vqa import FiveLevel
@@ -175,8 +175,8 @@ def test_every_template_is_used() -> None:
 def test_prompts_about_one_edit_begin_alike() -> None:
     picture = Pictures(1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
     shown = {
-        "sources": (Labelled("Source image", picture),),
-        "edited": (Labelled("Edited image", picture),),
+        "sources": (("Source image", picture),),
+        "edited": (("Edited image", picture),),
     }
     texts = dict.fromkeys(("instruction", "hint", "question", "target_text"), "x")
     used = templates().values()
