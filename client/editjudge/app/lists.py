@@ -9,6 +9,7 @@ from ..base.strict import Strict
 from ..benchmarks import dimension
 from ..benchmarks.registry import dimensions
 from ..engine.judge import roles_of
+from ..prompts import Template
 
 
 class ListedDimension(Strict):
@@ -63,3 +64,8 @@ class ListedTemplate(Strict):
     system: str
     user: str
     answer: str
+
+    @classmethod
+    def of(cls, template: Template) -> Self:
+        """As JSON."""
+        return cls.model_validate(template, from_attributes=True)

@@ -1,4 +1,4 @@
-"""What there is to choose from; official prompts imported, and one's own checked."""
+"""What there is to choose from."""
 
 from __future__ import annotations
 
@@ -13,20 +13,17 @@ from typing import Any, TypeAlias, TypeVar
 from ..app.lists import ListedDimension, ListedTemplate
 from ..base.contracts import CONTRACTS, Tensor
 from ..base.errors import ConfigError
-from ..base.official import import_official_prompts, official_prompts
+from ..base.official import official_prompts
 from ..base.screen import say
 from ..benchmarks.benchmark import Benchmark, in_words, rubric_dimensions
 from ..benchmarks.registry import benchmark, benchmarks, select
 from ..panel import SERVICES, model_name
 from ..panel.services import own_services
 from ..prompts import templates
-from ..prompts.custom import checked, custom_in, custom_templates
-from ..prompts.folder import files_in
-from ..prompts.rubrics import rubric_files, rubrics_among
+from ..prompts.custom import custom_in
 from ..report.numbers import arrow
 from .options import settings_of
 from .output import print_json
-from .scoring import show_prompt
 
 N = TypeVar("N", bound=str)
 Entry: TypeAlias = dict[str, Any]
@@ -141,7 +138,7 @@ def _prompts(patterns: tuple[str, ...], _: Path | None) -> Entry:
     own, originals = templates(), official_prompts()
     chosen = set(_chosen([*own, *originals], patterns, "prompt"))
     return {
-        "own": [_template(one) for name, one in own.items() if name in chosen],
+        "own": [ListedTemplate.of(one) for name, one in own.items() if name in chosen],
         "originals": [
             {
                 "prompts": one.name,
@@ -154,10 +151,6 @@ def _prompts(patterns: tuple[str, ...], _: Path | None) -> Entry:
             if name in chosen
         ],
     }
-
-
-def _template(template: object) -> ListedTemplate:
-    return ListedTemplate.model_validate(template, from_attributes=True)
 
 
 def _prompt_lines(prompts: Entry, *, in_full: bool) -> Iterator[str]:
@@ -197,38 +190,3 @@ _KINDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterator[str]]]] = 
     "prompts": (_prompts, _prompt_lines),
 }
 """What is listed, and how people read it."""
-
-
-def import_command(name: str, path: Path, *, json: bool) -> None:
-    """Find the official prompts of a benchmark and keep them."""
-    files = import_official_prompts(name, path)
-    folder = official_prompts()[name].folder
-    if json:
-        print_json({"prompts": name, "folder": folder, "found": files})
-        return
-    for file, source in files.items():
-        say(f"{file} from {source}")
-    say(f"kept in {folder}")
-
-
-def check_command(path: Path, *, json: bool) -> int:
-    """Check prompts of one's own; returns the exit code."""
-    if path.is_file():
-        (rubric,) = rubrics_among(custom_templates(rubric_files([path])))
-        ends = dict.fromkeys(("sources", "edited", "target"), "\n")
-        places = {name: f"[{name}]{ends.get(name, '')}" for name in rubric.fields}
-        show_prompt(rubric, rubric.prompt(places))
-        return 0
-    texts, strays = files_in(path)
-    read = (*checked(texts, str(path)), *strays)
-    problems = tuple(str(one) for one in read if isinstance(one, ConfigError))
-    templates = [_template(one) for one in read if not isinstance(one, ConfigError)]
-    if json:
-        print_json({"templates": templates, "problems": problems})
-        return 2 if problems else 0
-    for template in templates:
-        say(f"{template.name:<48} {template.origin}  {template.digest[:19]}")
-    for problem in problems:
-        say(problem)
-    say("something is wrong" if problems else "all is well")
-    return 2 if problems else 0

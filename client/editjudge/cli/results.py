@@ -1,17 +1,13 @@
-"""What a run has: the paper's table, one edit, a file of verdicts, and the page."""
+"""What a run has: the paper's table, one edit, and a file of verdicts."""
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Any
-
-from rich.progress import track
 
 from ..app.canary import last_checks
 from ..app.export import Format, export
@@ -24,8 +20,6 @@ from ..base.screen import say, tell
 from ..base.words import counted
 from ..benchmarks.rounds import JudgeRounds
 from ..report.numbers import legend, untrained_line
-from ..report.pictures import SIDE
-from ..report.site import write_report
 from ..report.summary import (
     agreement_tables,
     comparability,
@@ -38,12 +32,8 @@ from ..report.summary import (
     without_intervals,
 )
 from ..report.table import Form, Table
-from ..report.view import LiveRuns, serving
 from .options import pairs_of, rules_of
 from .output import print_json, print_tables
-
-_SHOWN = 3
-"""Pictures that are named where more are not shown."""
 
 
 def summary_command(
@@ -288,49 +278,3 @@ def export_command(
             "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
             "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT=/, or give --url FOLDER=URL"
         )
-
-
-def report_command(
-    runs: tuple[Path, ...], out: Path | None, size: int, port: int, *, published: bool
-) -> None:
-    """Show runs as a page, or write it to a file."""
-    if out is not None and port:
-        raise ConfigError("--port shows the page, --out writes it", "leave one out")
-    if out is None:
-        with LiveRuns(runs, published=published) as live:
-            asyncio.run(_serve_page(live, port))
-    else:
-        _write_page(runs, out, published=published, side=size)
-
-
-def _write_page(runs: tuple[Path, ...], out: Path, *, published: bool, side: int) -> None:
-    written = write_report(
-        runs,
-        out,
-        published=published,
-        pictures=side > 0,
-        side=side or SIDE,
-        progress=_progress,
-    )
-    for line in written.unshown[:_SHOWN]:
-        tell(f"not shown: {line}")
-    if len(written.unshown) > _SHOWN:
-        tell(f"and {len(written.unshown) - _SHOWN:,} more pictures")
-    say(f"wrote {written.page}: {counted(written.edits, 'edit')}")
-
-
-def _progress(made: Iterable[str | None], total: int) -> Iterator[str | None]:
-    """Draw a bar on a terminal's error output, and nothing elsewhere."""
-    drawing = console(err=True)
-    hidden = not drawing.is_terminal or not total
-    return iter(track(made, "pictures", total=total, console=drawing, disable=hidden))
-
-
-async def _serve_page(live: LiveRuns, port: int) -> None:
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, ended.set)
-    async with serving(live, port) as address:
-        say(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
-        await ended.wait()

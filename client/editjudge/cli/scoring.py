@@ -14,14 +14,15 @@ from ..base.item import Edit
 from ..base.screen import say, tell
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select, with_specialists
-from ..panel.prompt import Part, Pictures, Prompt, Text
+from ..panel.prompt import Pictures
 from ..panel.services import own_services
 from ..prompts.custom import custom_templates
-from ..prompts.rubrics import RubricTemplate, rubric_files, rubrics_among
+from ..prompts.rubrics import rubric_files, rubrics_among
 from ..report.numbers import judged_by, skipped, verdict_table
 from ..scorers.asking import prompt_about
 from .options import settings_of, texts_in, with_rubrics
 from .output import print_json, print_tables
+from .prompts import print_prompt
 from .services import services_at_hand
 
 _EDIT = ("source", "edited", "instruction", "mask", "target", "target_text")
@@ -69,23 +70,8 @@ def _preview(edit: Edit, rubrics: Mapping[str, str]) -> int:
         except ValueError as error:
             mend = "give it, or take it out of shows"
             raise InputError(rubric.dimension, str(error), mend) from error
-        show_prompt(rubric, prompt)
+        print_prompt(rubric, prompt)
     return 0
-
-
-def show_prompt(rubric: RubricTemplate, prompt: Prompt) -> None:
-    """Print what a judge is asked by a rubric."""
-    better = "higher" if rubric.higher_is_better else "lower"
-    say(
-        f"{rubric.dimension}  {rubric.low}..{rubric.high}, {better} is better  {rubric.digest[:19]}"
-    )
-    say(f"\n-- system\n{prompt.system}\n\n-- user\n{''.join(map(_words, prompt.parts))}")
-
-
-def _words(part: Part) -> str:
-    if isinstance(part, Text):
-        return part.text
-    return f"[{part.name}, {_by(part.size)}, {part.media_type}]"
 
 
 def _show(judgement: Judgement) -> None:

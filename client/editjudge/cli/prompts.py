@@ -1,0 +1,65 @@
+"""Prompts: official ones imported, one's own checked, and what a judge is asked by a rubric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..app.lists import ListedTemplate
+from ..base.errors import ConfigError
+from ..base.official import import_official_prompts, official_prompts
+from ..base.screen import say
+from ..panel.prompt import Part, Prompt, Text
+from ..prompts.custom import checked, custom_templates
+from ..prompts.folder import files_in
+from ..prompts.rubrics import RubricTemplate, rubric_files, rubrics_among
+from .output import print_json
+
+
+def import_command(name: str, path: Path, *, json: bool) -> None:
+    """Find the official prompts of a benchmark and keep them."""
+    files = import_official_prompts(name, path)
+    folder = official_prompts()[name].folder
+    if json:
+        print_json({"prompts": name, "folder": folder, "found": files})
+        return
+    for file, source in files.items():
+        say(f"{file} from {source}")
+    say(f"kept in {folder}")
+
+
+def check_command(path: Path, *, json: bool) -> int:
+    """Check prompts of one's own; returns the exit code."""
+    if path.is_file():
+        (rubric,) = rubrics_among(custom_templates(rubric_files([path])))
+        ends = dict.fromkeys(("sources", "edited", "target"), "\n")
+        places = {name: f"[{name}]{ends.get(name, '')}" for name in rubric.fields}
+        print_prompt(rubric, rubric.prompt(places))
+        return 0
+    texts, strays = files_in(path)
+    read = (*checked(texts, str(path)), *strays)
+    problems = tuple(str(one) for one in read if isinstance(one, ConfigError))
+    templates = [ListedTemplate.of(one) for one in read if not isinstance(one, ConfigError)]
+    if json:
+        print_json({"templates": templates, "problems": problems})
+        return 2 if problems else 0
+    for template in templates:
+        say(f"{template.name:<48} {template.origin}  {template.digest[:19]}")
+    for problem in problems:
+        say(problem)
+    say("something is wrong" if problems else "all is well")
+    return 2 if problems else 0
+
+
+def print_prompt(rubric: RubricTemplate, prompt: Prompt) -> None:
+    """Print what a judge is asked by a rubric."""
+    better = "higher" if rubric.higher_is_better else "lower"
+    say(
+        f"{rubric.dimension}  {rubric.low}..{rubric.high}, {better} is better  {rubric.digest[:19]}"
+    )
+    say(f"\n-- system\n{prompt.system}\n\n-- user\n{''.join(map(_words, prompt.parts))}")
+
+
+def _words(part: Part) -> str:
+    if isinstance(part, Text):
+        return part.text
+    return f"[{part.name}, {part.size[0]}x{part.size[1]}, {part.media_type}]"

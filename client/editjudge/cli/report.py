@@ -1,0 +1,67 @@
+"""Runs as a page, live on this machine or written to be passed on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rich.progress import track
+
+from ..base.console import console
+from ..base.errors import ConfigError
+from ..base.screen import say, tell
+from ..base.words import counted
+from ..report.pictures import SIDE
+from ..report.site import write_report
+from ..report.view import LiveRuns, serving
+
+_SHOWN = 3
+"""Pictures that are named where more are not shown."""
+
+
+def report_command(
+    runs: tuple[Path, ...], out: Path | None, size: int, port: int, *, published: bool
+) -> None:
+    """Show runs as a page, or write it to a file."""
+    if out is not None and port:
+        raise ConfigError("--port shows the page, --out writes it", "leave one out")
+    if out is None:
+        with LiveRuns(runs, published=published) as live:
+            asyncio.run(_serve(live, port))
+    else:
+        _write(runs, out, published=published, side=size)
+
+
+def _write(runs: tuple[Path, ...], out: Path, *, published: bool, side: int) -> None:
+    written = write_report(
+        runs,
+        out,
+        published=published,
+        pictures=side > 0,
+        side=side or SIDE,
+        progress=_progress,
+    )
+    for line in written.unshown[:_SHOWN]:
+        tell(f"not shown: {line}")
+    if len(written.unshown) > _SHOWN:
+        tell(f"and {len(written.unshown) - _SHOWN:,} more pictures")
+    say(f"wrote {written.page}: {counted(written.edits, 'edit')}")
+
+
+def _progress(made: Iterable[str | None], total: int) -> Iterator[str | None]:
+    """Draw a bar on a terminal's error output, and nothing elsewhere."""
+    drawing = console(err=True)
+    hidden = not drawing.is_terminal or not total
+    return iter(track(made, "pictures", total=total, console=drawing, disable=hidden))
+
+
+async def _serve(live: LiveRuns, port: int) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, ended.set)
+    async with serving(live, port) as address:
+        say(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
+        await ended.wait()
