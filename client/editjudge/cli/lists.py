@@ -56,10 +56,11 @@ def _benchmarks(names: tuple[str, ...], _: Path | None) -> list[Entry]:
 
 
 def _benchmark_lines(benchmarks: Iterable[Entry]) -> Iterator[str]:
-    for one in benchmarks:
-        yield f"{one['benchmark']:<10} {one['title']:<22} {one['protocols'] or 'one protocol'}"
-        if one["not_official_because"]:
-            yield f"    no protocol official: {one['not_official_because']}"
+    for entry in benchmarks:
+        protocols = entry["protocols"] or "one protocol"
+        yield f"{entry['benchmark']:<10} {entry['title']:<22} {protocols}"
+        if entry["not_official_because"]:
+            yield f"    no protocol official: {entry['not_official_because']}"
 
 
 def _declared(names: tuple[str, ...]) -> Iterable[Benchmark]:
@@ -81,11 +82,11 @@ def _switches(names: tuple[str, ...], _: Path | None) -> list[Entry]:
 
 
 def _switch_lines(switches: Iterable[Entry]) -> Iterator[str]:
-    for name, of in groupby(switches, lambda one: one["benchmark"]):
+    for name, of in groupby(switches, lambda entry: entry["benchmark"]):
         yield f"{name}:"
-        for one in of:
-            yield f"{one['switch']:<28} on in: {one['on_in'] or 'none'}"
-            yield f"    {one['what']} ({one['source']})"
+        for entry in of:
+            yield f"{entry['switch']:<28} on in: {entry['on_in'] or 'none'}"
+            yield f"    {entry['what']} ({entry['source']})"
 
 
 def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[ListedDimension]:
@@ -98,15 +99,15 @@ def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[ListedD
 
 
 def _dimension_lines(dimensions: Iterable[ListedDimension]) -> Iterator[str]:
-    for one in dimensions:
-        low, high = one.range
-        unit = f" {one.unit}" if one.unit else ""
-        needs = ", ".join([*(need.replace("_", " ") for need in one.needs), *one.services])
+    for entry in dimensions:
+        low, high = entry.range
+        unit = f" {entry.unit}" if entry.unit else ""
+        needs = ", ".join([*(need.replace("_", " ") for need in entry.needs), *entry.services])
         needed = f"needs {needs}" if needs else ""
-        yield f"{one.id:<34} {low:g}..{high:g}{unit} {arrow(one.higher_is_better)}   {needed}"
-        yield f"    {one.asks}\n    {one.variant} ({one.source})"
-        if "custom" in (one.prompts or ""):
-            yield f"    prompts in {one.prompts} words"
+        yield f"{entry.id:<34} {low:g}..{high:g}{unit} {arrow(entry.higher_is_better)}   {needed}"
+        yield f"    {entry.asks}\n    {entry.variant} ({entry.source})"
+        if "custom" in (entry.prompts or ""):
+            yield f"    prompts in {entry.prompts} words"
 
 
 def _services(names: tuple[str, ...], _: Path | None) -> list[Entry]:
@@ -124,9 +125,9 @@ def _services(names: tuple[str, ...], _: Path | None) -> list[Entry]:
 
 
 def _service_lines(services: Iterable[Entry]) -> Iterator[str]:
-    for one in services:
-        tensors = f"{', '.join(one['inputs'])} -> {', '.join(one['outputs'])}"
-        yield f"{one['service']:<14} model {one['model']:<14} {tensors}"
+    for entry in services:
+        tensors = f"{', '.join(entry['inputs'])} -> {', '.join(entry['outputs'])}"
+        yield f"{entry['service']:<14} model {entry['model']:<14} {tensors}"
 
 
 def _tensor(tensor: Tensor) -> str:
