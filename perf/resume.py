@@ -62,9 +62,9 @@ def begin(folder: Path) -> None:
     from editjudge.storage.store import RunStore
 
     resolved = asked(folder)
-    plan = observe(resolved.order)
+    plan = observe(resolved)
     contents = plan.contents
-    signatures = resolved.order.signatures({})
+    signatures = resolved.signatures({})
     verdicts = {DIMENSION: Scored(value=1.0)}
     header = resolved.header(Settings())
     with RunStore.open(folder / "run", header) as store, store.database.transaction():
@@ -101,7 +101,7 @@ def go_on(folder: Path) -> dict[str, float]:
     from editjudge.storage.store import RunStore
 
     resolved = asked(folder)
-    order = resolved.order
+    order = resolved
     imported = time.process_time()
     plan = observe(order, files_before(folder / "run"))
     looked = time.process_time()

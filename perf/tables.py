@@ -82,7 +82,7 @@ def make(folder: Path, name: str, verdicts: int) -> None:
                 (folder / named["source"]).write_bytes(picture + index.to_bytes(4))
             file.write(json.dumps(line | named) + "\n")
     resolved = asked(folder, name)
-    signatures = resolved.order.signatures({})
+    signatures = resolved.signatures({})
     with (
         RunStore.open(folder / "run", resolved.header(Settings())) as store,
         store.database.transaction(),

@@ -87,7 +87,7 @@ def make_run(
     resolved = Resolved(spec)
     absent = {ServiceName.parsed(role): why for role, why in (not_served or {}).items()}
     header = resolved.header(Settings()).model_copy(update={"not_served": absent})
-    signatures = resolved.order.signatures({})
+    signatures = resolved.signatures({})
     digests: dict[Path, str] = {}
     rng = random.Random(name)
     with (
@@ -109,7 +109,7 @@ def make_run(
             verdicts = {
                 dimension: _verdict(store, dimension, number, model, said, rng, odd=odd)
                 for dimension in signatures
-                if dimension in dimensions and not resolved.order.roles([dimension]) & absent.keys()
+                if dimension in dimensions and not resolved.roles([dimension]) & absent.keys()
             }
             store.keep_now(JudgedEdit(item, model, seen), verdicts, signatures)
     return folder / name

@@ -274,8 +274,8 @@ def _numbers(
 def _chosen(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[Dimension, ...]:
     """The dimensions of both runs that are meant, without single rounds."""
     # What asks of the data alone says the same of all models.
-    asked = [d for d in view.resolved.order.dimensions if not (d.round_of or d.of_data)]
-    in_both = {d.id for d in other.resolved.order.dimensions}
+    asked = [d for d in view.resolved.dimensions if not (d.round_of or d.of_data)]
+    in_both = {d.id for d in other.resolved.dimensions}
     asked = [dimension for dimension in asked if dimension.id in in_both]
     if not asked:
         raise ConfigError(f"{view.folder} and {other.folder} have no dimension in common")

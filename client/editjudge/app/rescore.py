@@ -171,7 +171,7 @@ def rescored_run(folder: Path, *, write: bool = False) -> Changes:
         InputError: its data is not there any more.
     """
     with RunStore.open(folder, read_only=not write) as store:
-        return rescored(RunView.of(store).by(None).order, store, write=write)
+        return rescored(RunView.of(store).by(None), store, write=write)
 
 
 def _only_judged(plan: RunPlan, store: RunStore) -> None:

@@ -154,7 +154,7 @@ def results(
         ConfigError: a model is not in the run, or the benchmark has no rule for such models.
     """
     header = store.header
-    rules, order = resolved.rules, resolved.order
+    rules, order = resolved.rules, resolved
     resolved.check_single_image(single_image)
     table = _columns(resolved)
     alone = frozenset((*header.single_image, *single_image))
@@ -236,7 +236,7 @@ def rows(
         each: Is shown every edit on the way.
         evidence: It gets evidence and replies too.
     """
-    shown = _Shown(resolved.order, _columns(resolved), items=items)
+    shown = _Shown(resolved, _columns(resolved), items=items)
     return _rows(store, shown, contents_of(store, resolved), each, evidence=evidence)
 
 
@@ -247,7 +247,7 @@ def contents_of(store: RunStore, resolved: Resolved) -> Contents:
 
 def _columns(resolved: Resolved) -> tuple[Column, ...]:
     """The paper's, as far as they were asked for, then the means of what was judged besides."""
-    rules, order = resolved.rules, resolved.order
+    rules, order = resolved.rules, resolved
     known = {name for column in rules.columns for name in column.dimensions}
     others = means(d for d in order.dimensions if d.id not in known and not d.round_of)
     if not rules.columns:

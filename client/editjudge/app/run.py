@@ -243,11 +243,10 @@ class Running:
                 f"the Judge service keeps the replies, so that {retry} verdicts stay what they are",
                 "leave --retry out, or judge them without --gateway",
             )
-        self.resolved = Resolved(spec)
+        self.resolved = Resolved(spec, shard=shard)
         self.resolved.check_single_image(spec.single_image)
         self._before = header_of(out)
-        order = replace(self.resolved.order, shard=shard)
-        self.left = observe(order, files_before(out) if self._before else None)
+        self.left = observe(self.resolved, files_before(out) if self._before else None)
         self._out = out
         self._settings = settings
         self._tell = tell or (lambda _: None)
@@ -284,7 +283,7 @@ class Running:
                 _judges_of(self.resolved, self.left.order),
             )
             compare_as_before(self.left, self._store, self._before, self._settings)
-            for line in told_of_data(self.resolved.order.dataset, self.left.flawed):
+            for line in told_of_data(self.resolved.dataset, self.left.flawed):
                 self.say(f"data: {line}")
             for line in self.unasked:
                 self.say(line)
@@ -390,10 +389,9 @@ def foreseen(
         ConfigError: the spec cannot be used, or the run in `out` is about something else.
         InputError: the data, or a folder of outputs, cannot be used; see `run`.
     """
-    resolved = Resolved(spec)
+    resolved = Resolved(spec, shard=shard)
     resolved.check_single_image(spec.single_image)
-    order = replace(resolved.order, shard=shard)
-    plan = observe(order, files_before(out) if header_of(out) else None)
+    plan = observe(resolved, files_before(out) if header_of(out) else None)
     if not as_named:
         refuse_shifted(plan)
     check_asked(plan)

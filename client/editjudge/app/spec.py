@@ -211,16 +211,45 @@ class RunSpec(BaseModel):
         return self
 
 
-class Resolved:
+class Resolved(Order):
     """What a spec means here; each part is made when it is first asked for.
 
     Args:
         rules: Others than the spec's own; what these do without is left out.
+        shard: Only every n-th item, from the i-th on, as (i, n) with i from 0.
     """
 
-    def __init__(self, spec: RunSpec, rules: Rules | None = None) -> None:
+    def __init__(
+        self, spec: RunSpec, rules: Rules | None = None, shard: tuple[int, int] = (0, 1)
+    ) -> None:
         self.spec = spec
         self._other = rules
+        self._shard = shard
+
+    @property
+    def outputs(self) -> Mapping[str, Path]:
+        """Folder of outputs by model under test."""
+        return self.spec.outputs
+
+    @property
+    def limit(self) -> int | None:
+        """How many items, from the first; None for all."""
+        return self.spec.limit
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Globs of the tasks whose items are asked for; all without."""
+        return self.spec.tasks
+
+    @property
+    def judge_rounds(self) -> JudgeRounds:
+        """Which judges, and in how many rounds each judges."""
+        return self.spec.judge_rounds
+
+    @property
+    def shard(self) -> tuple[int, int]:
+        """See the argument."""
+        return self._shard
 
     @cached_property
     def benchmark(self) -> Benchmark:
@@ -318,19 +347,6 @@ class Resolved:
                 "leave --single-image out",
             )
 
-    @cached_property
-    def order(self) -> Order:
-        """What the engine is given."""
-        return Order(
-            self.dataset,
-            self.spec.outputs,
-            self.dimensions,
-            self.known,
-            self.spec.limit,
-            self.spec.tasks,
-            self.spec.judge_rounds,
-        )
-
     def header(self, settings: Settings) -> RunHeader:
         """What is stored of it: the spec, and what is known before the first call."""
         return RunHeader(
@@ -338,7 +354,7 @@ class Resolved:
             protocol=self.rules.protocol,
             data=str(self.dataset.path),
             data_digest=self.dataset.digest,
-            outputs=self.order.places,
+            outputs=self.places,
             dimensions=tuple(d.id for d in self.dimensions),
             roots={old: str(new) for old, new in self.spec.roots.items()},
             single_image=self.spec.single_image,

@@ -237,7 +237,7 @@ class RunView:
     def without_data(self) -> str:
         """Why the data of the run cannot be looked at; "" where it can."""
         try:
-            _ = self.resolved.order
+            _ = self.resolved.dataset, self.resolved.dimensions
         except EditjudgeError as error:
             return str(error)
         return ""
@@ -252,7 +252,7 @@ class RunView:
         """
         if self.without_data:
             return {}
-        order = self.resolved.order
+        order = self.resolved
         dimensions = in_order(order.dimensions, order.known)
         asked = {d.id for d in order.dimensions}
         lost: dict[str, dict[str, Unscored]] = {}
@@ -358,7 +358,7 @@ class RunView:
         ref = None if self.without_data else self._ref(item)
         if ref is None:
             return waiting
-        order = self.resolved.order
+        order = self.resolved
         dimensions = in_order(order.dimensions, order.known)
         outcomes = fold(dimensions, order.dataset.outline(ref), unserved=waiting)
         return {n: why for n, why in waiting.items() if isinstance(outcomes.get(n), NotServed)}

@@ -64,8 +64,9 @@ def validate_command(benchmark: str, *, json: bool, **options: Any) -> int:
     spec = spec_of(benchmark, options, settings)
     if settings.generalists:
         check_judges(options["judge"], settings)
-    order = Resolved(spec).order
-    validation = validated(order, settings, spec.single_image, as_named=options["as_named"])
+    validation = validated(
+        Resolved(spec), settings, spec.single_image, as_named=options["as_named"]
+    )
     if json:
         print_json(validation)
     else:

@@ -18,7 +18,7 @@ from .judge import Signatures, computes, roles_of
 
 @dataclass(frozen=True)
 class Order:
-    """What a run is asked for; `app.spec.Resolved` makes it of a `RunSpec`.
+    """What a run is asked for; by a `RunSpec` it is `app.spec.Resolved`.
 
     Attributes:
         outputs: Folder of outputs by model under test.

@@ -59,7 +59,7 @@ class Data:
                 dimensions=(PSNR, MSE),
             )
         )
-        signatures = resolved.order.signatures({})
+        signatures = resolved.signatures({})
         signatures |= {d: f"{signatures[d]}|{extra}:1" for d, extra in signed.items()}
         path = self.folder / name
         with RunStore.open(path, resolved.header(Settings())) as store:

@@ -230,7 +230,7 @@ def of_data(tmp_path: Path) -> Path:
             dimensions=(PSNR, MSE),
         )
     )
-    signatures = resolved.order.signatures({})
+    signatures = resolved.signatures({})
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         put(store, "one", {PSNR: scored(0.1 + 0.2), MSE: UNREAD}, signatures=signatures)
         store.keep_now(

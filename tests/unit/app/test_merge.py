@@ -57,7 +57,7 @@ def test_what_no_shard_has_judged_is_told(tmp_path: Path) -> None:
     psnr = "core.psnr.source.whole"
     spec = RunSpec(benchmark="core", data=data, outputs={"a": tmp_path / "a"}, dimensions=(psnr,))
     resolved = Resolved(spec)
-    signatures = resolved.order.signatures({})
+    signatures = resolved.signatures({})
     for name in ("one", "two"):
         with RunStore.open(tmp_path / f"of {name}", resolved.header(Settings())) as store:
             put(store, name, {psnr: scored(5)}, model="a", signatures=signatures)

@@ -53,7 +53,7 @@ def run(tmp_path: Path) -> Path:
             dimensions=(PSNR, MSE, WORDS),
         )
     )
-    signatures = resolved.order.signatures({})
+    signatures = resolved.signatures({})
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         judged = {
             "one": {PSNR: scored(31.5), MSE: UNREAD},

@@ -48,7 +48,7 @@ def view(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
             **WAYS[request.param],
         )
     )
-    signatures = resolved.order.signatures({})
+    signatures = resolved.signatures({})
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         rng = np.random.default_rng(0)
         for number in rng.permutation(ITEMS):

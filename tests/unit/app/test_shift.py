@@ -49,7 +49,7 @@ def make(
 
 def told(spec: RunSpec, out: Path) -> str:
     """Why a run refuses, or nothing; `validate` and a dry run say the same."""
-    problems = validated(Resolved(spec).order, Settings()).of("shifted")
+    problems = validated(Resolved(spec), Settings()).of("shifted")
     if not problems:
         foreseen(spec, out, Settings())
         assert editjudge.run(spec, out=out).ended == "done"
@@ -143,7 +143,7 @@ def test_who_knows_better_goes_on(tmp_path: Path) -> None:
     result = editjudge.run(spec, out=tmp_path / "run", progress=events.append, as_named=True)
     assert (result.ended, result.finished.judged) == ("done", len(MIXED) - 1)
     assert foreseen(spec, tmp_path / "other", Settings(), as_named=True)[1].edits == len(MIXED) - 1
-    assert not validated(Resolved(spec).order, Settings(), as_named=True).of("shifted")
+    assert not validated(Resolved(spec), Settings(), as_named=True).of("shifted")
     notes = [event.text for event in events if isinstance(event, Noted)]
     assert any(
         f"1 file in {tmp_path / 'ours'} belongs to no item (first: 7.png)" in n for n in notes

@@ -41,7 +41,7 @@ def stored(tmp_path: Path, *away: str) -> Path:
         dimensions=("i2i.se.*",),
     )
     resolved = Resolved(spec)
-    signatures = resolved.order.signatures({})
+    signatures = resolved.signatures({})
     refused = Unscored(kind="refused", reason="no")
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         for number in range(4):
