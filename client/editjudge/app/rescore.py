@@ -14,7 +14,7 @@ from ..base.strict import Strict
 from ..base.verdict import Failed, Status, Verdict
 from ..benchmarks.cell import Tally
 from ..engine.contents import JudgedEdit
-from ..engine.judge import Near
+from ..engine.judge import judges_by
 from ..engine.order import Order
 from ..engine.progress import Progress
 from ..engine.runplan import RunPlan, compare, observe
@@ -146,10 +146,10 @@ def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
 
     async def judge() -> None:
         panel = Panel.replaying(store.ledger, header.identities)
-        progress = Progress.of(plan, {})
+        progress, judges = Progress.of(plan, {}), judges_by(panel)
         async with panel:
             at_once = 2 * (os.cpu_count() or 1)
-            await Scheduler(plan, Near(panel), compared.keep, progress, in_flight=at_once).run()
+            await Scheduler(plan, judges, compared.keep, progress, in_flight=at_once).run()
 
     try:
         asyncio.run(judge())

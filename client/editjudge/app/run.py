@@ -26,7 +26,6 @@ from ..engine.contents import FilesBefore
 from ..engine.events import Finished, HowEnded
 from ..engine.header import RunHeader
 from ..engine.judge import Judges, Opened, near
-from ..engine.order import Order
 from ..engine.progress import Progress
 from ..engine.runplan import (
     RunPlan,
@@ -63,25 +62,31 @@ class RunResult:
     Attributes:
         out: Folder of the run; `RunView(out)` reads it.
         finished: The last event: how it ended, counts, usage, and what has no number and why.
-        dimensions: Those asked for, each after its rounds.
         cells: By model under test and dimension, the mean over the items asked for, on the
             dimension's scale, with its coverage and signature; without a value where nothing is
             scored. The paper's own columns are `RunView.results`.
         services: Identities by role, of this session's services and of earlier ones'.
-        beside: What each of several judges says alone.
     """
 
     out: Path
     finished: Finished
-    dimensions: tuple[Dimension, ...]
     cells: Cells
     services: Identities
-    beside: JudgeSpread
-    _order: Order
+    _resolved: Resolved
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """Those asked for, each after its rounds."""
+        return self._resolved.dimensions
+
+    @property
+    def beside(self) -> JudgeSpread:
+        """What each of several judges says alone."""
+        return by_judge(self._resolved, self.cells)
 
     def services_of(self, dimensions: Iterable[str]) -> Identities:
         """Those that these dimensions call."""
-        roles = self._order.roles(dimensions)
+        roles = self._resolved.roles(dimensions)
         return {role: identity for role, identity in self.services.items() if role in roles}
 
     @property
@@ -280,7 +285,7 @@ class Running:
                 self._settings,
                 self._tell,
                 self._every,
-                _judges_of(self.resolved, self.left.order),
+                _judges_of(self.resolved),
             )
             compare_as_before(self.left, self._store, self._before, self._settings)
             for line in told_of_data(self.resolved.dataset, self.left.flawed):
@@ -305,7 +310,7 @@ class Running:
             at_hand: The settings with the services there are.
         """
         self._session.settings = at_hand
-        for line in notes(self.left.order, at_hand):
+        for line in notes(self.resolved, at_hand):
             self.say(line)
         return self._result(await self._session.judge(self._fail_on_error))
 
@@ -332,13 +337,11 @@ class Running:
             columns=made,
         )
         self._tell(event)
-        identities, order = self._store.header.identities, plan.order
-        beside = by_judge(order, made)
-        return RunResult(self._out, event, order.dimensions, made, identities, beside, order)
+        return RunResult(self._out, event, made, self._store.header.identities, self.resolved)
 
     def _dropped(self, status: Retry) -> str:
         """Drop what is to be asked anew; says how much that is."""
-        order, store = self.left.order, self._store
+        order, store = self.resolved, self._store
         before = store.verdict_count
         above = order.above
         names = {dimension.id for dimension in order.dimensions}
@@ -439,7 +442,7 @@ def _exit_code(ended: HowEnded, plan: RunPlan, progress: Progress) -> int:
     return {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(ended, 3)
 
 
-def _judges_of(resolved: Resolved, order: Order) -> Opened:
+def _judges_of(resolved: Resolved) -> Opened:
     """Opens the services of the settings, or the Judge service that they name."""
 
     @contextlib.asynccontextmanager
@@ -462,7 +465,7 @@ def _judges_of(resolved: Resolved, order: Order) -> Opened:
             spec.benchmark, resolved.rules.protocol, spec.judge_rounds, spec.prompts
         )
         gateway = Gateway(settings.gateway, settings, calls, policy)
-        async with far(gateway, protocol, order, calls, budget) as through:
+        async with far(gateway, protocol, resolved, calls, budget) as through:
             yield through
 
     return opened

@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from functools import partial
+from typing import TypeAlias
 
 from ..base.config import Settings
 from ..base.errors import Abstained, ConfigError, EditjudgeError, ServiceError, StoreError
@@ -314,27 +315,24 @@ def unserved(dimensions: Iterable[Dimension], panel: Panel, *, here: bool = True
     return {name: "; ".join(filter(None, why)) for name, why in absent.items() if any(why)}
 
 
-class Judges(Protocol):
-    """Who judges edits."""
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """Who judges edits.
 
-    @property
-    def panel(self) -> Panel:
-        """The services that judge: which there are, and what they are."""
+    Attributes:
+        panel: The services that judge: which there are, and what they are.
+        judge: Judges one edit, as the function `judge` does with a panel.
+        here: Whether edits are judged in this process, so that it decodes their pictures.
+    """
 
-    @property
-    def here(self) -> bool:
-        """Whether edits are judged in this process, so that it decodes their pictures."""
+    panel: Panel
+    judge: Callable[..., Awaitable[Judgement]]
+    here: bool = True
 
-    async def judge(
-        self,
-        edit: Edit,
-        dimensions: Iterable[Dimension],
-        known: Mapping[str, Dimension],
-        signatures: Signatures,
-        settled: Settled = at_once,
-        answered: Answered = nobody_counts,
-    ) -> Judgement:
-        """Judge one edit; see `judge`."""
+
+def judges_by(panel: Panel) -> Judges:
+    """Judges with services that are called from here."""
+    return Judges(panel, partial(judge, panel=panel))
 
 
 Opened: TypeAlias = Callable[
@@ -343,30 +341,10 @@ Opened: TypeAlias = Callable[
 """Opens the judges of a session: by its settings, with its store and budget."""
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
-    """Judges with services that are called from here. `Judges`."""
-
-    panel: Panel
-    here: bool = True
-
-    async def judge(
-        self,
-        edit: Edit,
-        dimensions: Iterable[Dimension],
-        known: Mapping[str, Dimension],
-        signatures: Signatures,
-        settled: Settled = at_once,
-        answered: Answered = nobody_counts,
-    ) -> Judgement:
-        """Judge one edit; see `judge`."""
-        return await judge(edit, dimensions, known, self.panel, signatures, settled, answered)
-
-
 @contextlib.asynccontextmanager
 async def near(
     settings: Settings, calls: CallStore, policy: PoolPolicy, budget: Budget
-) -> AsyncIterator[Near]:
+) -> AsyncIterator[Judges]:
     """Judges with the services of the settings; an `Opened`."""
     async with Panel(settings, ledger=calls, policy=policy) as panel:
-        yield Near(panel.within(CallContext(budget)))
+        yield judges_by(panel.within(CallContext(budget)))

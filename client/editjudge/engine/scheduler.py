@@ -253,7 +253,12 @@ class Scheduler:
         try:
             order = self.order
             judgement = await self.judges.judge(
-                edit, job.dimensions, order.known, order.signed, self.settled, answered
+                edit,
+                job.dimensions,
+                order.known,
+                signatures=order.signed,
+                settled=self.settled,
+                answered=answered,
             )
         except StoreError:
             raise

@@ -23,6 +23,7 @@ from ..engine.fold import in_order
 from ..engine.judge import (
     Answered,
     Judgement,
+    Judges,
     Settled,
     Signatures,
     at_once,
@@ -49,7 +50,7 @@ _FACT = "spent through Judge services"
 
 
 class Far:
-    """Judges through a Judge service. `Judges`.
+    """Judges through a Judge service.
 
     Args:
         panel: Entered.
@@ -57,8 +58,6 @@ class Far:
         budget: Pays for edits.
         calls: Where it is kept what was spent, and what judges said; None keeps it nowhere.
     """
-
-    here = False
 
     def __init__(
         self,
@@ -295,9 +294,9 @@ def _by_digest(signatures: Iterable[str]) -> dict[str, str]:
 @contextlib.asynccontextmanager
 async def far(
     panel: Gateway, protocol: pb.Protocol, order: Order, calls: CallStore, budget: Budget
-) -> AsyncIterator[Far]:
+) -> AsyncIterator[Judges]:
     """Judges of a session through a Judge service."""
     async with panel:
         judges = Far(panel, protocol, budget, calls)
         await judges.begin(order.dimensions, order.known, order.signed)
-        yield judges
+        yield Judges(panel, judges.judge, here=False)

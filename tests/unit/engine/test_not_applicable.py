@@ -20,7 +20,7 @@ from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import product
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.judge import Near, judge
+from editjudge.engine.judge import judge, judges_by
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
 from editjudge.engine.runplan import RunPlan, compare, observe
@@ -109,5 +109,5 @@ def _order(folder: Path) -> Order:
 async def _run(order: Order, store: RunStore, work: RunPlan) -> None:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
-    await Scheduler(work, Near(panel), store.keep, progress, in_flight=1).run()
+    await Scheduler(work, judges_by(panel), store.keep, progress, in_flight=1).run()
     assert progress.lines["t.one"].total == 2

@@ -24,7 +24,7 @@ from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import mean
 from editjudge.engine import scheduler as module
 from editjudge.engine.contents import JudgedEdit, Standing
-from editjudge.engine.judge import Near, Signatures
+from editjudge.engine.judge import Signatures, judges_by
 from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
 from editjudge.engine.runplan import RunPlan, compare, observe
@@ -223,7 +223,7 @@ def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimens
 def scheduler(order: Order, work: RunPlan, kept: Kept, **given: Any) -> Scheduler:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
-    return Scheduler(work, Near(panel), kept.keep, progress, **{"in_flight": 4, **given})
+    return Scheduler(work, judges_by(panel), kept.keep, progress, **{"in_flight": 4, **given})
 
 
 async def test_a_signature_is_made_once_and_not_for_every_edit(
