@@ -21,7 +21,7 @@ from ...base.verdict import Scored, Verdict
 from ...scorers.regions import comparable, fitted, png_of, segmented
 from ...scorers.rubric import Rubric
 from ...scorers.scorer import ServiceScorer
-from ...scorers.similarity import Vector, cosine_of
+from ...scorers.similarity import Vector, cosine_of, distance_of, embedding_of
 from .taxonomy import SUBJECT_NAME, SUBJECT_REGION
 
 if TYPE_CHECKING:
@@ -165,9 +165,7 @@ class SubjectSimilarity(ServiceScorer):
 
     async def _embedding(self, subject: _Subject, panel: Panel) -> Vector:
         inputs = await in_thread(self._inputs, subject)
-        rule = {"region": "pool" if self.pooled else "zero"}
-        reply = await panel.call(self.service, inputs, rule)
-        return np.asarray(reply["EMBEDDING"], dtype=np.float64)
+        return await embedding_of(panel, self.service, inputs, "pool" if self.pooled else "zero")
 
     def _inputs(self, subject: _Subject) -> dict[str, bytes]:
         image, region = subject
@@ -254,11 +252,12 @@ class KeptDistance(ServiceScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """One call."""
-        inputs, note = await in_thread(self._inputs, edit)
-        reply = await panel.call(self.service, inputs, {"region": "weight"})
-        return {"kept": Scored(value=float(np.asarray(reply["DISTANCE"])[0]), evidence=note)}
+        pair, mask, note = await in_thread(self._compared, edit)
+        distance = await distance_of(panel, self.service, pair, mask, "weight")
+        return {"kept": Scored(value=distance, evidence=note)}
 
-    def _inputs(self, edit: Edit) -> tuple[dict[str, bytes], dict[str, Any]]:
+    def _compared(self, edit: Edit) -> tuple[tuple[Image, Image], dict[str, bytes], dict[str, Any]]:
+        """Both pictures, the mask of what is kept, and a note of what was resized."""
         if self.padded_canvas:
             edit = off_canvas(edit)
         source = edit.item.source
@@ -268,14 +267,10 @@ class KeptDistance(ServiceScorer):
         if kept is None:
             raise Abstained("degenerate", "there is no mask")
         pixels, note = fitted(edit.output, source)
-        shown = kept[..., None]
+        shown, under = kept[..., None], np.uint8(0) if self.blacked_out else source.rgb
+        edited = load_image(np.where(shown, pixels, under), edit.output.name)
+        reference = source
         if self.blacked_out:
-            reference = load_image(np.where(shown, source.rgb, np.uint8(0)), source.name)
-        else:
-            reference = source
-        edited = load_image(
-            np.where(shown, pixels, np.uint8(0) if self.blacked_out else source.rgb),
-            edit.output.name,
-        )
-        inputs = {"IMAGE_A": reference.encoded, "IMAGE_B": edited.encoded}
-        return inputs | ({} if self.whole_frame else {"MASK": png_of(kept)}), note
+            reference = load_image(np.where(shown, source.rgb, under), source.name)
+        mask = {} if self.whole_frame else {"MASK": png_of(kept)}
+        return (reference, edited), mask, note

@@ -19,6 +19,7 @@ PROMPTS, OF_A_CATEGORY = 500, 100
 """How many prompts the paper has of each track, and of each category (section 3.1)."""
 _FILE = package_tables(__package__, "tables.toml")
 TABLES: Mapping[Track, Mapping[str, Any]] = {track: _FILE[track] for track in get_args(Track)}
+METHODS: Mapping[str, Mapping[str, Any]] = _FILE["methods"]
 ROWS: Mapping[Track, Mapping[str, Mapping[str, Any]]] = {
     track: table["dimensions"] for track, table in TABLES.items()
 }
