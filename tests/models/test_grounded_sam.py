@@ -8,8 +8,8 @@ from PIL import Image as Pil
 from editjudge.base.contracts import SEGMENTER
 from editjudge.base.images import load_mask
 from editjudge_services.runtime.specialist import BadRequest, Request
-from editjudge_services.segmentation.grounded_sam import GroundedSam, Settings
-from editjudge_services.segmentation.grounding_dino import Detections
+from editjudge_services.segmentation.grounded_sam import GroundedSam
+from editjudge_services.segmentation.grounding_dino import chosen
 from editjudge_services.segmentation.masks import Segmentation, phrase, png, union
 from editjudge_services.segmentation.pixels import size_within
 from editjudge_services.segmentation.recipe import RECIPES
@@ -54,7 +54,7 @@ def fresh(network):
         network.detector.network,
         network.detector.tokenizer,
         network.cutter.network,
-        network.settings,
+        **network.sizes,
     )
 
 
@@ -101,10 +101,10 @@ def chain(request, models):
 
 def test_the_chain_equals_transformers(network, chain):
     image, found, masks, _, _ = chain
-    ours = network.detector.detect([(image, PROMPT.upper())])[0]
-    assert 1 < len(ours.scores) == len(found["scores"])
-    np.testing.assert_allclose(ours.scores, found["scores"], atol=1e-5)
-    np.testing.assert_allclose(ours.boxes, found["boxes"], atol=1e-3)
+    [(boxes, scores)] = network.detector.detect([(image, PROMPT.upper())])
+    assert 1 < len(scores) == len(found["scores"])
+    np.testing.assert_allclose(scores, found["scores"], atol=1e-5)
+    np.testing.assert_allclose(boxes, found["boxes"], atol=1e-3)
 
     everything = network.segment(image, PROMPT, "all")
     np.testing.assert_array_equal(everything.mask, masks.any(0))
@@ -157,8 +157,8 @@ def test_a_batch_equals_one_by_one(network):
 )
 def test_boxes_are_chosen(scores, select, expected):
     boxes = np.arange(4 * len(scores), dtype=np.float32).reshape(-1, 4)
-    chosen = Detections(boxes, np.array(scores, np.float32)).chosen(select)
-    np.testing.assert_array_equal(chosen.boxes, boxes[expected])
+    kept, _ = chosen((boxes, np.array(scores, np.float32)), select)
+    np.testing.assert_array_equal(kept, boxes[expected])
 
 
 LEFT, RIGHT, NONE = (np.array([row], dtype=bool) for row in ([1, 0, 0], [0, 0, 1], [0, 0, 0]))
@@ -183,7 +183,7 @@ class Scripted:
 
     def __init__(self, *scores):
         boxes = np.array([[0, 0, 40, 80], [60, 10, 120, 60]], np.float32)[: len(scores)]
-        self.found = Detections(boxes.reshape(-1, 4), np.array(scores, np.float32))
+        self.found = boxes.reshape(-1, 4), np.array(scores, np.float32)
 
     def detect(self, asked):
         return [self.found] * len(asked)
@@ -194,7 +194,7 @@ def test_select_with_scripted_boxes(fresh, select, used):
     fresh.detector = Scripted(0.5, 0.8)
     image = picture(1)
     answer = fresh.segment(image, "bus", select)
-    each = fresh.cutter.masks(image, fresh.detector.found.boxes)
+    each = fresh.cutter.masks(image, fresh.detector.found[0])
     np.testing.assert_array_equal(answer.mask, each[used].any(0))
     assert answer.score == pytest.approx(0.8)
 
@@ -233,7 +233,7 @@ def test_the_oldest_embedding_is_forgotten(network):
         network.detector.network,
         network.detector.tokenizer,
         network.cutter.network,
-        Settings(kept=0),
+        kept=0,
     )
     box = np.array([[0, 0, 40, 80]], np.float32)
     for seed in (1, 2, 1):
@@ -269,7 +269,7 @@ def test_a_mask_survives_its_png():
 
 def test_the_export_equals_its_source(models):
     _, exported = models
-    assert exported.parity.largest_difference == 0
+    assert exported.largest_difference == 0
 
 
 def test_untrained_outputs_depend_on_the_image(network):
@@ -288,7 +288,7 @@ def served(models, monkeypatch):
         source="untrained",
         untrained=True,
         files=files,
-        parity=exported.parity,
+        parity=exported,
     )
     (artefact.folder / RECORD).write_text(artefact.model_dump_json())
     return artefact

@@ -92,7 +92,7 @@ def test_a_seg_gives_a_mask_of_the_image(network):
 def test_a_seg_that_ends_the_answer_has_no_state(network):
     """As in the authors' code: its state would be that of a step that was not made."""
     steered = says(network, SEG * 20)
-    limit = network.settings.max_new_tokens
+    limit = network.settings["max_new_tokens"]
     answer = steered.answer(IMAGE, "the horse")
     assert answer == [network.seg] * limit
     assert len(steered.states(IMAGE, "the horse", answer)) == limit - 1

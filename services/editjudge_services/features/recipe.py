@@ -8,6 +8,7 @@ through as its CLS token does. The service pools: any number of masks then cost 
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,18 +65,10 @@ class Trunk(nn.Module):
         return tokens[:, 0] if projected is None else projected, tokens[:, self.first :]
 
 
-class ClipHead(nn.Module):
-    """From a pooled token to CLIP's space."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.norm = model.vision_model.post_layernorm
-        self.projection = model.visual_projection
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        """Embedding (B, P) of pooled tokens (B, D)."""
-        projected: Tensor = self.projection(self.norm(pooled))
-        return projected
+def _clip_head(model: Any) -> nn.Module:
+    """From a pooled token to CLIP's space: embedding (B, P) of pooled tokens (B, D)."""
+    norm, projection = model.vision_model.post_layernorm, model.visual_projection
+    return nn.Sequential(OrderedDict(norm=norm, projection=projection))
 
 
 @dataclass(slots=True)
@@ -247,7 +240,7 @@ RECIPES: Mapping[str, Recipe] = {
         lambda: CLIPModel(CLIPConfig(**tiny("clip"))),
         CLIP_CROP,
         "CLIPImageProcessor",
-        head=ClipHead,
+        head=_clip_head,
     ),
 }
 """By manifest entry."""

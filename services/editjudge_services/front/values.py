@@ -8,15 +8,14 @@ from typing import Annotated, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StringConstraints,
     model_validator,
 )
 
 from editjudge.base.contracts import LONGEST_NAME, NAME
+from editjudge.base.strict import Strict
 
 _HOST = r"[A-Za-z0-9_.:%-]+"
 Class = Literal["interactive", "batch"]
@@ -63,13 +62,7 @@ FileOrUrl = Annotated[str, BeforeValidator(_as_text)]
 """As text, for a path would lose a slash of an address."""
 
 
-class Part(BaseModel):
-    """A part of the values; what is misspelt is refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Tokens(Part):
+class Tokens(Strict):
     """How a caller is known.
 
     Attributes:
@@ -111,7 +104,7 @@ class Tokens(Part):
         return self.model_dump(include={"issuer", "audience", "team_claim", "class_claim"})
 
 
-class TritonServers(Part):
+class TritonServers(Strict):
     """Triton servers that serve the same models.
 
     Attributes:
@@ -123,7 +116,7 @@ class TritonServers(Part):
     models: tuple[Name, ...] = ()
 
 
-class GeneralistServers(Part):
+class GeneralistServers(Strict):
     """vLLM servers of one model.
 
     Attributes:
@@ -135,7 +128,7 @@ class GeneralistServers(Part):
     protocol: Literal["http", "grpc"] = "http"
 
 
-class JudgeServers(Part):
+class JudgeServers(Strict):
     """Copies of the Judge service.
 
     Attributes:
@@ -147,7 +140,7 @@ class JudgeServers(Part):
     json_addresses: tuple[At, ...] = ()
 
 
-class Rate(Part):
+class Rate(Strict):
     """Calls of a team.
 
     Attributes:
@@ -159,7 +152,7 @@ class Rate(Part):
     burst: Positive = 400
 
 
-class TokenLimits(Part):
+class TokenLimits(Strict):
     """Tokens of generalists, counted by a rate-limit service (Envoy's protocol, version 3).
 
     The service holds the limits; it is asked with `kind=tokens` and `team=NAME`. A call of the
@@ -180,7 +173,7 @@ class TokenLimits(Part):
     open_when_down: bool = False
 
 
-class Limits(Part):
+class Limits(Strict):
     """What no caller goes beyond.
 
     Attributes:
@@ -217,7 +210,7 @@ class Limits(Part):
     batch: Positive = 64
 
 
-class FrontValues(Part):
+class FrontValues(Strict):
     """All values.
 
     Attributes:
@@ -247,11 +240,11 @@ class FrontValues(Part):
     private_key: Path
     client_ca: Path | None = None
     tokens: Tokens
-    triton: dict[str, TritonServers] = {}
-    generalists: dict[Name, GeneralistServers] = {}
+    triton: dict[str, TritonServers] = Field(default_factory=dict)
+    generalists: dict[Name, GeneralistServers] = Field(default_factory=dict)
     judge: JudgeServers | None = None
     rate: Rate = Rate()
-    rates: dict[Name, Rate] = {}
+    rates: dict[Name, Rate] = Field(default_factory=dict)
     token_limits: TokenLimits | None = None
     limits: Limits = Limits()
     drain_seconds: Positive = 30

@@ -26,6 +26,7 @@ from editjudge.base.identity import untrained
 from editjudge.base.images import Image, Mask, load_image, load_mask, pixels_of
 from editjudge.base.item import Edit, Flaws, Item, Missing, MissingKind, Need, check_text
 from editjudge.base.signature import package_version
+from editjudge.base.strict import Strict
 from editjudge.base.verdict import Evidence, Failed, Unscored, UnscoredKind
 from editjudge.base.words import whole
 from editjudge.service import ListedDimension, Score
@@ -51,12 +52,10 @@ class Unusable(InputError):
         self.field = field
 
 
-class Part(BaseModel):
+class Part(Strict):
     """A part of what travels as JSON; a field that is not declared is refused."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 def _decoded(data: object) -> object:

@@ -166,13 +166,13 @@ class JsonService:
         return web.json_response(openapi())
 
     async def _docs(self, _: web.Request) -> web.Response:
-        page = await asyncio.to_thread(own_page)
+        html, policy = await asyncio.to_thread(own_page)
         headers = {
-            "content-security-policy": page.policy,
+            "content-security-policy": policy,
             "referrer-policy": "no-referrer",
             "x-content-type-options": "nosniff",
         }
-        return web.Response(text=page.html, content_type="text/html", headers=headers)
+        return web.Response(text=html, content_type="text/html", headers=headers)
 
     async def _health(self, _: web.Request) -> web.Response:
         if self._judging.ending:

@@ -21,7 +21,7 @@ from .bodies import Protocol, ScoreAsked, Unusable
 from .calls import CallCache
 from .metrics import Metrics
 from .options import ServiceOptions
-from .protocols import chosen, dimensions_of
+from .protocols import chosen
 from .room import Shared
 from .usage import Meter, UsageLog, Used
 
@@ -139,8 +139,7 @@ class Judging:
         caller = asking.caller.team
         async with self.edits.taking(caller, 1, waits=waits):
             asked = await read()
-            known = await in_thread(dimensions_of, asked.protocol)
-            dimensions = await in_thread(chosen, known, asked.dimensions)
+            known, dimensions = await in_thread(chosen, asked.protocol, asked.dimensions)
             asking.dimensions = len(dimensions)
             pixels = await in_thread(asked.edit.pixels)
             async with self._pixels.taking(caller, pixels, waits=waits):
@@ -174,8 +173,7 @@ class Judging:
         """
         asking.edits = 0
         async with self.edits.taking(asking.caller.team, 1, waits=False):
-            known = await in_thread(dimensions_of, protocol)
-            dimensions = await in_thread(chosen, known, patterns)
+            known, dimensions = await in_thread(chosen, protocol, patterns)
             asking.dimensions = len(dimensions)
             await self.client.panel.settle()
             return await self._signed(known, dimensions)

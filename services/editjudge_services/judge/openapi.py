@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -82,19 +82,12 @@ def _content(schema: Mapping[str, Any], example: Any = None) -> dict[str, Any]:
     return {"content": {"application/json": {"schema": schema, **shown}}}
 
 
-class Page(NamedTuple):
-    """A page.
+def page_of(document: Mapping[str, Any]) -> tuple[str, str]:
+    """Write an OpenAPI document of ours as HTML; every text is escaped.
 
-    Attributes:
-        policy: Its Content-Security-Policy: its own style, and nothing else.
+    Returns:
+        The page and its Content-Security-Policy: its own style, and nothing else.
     """
-
-    html: str
-    policy: str
-
-
-def page_of(document: Mapping[str, Any]) -> Page:
-    """Write an OpenAPI document of ours as HTML; every text is escaped."""
     environment = Environment(
         loader=PackageLoader("editjudge_services.judge"),
         autoescape=True,
@@ -119,10 +112,10 @@ def page_of(document: Mapping[str, Any]) -> Page:
         f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none';"
         " form-action 'none'; frame-ancestors 'none'"
     )
-    return Page(html, policy)
+    return html, policy
 
 
 @cache
-def own_page() -> Page:
-    """The page of this service."""
+def own_page() -> tuple[str, str]:
+    """The page of this service, with its policy."""
     return page_of(openapi())

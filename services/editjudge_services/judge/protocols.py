@@ -32,18 +32,19 @@ def listed(patterns: Iterable[str], field: str) -> tuple[Dimension, ...]:
     Raises:
         Unusable: an id or glob matches none.
     """
-    return chosen(dimensions_of(Protocol()), tuple(patterns) or ("*",), field)
+    return chosen(Protocol(), tuple(patterns) or ("*",), field)[1]
 
 
 def chosen(
-    dimensions: DimensionSet, names: Iterable[str], field: str = "dimensions"
-) -> tuple[Dimension, ...]:
-    """The dimensions that a request names.
+    protocol: Protocol, names: Iterable[str], field: str = "dimensions"
+) -> tuple[DimensionSet, tuple[Dimension, ...]]:
+    """The dimensions of a protocol, and those of them that a request names.
 
     Raises:
-        Unusable: an id or glob matches none, there are more than anybody means, or official
-            prompts that are asked are not imported here.
+        Unusable: the protocol cannot be used, an id or glob matches none, there are more than
+            anybody means, or official prompts that are asked are not imported here.
     """
+    dimensions = dimensions_of(protocol)
     named = tuple(dict.fromkeys(names))
     if any(len(name) > _LONGEST_NAME for name in named):
         raise Unusable(field, f"a name of more than {_LONGEST_NAME} characters", "send its id")
@@ -51,7 +52,7 @@ def chosen(
     if len(globs) > _MOST_GLOBS:
         raise Unusable(field, f"{len(globs):,} globs", f"send {_MOST_GLOBS} at most")
     try:
-        return dimensions.chosen(named)
+        return dimensions, dimensions.chosen(named)
     except ConfigError as error:
         raise Unusable(field, error.message, error.mend) from error
 

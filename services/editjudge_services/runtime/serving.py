@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from editjudge.base.errors import ConfigError
 from editjudge.base.parse import first_problem
+from editjudge.base.strict import Strict
 
 from ..zoo.artefact import Artefact, Precision, load_artefact
 
 
-class Serving(BaseModel):
+class Serving(Strict):
     """How one model is served.
 
     Attributes:
@@ -25,7 +26,6 @@ class Serving(BaseModel):
         device: `auto` takes every GPU that Triton sees, where the model can run on one.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     instances: Annotated[int, Field(ge=1, le=64)] = 1
     precision: Precision = "fp32"
     device: Literal["auto", "cpu", "gpu"] = "auto"

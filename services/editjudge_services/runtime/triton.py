@@ -33,11 +33,7 @@ _WATCH_SECONDS = 2.0
 
 def serve(specialist: type[Specialist]) -> type:
     """The class that Triton's python backend looks for."""
-
-    class TritonPythonModel(_Adaptor):
-        kind = specialist
-
-    return TritonPythonModel
+    return type("TritonPythonModel", (_Adaptor,), {"kind": specialist})
 
 
 def _end_with_server() -> None:

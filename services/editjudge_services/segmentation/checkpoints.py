@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +57,9 @@ def seen() -> list[RGB]:
     return [text_image(), texture, np.ascontiguousarray(texture[:, :70, ::-1])]
 
 
-def save_settings(folder: Path, settings: Any) -> None:
-    """Write a network's settings, a dataclass of plain values, beside its weights."""
-    (folder / SETTINGS).write_text(json.dumps(asdict(settings), indent=2))
+def save_settings(folder: Path, settings: Mapping[str, float]) -> None:
+    """Write a network's settings beside its weights."""
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2))
 
 
 def load_settings(folder: Path) -> dict[str, Any]:

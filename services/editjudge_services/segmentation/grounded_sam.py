@@ -7,36 +7,23 @@ and drops none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from editjudge.base.images import RGB
 
 from .checkpoints import load_settings, save_settings
-from .grounding_dino import Detections, Detector
+from .grounding_dino import BOX_THRESHOLD, Detector, chosen
 from .masks import Segmentation, Select, union
 from .sam import Cutter
 
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a protocol or an export may choose.
-
-    Attributes:
-        box_threshold: A box counts when its score (0..1) is above this.
-        shortest: Shorter edge of the detector's image, pixels.
-        longest: Its longer edge at most, pixels.
-        kept: Image embeddings kept, 4 MiB each.
-    """
-
-    box_threshold: float = 0.3
-    shortest: int = 800
-    longest: int = 1333
-    kept: int = 16
+_KEPT = 16
+"""Image embeddings kept, 4 MiB each."""
 
 
 class GroundedSam:
@@ -46,29 +33,33 @@ class GroundedSam:
         detector: `GroundingDinoForObjectDetection`.
         tokenizer: Its BERT tokenizer.
         sam: `SamModel`.
+        shortest: Shorter edge of the detector's image, pixels.
+        longest: Its longer edge at most, pixels.
+        kept: Image embeddings kept, 4 MiB each.
     """
 
     def __init__(
-        self, detector: Any, tokenizer: Any, sam: Any, settings: Settings | None = None
+        self,
+        detector: Any,
+        tokenizer: Any,
+        sam: Any,
+        *,
+        shortest: int = 800,
+        longest: int = 1333,
+        kept: int = _KEPT,
     ) -> None:
-        self.settings = settings or Settings()
-        self.detector = Detector(
-            detector,
-            tokenizer,
-            box_threshold=self.settings.box_threshold,
-            shortest=self.settings.shortest,
-            longest=self.settings.longest,
-        )
-        self.cutter = Cutter(sam, self.settings.kept)
+        self.sizes = {"shortest": shortest, "longest": longest}
+        self.detector = Detector(detector, tokenizer, **self.sizes)
+        self.cutter = Cutter(sam, kept)
 
     @classmethod
     def from_folder(
-        cls, folder: Path, settings: Settings | None = None, device: str = "cpu"
+        cls, folder: Path, sizes: Mapping[str, int] | None = None, device: str = "cpu"
     ) -> GroundedSam:
         """Load both networks from `detector/` and `sam/`, each in the hub's layout.
 
         Args:
-            settings: Those that `save` wrote, where none are given.
+            sizes: `shortest` and `longest`; those that `save` wrote, where none are given.
         """
         import transformers
 
@@ -79,14 +70,20 @@ class GroundedSam:
         )
         sam = library.SamModel.from_pretrained(folder / "sam", dtype=torch.float32)
         tokenizer = library.BertTokenizerFast.from_pretrained(folder / "detector")
-        settings = settings or Settings(**load_settings(folder))
-        return cls(detector.to(device).eval(), tokenizer, sam.to(device).eval(), settings)
+        wrote = load_settings(folder) if sizes is None else sizes
+        return cls(
+            detector.to(device).eval(),
+            tokenizer,
+            sam.to(device).eval(),
+            shortest=wrote["shortest"],
+            longest=wrote["longest"],
+        )
 
     def save(self, folder: Path) -> None:
         """Write both networks as `from_folder` reads them."""
         self.detector.save(folder / "detector")
         self.cutter.network.save_pretrained(folder / "sam")
-        save_settings(folder, self.settings)
+        save_settings(folder, {"box_threshold": BOX_THRESHOLD, **self.sizes, "kept": _KEPT})
 
     def segment(self, image: RGB, prompt: str, select: Select = "all") -> Segmentation:
         """Cut a phrase out of an image.
@@ -109,14 +106,12 @@ class GroundedSam:
         """`segment` for several requests; each one's answer does not depend on the others."""
         detected = self.detector.detect([(image, prompt) for image, prompt, _ in asked])
         return [
-            self._cut(image, detections.chosen(select))
+            self._cut(image, *chosen(detections, select))
             for (image, _, select), detections in zip(asked, detected, strict=True)
         ]
 
-    def _cut(self, image: RGB, detections: Detections) -> Segmentation:
-        if len(detections.scores) == 0:
-            return Segmentation()
-        mask = union(self.cutter.masks(image, detections.boxes))
-        if mask is None:
-            return Segmentation()
-        return Segmentation(mask, float(detections.scores.max()), detections.boxes)
+    def _cut(
+        self, image: RGB, boxes: NDArray[np.float32], scores: NDArray[np.float32]
+    ) -> Segmentation:
+        mask = union(self.cutter.masks(image, boxes)) if len(scores) else None
+        return Segmentation() if mask is None else Segmentation(mask, float(scores.max()), boxes)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -17,27 +16,23 @@ from ..runtime.specialist import BadRequest
 from .masks import Select, phrase
 from .pixels import normalised, resized, size_within
 
+Detections: TypeAlias = "tuple[NDArray[np.float32], NDArray[np.float32]]"
+"""The boxes above the threshold and their scores, in the network's order of queries.
 
-@dataclass(frozen=True, slots=True)
-class Detections:
-    """The boxes above the threshold, in the network's order of queries.
+Boxes are float32 (n, 4), in pixels of the image: left, top, right, bottom. They may reach over its
+edges a little, as in the official code. Scores are float32 (n,), 0..1, higher is surer.
+"""
+BOX_THRESHOLD = 0.3
+"""A box counts when its score is above this."""
 
-    Attributes:
-        boxes: float32 (n, 4), in pixels of the image: left, top, right, bottom. They may
-            reach over its edges a little, as in the official code.
-        scores: float32 (n,), 0..1, higher is surer.
-    """
 
-    boxes: NDArray[np.float32]
-    scores: NDArray[np.float32]
-
-    def chosen(self, select: Select) -> Detections:
-        """All of them, or the one of the highest score (the first of equals)."""
-        if select == "all" or len(self.scores) == 0:
-            return self
-        best = int(self.scores.argmax())
-        highest = slice(best, best + 1)
-        return Detections(self.boxes[highest], self.scores[highest])
+def chosen(detections: Detections, select: Select) -> Detections:
+    """All of them, or the one of the highest score (the first of equals)."""
+    boxes, scores = detections
+    if select == "all" or len(scores) == 0:
+        return detections
+    best = int(scores.argmax())
+    return boxes[best : best + 1], scores[best : best + 1]
 
 
 class Detector:
@@ -46,7 +41,6 @@ class Detector:
     Args:
         network: `GroundingDinoForObjectDetection`, eager attention (it has no other).
         tokenizer: Its BERT tokenizer.
-        box_threshold: A box counts when its score is above this.
         shortest: Shorter edge of the network's image, pixels.
         longest: Its longer edge at most, pixels.
     """
@@ -56,12 +50,10 @@ class Detector:
         network: Any,
         tokenizer: Any,
         *,
-        box_threshold: float,
         shortest: int,
         longest: int,
     ) -> None:
         self.network, self.tokenizer = network, tokenizer
-        self._box_threshold = box_threshold
         self._shortest, self._longest = shortest, longest
 
     def detect(self, asked: Sequence[tuple[RGB, str]]) -> list[Detections]:
@@ -132,10 +124,10 @@ class Detector:
     ) -> Detections:
         """Of one image's logits (queries, words) and boxes (queries, 4): centre and size, 0..1."""
         scores = logits.sigmoid().amax(-1)
-        kept = scores > self._box_threshold
+        kept = scores > BOX_THRESHOLD
         x, y, width, height = boxes[kept].unbind(-1)
         corners = torch.stack(
             [x - 0.5 * width, y - 0.5 * height, x + 0.5 * width, y + 0.5 * height], -1
         )
         scale = torch.tensor([size[1], size[0], size[1], size[0]], device=corners.device)
-        return Detections((corners * scale).cpu().numpy(), scores[kept].cpu().numpy())
+        return (corners * scale).cpu().numpy(), scores[kept].cpu().numpy()

@@ -15,7 +15,7 @@ from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import parity, spread, tiny
 from .checkpoints import require, seen
-from .grounded_sam import GroundedSam, Settings
+from .grounded_sam import GroundedSam
 from .sa2va_recipe import Sa2VaRecipe, answer_to_probe
 
 _PROMPT = "the green bus"
@@ -37,11 +37,11 @@ class GroundedSamRecipe:
 
     def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
         """Copy both networks as fp32 safetensors, and read them back."""
-        sizes = "detector/preprocessor_config.json"
-        require(checkpoint, "detector/config.json", sizes, "sam/config.json")
-        size = json.loads((checkpoint / sizes).read_text())["size"]
-        settings = Settings(shortest=size["shortest_edge"], longest=size["longest_edge"])
-        source = GroundedSam.from_folder(checkpoint, settings)
+        processor = "detector/preprocessor_config.json"
+        require(checkpoint, "detector/config.json", processor, "sam/config.json")
+        size = json.loads((checkpoint / processor).read_text())["size"]
+        sizes = {"shortest": size["shortest_edge"], "longest": size["longest_edge"]}
+        source = GroundedSam.from_folder(checkpoint, sizes)
         source.save(folder)
         exported = GroundedSam.from_folder(folder)
         images = seen()

@@ -12,8 +12,7 @@ I2I-Bench separates subject and background with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,20 +38,14 @@ Forced = Callable[[int], Any]
 """From the length of the prompt in tokens, a LogitsProcessor that steers the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the official code fixes.
-
-    Attributes:
-        least_pixels: Of the image as the language model sees it.
-        most_pixels: The same, at most.
-        max_new_tokens: Of an answer; it is a sentence, and the authors' 2048 only lets a
-            model that repeats itself go on for longer.
-    """
-
-    least_pixels: int = 512 * 28 * 28
-    most_pixels: int = 2048 * 28 * 28
-    max_new_tokens: int = 256
+SETTINGS: Mapping[str, int] = {
+    "least_pixels": 512 * 28 * 28,
+    "most_pixels": 2048 * 28 * 28,
+    "max_new_tokens": 256,
+}
+"""What the official code fixes: the pixels of the image as the language model sees it, and the
+tokens of an answer. It is a sentence: the authors' 2048 only lets a model that repeats itself go on.
+"""
 
 
 def linears(width: int, out: int) -> nn.Sequential:
@@ -77,13 +70,13 @@ class Sa2Va:
         tokenizer: Any,
         head: nn.Sequential,
         sam2: Any,
-        settings: Settings | None = None,
+        settings: Mapping[str, int] = SETTINGS,
         forced: Forced | None = None,
     ) -> None:
         from transformers import Qwen2VLImageProcessorPil
 
         self.lmm, self._tokenizer, self.head, self.sam2 = lmm, tokenizer, head, sam2
-        self.settings = settings or Settings()
+        self.settings = settings
         self._forced = forced
         self._side = int(sam2.config.prompt_encoder_config.image_size)
         self._squash = Rule(self._side, IMAGENET, BICUBIC)
@@ -100,8 +93,8 @@ class Sa2Va:
             image_mean=[0.5] * 3,
             image_std=[0.5] * 3,
             size={
-                "shortest_edge": self.settings.least_pixels,
-                "longest_edge": self.settings.most_pixels,
+                "shortest_edge": self.settings["least_pixels"],
+                "longest_edge": self.settings["most_pixels"],
             },
         )
 
@@ -121,9 +114,8 @@ class Sa2Va:
         head = linears(*reversed(state["2.weight"].shape)).to(lmm.dtype)
         head.load_state_dict(state)
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder / "lmm")
-        parts = [one.to(device).eval() for one in (lmm, head, sam2)]
-        settings = Settings(**load_settings(folder))
-        return cls(parts[0], tokenizer, parts[1], parts[2], settings, forced)
+        lmm, head, sam2 = (one.to(device).eval() for one in (lmm, head, sam2))
+        return cls(lmm, tokenizer, head, sam2, load_settings(folder), forced)
 
     def save(self, folder: Path, dtype: torch.dtype) -> None:
         """Write the networks as safetensors; SAM-2 stays fp32. The model is cast on the way."""
@@ -181,7 +173,7 @@ class Sa2Va:
             # One of our own: the checkpoint's turns sampling on.
             generation_config=config(
                 do_sample=False,
-                max_new_tokens=self.settings.max_new_tokens,
+                max_new_tokens=self.settings["max_new_tokens"],
                 eos_token_id=self._ends,
                 pad_token_id=self._ends[-1],
             ),

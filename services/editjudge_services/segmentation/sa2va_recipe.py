@@ -17,7 +17,7 @@ from ..zoo.artefact import Parity, Precision
 from ..zoo.torch_tools import DTYPES, parity, spread, tiny
 from .checkpoints import byte_tokenizer, require, seen
 from .masks import Segmentation
-from .sa2va import Sa2Va, Settings, linears
+from .sa2va import SETTINGS, Sa2Va, linears
 from .sa2va_weights import LINEARS, LMM, SAM2, SAM2_LARGE, State, authors_names, split
 
 _PROMPT = "the green bus"
@@ -105,7 +105,7 @@ def load_published(checkpoint: Path) -> Sa2Va:
         except RuntimeError as error:
             first = str(error).splitlines()[1 if "\n" in str(error) else 0].strip()
             raise ConfigError(f"{checkpoint}: {first}", "give Sa2VA on Qwen3-VL") from error
-    settings = Settings(**raw.get(_TINY, {}).get("settings", {}))
+    settings = {**SETTINGS, **raw.get(_TINY, {}).get("settings", {})}
     tokenizer = PreTrainedTokenizerFast.from_pretrained(checkpoint)
     return Sa2Va(lmm.eval(), tokenizer, head.eval(), sam2.eval(), settings)
 

@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
 from editjudge.base.errors import ConfigError
 from editjudge.base.parse import first_problem
+from editjudge.base.strict import Strict
 
 Precision: TypeAlias = Literal["fp32", "bf16"]
 RECORD = "artefact.json"
 
 
-class Parity(BaseModel):
+class Parity(Strict):
     """How far the exported model is from its source, on the fixed set of images.
 
     Attributes:
@@ -33,13 +34,12 @@ class Parity(BaseModel):
         images: How many images were compared.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     largest_difference: float
     tolerance: float
     images: int
 
 
-class Artefact(BaseModel):
+class Artefact(Strict):
     """One exported model.
 
     Attributes:
@@ -50,14 +50,13 @@ class Artefact(BaseModel):
         fingerprint: What the model says of the fingerprint image, rounded.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     entry: str
     precision: Precision
     source: str
     untrained: bool
     files: dict[str, str]
     parity: Parity | None = None
-    fingerprint: list[float] = []
+    fingerprint: list[float] = Field(default_factory=list)
 
     @property
     def folder(self) -> Path:

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.parse import first_problem
+from editjudge.base.strict import Strict
 
 from .artefact import check_files, checkpoint_dir, file_digest, models_dir
 
@@ -32,7 +33,7 @@ class ZooError(EditjudgeError):
     """Weights could not be brought here, or are not the right ones (exit 1)."""
 
 
-class Checkpoint(BaseModel):
+class Checkpoint(Strict):
     """What is known of a checkpoint: `pulled.json`, or `untrained.json`.
 
     Attributes:
@@ -46,11 +47,10 @@ class Checkpoint(BaseModel):
         files: sha256 by path relative to the checkpoint's folder.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     entry: str
     hub: str = ""
     commit: str = ""
-    parts: dict[str, str] = {}
+    parts: dict[str, str] = Field(default_factory=dict)
     licence: str = ""
     accepted: bool = False
     untrained: bool = False

@@ -14,9 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from editjudge.base.errors import ConfigError, MissingExtra
+from editjudge.base.strict import Strict
 
 from .artefact import Precision
 from .recipe import Recipe
@@ -28,7 +29,7 @@ Line: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"^\S[^\n]*$")]
 _BYTES: Mapping[Precision, int] = {"fp32": 4, "bf16": 2}
 
 
-class Entry(BaseModel):
+class Entry(Strict):
     """One model.
 
     Attributes:
@@ -56,18 +57,18 @@ class Entry(BaseModel):
         recipe_name: Its name in that mapping, where it is another.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
     name: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     service: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
     supply: Literal["hub", "file", "parts"]
     hub: Annotated[str, Field(pattern=r"^$|^[\w.-]+/[\w.-]+$")] = ""
     revision: str = ""
     revision_pinned: bool = False
-    files: list[Line] = []
-    parts: dict[str, str] = {}
+    files: list[Line] = Field(default_factory=list)
+    parts: dict[str, str] = Field(default_factory=dict)
     subfolder: str = ""
     instructions: str = ""
-    sha256: dict[str, Sha256] = {}
+    sha256: dict[str, Sha256] = Field(default_factory=dict)
     licence: Line
     restricted: bool = False
     restricted_why: str = ""
