@@ -44,8 +44,7 @@ SETTINGS: Mapping[str, int] = {
     "max_new_tokens": 256,
 }
 """What the official code fixes: the pixels of the image as the language model sees it, and the
-tokens of an answer. It is a sentence: the authors' 2048 only lets a model that repeats itself go on.
-"""
+tokens of an answer. It is a sentence; with the authors' 2048 a model only repeats itself longer."""
 
 
 def linears(width: int, out: int) -> nn.Sequential:
