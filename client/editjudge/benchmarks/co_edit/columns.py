@@ -37,8 +37,8 @@ def _table_1() -> Iterable[Column]:
 
 def _metrics() -> Iterable[Column]:
     for group in GROUPS.values():
-        for name, metric in group.metrics.items():
-            yield _column(name, name, metric.short, in_the_benchmark, "section 3.2", group.title)
+        for name, row in group["metrics"].items():
+            yield _column(name, name, row["short"], in_the_benchmark, "section 3.2", group["title"])
 
 
 def _table_7() -> Iterable[Column]:
@@ -63,4 +63,4 @@ def _column(
 
 
 def _short(name: str) -> str:
-    return GROUPS[name].short if name in GROUPS else "O"
+    return GROUPS[name]["short"] if name in GROUPS else "O"

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...base.errors import ConfigError
-from ...base.item import Item, Need
+from ...base.item import Item
 from ...scorers.asking import JUDGE
 from ...scorers.rubric import Rubric
 from ..dimension import Dimension, Reading, When, derived
@@ -28,59 +27,14 @@ COMPLETENESS, QUALITY = "edit_completeness", "image_quality"
 KEPT, IDENTITY = "non_edited_preservation", "identity_preservation"
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One of the 11 sub-dimensions.
-
-    Attributes:
-        short: As appendix C.4 calls it.
-        weight: In its group (appendix C.4).
-        call: The reasoning call that it is read from; empty where a specialist measures it.
-        measured: By the dimension of a specialist; empty where a call gives it.
-    """
-
-    short: str
-    weight: float
-    asks: str
-    call: str = ""
-    measured: str = ""
-
-    def counts(self, switches: CoEditSwitches) -> bool:
-        """Whether it takes part."""
-        return switches.reasoning if self.call else switches.specialists
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """One of the four core dimensions.
-
-    Attributes:
-        title: As section 3.2 calls it.
-        short: As table 1 does.
-        weight: In the overall score (appendix C.4).
-        when: Why it does not apply to an item, or None.
-        needs: Inputs without which it does not apply.
-    """
-
-    title: str
-    short: str
-    weight: float
-    asks: str
-    metrics: Mapping[str, Metric]
-    when: When = of_co_edit
-    needs: frozenset[Need] = frozenset()
-
-
-_APPLIES: Mapping[str, Mapping[str, Any]] = {
+_Row: TypeAlias = Mapping[str, Any]
+GROUPS: Mapping[str, _Row] = TABLES["groups"]
+"""The four core dimensions, each with its `metrics`, as `tables.toml` has them."""
+_APPLIES: Mapping[str, _Row] = {
+    COMPLETENESS: {"when": of_co_edit},
+    QUALITY: {"when": of_co_edit},
     KEPT: {"when": keeps_a_region, "needs": frozenset({"source", "mask"})},
     IDENTITY: {"when": keeps_a_subject, "needs": frozenset({"source"})},
-}
-GROUPS: Mapping[str, Group] = {
-    name: Group(
-        **row | {"metrics": {metric: Metric(**of) for metric, of in row["metrics"].items()}},
-        **_APPLIES.get(name, {}),
-    )
-    for name, row in TABLES["groups"].items()
 }
 
 
@@ -116,7 +70,11 @@ def dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
         ConfigError: no metric is left.
     """
     metrics = {
-        group: {name: one for name, one in of.metrics.items() if one.counts(switches)}
+        group: {
+            name: one
+            for name, one in of["metrics"].items()
+            if (switches.reasoning if "call" in one else switches.specialists)
+        }
         for group, of in GROUPS.items()
     }
     groups = [group for group, there in metrics.items() if there]
@@ -187,15 +145,15 @@ def _measured(switches: CoEditSwitches) -> tuple[Dimension, ...]:
     )
 
 
-def _metric(name: str, metric: Metric, group: str, switches: CoEditSwitches) -> Dimension:
-    make = partial(_dimension, name, asks=metric.asks, group=group)
-    if metric.call:
-        prompt = f"co_edit/{metric.call}{'_plain' if switches.plain_questions else ''}"
+def _metric(name: str, metric: _Row, group: str, switches: CoEditSwitches) -> Dimension:
+    make = partial(_dimension, name, asks=metric["asks"], group=group)
+    if "call" in metric:
+        prompt = f"co_edit/{metric['call']}{'_plain' if switches.plain_questions else ''}"
         rubric = OffCanvasRubric if switches.padded_canvas else Rubric
         # The judge writes whole numbers: where it wavers, the next one.
         return make(how=Reading(rubric(JUDGE, prompt), name), variant="rubric.0to10", tolerance=1.0)
     fn, variant = _mapping(group, switches)
-    how = derived(fn, _id(metric.measured))
+    how = derived(fn, _id(metric["measured"]))
     return make(how=how, variant=f"to10.{variant}", tolerance=1e-3)
 
 
@@ -205,11 +163,11 @@ def _mapping(group: str, switches: CoEditSwitches) -> tuple[Callable[[Values], f
     return (shifted, "shifted") if switches.shifted_cosines else (clipped, "clipped")
 
 
-def _group(name: str, metrics: Mapping[str, Metric], switches: CoEditSwitches) -> Dimension:
+def _group(name: str, metrics: Mapping[str, _Row], switches: CoEditSwitches) -> Dimension:
     """Equation 1. As table 1 has it: before the cap."""
-    weights = {_id(part): one.weight for part, one in metrics.items()}
-    tolerance = _steep(judged=any(one.call for one in metrics.values()))
-    asks = GROUPS[name].asks
+    weights = {_id(part): one["weight"] for part, one in metrics.items()}
+    tolerance = _steep(judged=any("call" in one for one in metrics.values()))
+    asks = GROUPS[name]["asks"]
     return _composite(name, weights, switches, asks=asks, group=name, tolerance=tolerance)
 
 
@@ -218,7 +176,7 @@ def _capped(name: str) -> Dimension:
     cap = _id(COMPLETENESS)
     return _dimension(
         f"{name}.capped",
-        asks=f"{GROUPS[name].asks} (no better than the edit is complete)",
+        asks=f"{GROUPS[name]['asks']} (no better than the edit is complete)",
         group=name,
         how=derived(Capped(product, by=cap), _id(name), cap, complete=True),
         variant="capped",
@@ -234,11 +192,11 @@ def _overall(groups: list[str], switches: CoEditSwitches) -> Dimension:
 
     return _composite(
         "overall",
-        {as_part(name): GROUPS[name].weight for name in groups},
+        {as_part(name): GROUPS[name]["weight"] for name in groups},
         switches,
         asks="How good is the edit as a whole?",
         tolerance=_steep(judged=switches.reasoning),
-        when=partial(_none_applies, tuple(GROUPS[name].when for name in groups)),
+        when=partial(_none_applies, tuple(_APPLIES[name]["when"] for name in groups)),
     )
 
 
@@ -264,8 +222,8 @@ def _steep(*, judged: bool) -> float:
 
 def _dimension(name: str, group: str = "", **more: Any) -> Dimension:
     """A dimension that applies where its group does."""
-    of = {"when": GROUPS[group].when, "needs": GROUPS[group].needs} if group else {}
-    return Dimension(_id(name), **{"source": SOURCE, "range": SCALE, **of, **more})
+    applies = _APPLIES.get(group, {})
+    return Dimension(_id(name), **{"source": SOURCE, "range": SCALE, **applies, **more})
 
 
 def _id(name: str) -> str:

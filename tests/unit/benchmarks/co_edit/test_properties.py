@@ -57,7 +57,7 @@ def test_everything_is_on_its_scale(judge: Any, seen: Any, how: Rules, of: Any) 
 def test_a_group_lies_between_its_parts(judge: Any, seen: Any, how: Rules, of: Any) -> None:
     got = made(judge | seen, how, of)
     for group in GROUPS:
-        parts = [got[m] for m in GROUPS[group].metrics if m in got]
+        parts = [got[m] for m in GROUPS[group]["metrics"] if m in got]
         assert (group in got) == bool(parts)
         if parts:
             assert min(parts) <= got[group] <= max(parts)
