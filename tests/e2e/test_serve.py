@@ -138,7 +138,8 @@ async def test_a_verdict_is_the_one_that_show_tells(tmp_path: Path) -> None:
     (tmp_path / "items.jsonl").write_text(json.dumps(item))
     asked = (ASKED, "core.psnr.source.whole", "core.quality.piqe")
     sent = [{"data": base64.b64encode(png(number)).decode()} for number in (0, 1)]
-    edit = {"id": "one", "instruction": "make it red", "sources": sent[:1], "edited": sent[1]}
+    edit = {"id": "one", "model": "ours", "instruction": "make it red", "sources": sent[:1]}
+    edit["edited"] = sent[1]
     scripted = scripted_judge()
     async with scripted.serving() as url:
         async with running(url) as service, aiohttp.ClientSession() as session:
