@@ -43,11 +43,6 @@ class Question:
     form: ReplyForm
     count: int = 1
 
-    @property
-    def is_choice(self) -> bool:
-        """Whether a reply is one of several choices (`Generalist.choose`)."""
-        return not isinstance(self.form, OutputContract)
-
     def samples(self, endpoint: GeneralistEndpoint) -> int:
         """How many replies are averaged each time it is asked, at most.
 

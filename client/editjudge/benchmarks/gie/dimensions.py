@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ...panel import Panel
 
 CLIP = "clip.vit_b_32"
+STRETCHED = ".stretched"
+"""In variants: the mask is brought to the image's size as the released code does."""
 
 
 def _dimension(name: str, scorer: Scorer, field: str, **more: Any) -> Dimension:
@@ -71,31 +73,33 @@ def _correctness(switches: GieSwitches) -> tuple[Dimension, ...]:
         in_line=switches.options_in_line,
         official=tuple(official.values()),
     )
-    exactly = {"variant": "vqa.choice.exact"} if exact else {}
-    to_the_letter = {"variant": "options.exact"} if exact else {}
+    exactly = ".exact" if exact else ""
     return (
-        _dimension("functional_correctness", scorer, "correct", **exactly),
-        _dimension("reachable", Reachable(exact), "reachable", **to_the_letter),
+        _dimension("functional_correctness", scorer, "correct", variant=f"vqa.choice{exactly}"),
+        _dimension("reachable", Reachable(exact), "reachable", variant=f"options{exactly}"),
     )
 
 
 def _perceived(switches: GieSwitches) -> tuple[Dimension, ...]:
+    touched = switches.clip_touched
     clip = FeatureSimilarity(
         CLIP,
         "source",
-        rule="pool_any" if switches.clip_touched else "pool",
-        side=SIDE if switches.clip_touched else 0,
+        rule="pool_any" if touched else "pool",
+        side=SIDE if touched else 0,
         empty=1.0 if switches.empty_is_kept else None,
     )
-    touched = {"variant": f"cosine.pool_any.squash{SIDE}"} if switches.clip_touched else {}
-    ssim = _dimension("ssim", PixelComparison("source"), "ssim.outside")
+    pools = f"cosine.pool_any.squash{SIDE}" if touched else f"cosine.pool{STRETCHED}"
+    ssim = _dimension(
+        "ssim", PixelComparison("source"), "ssim.outside", variant="ssim.rgb.win7.within"
+    )
     if switches.ssim_blacked_out:
         black = BlackedOutSsim("source", SIDE)
         ssim = _dimension("ssim", black, "outside", variant=f"ssim.grey.black{SIDE}")
     return (
         ssim,
-        _dimension("clip", clip, "outside", **touched),
-        _dimension("clip_whole", FeatureSimilarity(CLIP, "source"), "whole"),
+        _dimension("clip", clip, "outside", variant=pools),
+        _dimension("clip_whole", FeatureSimilarity(CLIP, "source"), "whole", variant="cosine"),
     )
 
 
@@ -108,17 +112,19 @@ def _pixels(switches: GieSwitches) -> tuple[Dimension, ...]:
     )
     aligned = "sift.or_resized" if scorer.plausible else "sift.any"
     unaligned = _dimension("unaligned", scorer, UNALIGNED, variant=aligned)
-    region, more = "outside", dict[str, dict[str, Any]](psnr={}, mse={})
+    region, where, needs = "outside", "outside the mask", frozenset[Need]({"source", "mask"})
     if switches.unmasked_pixels:
-        region, needs = "whole", frozenset[Need]({"source"})
-        for name, changes in more.items():
-            asks = TABLES["dimensions"][name]["asks"].replace("outside the mask", "anywhere")
-            changes |= {"asks": asks, "needs": needs}
-    else:  # the mask is brought to the image's size as the released code does
-        aligned += ".stretched"
-    psnr = f"psnr.rgb.cap{PSNR_CAP:g}.{aligned}"
+        region, where, needs = "whole", "anywhere", frozenset[Need]({"source"})
+    else:
+        aligned += STRETCHED
+
+    def measured(metric: str, variant: str) -> Dimension:
+        asks = TABLES["dimensions"][metric]["asks"].format(where=where)
+        field, variant = f"{metric}.{region}", f"{variant}.{aligned}"
+        return _dimension(metric, scorer, field, asks=asks, needs=needs, variant=variant)
+
     return (
-        _dimension("psnr", scorer, f"psnr.{region}", variant=psnr, **more["psnr"]),
-        _dimension("mse", scorer, f"mse.{region}", variant=f"mse.rgb.{aligned}", **more["mse"]),
+        measured("psnr", f"psnr.rgb.cap{PSNR_CAP:g}"),
+        measured("mse", "mse.rgb"),
         *((unaligned,) if scorer.plausible else ()),
     )
