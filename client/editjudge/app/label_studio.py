@@ -9,11 +9,12 @@ documentation has it (guide/predictions, tags/number).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..base.errors import ConfigError
 from ..base.verdict import NotApplicable, Scored
@@ -71,36 +72,21 @@ def write(
     return count, configuration(sorted(fields or {"edited"}, key=_order), shown)
 
 
-def configuration(pictures: Iterable[str], dimensions: Iterable[Dimension]) -> str:
+def configuration(pictures: Sequence[str], dimensions: Sequence[Dimension]) -> str:
     """The labelling configuration: XML for the project's settings.
 
     Args:
         pictures: The names of those that every task has.
     """
-    view = Element("View")
-    SubElement(view, "Text", name="instruction", value="$instruction")
-    beside = SubElement(view, "View", style="display: flex; gap: 1em")
-    for name in pictures:
-        side = SubElement(beside, "View", style="flex: 1")
-        SubElement(side, "Header", value=name.replace("_", " "))
-        SubElement(side, "Image", name=name, value=f"${name}")
-    for dimension in dimensions:
-        low, high = dimension.range
-        better = "higher" if dimension.higher_is_better else "lower"
-        scale = f"{low:g} to {high:g}, {better} is better"
-        SubElement(view, "Header", value=f"{dimension.asks} ({dimension.id}, {scale})", size="5")
-        SubElement(
-            view,
-            "Number",
-            name=control(dimension.id),
-            toName="edited",
-            min=f"{low:g}",
-            max=f"{high:g}",
-            step="any",
-        )
-    SubElement(view, "Text", name="without_number", value="$without_number")
-    indent(view)
-    return tostring(view, encoding="unicode") + "\n"
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    template = environment.get_template("labelling.xml.j2")
+    return template.render(pictures=pictures, dimensions=dimensions, control=control)
 
 
 def control(dimension: str) -> str:

@@ -60,10 +60,10 @@ def summary_command(
         rules = rules_of(options, view.spec)
         results = view.results(single_image, rules, count_missing=count_missing, common=common)
         waiting = _waiting(view, results) if unserved else None
-    if format_:
-        say(typeset(results, format_, dimension, model).rstrip("\n"))
-        return
     results = narrowed(results, dimension, model)
+    if format_:
+        say(typeset(results, format_).rstrip("\n"))
+        return
     printed = published_beside(results) if published else None
     if json:
         print_json(replace(results, published=printed, unserved=waiting))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, cycle
@@ -27,25 +28,14 @@ Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
 Intervals: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]
 """Ends by model and column id, where there are any."""
 
-# Told apart by people who see few colours (Okabe and Ito, 2008), and by line and marker besides.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+_FORMS = Path(__file__).parent / "forms"
+_LOOKS = tomllib.loads((_FORMS / "looks.toml").read_text("utf-8"))
+_COLOURS: list[str] = _LOOKS["colours"]
+LOOKS = len(_COLOURS) * len(_LOOKS["rounds"])
+"""Models that a figure tells apart; after them looks come again."""
 _LINE = ("color", "marker", "linestyle", "fillstyle")
 _FILLED = 4
 """Models up to which a radar is filled: more would only be murky."""
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_ROUNDS = (
-    ("-", "full", ""),
-    ("--", "none", "///"),
-    ("-.", "full", "..."),
-    (":", "none", "xxx"),
-    ("-", "none", "---"),
-    ("--", "full", "+++"),
-    ("-.", "none", "|||"),
-    (":", "full", "\\\\\\"),
-)
-"""Line, marker and hatch of each time that the colours come again."""
-LOOKS = len(_COLOURS) * len(_ROUNDS)
-"""Models that a figure tells apart; after them looks come again."""
 _WIDTH = 5.2
 _LONGEST = 48
 """Characters of a name in the legend; a paper's rows with their judge have as many."""
@@ -53,7 +43,6 @@ _LETTERS, _HANDLE = 14, 6
 """Letters on an inch of the legend, and those whose place a line or a marker takes."""
 _STEPS = 20
 """Of shares from 0 to 1."""
-_STYLE = Path(__file__).parent / "forms" / "figures.mplstyle"
 _WRAPPED = 14
 
 
@@ -181,7 +170,7 @@ def _canvas(width: float, height: float) -> Iterator[Any]:
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
         raise MissingExtra("figures", "demo") from error
-    with rc_context(fname=_STYLE):
+    with rc_context(fname=_FORMS / "figures.mplstyle"):
         yield Canvas(figsize=(width, height))
 
 
@@ -361,11 +350,10 @@ def _styles() -> Iterator[dict[str, str]]:
     A colour comes again with another marker, and another line or filling, and another hatch:
     lines, points and bars are each told apart by what they have of it.
     """
-    for again, look in enumerate(_ROUNDS):
-        markers = (*_MARKERS[again:], *_MARKERS[:again])
+    for again, look in enumerate(_LOOKS["rounds"]):
+        markers = _LOOKS["markers"][again:] + _LOOKS["markers"][:again]
         for colour, marker in zip(_COLOURS, markers, strict=True):
-            names = ("color", "marker", "linestyle", "fillstyle", "hatch")
-            yield dict(zip(names, (colour, marker, *look), strict=True))
+            yield {"color": colour, "marker": marker, **look}
 
 
 def _shares(columns: Sequence[Column], values: Floats) -> Floats:

@@ -123,20 +123,15 @@ def narrowed(
     )
 
 
-def typeset(
-    results: Results, form: Form, columns: Collection[str] = (), models: Collection[str] = ()
-) -> str:
+def typeset(results: Results, form: Form) -> str:
     """The table as text, best numbers bold and second ones underlined.
 
     Of each number that not all edits asked about have a part in, a footnote says how many have.
 
     Args:
         form: `latex` needs the package booktabs; `csv` has each number unrounded.
-
-    Raises:
-        ConfigError: a name or glob matches none; see `chosen`.
     """
-    meant, names = chosen(results, columns, models)
+    meant, names = chosen(results)
     if form == "csv":
         return _numbers_table(results, meant, names).written(form)
     by_column = [paper_numbers(results, column, names) for column in meant]

@@ -65,7 +65,7 @@ def test_latex() -> None:
 
 
 def test_markdown_with_chosen_columns_and_models() -> None:
-    text = typeset(three(), "markdown", ["ERR*"], ["b", "a"])
+    text = typeset(narrowed(three(), ["ERR*"], ["b", "a"]), "markdown")
     assert text.splitlines()[:4] == [
         "| model | error ↓ |",
         "| --- | ---: |",
@@ -76,11 +76,8 @@ def test_markdown_with_chosen_columns_and_models() -> None:
 
 def test_a_column_by_a_part_of_its_id() -> None:
     preserved = replace(UP, id="gie.mean.ssim", title="SSIM (mean)")
-    text = typeset(
-        results((DOWN, preserved), a={"down": cell(1.0), "gie.mean.ssim": cell(0.5)}),
-        "csv",
-        ["SSIM"],
-    )
+    both = results((DOWN, preserved), a={"down": cell(1.0), "gie.mean.ssim": cell(0.5)})
+    text = typeset(narrowed(both, ["SSIM"]), "csv")
     assert [row["column"] for row in csv.DictReader(io.StringIO(text))] == ["gie.mean.ssim"]
 
 
@@ -150,7 +147,7 @@ def test_a_row_of_latex_is_no_argument_of_the_one_above(name: str) -> None:
 )
 def test_what_is_not_there_is_named(columns: list[str], models: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        typeset(three(), "csv", columns, models)
+        narrowed(three(), columns, models)
 
 
 def test_many_footnotes_have_marks_of_their_own() -> None:
