@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 from ..app.verdicts import Row as VerdictRow
 from ..app.verdicts import row_of
 from ..app.view import Pictures, RunView, StoredPrompt, StoredVerdict
+from ..base.item import Item
 from ..base.verdict import MissingOutput, Outcome, Scored, Unscored
 from ..benchmarks.column import Row
 from .pictures import PictureNames
 
 Plain: TypeAlias = dict[str, Any]
-Each: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
 Prompts: TypeAlias = Callable[[str], StoredPrompt | None]
 """The prompt of a digest; None where it is not kept."""
 CHUNK = 50
@@ -40,20 +40,49 @@ _ITEM_FIELDS = ("id", "run", "task", "instruction", "target_text", "sources", "m
 _EDIT_FIELDS = ("item", "model", "picture", "missing")
 
 
-@dataclass(frozen=True, slots=True)
-class ShownEdit:
-    """An edit as a page shows it.
+class RunEdits:
+    """The edits of one run on a page.
+
+    Args:
+        number: Of the run on the page.
+        models_before: How many models the runs before it have.
 
     Attributes:
-        row: The item, the model and what became of each dimension.
-        stored: Its verdicts, also those that nothing counts.
-        pictures: Where its pictures lie.
+        models: Numbers of its models on the page, by name.
+        data: What tells its data from others: items of the same data are the same.
+        pictures: Where the pictures of an item lie.
+
+    Raises:
+        InputError: its data is not there any more.
     """
 
-    row: Row
-    stored: Sequence[StoredVerdict]
-    pictures: Pictures
-    prompt: Prompts
+    def __init__(self, view: RunView, number: int = 0, models_before: int = 0) -> None:
+        header = view.header
+        self.view, self.number = view, number
+        self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
+        self.pictures = view.all_pictures()
+        # Its digest is of what the data says; the pictures beside it may be others elsewhere.
+        self.data = f"{header.benchmark} {header.data_digest} {header.data}"
+
+    @classmethod
+    def of(cls, views: Sequence[RunView]) -> list[RunEdits]:
+        """Several runs for one page."""
+        runs: list[RunEdits] = []
+        for number, view in enumerate(views):
+            runs.append(cls(view, number, sum(len(run.models) for run in runs)))
+        return runs
+
+    def describe(self, edits: Edits, numbers: Collection[int], chunk: Chunk) -> None:
+        """Add to a chunk those of some edits that are of this run."""
+        mine = {edits.keys[n][1:]: n for n in numbers if edits.keys[n][0] == self.number}
+
+        def each(row: Row, stored: Sequence[StoredVerdict]) -> None:
+            if (number := mine.get((row.item.id, row.model))) is not None:
+                chunk.add(number, edits, self, row, stored)
+
+        items = {item for item, _ in mine}
+        for _ in self.view.rows(items, each=each, evidence=True) if items else ():
+            pass
 
 
 @dataclass(slots=True)
@@ -111,9 +140,9 @@ class Edits:
         self.dimensions: dict[str, int] = {}
         self.keys: list[tuple[int, str, str]] = []
         self._columns: list[_Dimension] = []
-        self._items: dict[tuple[str, str], int] = {}
-        self._of_items: dict[str, list[Any]] = {name: [] for name in _ITEM_FIELDS}
-        self._of_edits: dict[str, list[Any]] = {name: [] for name in _EDIT_FIELDS}
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._items: list[Plain] = []
+        self._edits: list[Plain] = []
 
     @property
     def count(self) -> int:
@@ -127,7 +156,7 @@ class Edits:
 
     def item_of(self, edit: int) -> int:
         """The number of the item of an edit."""
-        return int(self._of_edits["item"][edit])
+        return int(self._edits[edit]["item"])
 
     def judged(self) -> int:
         """Edits of which nothing is still to be judged."""
@@ -135,31 +164,28 @@ class Edits:
         columns = [column.status for column in self._columns]
         return sum(pending not in letters for letters in zip(*columns, strict=True))
 
-    def add(self, edit: ShownEdit, run: int, model: int, data: str) -> None:
-        """Add an edit.
-
-        Args:
-            run: Number of its run.
-            model: Number of the model on the page.
-            data: What tells its data from others: items of the same data are the same.
-        """
-        row, output = edit.row, edit.pictures.outputs.get(edit.row.model)
-        missing = [o.reason for o in row.outcomes.values() if isinstance(o, MissingOutput)]
-        fields = {
-            "item": self._item(edit, run, data),
-            "model": model,
-            "picture": self.names.name(output),
-            "missing": missing[0] if missing else None,
-        }
-        for name, value in fields.items():
-            self._of_edits[name].append(value)
+    def add(self, run: RunEdits, row: Row, stored: Sequence[StoredVerdict]) -> None:
+        """Add an edit of a run, with its verdicts, also those that nothing counts."""
+        pictures = run.pictures(row.item.id)
+        item = self._numbers.setdefault((run.data, row.item.id), len(self._items))
+        if item == len(self._items):
+            self._items.append(self._item(run, row.item, pictures))
+        missing = (o.reason for o in row.outcomes.values() if isinstance(o, MissingOutput))
+        self._edits.append(
+            {
+                "item": item,
+                "model": run.models[row.model],
+                "picture": self.names.name(pictures.outputs.get(row.model)),
+                "missing": next(missing, None),
+            }
+        )
         for name, outcome in row.outcomes.items():
             column = self._column(name)
             column.fill(self.count)
             column.add(outcome)
-        self.keys.append((run, row.item.id, row.model))
+        self.keys.append((run.number, row.item.id, row.model))
         if self.keep is not None:
-            self._chunk.add(self.count - 1, self, edit)
+            self._chunk.add(self.count - 1, self, run, row, stored)
             if self.count % CHUNK == 0:
                 self.end()
 
@@ -176,8 +202,8 @@ class Edits:
             column.fill(self.count)
         columns = [column.plain() for column in self._columns]
         return {
-            "items": self._of_items,
-            **self._of_edits,
+            "items": {name: [item[name] for item in self._items] for name in _ITEM_FIELDS},
+            **{name: [edit[name] for edit in self._edits] for name in _EDIT_FIELDS},
             "values": [values for values, _, _ in columns],
             "status": [status for _, status, _ in columns],
             "kind": [kind for _, _, kind in columns],
@@ -189,14 +215,11 @@ class Edits:
             self._columns.append(_Dimension())
         return self._columns[number]
 
-    def _item(self, edit: ShownEdit, run: int, data: str) -> int:
-        item, pictures, name = edit.row.item, edit.pictures, self.names.name
-        number = self._items.setdefault((data, item.id), len(self._items))
-        if number < len(self._of_items["id"]):
-            return number
-        fields: Plain = {
+    def _item(self, run: RunEdits, item: Item, pictures: Pictures) -> Plain:
+        name = self.names.name
+        return {
             "id": item.id,
-            "run": run,
+            "run": run.number,
             "task": item.task,
             "instruction": item.instruction,
             "target_text": item.target_text,
@@ -204,9 +227,6 @@ class Edits:
             "mask": name(pictures.mask),
             "target": name(pictures.target),
         }
-        for key, value in fields.items():
-            self._of_items[key].append(value)
-        return number
 
 
 class Chunk:
@@ -229,9 +249,11 @@ class Chunk:
             "edits": self._edits,
         }
 
-    def add(self, number: int, edits: Edits, edit: ShownEdit) -> None:
+    def add(
+        self, number: int, edits: Edits, run: RunEdits, row: Row, stored: Sequence[StoredVerdict]
+    ) -> None:
         """Add an edit by its number."""
-        row, pictures, item = edit.row, edit.pictures, edits.item_of(number)
+        pictures, item = run.pictures(row.item.id), edits.item_of(number)
         if item not in self._items:
             files = {
                 "sources": [str(file) for file in pictures.sources],
@@ -241,9 +263,7 @@ class Chunk:
             extra = dict(row.item.extra) or None
             self._items[item] = {"files": files, "hint": row.item.hint, "extra": extra}
         counted = {
-            one.dimension: one
-            for one in edit.stored
-            if row.outcomes.get(one.dimension) is one.verdict
+            one.dimension: one for one in stored if row.outcomes.get(one.dimension) is one.verdict
         }
         rows = {
             name: row_of(counted[name])
@@ -255,7 +275,7 @@ class Chunk:
         self._edits[number] = {
             "file": _path(pictures.outputs.get(row.model)),
             "verdicts": [
-                {**self._verdict(verdict, edit.prompt), "dimension": edits.dimensions[name]}
+                {**self._verdict(verdict, run.view.prompt), "dimension": edits.dimensions[name]}
                 for name, verdict in rows.items()
             ],
         }
@@ -292,55 +312,3 @@ class Chunk:
 def _path(file: object) -> str | None:
     # What is no text in a path comes as lone surrogates, which JSON can hold.
     return None if file is None else str(file)
-
-
-class RunEdits:
-    """The edits of one run on a page.
-
-    Args:
-        number: Of the run on the page.
-        models_before: How many models the runs before it have.
-
-    Raises:
-        InputError: its data is not there any more.
-    """
-
-    def __init__(self, view: RunView, number: int = 0, models_before: int = 0) -> None:
-        header = view.header
-        self.view, self.number = view, number
-        self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
-        self._pictures = view.all_pictures()
-        # Its digest is of what the data says; the pictures beside it may be others elsewhere.
-        self._data = f"{header.benchmark} {header.data_digest} {header.data}"
-
-    @classmethod
-    def of(cls, views: Sequence[RunView]) -> list[RunEdits]:
-        """Several runs for one page."""
-        runs: list[RunEdits] = []
-        for number, view in enumerate(views):
-            runs.append(cls(view, number, sum(len(run.models) for run in runs)))
-        return runs
-
-    def _shown(self, row: Row, stored: Sequence[StoredVerdict]) -> ShownEdit:
-        return ShownEdit(row, stored, self._pictures(row.item.id), self.view.prompt)
-
-    def add_to(self, edits: Edits) -> Each:
-        """A function that adds each edit of the run as its row is read."""
-
-        def each(row: Row, stored: Sequence[StoredVerdict]) -> None:
-            model = self.models[row.model]
-            edits.add(self._shown(row, stored), self.number, model, self._data)
-
-        return each
-
-    def describe(self, edits: Edits, numbers: Collection[int], chunk: Chunk) -> None:
-        """Add to a chunk those of some edits that are of this run."""
-        mine = {edits.keys[n][1:]: n for n in numbers if edits.keys[n][0] == self.number}
-
-        def each(row: Row, stored: Sequence[StoredVerdict]) -> None:
-            if (number := mine.get((row.item.id, row.model))) is not None:
-                chunk.add(number, edits, self._shown(row, stored))
-
-        items = {item for item, _ in mine}
-        for _ in self.view.rows(items, each=each, evidence=True) if items else ():
-            pass

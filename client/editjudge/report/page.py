@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -85,7 +85,7 @@ class ShownRun:
                 of its items.
         """
         view = run.view
-        results = view.results(each=run.add_to(edits), evidence=edits.keep is not None)
+        results = view.results(each=partial(edits.add, run), evidence=edits.keep is not None)
         beside = published_beside(results) if published else None
         known, checks = view.resolved.known, last_checks(results.identities)
         return cls(str(view.folder), results, view.header, known, checks, beside)
