@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from PIL import Image as Pil
 from pydantic import Field, computed_field
@@ -25,12 +25,9 @@ from ..engine.runplan import RunPlan
 from ..panel.prompt import size_within
 from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
-from ..scorers.asking import Asking
-from ..scorers.scorer import Scorer
+from ..scorers.asking import Asking, Question
 from .known import SAMPLED
 
-Calls: TypeAlias = Mapping[ServiceName, int]
-NO_CALLS: Calls = MappingProxyType({})
 _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
 # By field of a template: which images it shows.
@@ -115,13 +112,14 @@ def estimate(
     for ref, models in plan.items():
         item, looked_at = dataset.outline(ref), estimated.items % step == 0
         for model, names in models.items():
-            scorers = _scorers(plan.named(names), plan.order.known, item)
-            for scorer, fields in scorers.items():
-                estimated.calls.update(_calls(scorer, item, fields, settings))
+            calls, questions = _asked(plan.named(names), plan.order.known, item)
+            estimated.calls.update(calls)
+            for service, question in questions:
+                estimated.calls[service] += question.calls(_endpoint(service, settings))
             if looked_at:
                 output = folders[model].path(ref.id)
                 pictures = {**dataset.pictures(ref), "edited": (Path(output),) if output else ()}
-                tokens.update(_tokens(scorers, item, pictures, settings))
+                tokens.update(_tokens(questions, item, pictures, settings))
                 estimated.sampled += 1
         estimated.items += 1
         estimated.edits += len(models)
@@ -243,35 +241,28 @@ def _endpoint(service: ServiceName, settings: Settings) -> GeneralistEndpoint | 
     return settings.generalists.get(service.variant)
 
 
-def _calls(
-    scorer: Scorer, item: Item, fields: frozenset[str], settings: Settings
-) -> Mapping[ServiceName, int]:
-    """Calls of one edit by service, with the replies that the judge's settings have averaged."""
-    calls = {ServiceName.parsed(name): n for name, n in scorer.calls(item, fields).items()}
-    if isinstance(scorer, Asking):
-        service = ServiceName.parsed(scorer.service)
-        endpoint = _endpoint(service, settings)
-        calls[service] = sum(question.calls(endpoint) for question in scorer.questions(item))
-    return calls
-
-
-def _scorers(
+def _asked(
     dimensions: tuple[Dimension, ...], known: Mapping[str, Dimension], item: Item
-) -> dict[Scorer, frozenset[str]]:
-    """The ways of judging an edit that make calls, each with its fields."""
+) -> tuple[Counter[ServiceName], list[tuple[ServiceName, Question]]]:
+    """What judging an edit asks: calls of specialists, and questions to generalists.
+
+    A scorer whose questions cannot be asked of the item is left out: an edit fails at them before
+    its first call.
+    """
     ordered = in_order(dimensions, known)
-    fields_of = calls_of(ordered, fold(ordered, item))
-    return {scorer: fields for scorer, fields in fields_of.items() if _can_ask(scorer, item)}
-
-
-def _can_ask(scorer: Scorer, item: Item) -> bool:
-    """Whether the item's own questions can be asked; where not, an edit fails without a call."""
-    try:
+    calls: Counter[ServiceName] = Counter()
+    questions: list[tuple[ServiceName, Question]] = []
+    for scorer, fields in calls_of(ordered, fold(ordered, item)).items():
+        called = {ServiceName.parsed(name): n for name, n in scorer.calls(item, fields).items()}
         if isinstance(scorer, Asking):
-            scorer.questions(item)
-    except ValueError:
-        return False
-    return True
+            service = ServiceName.parsed(scorer.service)
+            try:
+                questions += [(service, question) for question in scorer.questions(item)]
+            except ValueError:
+                continue
+            called.pop(service, None)  # these are counted by question
+        calls.update(called)
+    return calls, questions
 
 
 def _size(path: Path) -> tuple[int, int]:
@@ -284,7 +275,7 @@ def _size(path: Path) -> tuple[int, int]:
 
 
 def _tokens(
-    scorers: Mapping[Scorer, frozenset[str]],
+    questions: Sequence[tuple[ServiceName, Question]],
     item: Item,
     pictures: Mapping[str, Sequence[Path]],
     settings: Settings,
@@ -295,21 +286,17 @@ def _tokens(
         pictures: Of the item and the edit, by what they are called.
     """
     total: Counter[ServiceName] = Counter()
-    asking = [scorer for scorer in scorers if isinstance(scorer, Asking)]
-    sizes = {name: [*map(_size, files)] for name, files in pictures.items() if asking}
+    sizes = {name: [*map(_size, files)] for name, files in pictures.items() if questions}
     texts = len(item.instruction) + len(item.hint or "") + len(item.target_text or "")
-    for scorer in asking:
-        service = ServiceName.parsed(scorer.service)
-        endpoint = _endpoint(service, settings)
+    for service, question in questions:
+        endpoint, template = _endpoint(service, settings), question.template
         budget = endpoint.max_pixels if endpoint else 1024 * 1024
-        for question in scorer.questions(item):
-            template = question.template
-            shown = set[str]().union(*(_PICTURES.get(name, ()) for name in template.fields))
-            sent = (size_within(size, budget) for name in shown for size in sizes.get(name, ()))
-            pixels = sum(width * height for width, height in sent)
-            letters = len(template.system) + len(template.user) + len(template.answer) + texts
-            each = pixels // _PIXELS_PER_TOKEN + letters // _LETTERS_PER_TOKEN
-            total[service] += question.calls(endpoint) * each
+        shown = set[str]().union(*(_PICTURES.get(name, ()) for name in template.fields))
+        sent = (size_within(size, budget) for name in shown for size in sizes.get(name, ()))
+        pixels = sum(width * height for width, height in sent)
+        letters = len(template.system) + len(template.user) + len(template.answer) + texts
+        each = pixels // _PIXELS_PER_TOKEN + letters // _LETTERS_PER_TOKEN
+        total[service] += question.calls(endpoint) * each
     return total
 
 
