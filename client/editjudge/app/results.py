@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -27,7 +27,6 @@ from ..benchmarks.published import published as printed_tables
 from ..benchmarks.tabulation import Tabulation
 from ..engine.contents import Contents, check_items, of_content, output_now
 from ..engine.fold import fold, in_order
-from ..engine.order import Order
 from ..stats.clustered import linked
 from ..storage.edits import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
@@ -154,30 +153,37 @@ def results(
         ConfigError: a model is not in the run, or the benchmark has no rule for such models.
     """
     header = store.header
-    rules, order = resolved.rules, resolved
+    rules = resolved.rules
     resolved.check_single_image(single_image)
     table = _columns(resolved)
     alone = frozenset((*header.single_image, *single_image))
-    asked = {d.id for d in order.dimensions}
-    shown = _Shown(order, table, rules.single_image, alone, count_missing)
+    asked = {d.id for d in resolved.dimensions}
     tabulation = Tabulation(table)
-    spreading = Spreading(table, order.judge_rounds, order.known, asked)
+    spreading = Spreading(table, resolved.judge_rounds, resolved.known, asked)
     contents = contents_of(store, resolved)
-    clusters = clusters_of(contents, order.dataset.items())
-    judged = _rows(store, shown, contents, each, evidence=evidence)
+    clusters = clusters_of(contents, resolved.dataset.items())
+    judged = rows(
+        store,
+        resolved,
+        single_image=alone,
+        count_missing=count_missing,
+        contents=contents,
+        each=each,
+        evidence=evidence,
+    )
     for row in _common(judged, len(header.outputs)) if common else judged:
         tabulation.add(row)
         spreading.add(row)
-    caps = {d.id: d.cap for d in order.known.values() if d.cap is not None}
+    caps = {d.id: d.cap for d in resolved.known.values() if d.cap is not None}
     cells = with_intervals(table, tabulation, clusters, caps)
     if count_missing:
         cells = {model: _signed(row, "missing", "worst") for model, row in cells.items()}
     if common:
         models = "+".join(sorted(header.outputs))
         cells = {model: _signed(row, "common", models) for model, row in cells.items()}
-    words = {part for d in order.dimensions if d.words for part in d.words.split("+")}
+    words = {part for d in resolved.dimensions if d.words for part in d.words.split("+")}
     of = {name for column in table for name in column.dimensions}
-    roles = order.roles(name for name in order.known if name in of)
+    roles = resolved.roles(name for name in resolved.known if name in of)
     with_rounds, spread = spreading.spread(cells)
     return Results(
         judge_rounds=spread.judge_rounds,
@@ -221,25 +227,6 @@ def _without(outcomes: Mapping[str, Outcome], kept: Collection[str]) -> dict[str
     }
 
 
-def rows(
-    store: RunStore,
-    resolved: Resolved,
-    *,
-    items: Collection[str] | None = None,
-    each: Each | None = None,
-    evidence: bool = False,
-) -> Iterator[Row]:
-    """Every edit that was asked for, item by item, with an outcome for each dimension.
-
-    Args:
-        items: Only of these, by their ids.
-        each: Is shown every edit on the way.
-        evidence: It gets evidence and replies too.
-    """
-    shown = _Shown(resolved, _columns(resolved), items=items)
-    return _rows(store, shown, contents_of(store, resolved), each, evidence=evidence)
-
-
 def contents_of(store: RunStore, resolved: Resolved) -> Contents:
     """What the items of a run hold now."""
     return Contents(resolved.dataset, store.files_before())
@@ -247,9 +234,9 @@ def contents_of(store: RunStore, resolved: Resolved) -> Contents:
 
 def _columns(resolved: Resolved) -> tuple[Column, ...]:
     """The paper's, as far as they were asked for, then the means of what was judged besides."""
-    rules, order = resolved.rules, resolved
+    rules = resolved.rules
     known = {name for column in rules.columns for name in column.dimensions}
-    others = means(d for d in order.dimensions if d.id not in known and not d.round_of)
+    others = means(d for d in resolved.dimensions if d.id not in known and not d.round_of)
     if not rules.columns:
         return others
     return asked_for(rules.columns, resolved.asked) + tuple(
@@ -270,60 +257,57 @@ def asked_for(columns: Iterable[Column], asked: Collection[str]) -> tuple[Column
     return tuple(kept.values())
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """What rows are of.
-
-    Attributes:
-        imputed: What models that take one image only get for several, where there is a rule.
-        single_image: These models.
-        items: Only of these items, by their ids.
-    """
-
-    order: Order
-    table: tuple[Column, ...]
-    imputed: float | None = None
-    single_image: frozenset[str] = frozenset()
-    count_missing: bool = False
-    items: Collection[str] | None = None
-
-
-def _rows(
+def rows(
     store: RunStore,
-    shown: _Shown,
-    contents: Contents,
-    each: Each | None = None,
+    resolved: Resolved,
     *,
+    items: Collection[str] | None = None,
+    single_image: Collection[str] = (),
+    count_missing: bool = False,
+    contents: Contents | None = None,
+    each: Each | None = None,
     evidence: bool = False,
 ) -> Iterator[Row]:
-    """Every edit that was asked for, item by item; verdicts are read as they are needed."""
-    header, order = store.header, shown.order
-    of = {name for column in shown.table for name in column.dimensions}
-    dimensions = in_order((order.known[name] for name in order.known if name in of), order.known)
-    signatures = order.signed.of(dimensions, header.identities)
+    """Every edit that was asked for, item by item, with an outcome for each dimension.
+
+    Verdicts are read as they are needed.
+
+    Args:
+        items: Only of these, by their ids.
+        single_image: Models that take one image only.
+        count_missing: Missing outputs count as the worst value.
+        contents: What the items hold now; without, it is looked at.
+        each: Is shown every edit on the way.
+        evidence: It gets evidence and replies too.
+    """
+    header, contents = store.header, contents or contents_of(store, resolved)
+    imputed = resolved.rules.single_image
+    of = {name for column in _columns(resolved) for name in column.dimensions}
+    known = resolved.known
+    dimensions = in_order((known[name] for name in known if name in of), known)
+    signatures = resolved.signed.of(dimensions, header.identities)
     today = {name: str(signature) for name, signature in signatures.items()}
     # What is made of readings and of other dimensions is judged with all of them.
     unserved = {
         d.id: ", ".join(sorted(absent))
         for d in dimensions
-        for absent in [order.roles([d.id]) & header.not_served.keys()]
+        for absent in [resolved.roles([d.id]) & header.not_served.keys()]
         if absent
     }
     unasked = signatures.keys() - set(header.dimensions)
-    check_items(order.dataset, (ref.id for ref in order.dataset.items()), store)
+    check_items(resolved.dataset, (ref.id for ref in resolved.dataset.items()), store)
     outputs = {
-        model: order.dataset.outputs(Path(folder)).index()
+        model: resolved.dataset.outputs(Path(folder)).index()
         for model, folder in header.outputs.items()
-        if order.dataset.has_outputs(Path(folder))
+        if resolved.dataset.has_outputs(Path(folder))
     }
-    only, number = shown.items, 0
-    remaining = (ref for ref in order.dataset.checked() if only is None or ref.id in only)
+    number = 0
+    remaining = (ref for ref in resolved.dataset.checked() if items is None or ref.id in items)
     evidence = evidence or bool(unasked)
     while refs := list(islice(remaining, _ITEMS_AT_ONCE)):
         rows_of = store.rows_of([ref.id for ref in refs], evidence=evidence)
-        items = [(ref, order.dataset.outline(ref)) for ref in refs]
-        numbered = enumerate(items, number)
-        number += len(items)
+        numbered = enumerate(((ref, resolved.dataset.outline(ref)) for ref in refs), number)
+        number += len(refs)
         for (place, (ref, item)), model in product(numbered, header.outputs):
             of_edit = rows_of.get((model, ref.id), ())
             judged = _of_today(of_edit, contents, ref, outputs.get(model))
@@ -334,17 +318,17 @@ def _rows(
                 if today.get(stored.dimension) == stored.signature:
                     verdicts[stored.dimension] = stored.verdict
                 if unasked:
-                    parts = _of_parts(stored, order.known, signatures).items()
+                    parts = _of_parts(stored, known, signatures).items()
                     verdicts |= {name: part for name, part in parts if name in unasked}
-            alone = model in shown.single_image and len(item.sources) > 1
+            alone = model in single_image and len(item.sources) > 1
             outcomes = fold(
                 dimensions,
                 item,
                 missing=why,
                 unserved=unserved,
                 verdicts=verdicts,
-                rule=shown.imputed if alone and not (why and why.given) else None,
-                count_missing=shown.count_missing,
+                rule=imputed if alone and not (why and why.given) else None,
+                count_missing=count_missing,
             )
             signed = {name: signatures[name] for name in verdicts}
             row = Row(item, model, outcomes, signed, place)

@@ -248,21 +248,13 @@ class Running:
                 f"the Judge service keeps the replies, so that {retry} verdicts stay what they are",
                 "leave --retry out, or judge them without --gateway",
             )
-        self.resolved = Resolved(spec, shard=shard)
-        self.resolved.check_single_image(spec.single_image)
-        self._before = header_of(out)
-        self.left = observe(self.resolved, files_before(out) if self._before else None)
+        self.resolved, self.left, self._before = _look(spec, out, shard, as_named=as_named)
         self._out = out
         self._settings = settings
         self._tell = tell or (lambda _: None)
         self._every = every
         self._retry = retry
         self._fail_on_error = fail_on_error
-        if self._before is None:
-            compare(self.left)  # begins nothing where outputs are unusable
-        if not as_named:
-            refuse_shifted(self.left)
-        check_asked(self.left)
         self.unasked = _unasked(self.resolved, self.left)
         self._open = ExitStack()
 
@@ -392,24 +384,36 @@ def foreseen(
         ConfigError: the spec cannot be used, or the run in `out` is about something else.
         InputError: the data, or a folder of outputs, cannot be used; see `run`.
     """
-    resolved = Resolved(spec, shard=shard)
-    resolved.check_single_image(spec.single_image)
-    plan = observe(resolved, files_before(out) if header_of(out) else None)
-    if not as_named:
-        refuse_shifted(plan)
-    check_asked(plan)
+    resolved, plan, header = _look(spec, out, shard, as_named=as_named)
     at_hand = with_local_stack(settings)
-
-    header = None
-    if not RunView.is_at(out):
-        compare(plan)
-    else:
+    if RunView.is_at(out):
         with RunStore.open(out, read_only=True) as store:
             header = store.header
             header.joined(resolved.header(settings), str(out))  # what a session would refuse
             compare_as_before(plan, store, header, settings)
     estimated = estimate(plan, at_hand, known_calls(plan, header, at_hand))
     return replace(estimated, notes=(*_unasked(resolved, plan), *estimated.notes)), plan
+
+
+def _look(
+    spec: RunSpec, out: Path, shard: tuple[int, int], *, as_named: bool
+) -> tuple[Resolved, RunPlan, RunHeader | None]:
+    """What is asked for, its items, and the header as the last session left it, where there is one.
+
+    Raises:
+        ConfigError: the spec cannot be used.
+        InputError: the data, or a folder of outputs, cannot be used.
+    """
+    resolved = Resolved(spec, shard=shard)
+    resolved.check_single_image(spec.single_image)
+    header = header_of(out)
+    plan = observe(resolved, None if header is None else files_before(out))
+    if header is None:
+        compare(plan)  # refuses outputs that cannot be used before a run is begun
+    if not as_named:
+        refuse_shifted(plan)
+    check_asked(plan)
+    return resolved, plan, header
 
 
 def header_of(out: Path) -> RunHeader | None:

@@ -244,9 +244,15 @@ def compare(
         judged = known.standing(model, plan.signatures) if known else {}
         are_met = are_met or not plan.all_ids.isdisjoint(judged)
         edits = _compared(plan, model, judged, before, begun=known is not None)
-        plan.todo[model] = [_NOTHING if edit is None else states.todo(edit) for edit in edits]
-        plan.counts[model] = count(order.dimensions, states, edits)
-        plan.judged += sum(1 for edit in edits if edit is not None and states.is_judged(edit))
+        plan.counts[model] = {d.id: Counter() for d in order.dimensions}
+        todo: dict[_Alike | None, frozenset[str]] = {None: _NOTHING}
+        for edit, number in Counter(filter(None, edits)).items():
+            state_of = states.of(edit)
+            todo[edit] = frozenset(name for name, state in state_of.items() if state == "todo")
+            plan.judged += number * ("standing" in state_of.values() and not todo[edit])
+            for name, state in state_of.items():
+                plan.counts[model][name][state] += number
+        plan.todo[model] = [todo[edit] for edit in edits]
     if known is not None and not are_met:
         check_items(order.dataset, plan.all_ids, known)
     return plan
@@ -382,18 +388,6 @@ def _complete(plan: RunPlan, judged: Container[str]) -> None:
         plan.keys[ref.index] = plan.contents.of(ref).key
 
 
-def count(
-    dimensions: Iterable[Dimension], states: _States, edits: Iterable[_Alike | None]
-) -> dict[str, Counter[str]]:
-    """How many edits are in each state, by dimension."""
-    counts: dict[str, Counter[str]] = {d.id: Counter() for d in dimensions}
-    alike = Counter(edit for edit in edits if edit is not None)
-    for edit, number in alike.items():
-        for name, state in states.of(edit).items():
-            counts[name][state] += number
-    return counts
-
-
 class _States:
     """What is to be done of edits that are alike, by the fold; each kind is looked at once."""
 
@@ -401,49 +395,33 @@ class _States:
         self._plan = plan
         self._unserved = unserved
         self._folded: dict[tuple[int, bool], dict[str, str]] = {}
-        self._todo: dict[_Alike, frozenset[str]] = {}
-        self._judged: dict[_Alike, bool] = {}
 
     def of(self, edit: _Alike) -> dict[str, str]:
         """The state of each asked dimension that applies, as `RunPlan.counts` names it.
 
         What stands does so without the service that it came from, too.
         """
-        planned = self._planned(edit.kind, absent=edit.absent)
+        planned = self._folded.get((edit.kind, edit.absent))
+        if planned is None:
+            planned = self._folded[edit.kind, edit.absent] = self._fold(edit)
         return {
             name: "standing" if name in edit.standing else state for name, state in planned.items()
         }
 
-    def todo(self, edit: _Alike) -> frozenset[str]:
-        """The dimensions to judge."""
-        if edit not in self._todo:
-            states = self.of(edit)
-            self._todo[edit] = frozenset(name for name, state in states.items() if state == "todo")
-        return self._todo[edit]
-
-    def is_judged(self, edit: _Alike) -> bool:
-        """Whether verdicts stand on it, and nothing is left to judge."""
-        if edit not in self._judged:
-            stands = "standing" in self.of(edit).values()
-            self._judged[edit] = stands and not self.todo(edit)
-        return self._judged[edit]
-
-    def _planned(self, kind: int, *, absent: bool) -> dict[str, str]:
+    def _fold(self, edit: _Alike) -> dict[str, str]:
         """The states where nothing stands."""
-        if (kind, absent) not in self._folded:
-            outcomes = fold(
-                self._plan.parts,
-                self._plan.outlines[kind],
-                missing=Missing("absent", "") if absent else None,
-                unserved=self._unserved,
-            )
-            self._folded[kind, absent] = {
-                d.id: "todo" if status == "pending" else status
-                for d in self._plan.order.dimensions
-                for status in [outcomes[d.id].status]
-                if status != "not_applicable"
-            }
-        return self._folded[kind, absent]
+        outcomes = fold(
+            self._plan.parts,
+            self._plan.outlines[edit.kind],
+            missing=Missing("absent", "") if edit.absent else None,
+            unserved=self._unserved,
+        )
+        return {
+            d.id: "todo" if status == "pending" else status
+            for d in self._plan.order.dimensions
+            for status in [outcomes[d.id].status]
+            if status != "not_applicable"
+        }
 
 
 def _is_asked(order: Order, ref: ItemRef) -> bool:
