@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field
@@ -12,24 +13,9 @@ from ..base.identity import printed
 from ..base.strict import Number, Strict
 from ..benchmarks.cell import Cell
 from ..panel import Panel
-from .progress import Progress, took
+from .progress import Line, Progress, took
 
 HowEnded: TypeAlias = Literal["done", "cost", "failures", "judge", "interrupted"]
-
-
-class Line(Strict):
-    """One dimension's verdicts.
-
-    Attributes:
-        total: There will be when all is done.
-        scored: With a number, those of earlier sessions that stand included.
-        failed: Of this session; judged again by the next.
-    """
-
-    total: int
-    scored: int
-    unscored: int
-    failed: int
 
 
 class Endpoint(Strict):
@@ -99,10 +85,7 @@ class Counted(Event):
             "missing_outputs": progress.missing,
             "edits_per_second": round(progress.rate, 3),
             "seconds_left": None if left is None else round(left, 1),
-            "verdicts": {
-                name: Line.model_validate(line, from_attributes=True)
-                for name, line in progress.lines.items()
-            },
+            "verdicts": {name: replace(line) for name, line in progress.lines.items()},
         }
         return cls.model_validate(counts | more)
 

@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pydantic.dataclasses import dataclass as result
+
+from ..base.strict import STRICT
 from ..base.verdict import Failed, Outcome, Scored, Unscored
 from ..panel.budget import Budget
 
@@ -21,15 +24,15 @@ _STEP = 0.1
 """Seconds between two points that the rate is made of."""
 
 
-@dataclass
+@result(config=STRICT)
 class Line:
-    """One dimension of a run.
+    """One dimension's verdicts.
 
     Attributes:
-        total: Verdicts there will be when all is done.
+        total: There will be when all is done.
         scored: With a number, those of earlier sessions that stand included.
-        unscored: Without a number.
-        failed: Of this session; done again by the next.
+        unscored: Without a number, likewise.
+        failed: Of this session; judged again by the next.
     """
 
     total: int = 0

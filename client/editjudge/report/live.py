@@ -17,7 +17,8 @@ from ..base.console import console, styled
 from ..base.screen import say_json, tell
 from ..base.strict import text_of
 from ..base.words import counted
-from ..engine.events import Counted, Line, Noted, Progressed, RunEvent
+from ..engine.events import Counted, Noted, Progressed, RunEvent
+from ..engine.progress import Line
 from .numbers import usage_text
 
 _SELDOM = 0.1
@@ -139,11 +140,7 @@ def _edits(counts: Counted) -> str:
 
 def _verdicts(counts: Counted) -> str:
     lines = counts.verdicts.values()
-    return f"{sum(map(_done, lines)):,}/{sum(line.total for line in lines):,} verdicts"
-
-
-def _done(line: Line) -> int:
-    return line.scored + line.unscored + line.failed
+    return f"{sum(line.done for line in lines):,}/{sum(line.total for line in lines):,} verdicts"
 
 
 def _without_number(counts: Counted) -> Iterator[str]:
@@ -226,8 +223,8 @@ def _table(counts: Counted, width: int, room: int) -> Table:
         line = counts.verdicts[name]
         table.add_row(
             _short(name, width - (56 if wide else 44)),
-            ProgressBar(max(line.total, 1), _done(line), width=24 if wide else 12),
-            f"{_done(line):,}/{line.total:,}",
+            ProgressBar(max(line.total, 1), line.done, width=24 if wide else 12),
+            f"{line.done:,}/{line.total:,}",
             *(f"{count:,}" if count else "" for count in (line.unscored, line.failed)),
         )
     if others := len(counts.verdicts) - len(names):
@@ -236,7 +233,7 @@ def _table(counts: Counted, width: int, room: int) -> Table:
 
 
 def _urgency(line: Line) -> tuple[bool, float]:
-    return not (line.failed or line.unscored), _done(line) / max(line.total, 1)
+    return not (line.failed or line.unscored), line.done / max(line.total, 1)
 
 
 def _short(name: str, width: int) -> str:

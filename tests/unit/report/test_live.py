@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from editjudge.engine.events import Endpoint, Finished, Line, Progressed
+from editjudge.engine.events import Endpoint, Finished, Progressed
+from editjudge.engine.progress import Line
 from editjudge.report.live import Lines, drawn, summary
 
 
