@@ -331,17 +331,20 @@ async def test_both_protocols_end_together() -> None:
                 near = asyncio.create_task(client.post("/v1/score", body))
                 await until(lambda: sum(judging.in_flight.values()) == 2)
 
-                async def refused() -> Any:
+                async def refused() -> bool:
                     await judging.over.wait()
                     await asyncio.sleep(0)
-                    answer = await client.post("/v1/score", asking())
-                    far.cancel()
-                    near.cancel()
-                    return answer
+                    try:
+                        await client.post("/v1/score", asking())
+                    except aiohttp.ClientConnectionError:
+                        return True
+                    finally:
+                        far.cancel()
+                        near.cancel()
+                    return False
 
                 asked = asyncio.create_task(refused())
-        status, answer = await asked
-    assert (status, answer["error"]["code"]) == (503, "UNAVAILABLE")
+        assert await asked
 
 
 async def test_what_is_in_flight_is_finished_and_what_takes_longer_is_cut() -> None:

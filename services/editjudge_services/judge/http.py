@@ -48,8 +48,6 @@ _JSON = "application/json"
 _QUERIES = {"/v1/dimensions": ("pattern",)}
 """Fields of a query, by route; the others take none."""
 _SHOWN = 80
-_CUT_SECONDS = 0.1
-"""For the answers that requests have which are cut at the end."""
 
 
 class JsonService:
@@ -61,24 +59,10 @@ class JsonService:
 
     def __init__(self, judging: Judging) -> None:
         self._judging = judging
-        self._draining = False
-        self._in_flight = 0
-        self._done = asyncio.Event()
-
-    async def drain(self, seconds: float) -> None:
-        """Take nothing more, and wait so long for what is in flight."""
-        self._draining = True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while self._in_flight:
-                    self._done.clear()
-                    await self._done.wait()
 
     def app(self) -> web.Application:
         """The application with all routes."""
-        app = web.Application(
-            client_max_size=MAX_BODY_BYTES, middlewares=[self._admitting, _refusals]
-        )
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_refusals])
         for method, path, handler in (
             ("POST", "/v1/score", self._score),
             ("POST", "/v1/score:batch", self._batch),
@@ -93,20 +77,6 @@ class JsonService:
             add(path, handler)
         app.on_response_prepare.append(_tell_tokens)
         return app
-
-    @web.middleware
-    async def _admitting(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._draining:
-            told = Refused(code="UNAVAILABLE", message="it ends", mend="ask again in a second")
-            response = _reply(Error(error=told), status=503, headers={"retry-after": "1"})
-            response.force_close()
-            return response
-        self._in_flight += 1
-        try:
-            return await handler(request)
-        finally:
-            self._in_flight -= 1
-            self._done.set()
 
     async def _score(self, request: web.Request) -> web.Response:
         async def read() -> ScoreAsked:
@@ -300,20 +270,17 @@ async def serving_json(judging: Judging, host: str, port: int, drain: float) -> 
     Raises:
         OSError: the address is taken.
     """
-    service = JsonService(judging)
     runner = web.AppRunner(
-        service.app(),
+        JsonService(judging).app(),
         access_log=None,
-        shutdown_timeout=_CUT_SECONDS,  # it is taken twice, after the drain
+        shutdown_timeout=drain / 2,  # it is taken twice
         auto_decompress=False,  # a few bytes would become gigabytes
         handler_cancellation=True,  # who went away waits for nothing, and pays for no more
     )
     await runner.setup()
-    left = asyncio.Event()
 
     async def end() -> None:
-        await _either(left, judging.over)
-        await service.drain(drain)
+        await judging.over.wait()
         await runner.cleanup()
 
     ending = asyncio.create_task(end())
@@ -323,14 +290,5 @@ async def serving_json(judging: Judging, host: str, port: int, drain: float) -> 
         shown = f"[{host}]" if ":" in host else host
         yield f"http://{shown}:{runner.addresses[0][1]}"
     finally:
-        left.set()
+        judging.over.set()
         await ending
-
-
-async def _either(*events: asyncio.Event) -> None:
-    waiting = [asyncio.create_task(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waiting:
-            each.cancel()
