@@ -11,8 +11,6 @@ else is read, a reading order for turned text, and a bound on the memory a slive
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -24,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from editjudge.base.images import check_image
+
+from ..zoo.artefact import check_files
 
 DETECTOR = "PP-OCRv6_det_small.onnx"
 CLASSIFIER = "ch_ppocr_mobile_v2.0_cls_mobile.onnx"
@@ -72,22 +72,15 @@ class PpOcrReader:
     another batch size. One crop at a time makes a line's reading its own, and on a CPU it is
     no slower.
 
-    Args:
-        threads: ONNX Runtime's threads for each network, at most as many as the machine has
-            cores; None for as many.
-
     Raises:
-        ValueError: `threads` is below 1.
-        RuntimeError: the networks are absent, or not the pinned ones (see `verify_weights`).
+        ConfigError: the networks are absent, or not the pinned ones (see `verify_weights`).
     """
 
-    def __init__(self, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise ValueError(f"threads must be at least 1, not {threads}")
+    def __init__(self) -> None:
         verify_weights()
         from rapidocr import RapidOCR
 
-        self._engine: Any = RapidOCR(params=_settings(threads))
+        self._engine: Any = RapidOCR(params=_settings())
         # RapidOCR loads each network when it is first used; load all of them now.
         blank = np.full((48, 320, 3), 255, dtype=np.uint8)
         self._read(blank)
@@ -151,61 +144,30 @@ class PpOcrReader:
         return read.txts, np.array(read.scores), np.array(flipped)
 
 
-def weights() -> dict[str, str]:
-    """The networks that this machine's rapidocr carries.
-
-    Returns:
-        File name to sha256, in hexadecimal.
-
-    Raises:
-        RuntimeError: rapidocr or one of the files is missing.
-    """
-    digests = {}
-    for name in WEIGHTS:
-        try:
-            with _file(name).open("rb") as file:
-                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
-        except (FileNotFoundError, ModuleNotFoundError) as error:
-            raise RuntimeError(
-                f"the PP-OCR network {name} is missing: it comes with the wheel of rapidocr"
-                " 3.10.0, so reinstall that (nothing is downloaded here)"
-            ) from error
-    return digests
-
-
 def verify_weights() -> None:
     """Check that the networks are the pinned ones.
 
     Raises:
-        RuntimeError: a file is missing or has another digest than in `WEIGHTS`.
+        ConfigError: a file is missing or has another digest than in `WEIGHTS`.
     """
-    for name, digest in weights().items():
-        if digest != WEIGHTS[name]:
-            raise RuntimeError(
-                f"the PP-OCR network {name} has sha256 {digest}, expected {WEIGHTS[name]}:"
-                " scores would not be comparable, so install rapidocr 3.10.0"
-            )
+    check_files(_folder(), WEIGHTS, "install rapidocr 3.10.0, whose wheel has the networks")
 
 
-def _file(name: str) -> Path:
-    return Path(str(files("rapidocr"))) / "models" / name
+def _folder() -> Path:
+    return Path(str(files("rapidocr"))) / "models"
 
 
-def _settings(threads: int | None) -> dict[str, Any]:
-    # A path, not a model's name: RapidOCR downloads what it cannot find by name.
-    settings: dict[str, Any] = {
-        "Det.model_path": str(_file(DETECTOR)),
-        "Cls.model_path": str(_file(CLASSIFIER)),
-        "Rec.model_path": str(_file(RECOGNISER)),
+def _settings() -> dict[str, Any]:
+    folder = _folder()
+    return {
+        # Paths, not names of models: RapidOCR downloads what it cannot find by name.
+        "Det.model_path": str(folder / DETECTOR),
+        "Cls.model_path": str(folder / CLASSIFIER),
+        "Rec.model_path": str(folder / RECOGNISER),
         "Cls.cls_batch_num": 1,
         "Rec.rec_batch_num": 1,
         "Global.log_level": "critical",
     }
-    if threads is not None:
-        # RapidOCR ignores a number above that of the cores.
-        allowed = min(threads, os.cpu_count() or 1)
-        settings["EngineConfig.onnxruntime.intra_op_num_threads"] = allowed
-    return settings
 
 
 def _padded(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
