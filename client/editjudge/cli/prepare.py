@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -134,7 +135,7 @@ def _make(preparation: Preparation) -> None:
     start = any(not role.is_generalist for role in preparation.maker.roles)
     try:
         with services_at_hand(preparation.settings, start=start, say=tell) as at_hand:
-            preparation.make(at_hand)
+            asyncio.run(preparation.make(at_hand))
     except KeyboardInterrupt:
         tell("interrupted; the same command goes on where this ended")
         raise

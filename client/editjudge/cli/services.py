@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -84,18 +84,18 @@ def services_at_hand(
         return
     tell = without or (lambda model, why: say(f"{model} is not served: {why}"))
     stack = _local_stack(settings) if start and not settings.endpoints else None
-    if stack is None:
-        running = running_stack()
-        urls = {endpoint.url for endpoint in settings.endpoints.values()}
-        for model, why in running.unloaded.items() if running and running.grpc in urls else ():
+    with ExitStack() as opened:
+        unloaded: Mapping[str, str] = {}
+        if stack is not None:
+            say("starting the local services for this call (editjudge up keeps them running) …")
+            server = opened.enter_context(stack)
+            settings, unloaded = settings.at(server.url), server.unloaded
+        elif running := running_stack():
+            urls = {endpoint.url for endpoint in settings.endpoints.values()}
+            unloaded = running.unloaded if running.grpc in urls else {}
+        for model, why in unloaded.items():
             tell(model, why)
         yield settings
-        return
-    say("starting the local services for this call (editjudge up keeps them running) …")
-    with stack as server:
-        for model, why in server.unloaded.items():
-            tell(model, why)
-        yield settings.at(server.url)
 
 
 def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:

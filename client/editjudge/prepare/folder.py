@@ -225,11 +225,7 @@ def _moving(before: Path, after: Path) -> Callable[[Line], Line]:
             return path
         if linked and plain.partition("/")[0] != "..":
             return f"{_PICTURES}/{plain}"
-        whole = Path(real) / path
-        try:
-            return Path(os.path.relpath(whole, new)).as_posix()
-        except ValueError:  # another drive
-            return str(whole)
+        return Path(os.path.relpath(Path(real) / path, new)).as_posix()
 
     def move(line: Line) -> Line:
         names = [name for name in ("source", "mask", "target") if getattr(line, name)]

@@ -181,7 +181,7 @@ class Preparation:
 
         await self._fill(recalled, workers=_decoders())
 
-    def make(self, settings: Settings) -> None:
+    async def make(self, settings: Settings) -> None:
         """Ask for what is left.
 
         Args:
@@ -196,9 +196,6 @@ class Preparation:
             raise ConfigError(
                 "no generalist is configured", "give --generalist URL, or see docs/configuration.md"
             )
-        asyncio.run(self._make(settings))
-
-    async def _make(self, settings: Settings) -> None:
         budget = Budget(settings.max_cost)
         if self.settings.ledger is None:
             # In the folder's own ledger every earlier call was for this preparation.
