@@ -150,26 +150,28 @@ class _Gathered:
 
     def add(self, how: _OfEdits, row: Row) -> None:
         """Add an edit."""
-        outcome, weight = row.outcomes[how.of], None
+        outcome = row.outcomes[how.of]
         if (signature := row.signatures.get(how.of)) is not None:
             self.signatures[id(signature)] = signature
-        if isinstance(how, Paired):
-            if (place := how.pair(row.item)) is not None:
-                kept: _Side = outcome
-                if isinstance(outcome, Scored) and not outcome.imputed:
-                    kept = outcome.value
-                self.pairs.setdefault(place[0], {})[place[1]] = kept, row.number
-            return
-        if isinstance(how, Pooled):
-            if isinstance(outcome, Scored) and not outcome.imputed:
-                self.judged.append(outcome.value)
-        else:
+        if isinstance(how, Mean):
             if isinstance(outcome, NotServed):
                 self.absent[outcome.reason] = None
             if outcome.status == "missing_output" and how.missing_output is not None:
                 outcome = Scored(value=how.missing_output, imputed=True)
             weight = row.outcomes[how.weighted_by] if how.weighted_by else None
-        self.tally.add(outcome, weight, row.number)
+            self.tally.add(outcome, weight, row.number)
+            return
+        value = None
+        if isinstance(outcome, Scored) and not outcome.imputed:
+            value = outcome.value
+        if isinstance(how, Pooled):
+            self.tally.add(outcome, number=row.number)
+            if value is not None:
+                self.judged.append(value)
+        elif (place := how.pair(row.item)) is not None:
+            pair, side = place
+            kept = outcome if value is None else value
+            self.pairs.setdefault(pair, {})[side] = kept, row.number
 
     def differences(self) -> tuple[Tally, array[int]]:
         """Those of the pairs, and the numbers of the `-` sides of those that have one."""
