@@ -63,10 +63,10 @@ def compare_command(
             say(checks)
     if fail_if and comparison.pending:
         raise ConfigError(not_finished(comparison.pending), "finish it first: editjudge run")
-    return _FAILED if fail_if and _is_so(comparison.dimensions, fail_if) else 0
+    return _FAILED if fail_if and _holds(comparison.dimensions, fail_if) else 0
 
 
-def _is_so(rows: Sequence[OnDimension], what: str) -> bool:
+def _holds(rows: Sequence[OnDimension], what: str) -> bool:
     """Whether it holds on any dimension.
 
     Raises:
@@ -74,7 +74,7 @@ def _is_so(rows: Sequence[OnDimension], what: str) -> bool:
     """
     if unknown := [each for each in rows if each.figures is None or each.p_holm is None]:
         raise ConfigError(
-            f"nothing can be compared on {_named(unknown)}", "judge more, or leave it out (-d)"
+            f"nothing can be compared on {_name_first(unknown)}", "judge more, or leave it out (-d)"
         )
     if not rows:
         raise ConfigError("no dimension applies to any item of both", "see: editjudge summary")
@@ -175,7 +175,7 @@ def lines(comparison: ModelComparison) -> Iterator[str]:
     few = [each for each in compared if _smallest(each) * max(1, tests) >= LEVEL]
     if few:
         yield (
-            f"with so few source pictures nothing can be sure on {_named(few)}: judge more, or"
+            f"with so few source pictures nothing can be sure on {_name_first(few)}: judge more, or"
             " compare fewer dimensions (-d)"
         )
     yield from _left_out(comparison.dimensions)
@@ -203,10 +203,10 @@ def _left_out(rows: Iterable[OnDimension]) -> Iterator[str]:
     for counts, those in by_counts.items():
         of = [f"{count:,} {word}" for count, word in zip(counts, words, strict=True) if count]
         if of:
-            yield f"left out, as edits: {', '.join(of)} ({_named(those)})"
+            yield f"left out, as edits: {', '.join(of)} ({_name_first(those)})"
 
 
-def _named(rows: Sequence[OnDimension]) -> str:
+def _name_first(rows: Sequence[OnDimension]) -> str:
     """Dimensions, the first three by name."""
     return few([each.dimension for each in rows])
 

@@ -18,8 +18,8 @@ from ..prepare.folder import Folder
 from ..prepare.gie import convert_gie
 from ..prepare.items import STATUSES
 from ..prepare.makers import FACTS, Maker, instructions, masks, questions
-from ..prepare.preparation import Preparation, Prepared, preparing
-from ..prepare.review import apply
+from ..prepare.preparation import Preparation, Prepared, open_preparation
+from ..prepare.review import apply_decisions
 from ..prompts import Template
 from ..prompts.custom import custom_in
 from ..report.numbers import usage_text
@@ -120,7 +120,9 @@ def _prepared(maker: Maker, options: Options, *, json: bool) -> int:
     roots = {name: str(folder) for name, folder in roots_of(options["root"]).items()}
     if mapped(roots):
         raise ConfigError("items.jsonl names no official paths", "give --root FOLDER")
-    with preparing(options["data"], out, maker, settings, options["limit"], roots) as preparation:
+    with open_preparation(
+        options["data"], out, maker, settings, options["limit"], roots
+    ) as preparation:
         if preparation.left:
             _make(preparation)
     result = preparation.result()
@@ -162,7 +164,7 @@ def _list(status: str, reasons: dict[str, str]) -> None:
 
 def review_command(folder: Path, decisions: Path, *, json: bool) -> None:
     """Apply what people decided on the page of a preparation."""
-    reviewed = apply(Folder(folder), decisions)
+    reviewed = apply_decisions(Folder(folder), decisions)
     if json:
         print_json(reviewed)
         return

@@ -59,7 +59,7 @@ def summary_command(
     with RunView(run) as view:
         rules = rules_of(options, view.spec)
         results = view.results(single_image, rules, count_missing=count_missing, common=common)
-        waiting = _waiting(view, results) if unserved else None
+        waiting = _waiting_reasons(view, results) if unserved else None
     results = narrowed(results, dimension, model)
     if format_:
         say(typeset(results, format_).rstrip("\n"))
@@ -75,7 +75,7 @@ def summary_command(
             say(checks)
 
 
-def _waiting(view: RunView, results: Results) -> dict[str, list[str]]:
+def _waiting_reasons(view: RunView, results: Results) -> dict[str, list[str]]:
     """Why dimensions that ask anything wait for a model: each reason with them."""
     cells = results.cells.values()
     asking = {
@@ -172,8 +172,8 @@ def show_command(
             of = f" of {model}" if model else ""
             has = ", ".join(view.header.outputs)
             raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
-        shown = _shown(view, edit, edits)
-        shown = _only(shown, view.named(dimension)) if dimension else shown
+        shown = _add_data(view, edit, edits)
+        shown = _narrow(shown, view.named(dimension)) if dimension else shown
     if json:
         print_json(shown)
         return
@@ -187,7 +187,7 @@ def show_command(
         say(f"\n  {name}: unscored (told by the data)\n    {why}")
 
 
-def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
+def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
     """Add what the data has of the item, where the data is still there."""
     instruction: str | None = None
     files: tuple[Path, ...] = ()
@@ -207,7 +207,7 @@ def _shown(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
     )
 
 
-def _only(shown: Shown, names: frozenset[str]) -> Shown:
+def _narrow(shown: Shown, names: frozenset[str]) -> Shown:
     """What is told of some dimensions alone."""
     edits = []
     for edit in shown.edits:

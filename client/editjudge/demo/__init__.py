@@ -4,8 +4,8 @@ Needs the extra `demo`, whose packages bring the photographs and a font with Han
 nothing is downloaded, and nothing of it is kept in the repository.
 """
 
-from .editors import EDITORS, edited, jpeg
+from .editors import EDITORS, edit_jpeg, edit_picture
 from .edits import DEMO, DemoEdit, demo_set
 from .files import write_demo_set
 
-__all__ = ["DEMO", "EDITORS", "DemoEdit", "demo_set", "edited", "jpeg", "write_demo_set"]
+__all__ = ["DEMO", "EDITORS", "DemoEdit", "demo_set", "edit_jpeg", "edit_picture", "write_demo_set"]

@@ -46,7 +46,7 @@ EDITORS: Mapping[str, Draw] = {"exact": _exact, "damaged": _damaged, "no_edit": 
 source, unchanged. Each makes the picture before it is stored as JPEG, uint8 (H, W, 3), RGB."""
 
 
-def jpeg(editor: str, edit: DemoEdit) -> bytes:
+def edit_jpeg(editor: str, edit: DemoEdit) -> bytes:
     """Edit, and store as JPEG of quality 92: its noise is part of the editor's answer.
 
     The editor's random numbers are seeded by the names of editor and edit, so that no result
@@ -59,7 +59,7 @@ def jpeg(editor: str, edit: DemoEdit) -> bytes:
     return buffer.getvalue()
 
 
-def edited(editor: str, edit: DemoEdit) -> RGB:
-    """The edit as it reads from `jpeg`: uint8 (H, W, 3), RGB, of the source's size."""
-    with Image.open(io.BytesIO(jpeg(editor, edit))) as picture:
+def edit_picture(editor: str, edit: DemoEdit) -> RGB:
+    """The edit as it reads from `edit_jpeg`: uint8 (H, W, 3), RGB, of the source's size."""
+    with Image.open(io.BytesIO(edit_jpeg(editor, edit))) as picture:
         return np.array(picture, dtype=np.uint8)

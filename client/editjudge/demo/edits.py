@@ -67,7 +67,7 @@ def _sign(source: RGB, box: Box, text: str, size: int, ink: Colour, paper: Colou
     return np.array(picture)
 
 
-def _recoloured(source: RGB, box: Box, hue: int, to: int, near: int) -> RGB:
+def _recolour(source: RGB, box: Box, hue: int, to: int, near: int) -> RGB:
     """Give whatever in a box is colourful and within `near` of a hue another hue."""
     left, top, right, bottom = box
     target = source.copy()
@@ -82,7 +82,7 @@ def _recoloured(source: RGB, box: Box, hue: int, to: int, near: int) -> RGB:
     return target
 
 
-def _removed(source: RGB, box: Box) -> RGB:
+def _remove(source: RGB, box: Box) -> RGB:
     """Cover up the round thing that just fits into a box with what lies around it."""
     hole = Image.new("L", (source.shape[1], source.shape[0]))
     ImageDraw.Draw(hole).ellipse(tuple(box), 255)
@@ -91,8 +91,8 @@ def _removed(source: RGB, box: Box) -> RGB:
 
 _PAINTERS: Mapping[Kind, Callable[..., RGB]] = {
     "text": _sign,
-    "recolour": _recoloured,
-    "removal": _removed,
+    "recolour": _recolour,
+    "removal": _remove,
 }
 
 
@@ -105,10 +105,10 @@ def demo_set() -> list[DemoEdit]:
     Raises:
         MissingExtra: The extra `demo` is not installed.
     """
-    return [_drawn(row) for row in DEMO["edits"]]
+    return [_draw_edit(row) for row in DEMO["edits"]]
 
 
-def _drawn(row: Mapping[str, Any]) -> DemoEdit:
+def _draw_edit(row: Mapping[str, Any]) -> DemoEdit:
     source = photograph(row["photograph"])
     (kind,) = (kind for kind in _PAINTERS if kind in row)
     target = _PAINTERS[kind](source, **row[kind])

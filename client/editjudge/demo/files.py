@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from ..app.spec import RunSpec
-from .editors import EDITORS, jpeg
+from .editors import EDITORS, edit_jpeg
 from .edits import DemoEdit, demo_set
 
 ITEMS = "items.jsonl"
@@ -33,7 +33,7 @@ def write_demo_set(folder: Path) -> RunSpec:
     edits = demo_set()
     for name in (*(edit.id for edit in edits), *(f"{OUTPUTS}/{editor}" for editor in EDITORS)):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps(_written(edit, folder), ensure_ascii=False) + "\n" for edit in edits]
+    lines = [json.dumps(_write_edit(edit, folder), ensure_ascii=False) + "\n" for edit in edits]
     (folder / ITEMS).write_text("".join(lines), encoding="utf-8", newline="\n")
     outputs = {name: folder / OUTPUTS / name for name in EDITORS}
     return RunSpec(benchmark="core", data=folder / ITEMS, outputs=outputs)
@@ -47,7 +47,7 @@ def is_demo(items: Path) -> bool:
         return opened.readline().startswith(b'{"id": "bricks-sale-sign"')
 
 
-def _written(edit: DemoEdit, folder: Path) -> dict[str, object]:
+def _write_edit(edit: DemoEdit, folder: Path) -> dict[str, object]:
     """Write the pictures of an edit; its line of `items.jsonl`."""
     line: dict[str, object] = {"id": edit.id, "task": edit.kind, "instruction": edit.instruction}
     mask = edit.mask.astype(np.uint8) * 255
@@ -55,5 +55,5 @@ def _written(edit: DemoEdit, folder: Path) -> dict[str, object]:
         line[name] = f"{edit.id}/{name}.png"
         Image.fromarray(pixels).save(folder / edit.id / f"{name}.png")
     for name in EDITORS:
-        (folder / OUTPUTS / name / f"{edit.id}.jpg").write_bytes(jpeg(name, edit))
+        (folder / OUTPUTS / name / f"{edit.id}.jpg").write_bytes(edit_jpeg(name, edit))
     return {**line, "target_text": edit.target_text} if edit.target_text else line

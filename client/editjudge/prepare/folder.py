@@ -69,12 +69,12 @@ class Folder:
 
     @property
     def items(self) -> Path:
-        """The data with what was made."""
+        """The file of the data with what was made."""
         return self.path / DATA
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other processes out.
+    def lock(self) -> Iterator[None]:
+        """Keep other processes out of the folder.
 
         Raises:
             ConfigError: another process uses the folder, or it cannot be written.
@@ -126,7 +126,7 @@ class Folder:
                     "give another folder",
                 )
             record = Record(what=what, data=str(data.path), data_digest=data.digest)
-            self.keep(record)
+            self.write_record(record)
         elif (record.what, record.data_digest) != (what, data.digest):
             raise ConfigError(
                 f"{self.path} has {record.what} for {record.data} ({record.data_digest[:19]}…), not"
@@ -135,12 +135,12 @@ class Folder:
             )
         return record
 
-    def keep(self, record: Record) -> None:
-        """Keep what the folder is about."""
+    def write_record(self, record: Record) -> None:
+        """Write what the folder is about."""
         write(self.path / _RECORD, record.model_dump_json(indent=1).encode())
 
-    def keep_mask(self, item_id: str, mask: bytes) -> str:
-        """Keep an item's mask.
+    def write_mask(self, item_id: str, mask: bytes) -> str:
+        """Write an item's mask.
 
         Returns:
             Its path in the folder.
@@ -149,9 +149,9 @@ class Folder:
         write(self.path / name, mask)
         return name
 
-    def keep_items(self, data: ItemsFile, entries: Mapping[str, Entry]) -> None:
+    def write_items(self, data: ItemsFile, entries: Mapping[str, Entry]) -> None:
         """Write the data with what was made; paths are made to lead to the same files."""
-        move = _moving(data.path.parent, self.path)
+        move = _path_mover(data.path.parent, self.path)
         lines = []
         for ref in data.items():
             entry = entries[ref.id]
@@ -159,7 +159,7 @@ class Folder:
             if entry.instruction:
                 made["instruction"] = entry.instruction
             if entry.questions:
-                made["questions"] = tuple(map(_written, entry.questions))
+                made["questions"] = tuple(map(_question_fields, entry.questions))
             if entry.mask is not None:
                 made["mask"] = f"{_MASKS}/{ref.id}.png"
                 made["mask_shows"] = entry.mask_shows
@@ -167,8 +167,8 @@ class Folder:
             lines.append(move(ref.data).model_copy(update=made))
         write_lines(self.items, lines)
 
-    def seen(self, line: Line) -> str:
-        """Digest of what a reviewer sees of an item: a change since asks for a new decision."""
+    def review_digest(self, line: Line) -> str:
+        """The digest of what a reviewer sees of an item: a change asks for a new decision."""
         mask = self.path / line.mask if line.mask else None
         shown = {
             "id": line.id,
@@ -181,8 +181,8 @@ class Folder:
         return content_digest(json.dumps(shown, sort_keys=True).encode())
 
 
-def _written(question: ChoiceQuestion | QuestionAnswer) -> dict[str, object]:
-    """A question as a line has it: without what was not decided."""
+def _question_fields(question: ChoiceQuestion | QuestionAnswer) -> dict[str, object]:
+    """The fields of a question as a line has them, without what was not decided."""
     return {name: value for name, value in question._asdict().items() if value is not None}
 
 
@@ -191,8 +191,8 @@ def named_by_mask(line: Line, entry: Entry) -> dict[str, str]:
     return by_its_mask(line, entry.mask_shows, entry.named[0]) if len(entry.named) == 1 else {}
 
 
-def _linked(before: Path, after: Path) -> bool:
-    """Link a folder to that of the data; whether it could be.
+def _link_pictures(before: Path, after: Path) -> bool:
+    """Link the pictures of the data into a folder, and say whether they are linked.
 
     So what was made names no picture outside its own folder: that would take its user's consent
     (`Consent`).
@@ -212,10 +212,10 @@ def _linked(before: Path, after: Path) -> bool:
     return link.is_symlink()
 
 
-def _moving(before: Path, after: Path) -> Callable[[Line], Line]:
-    """What rewrites the paths of lines for another folder; see `_linked`."""
+def _path_mover(before: Path, after: Path) -> Callable[[Line], Line]:
+    """Make the function that rewrites a line's paths for another folder; see `_link_pictures`."""
     real, new = os.path.realpath(before), os.path.realpath(after)
-    linked = _linked(before, after)
+    linked = _link_pictures(before, after)
 
     def moved(path: str) -> str:
         plain = os.path.normpath(path)
@@ -237,8 +237,8 @@ def _moving(before: Path, after: Path) -> Callable[[Line], Line]:
     return move
 
 
-def without(line: Line, what: What, named: Iterable[str] = ()) -> Line:
-    """Remove what was made for a line; where nothing was made, all of it is its own.
+def strip_made(line: Line, what: What, named: Iterable[str] = ()) -> Line:
+    """Remove from a line what was made for it.
 
     Args:
         named: The fields that hold words for what is white in a mask that was made.

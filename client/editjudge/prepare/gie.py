@@ -24,7 +24,7 @@ from ..prompts import template
 from ..scorers.asking import Question
 from .folder import CALLS
 from .items import JUDGE
-from .preparation import asking_panel
+from .preparation import open_panel
 
 _TEMPLATE = "prepare/compares"
 
@@ -107,7 +107,7 @@ async def _answers(
     """The judge's answers, None where it gave none that can be read; and what they took."""
     budget, room = Budget(settings.max_cost), asyncio.Semaphore(max(1, settings.concurrency))
     with Ledger(settings.ledger or data.path / CALLS) as ledger:
-        async with asking_panel(settings, ledger, (JUDGE,), budget) as panel:
+        async with open_panel(settings, ledger, (JUDGE,), budget) as panel:
 
             async def answer(item: Item, question: Mapping[str, Any]) -> bool | None:
                 async with room:

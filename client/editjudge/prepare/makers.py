@@ -32,7 +32,7 @@ from ..scorers.regions import Select, segmented
 from .items import JUDGE, Entry, What, why_no_mask
 
 _Mask: TypeAlias = NDArray[np.bool_]
-_Drawn: TypeAlias = Mapping[str, Mapping[str, _Mask | None]]
+_Regions: TypeAlias = Mapping[str, Mapping[str, _Mask | None]]
 """What is where in the source and in the target: of each phrase, None where it is nowhere."""
 _TYPES = tomllib.loads(Path(__file__).with_name("edit_types.toml").read_text("utf-8"))
 TASKS: Mapping[str, str] = {
@@ -122,12 +122,12 @@ async def _questions(
     if not isinstance(value, ChoiceQuestion):
         return Entry("made", questions=tuple(value))
     by_words = compares(value.question, value.options)
-    question = _shuffled(item.id, value)._replace(compares=by_words)
+    question = _shuffle_options(item.id, value)._replace(compares=by_words)
     notes = (("the edited image is shown", "with its source" if by_words else "alone"),)
     return Entry("made", questions=(question,), notes=notes)
 
 
-def _shuffled(item_id: str, question: ChoiceQuestion) -> ChoiceQuestion:
+def _shuffle_options(item_id: str, question: ChoiceQuestion) -> ChoiceQuestion:
     """Put the options in an order that does not show which is right.
 
     Judges prefer places in a list, and a right answer that always stands first is a gift to
@@ -228,7 +228,7 @@ async def _mask(
     for name, image, phrases in searches:
         regions = await asyncio.gather(*(region(image, phrase) for phrase in phrases))
         drawn[name] = dict(zip(phrases, regions, strict=True))
-    return await asyncio.to_thread(_drawn_entry, source, named, drawn)
+    return await asyncio.to_thread(_entry_of_regions, source, named, drawn)
 
 
 def _one_mask_fits(source: Image, target: Image) -> bool:
@@ -241,7 +241,7 @@ def _one_mask_fits(source: Image, target: Image) -> bool:
     return True
 
 
-def _drawn_entry(source: Image, named: TargetPhrases, drawn: _Drawn) -> Entry:
+def _entry_of_regions(source: Image, named: TargetPhrases, drawn: _Regions) -> Entry:
     notes = [("may change", _SCOPES[named.scope])]
     for name, regions in drawn.items():
         where = "" if len(drawn) == 1 else f" in the {name}"
@@ -249,7 +249,7 @@ def _drawn_entry(source: Image, named: TargetPhrases, drawn: _Drawn) -> Entry:
         for label, phrases in (("named", regions), ("not found", absent)):
             if phrases:
                 notes.append((f"{label}{where}", ", ".join(phrases)))
-    selected = _selected(source, named, drawn)
+    selected = _select_editable(source, named, drawn)
     if selected is None or not selected.any():
         nothing = "nothing was found of" if selected is None else "nothing is left around"
         every = dict.fromkeys(phrase for regions in drawn.values() for phrase in regions)
@@ -269,7 +269,7 @@ def _drawn_entry(source: Image, named: TargetPhrases, drawn: _Drawn) -> Entry:
     )
 
 
-def _selected(source: Image, named: TargetPhrases, drawn: _Drawn) -> _Mask | None:
+def _select_editable(source: Image, named: TargetPhrases, drawn: _Regions) -> _Mask | None:
     """What may change, in the source or in the target; None where nothing was found."""
     if named.scope == "whole":
         width, height = source.size

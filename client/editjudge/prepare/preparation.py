@@ -74,7 +74,7 @@ class Prepared(Strict):
 
 
 @asynccontextmanager
-async def asking_panel(
+async def open_panel(
     settings: Settings, ledger: Ledger, roles: Iterable[ServiceName], budget: Budget
 ) -> AsyncIterator[Panel]:
     """Open the services; replies come from the ledger and are kept there.
@@ -93,7 +93,7 @@ async def asking_panel(
 
 
 @contextmanager
-def preparing(
+def open_preparation(
     data: Path,
     out: Path,
     maker: Maker,
@@ -119,7 +119,7 @@ def preparing(
     for _ in items.checked():
         pass
     folder = Folder(out)
-    with folder.held():
+    with folder.lock():
         record = folder.begin(items, maker.what)
         with Ledger(settings.ledger or folder.path / CALLS) as ledger:
             preparation = Preparation(items, maker, folder, ledger, settings, limit)
@@ -167,19 +167,19 @@ class Preparation:
         asyncio.run(self._recall())
 
     async def _recall(self) -> None:
-        stored = await self.ledger.fact(self._fact())
+        stored = await self.ledger.fact(self._fact_name())
         if stored is None:
             return
         self.identities = _IDENTITIES.validate_json(stored)
         panel = Panel.replaying(self.ledger, self.identities, self.settings)
 
-        async def recalled(ref: ItemRef) -> Entry | None:
+        async def recall_entry(ref: ItemRef) -> Entry | None:
             try:
-                return await self._made(ref, panel)
+                return await self._make_entry(ref, panel)
             except (NotServed, *_FATAL):  # the ledger does not have all the replies
                 return None
 
-        await self._fill(recalled, workers=_decoders())
+        await self._fill(recall_entry, workers=_decoders())
 
     async def make(self, settings: Settings) -> None:
         """Ask for what is left.
@@ -200,18 +200,18 @@ class Preparation:
         if self.settings.ledger is None:
             # In the folder's own ledger every earlier call was for this preparation.
             budget.goes_on(*self.ledger.costs)
-        async with asking_panel(settings, self.ledger, self.maker.roles, budget) as panel:
-            self._meet(panel.identities())
+        async with open_panel(settings, self.ledger, self.maker.roles, budget) as panel:
+            self._note_services(panel.identities())
             identities = _IDENTITIES.dump_json(self.identities).decode()
-            await self.ledger.keep_fact(self._fact(), identities)
+            await self.ledger.keep_fact(self._fact_name(), identities)
             line = Line(total=self.left)
             progress = Progress({self.maker.what: line}, edits=self.left, budget=budget)
             with display(as_json=False) as shown:
                 due = time.monotonic() + shown.every
 
-                async def asked(ref: ItemRef) -> Entry:
+                async def ask_entry(ref: ItemRef) -> Entry:
                     nonlocal due
-                    entry = await self._asked(ref, panel)
+                    entry = await self._entry_or_failure(ref, panel)
                     progress.judged_one({}, ())
                     line.failed += entry.status == "failed"
                     line.scored += entry.status != "failed"
@@ -221,10 +221,10 @@ class Preparation:
                     return entry
 
                 # Enough that no endpoint waits for images to be decoded.
-                await self._fill(asked, workers=_decoders() + settings.concurrency)
+                await self._fill(ask_entry, workers=_decoders() + settings.concurrency)
             self.usage = took(panel, progress)
 
-    def _meet(self, identities: Identities) -> None:
+    def _note_services(self, identities: Identities) -> None:
         """Note the services; entries that other services made are dropped."""
         served = {role: identities[role] for role in self.maker.roles}
         for role, identity in served.items():
@@ -250,12 +250,12 @@ class Preparation:
 
         await asyncio.gather(*(work() for _ in range(workers)))
 
-    async def _asked(self, ref: ItemRef, panel: Panel) -> Entry:
+    async def _entry_or_failure(self, ref: ItemRef, panel: Panel) -> Entry:
         """Make an entry; after an error that every call would have nothing more is asked."""
         if self._why_over:
             return Entry("failed", f"not asked any more: {self._why_over}")
         try:
-            return await self._made(ref, panel)
+            return await self._make_entry(ref, panel)
         except _FATAL as error:
             self._why_over = str(error)
             tell(self._why_over)
@@ -263,7 +263,7 @@ class Preparation:
         except NotServed as error:
             return Entry("failed", str(error))
 
-    async def _made(self, ref: ItemRef, panel: Panel) -> Entry:
+    async def _make_entry(self, ref: ItemRef, panel: Panel) -> Entry:
         """Make an entry, and keep its mask.
 
         Raises:
@@ -284,15 +284,15 @@ class Preparation:
         except EditjudgeError as error:  # of a service, or a picture that cannot be read
             return Entry("failed", str(error))
         if entry.mask is not None:
-            await asyncio.to_thread(self.folder.keep_mask, ref.id, entry.mask)
+            await asyncio.to_thread(self.folder.write_mask, ref.id, entry.mask)
         return entry
 
-    def _named(self) -> dict[str, tuple[str, ...]]:
+    def _fields_of_masks(self) -> dict[str, tuple[str, ...]]:
         """By item the fields that hold words for what is white in its new mask."""
         named = {ref.id: named_by_mask(ref.data, self.entries[ref.id]) for ref in self.data.items()}
         return {name: tuple(fields) for name, fields in named.items() if fields}
 
-    def _fact(self) -> str:
+    def _fact_name(self) -> str:
         """The name under which the ledger knows the services of these settings."""
         settings = {"settings": asking(self.settings), "roles": self.maker.roles}
         digest = content_digest(json.dumps(settings, sort_keys=True).encode())
@@ -305,11 +305,15 @@ class Preparation:
             StoreError: they cannot be written.
         """
         statuses = {name: entry.status for name, entry in self.entries.items()}
-        update = {"made_by": printed(self.identities), "statuses": statuses, "named": self._named()}
+        update = {
+            "made_by": printed(self.identities),
+            "statuses": statuses,
+            "named": self._fields_of_masks(),
+        }
         record = record.model_copy(update=update)
         # In this order: items are only there with the record of what became of them.
-        self.folder.keep(record)
-        self.folder.keep_items(self.data, self.entries)
+        self.folder.write_record(record)
+        self.folder.write_items(self.data, self.entries)
         write_page(self.folder, record, self.entries)
 
     def result(self) -> Prepared:

@@ -20,7 +20,7 @@ from ..benchmarks.texts import said
 from ..report.edits import Edits, Plain
 from ..report.page import About, page_html, report_of
 from ..report.pictures import PictureNames, data_uri, small, thumbnails
-from .folder import ACCEPTED, REJECTED, REVIEW, Folder, Record, without, write, write_lines
+from .folder import ACCEPTED, REJECTED, REVIEW, Folder, Record, strip_made, write, write_lines
 from .items import STATUSES, TO_REVIEW, DraftData, Entry, What
 
 DECISIONS = "editjudge.prepare.1"
@@ -87,7 +87,7 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
 
 
 def _index(data: DraftData, shown: Sequence[ItemRef], names: PictureNames) -> Plain:
-    """The items as the page's index of edits, of which each has one without a result."""
+    """Write the items as the page's index of edits; each item has one edit without a result."""
     files = [data.pictures(ref) for ref in shown]
     lines: list[Line] = [ref.data for ref in shown]
     masks, count = [_mask_name(ref) for ref in shown], len(shown)
@@ -115,7 +115,7 @@ def _mask_name(ref: ItemRef) -> str | None:
 
 
 def _mask(file: Path, line: Line) -> bytes:
-    """What may change in white."""
+    """Draw what may change in white, as a small picture."""
     mask = load_mask(file)
     mask = mask.inverted() if line.mask_shows == "kept" else mask
     white = mask.selected.astype(np.uint8) * 255
@@ -123,12 +123,12 @@ def _mask(file: Path, line: Line) -> bytes:
 
 
 def _item(folder: Folder, line: Line, entry: Entry) -> Plain:
-    """What is decided about.
+    """Describe one item for the page.
 
     `seen` is the digest of what is shown; `status` is empty where something was made.
     """
     return {
-        "seen": folder.seen(line),
+        "seen": folder.review_digest(line),
         "decide": entry.status in TO_REVIEW,
         "status": "" if entry.status == "made" else f"{STATUSES[entry.status]}: {entry.reason}",
         "questions": [question._asdict() for question in entry.questions],
@@ -137,7 +137,7 @@ def _item(folder: Folder, line: Line, entry: Entry) -> Plain:
 
 
 class Decision(BaseModel, frozen=True, extra="forbid"):
-    """One decision.
+    """The decision about one item.
 
     Attributes:
         id: Of the item.
@@ -166,7 +166,7 @@ class Decisions(BaseModel, frozen=True, extra="forbid"):
 
 
 class Reviewed(Strict):
-    """What came of decisions.
+    """How decisions part the items.
 
     Attributes:
         rejected: Items with what was noted.
@@ -182,7 +182,7 @@ class Reviewed(Strict):
     rejected_data: Path
 
 
-def apply(folder: Folder, file: Path) -> Reviewed:
+def apply_decisions(folder: Folder, file: Path) -> Reviewed:
     """Write the accepted items to `accepted.jsonl`, the rejected ones to `rejected.jsonl`.
 
     Rejected ones are without their questions or mask, so that they can be prepared again.
@@ -196,11 +196,11 @@ def apply(folder: Folder, file: Path) -> Reviewed:
     record = folder.record()
     if record is None or not folder.items.is_file():
         raise ConfigError(f"{folder.path} holds no preparation", "give its --out folder")
-    with folder.held():
-        return _applied(folder, file, folder.record() or record)
+    with folder.lock():
+        return _apply(folder, file, folder.record() or record)
 
 
-def _applied(folder: Folder, file: Path, record: Record) -> Reviewed:
+def _apply(folder: Folder, file: Path, record: Record) -> Reviewed:
     decided = _read(file, record)
     lines = {ref.id: ref.data for ref in DraftData(folder.items).items()}
     _check(file, folder, record, decided, lines)
@@ -210,7 +210,7 @@ def _applied(folder: Folder, file: Path, record: Record) -> Reviewed:
     accepted_or_own = {*untouched, *accepted}
     accepted_data, rejected_data = folder.path / ACCEPTED, folder.path / REJECTED
     write_lines(accepted_data, (line for name, line in lines.items() if name in accepted_or_own))
-    undone = (without(lines[name], record.what, record.named.get(name, ())) for name in rejected)
+    undone = (strip_made(lines[name], record.what, record.named.get(name, ())) for name in rejected)
     write_lines(rejected_data, undone)
     return Reviewed(
         accepted=len(accepted),
@@ -261,7 +261,7 @@ def _check(
             show_path(file),
             f"decisions about items that have nothing to review: {few(others, _NAMED)}",
         )
-    changed = [name for name, d in decided.items() if folder.seen(lines[name]) != d.seen]
+    changed = [name for name, d in decided.items() if folder.review_digest(lines[name]) != d.seen]
     if changed:
         raise InputError(
             show_path(file),

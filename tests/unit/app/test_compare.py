@@ -23,7 +23,7 @@ from editjudge.base.files import Seen
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Scored, Unscored
 from editjudge.cli import root
-from editjudge.cli.compare import _is_so, _notes, lines
+from editjudge.cli.compare import _holds, _notes, lines
 from editjudge.engine.contents import Contents, ItemContent, JudgedEdit
 from editjudge.storage.store import RunStore
 
@@ -224,7 +224,7 @@ def test_a_check_is_not_passed_by_not_judging(data: Data, opened: Any) -> None:
     told = compare_models((view, "plain"), (view, "good"))
     for what in ("worse", "better", "different"):
         with pytest.raises(ConfigError, match="nothing can be compared on core.psnr"):
-            _is_so(told.dimensions, what)
+            _holds(told.dimensions, what)
 
 
 def test_half_a_run_is_told_and_passes_no_check(data: Data, opened: Any) -> None:

@@ -12,7 +12,7 @@ from editjudge.base.images import load_image
 from editjudge.base.item import check_text
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.cli import root
-from editjudge.demo import EDITORS, demo_set, edited, jpeg, write_demo_set
+from editjudge.demo import EDITORS, demo_set, edit_jpeg, edit_picture, write_demo_set
 from editjudge.demo import edits as module
 from editjudge.demo.files import is_demo
 
@@ -77,7 +77,7 @@ def test_what_is_written_reads_back(edits, folder, written):
         assert item.mask.notes == ()
         for name, outputs in written.outputs.items():
             output = load_image(outputs / f"{item.id}.jpg")
-            assert np.array_equal(output.rgb, edited(name, edit))
+            assert np.array_equal(output.rgb, edit_picture(name, edit))
     assert is_demo(folder / "items.jsonl")
 
 
@@ -96,10 +96,10 @@ def test_writing_again_gives_the_same_bytes(tmp_path, folder, written):
 
 def test_editors_do_not_depend_on_each_other(edits):
     edit = edits["coins-without-largest"]
-    alone = jpeg("damaged", edit)
+    alone = edit_jpeg("damaged", edit)
     for editor in EDITORS:
-        jpeg(editor, edits["coffee-card"])
-    assert jpeg("damaged", edit) == alone
+        edit_jpeg(editor, edits["coffee-card"])
+    assert edit_jpeg("damaged", edit) == alone
 
 
 def test_a_missing_extra_says_what_to_install(monkeypatch):

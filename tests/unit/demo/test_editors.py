@@ -2,7 +2,7 @@
 
 import pytest
 
-from editjudge.demo import EDITORS, edited
+from editjudge.demo import EDITORS, edit_picture
 from editjudge.pixels import align, mse, psnr, ssim
 
 IDS = (
@@ -36,7 +36,7 @@ def edit(request, edits):
 
 @pytest.fixture(scope="module")
 def results(edit):
-    return {name: edited(name, edit) for name in EDITORS}
+    return {name: edit_picture(name, edit) for name in EDITORS}
 
 
 def test_ids_are_all(edits):

@@ -15,7 +15,7 @@ from editjudge.base.errors import ConfigError, InputError
 from editjudge.benchmarks.registry import benchmarks
 from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder, named_by_mask
 from editjudge.prepare.items import DraftData, Entry
-from editjudge.prepare.review import apply
+from editjudge.prepare.review import apply_decisions
 
 USUAL = {"instruction": "change it", "source": "s.png", "extra": {"mine": [1, 2.5, None]}}
 LINES: dict[str, list[dict[str, Any]]] = {
@@ -58,15 +58,15 @@ def masked(
     """A preparation that made masks of the left quarter, and the ids."""
     out = Folder(folder)
     ids = [ref.id for ref in drafts.checked()]
-    with out.held():
+    with out.lock():
         record = out.begin(drafts, "masks")
         for name in ids:
-            out.keep_mask(name, png(2))
+            out.write_mask(name, png(2))
         entry = Entry("made", mask=png(2), mask_shows=shows, named=phrases)
         taken = {ref.id: tuple(named_by_mask(ref.data, entry)) for ref in drafts.items()}
         statuses = dict.fromkeys(ids, "made")
-        out.keep(record.model_copy(update={"statuses": statuses, "named": taken}))
-        out.keep_items(drafts, dict.fromkeys(ids, entry))
+        out.write_record(record.model_copy(update={"statuses": statuses, "named": taken}))
+        out.write_items(drafts, dict.fromkeys(ids, entry))
     return out, ids
 
 
@@ -87,7 +87,7 @@ def lines(file: Path) -> list[dict[str, Any]]:
 def decided(out: Folder, decision: str, ids: list[str]) -> Path:
     record = out.record()
     assert record is not None
-    seen = {ref.id: out.seen(ref.data) for ref in DraftData(out.items).items()}
+    seen = {ref.id: out.review_digest(ref.data) for ref in DraftData(out.items).items()}
     told = {
         "review": "editjudge.prepare.1",
         "what": record.what,
@@ -109,7 +109,7 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
         for one in given
     ]
     assert lines(out.items) == due
-    apply(out, decided(out, "accept", ids))
+    apply_decisions(out, decided(out, "accept", ids))
     assert lines(out.path / ACCEPTED) == due
     reads = benchmarks()[name].data(out.path / ACCEPTED)
     refs = list(reads.checked())
@@ -120,7 +120,7 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
         assert not mask.selected[:, :2].any(), "the left quarter is what is kept"
         assert mask.selected[:, 2:].all()
 
-    apply(out, decided(out, "reject", ids))
+    apply_decisions(out, decided(out, "reject", ids))
     sent_back = lines(out.path / REJECTED)
     plain = [{k: v for k, v in one.items() if k != "mask_shows"} for one in given]
     assert sent_back == [one | {"source": "pictures/s.png"} for one in plain]
@@ -151,10 +151,10 @@ def test_what_one_mask_was_found_by_is_the_name_of_its_subject(
     drafts = data(tmp_path / "data", LINES["co_edit"])
     out, ids = masked(tmp_path / "out", drafts, shows, phrases)
     assert [one.get("subject_name") for one in lines(out.items)] == due
-    apply(out, decided(out, "accept", ids))
+    apply_decisions(out, decided(out, "accept", ids))
     reads = benchmarks()["co_edit"].data(out.path / ACCEPTED)
     assert [reads.load(ref).extra.get("subject_name") for ref in reads.checked()] == due
-    apply(out, decided(out, "reject", ids))
+    apply_decisions(out, decided(out, "reject", ids))
     assert not any("subject_name" in one for one in lines(out.path / REJECTED))
 
 
@@ -162,7 +162,7 @@ def test_a_name_that_was_given_stays(tmp_path: Path) -> None:
     line = {"type": "subject_customization", "subject_name": "Rex"}
     drafts = data(tmp_path / "data", [line])
     out, ids = masked(tmp_path / "out", drafts, phrases=("the dog",))
-    apply(out, decided(out, "reject", ids))
+    apply_decisions(out, decided(out, "reject", ids))
     for file in (out.items, out.path / REJECTED):
         assert [one["subject_name"] for one in lines(file)] == ["Rex"]
 
@@ -173,7 +173,7 @@ def test_a_mask_that_is_read_the_other_way_must_be_seen_again(tmp_path: Path) ->
     for shows in ("kept", "edited"):
         out, _ = masked(tmp_path / shows, drafts, shows)  # type: ignore[arg-type]
         (ref,) = DraftData(out.items).items()
-        digests.add(out.seen(ref.data))
+        digests.add(out.review_digest(ref.data))
     assert len(digests) == 2
 
 
@@ -183,13 +183,13 @@ def test_what_a_mask_shows_is_taken_away_with_it_alone(tmp_path: Path) -> None:
     out = Folder(tmp_path / "out")
     made, lost = (ref.id for ref in drafts.checked())
     entries = {made: Entry("made", mask=png(2)), lost: Entry("not_found", "nothing was found")}
-    with out.held():
+    with out.lock():
         record = out.begin(drafts, "masks")
-        out.keep_mask(made, png(2))
+        out.write_mask(made, png(2))
         statuses = {name: one.status for name, one in entries.items()}
-        out.keep(record.model_copy(update={"statuses": statuses}))
-        out.keep_items(drafts, entries)
-    apply(out, decided(out, "reject", [made, lost]))
+        out.write_record(record.model_copy(update={"statuses": statuses}))
+        out.write_items(drafts, entries)
+    apply_decisions(out, decided(out, "reject", [made, lost]))
     shows = {one["id"]: one.get("mask_shows") for one in lines(out.path / REJECTED)}
     assert shows == {made: None, lost: "kept"}
 

@@ -16,7 +16,7 @@ from editjudge.base.errors import ConfigError, InputError, StoreError
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder
 from editjudge.prepare.items import Entry
-from editjudge.prepare.review import apply, write_page
+from editjudge.prepare.review import apply_decisions, write_page
 
 QUESTION = ChoiceQuestion("Which?", ("a", "b"), "a")
 PNG = b"any bytes"
@@ -41,13 +41,13 @@ def prepared(tmp_path: Path) -> Folder:
     folder = Folder(tmp_path / "out")
     entries = {name: Entry("made", questions=(QUESTION,)) for name in "abc"}
     entries |= {"d": Entry("failed", "refused: no"), "e": Entry("had")}
-    with folder.held():
+    with folder.lock():
         folder.begin(data, "choice")
-        folder.keep_items(data, entries)
+        folder.write_items(data, entries)
         record = folder.record()
         assert record is not None
         statuses = {name: entry.status for name, entry in entries.items()}
-        folder.keep(record.model_copy(update={"statuses": statuses}))
+        folder.write_record(record.model_copy(update={"statuses": statuses}))
         write_page(folder, record, entries)
     return folder
 
@@ -55,7 +55,7 @@ def prepared(tmp_path: Path) -> Folder:
 def decisions(folder: Folder, **by_id: str) -> dict[str, Any]:
     record = folder.record()
     assert record is not None
-    seen = {ref.id: folder.seen(ref.data) for ref in ItemsFile(folder.items).items()}
+    seen = {ref.id: folder.review_digest(ref.data) for ref in ItemsFile(folder.items).items()}
     return {
         "review": "editjudge.prepare.1",
         "what": "choice",
@@ -81,7 +81,7 @@ def test_decisions_part_the_items(prepared: Folder) -> None:
     given = decisions(prepared, a="accept", c="reject")
     given["decisions"][1]["note"] = "two answers"
     before = prepared.items.read_bytes()
-    applied = apply(prepared, saved(prepared, given))
+    applied = apply_decisions(prepared, saved(prepared, given))
     assert (applied.accepted, applied.untouched) == (1, 1)
     assert applied.rejected == {"c": "two answers"}
     assert applied.undecided == ("b", "d")
@@ -90,7 +90,7 @@ def test_decisions_part_the_items(prepared: Folder) -> None:
     (ref,) = ItemsFile(prepared.path / REJECTED).checked()
     assert not ref.data.questions
     assert prepared.items.read_bytes() == before
-    changed = apply(prepared, saved(prepared, decisions(prepared, a="reject")))
+    changed = apply_decisions(prepared, saved(prepared, decisions(prepared, a="reject")))
     assert ids(prepared.path / ACCEPTED) == ["e"]
     assert changed.accepted == 0
 
@@ -126,7 +126,7 @@ def test_decisions_about_something_else_are_refused(
     prepared: Folder, make: Callable[[Folder], Any], said: str
 ) -> None:
     with pytest.raises(InputError, match=r"review\.json") as caught:
-        apply(prepared, saved(prepared, make(prepared)))
+        apply_decisions(prepared, saved(prepared, make(prepared)))
     assert said in str(caught.value)
     assert not (prepared.path / ACCEPTED).exists()
 
@@ -134,14 +134,14 @@ def test_decisions_about_something_else_are_refused(
 def test_a_mask_that_was_replaced_must_be_seen_again(tmp_path: Path) -> None:
     data = written(tmp_path / "data", [{"id": "a/1", "instruction": "x"}])
     folder = Folder(tmp_path / "out")
-    with folder.held():
+    with folder.lock():
         folder.begin(data, "masks")
-        assert folder.keep_mask("a/1", PNG) == "masks/a/1.png"
-        folder.keep_items(data, {"a/1": Entry("made", mask=PNG)})
+        assert folder.write_mask("a/1", PNG) == "masks/a/1.png"
+        folder.write_items(data, {"a/1": Entry("made", mask=PNG)})
     (ref,) = ItemsFile(folder.items).items()
-    before = folder.seen(ref.data)
-    folder.keep_mask("a/1", PNG + b"!")
-    assert folder.seen(ref.data) != before
+    before = folder.review_digest(ref.data)
+    folder.write_mask("a/1", PNG + b"!")
+    assert folder.review_digest(ref.data) != before
 
 
 def test_paths_lead_to_the_same_files_through_links(tmp_path: Path) -> None:
@@ -149,19 +149,19 @@ def test_paths_lead_to_the_same_files_through_links(tmp_path: Path) -> None:
     (tmp_path / "far" / "away").mkdir(parents=True)
     (tmp_path / "out").symlink_to(tmp_path / "far" / "away")
     folder = Folder(tmp_path / "out")
-    folder.keep_items(data, {"a": Entry("failed", "x")})
+    folder.write_items(data, {"a": Entry("failed", "x")})
     (ref,) = ItemsFile(folder.items).checked()
     assert ref.data.source == ref.data.target == "pictures/s.png"
     assert (folder.path / "pictures").readlink() == Path("../../data")
     absolute = written(
         tmp_path / "b", [{"id": "a", "instruction": "x", "source": str(tmp_path / "b" / "s.png")}]
     )
-    folder.keep_items(absolute, {"a": Entry("failed", "x")})
+    folder.write_items(absolute, {"a": Entry("failed", "x")})
     (ref,) = ItemsFile(folder.items).checked()
     assert ref.data.source == "pictures/s.png"
     assert (folder.path / "pictures").resolve() == tmp_path / "b"
     outside = [{"id": "a", "instruction": "x", "source": "../data/s.png"}]
-    folder.keep_items(written(tmp_path / "c", outside), {"a": Entry("failed", "x")})
+    folder.write_items(written(tmp_path / "c", outside), {"a": Entry("failed", "x")})
     (ref,) = ItemsFile(folder.items, {"": str(tmp_path / "data")}).checked()
     assert ref.data.source == "../../data/s.png"
     with pytest.raises(InputError, match="outside the folder of the data"):
@@ -169,26 +169,26 @@ def test_paths_lead_to_the_same_files_through_links(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_held_by_one_process(tmp_path: Path) -> None:
-    with Folder(tmp_path / "out").held():
-        with pytest.raises(ConfigError, match="in use"), Folder(tmp_path / "out").held():
+    with Folder(tmp_path / "out").lock():
+        with pytest.raises(ConfigError, match="in use"), Folder(tmp_path / "out").lock():
             pass
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="can be written"), Folder(tmp_path / "file").held():
+    with pytest.raises(ConfigError, match="can be written"), Folder(tmp_path / "file").lock():
         pass
 
 
 def test_what_cannot_be_written_or_read_says_where(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "out")
     with pytest.raises(StoreError, match="masks"):
-        folder.keep_mask("n" * 255, PNG)
+        folder.write_mask("n" * 255, PNG)
     (tmp_path / "out" / "prepared.json").write_text("{}")
     with pytest.raises(InputError, match=r"prepared\.json"):
         folder.record()
     with pytest.raises(ConfigError, match="no preparation"):
-        apply(Folder(tmp_path / "none"), tmp_path / "review.json")
+        apply_decisions(Folder(tmp_path / "none"), tmp_path / "review.json")
 
 
 def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no preparation"):
-        apply(Folder(tmp_path / "nowhere"), tmp_path / "review.json")
+        apply_decisions(Folder(tmp_path / "nowhere"), tmp_path / "review.json")
     assert not (tmp_path / "nowhere").exists()
