@@ -224,17 +224,20 @@ def changed(how: Reading | Derived, change: Callable[[Scorer], Scorer]) -> Readi
     return how if of == how.of else replace(how, of=of)
 
 
-def declared(row: Mapping[str, Any], id: str, how: Reading | Derived, **more: Any) -> Dimension:
+def make_dimension(
+    row: Mapping[str, Any], name: str, how: Reading | Derived, **more: Any
+) -> Dimension:
     """A dimension of which a row of a table says what asks no code.
 
     Args:
         row: Fields of `Dimension`, as TOML has them.
+        name: Its id.
         more: Further ones, which go before those of the row.
     """
     fields = {"range": (0.0, 1.0), "needs": (), **row, **more}
     low, high = fields.pop("range")
     needs = frozenset(fields.pop("needs"))
-    return Dimension(id=id, how=how, range=(low, high), needs=needs, **fields)
+    return Dimension(id=name, how=how, range=(low, high), needs=needs, **fields)
 
 
 def derived(

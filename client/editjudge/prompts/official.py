@@ -69,17 +69,17 @@ class OfficialPrompt:
 
 
 @cache
-def declared_in(package: str) -> Mapping[str, OfficialPrompt]:
+def load_official_prompts(package: str) -> Mapping[str, OfficialPrompt]:
     """The official prompts that `official.toml` of a benchmark declares, by the names of ours.
 
     Each names its labels and the form of its answer. It is called as its file is, unless it says
     otherwise.
     """
     tables = package_tables(package, "official.toml")
-    return {ours: _declared(tables, **row) for ours, row in tables["prompts"].items()}
+    return {ours: _official_prompt(tables, **row) for ours, row in tables["prompts"].items()}
 
 
-def _declared(
+def _official_prompt(
     tables: Mapping[str, Any],
     *,
     file: str,

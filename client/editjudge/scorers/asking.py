@@ -259,9 +259,7 @@ def prompt_about(
     """
     item = edit.item
 
-    def shown(
-        kind: str, images: Iterable[tuple[int, Image | None]]
-    ) -> tuple[tuple[str, Picture], ...]:
+    def shown(kind: str, images: Iterable[tuple[int, Image | None]]) -> _Labelled:
         label = template.label(kind, len(item.sources))
         return tuple((label.format(n=n), picture(image)) for n, image in images if image)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..answers import Option, QuestionAnswers, Questions, ShortAnswer, Verbatim
@@ -160,29 +161,27 @@ class MultipleChoice(Asking):
         """Ask each of the item's questions."""
         judge, item = panel.generalist(self.service), edit.item
 
-        async def answered(
-            question: Mapping[str, Any],
-        ) -> tuple[dict[str, Any], tuple[Answer[str], ...]]:
+        async def ask(question: Mapping[str, Any]) -> tuple[dict[str, Any], list[Answer[str]]]:
             due = question["answer"]
             if self.exact:
                 due = question.get("expected", due)
-            told = {
+            evidence = {
                 "question": question["question"],
                 "due": due,
                 "can_be_won": self.can_be_won(question, exact=self.exact),
             }
             if not self._is_asked(question):
-                return {**told, "right": False}, ()
-            asking, texts = self._question(item, question), self._texts(question)
-            said: Answer[str] = await asking.ask(edit, judge, repeat=self.repeat, **texts)
-            return {**told, "answer": said.value, "right": said.value == due}, (said,)
+                return {**evidence, "right": False}, []
+            asks, texts = self._question(item, question), self._texts(question)
+            reply: Answer[str] = await asks.ask(edit, judge, repeat=self.repeat, **texts)
+            return {**evidence, "answer": reply.value, "right": reply.value == due}, [reply]
 
-        done = await together(*map(answered, item.questions))
-        answers = [told for told, _ in done]
+        done = await together(*map(ask, item.questions))
+        answers = [evidence for evidence, _ in done]
         share = sum(answer["right"] for answer in answers) / len(answers)
-        calls = merged(said for _, each in done for said in each)
+        calls = merged(reply for _, replies in done for reply in replies)
         verdict = _scored(share, {"answers": answers}, calls)
-        imputed = not all(each for _, each in done)
+        imputed = not all(replies for _, replies in done)
         return {"correct": verdict.model_copy(update={"imputed": imputed})}
 
     def _is_asked(self, question: Mapping[str, Any]) -> bool:
@@ -224,18 +223,18 @@ class FactCheck(Asking):
     def questions(self, item: Item) -> tuple[Question, ...]:
         """What checks each of the item's pairs; before it, where it has none, what writes them."""
         if item.questions:
-            return self.checking(item, len(item.questions))
+            return self.checks(item, len(item.questions))
         writing = self.template_of(self.pairs_prompt)
         contract = contract_of(writing, QuestionAnswers)
-        return Question(writing, contract), *self.checking(item, contract.count_high)
+        return Question(writing, contract), *self.checks(item, contract.count_high)
 
-    def checking(self, item: Item, count: int) -> tuple[Question, ...]:
+    def checks(self, item: Item, count: int) -> tuple[Question, ...]:
         """What is asked about each of so many pairs."""
         template = self.template_for(item)
         return (Question(template, template.choices, count),)
 
-    async def checked(
-        self, checking: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Generalist
+    async def check(
+        self, checks: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Generalist
     ) -> tuple[Mapping[str, str], tuple[Answer[Any], ...]]:
         """Whether one pair holds.
 
@@ -243,7 +242,7 @@ class FactCheck(Asking):
             The texts, as evidence; and what was answered. The last answer is a choice, whose first
             speaks for the edit.
         """
-        (check,) = checking
+        (check,) = checks
         return pair, (await check.ask(edit, judge, repeat=self.repeat, **pair),)
 
     def reads(self, item: Item) -> frozenset[str]:
@@ -259,19 +258,18 @@ class FactCheck(Asking):
         asked = self.questions(edit.item)
         writing = () if edit.item.questions else asked[:1]
         generated = [await question.ask(edit, judge, repeat=self.repeat) for question in writing]
-        pairs = [(pair["question"], pair["answer"]) for pair in edit.item.questions]
-        pairs += [pair for written in generated for pair in written.value]
+        own = [(pair["question"], pair["answer"]) for pair in edit.item.questions]
         checks = asked[len(writing) :]
         done = await together(
             *(
-                self.checked(checks, {"question": question, "answer": answer}, edit, judge)
-                for question, answer in pairs
+                self.check(checks, {"question": question, "answer": answer}, edit, judge)
+                for question, answer in chain(own, *(written.value for written in generated))
             )
         )
-        facts = [{**told, "true": first_share(said[-1])} for told, said in done]
+        facts = [{**texts, "true": first_share(replies[-1])} for texts, replies in done]
         evidence = {"facts": facts, "generated": bool(generated)}
-        holds = all(first_share(said[-1]) > 0.5 for _, said in done)
-        calls = merged([*generated, *(answer for _, said in done for answer in said)])
+        holds = all(first_share(replies[-1]) > 0.5 for _, replies in done)
+        calls = merged([*generated, *(reply for _, replies in done for reply in replies)])
         return {"correct": _scored(float(holds), evidence, calls)}
 
 
@@ -291,20 +289,20 @@ class AnsweredFacts(FactCheck):
     prompts: ClassVar[tuple[str, ...]] = ("prompt", "pairs_prompt", "answer_prompt")
     answer_prompt: str
 
-    def checking(self, item: Item, count: int) -> tuple[Question, ...]:
+    def checks(self, item: Item, count: int) -> tuple[Question, ...]:
         """What asks for an answer, then what compares it with the right one."""
         answering = self.template_of(self.answer_prompt)
         contract = contract_of(answering, ShortAnswer)
-        return Question(answering, contract, count), *super().checking(item, count)
+        return Question(answering, contract, count), *super().checks(item, count)
 
-    async def checked(
-        self, checking: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Generalist
+    async def check(
+        self, checks: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Generalist
     ) -> tuple[Mapping[str, str], tuple[Answer[Any], ...]]:
         """Have the question answered, then the answer compared."""
-        answering, *comparing = checking
+        answering, *comparing = checks
         first = await answering.ask(edit, judge, repeat=self.repeat, question=pair["question"])
-        told, second = await super().checked(comparing, {**pair, "said": first.value}, edit, judge)
-        return told, (first, *second)
+        texts, second = await super().check(comparing, {**pair, "said": first.value}, edit, judge)
+        return texts, (first, *second)
 
 
 def first_share(answer: Answer[ChoiceDistribution]) -> float:

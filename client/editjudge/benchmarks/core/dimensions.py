@@ -17,7 +17,7 @@ from ...scorers.regions import Reference, Region
 from ...scorers.similarity import FeatureSimilarity, Lpips
 from ...scorers.specialists import Quality, TextContent
 from ...scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList
-from ..dimension import Dimension, Reading, declared
+from ..dimension import Dimension, Reading, make_dimension
 
 _TABLES = package_tables(__package__, "tables.toml")
 _AGAINST: Mapping[tuple[Reference, Region], str] = {
@@ -49,7 +49,7 @@ def _needs(reference: Reference, region: Region) -> frozenset[Need]:
 def _pixel(metric: str, row: Mapping[str, Any], reference: Reference, region: Region) -> Dimension:
     within = ".within" if metric == "ssim" and region != "whole" else ""
     scorer = PixelComparison(reference, aligned=metric.startswith("aligned_"))
-    return declared(
+    return make_dimension(
         row,
         f"core.{metric}.{reference}.{region}",
         Reading(scorer, f"{metric.removeprefix('aligned_')}.{region}"),
@@ -149,5 +149,8 @@ DIMENSIONS: tuple[Dimension, ...] = (
     _levels("editing_artifacts"),
     _list("physical_plausibility", "Does the edited scene obey physics?"),
     _list("composition_and_interaction", "Do the new and the old elements go together?"),
-    *(declared(_TABLES["questions"][i], i, how, when=when) for i, (how, when) in _ASKED.items()),
+    *(
+        make_dimension(_TABLES["questions"][i], i, how, when=when)
+        for i, (how, when) in _ASKED.items()
+    ),
 )

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...base.item import Edit, Need
 from ...base.verdict import Scored, Verdict
 from ...pixels import PSNR_CAP
-from ...prompts.official import declared_in
+from ...prompts.official import load_official_prompts
 from ...scorers.asking import JUDGE
 from ...scorers.pixels import UNALIGNED, BlackedOutSsim, PixelComparison
 from ...scorers.scorer import Scorer
 from ...scorers.similarity import FeatureSimilarity
 from ...scorers.vqa import MultipleChoice
-from ..dimension import Dimension, Reading, declared
+from ..dimension import Dimension, Reading, make_dimension
 from .release import SIDE
 from .switches import GieSwitches
 from .taxonomy import TABLES
@@ -29,7 +29,7 @@ STRETCHED = ".stretched"
 
 
 def _dimension(name: str, scorer: Scorer, field: str, **more: Any) -> Dimension:
-    return declared(TABLES["dimensions"][name], f"gie.{name}", Reading(scorer, field), **more)
+    return make_dimension(TABLES["dimensions"][name], f"gie.{name}", Reading(scorer, field), **more)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def dimensions(switches: GieSwitches) -> tuple[Dimension, ...]:
 def _correctness(switches: GieSwitches) -> tuple[Dimension, ...]:
     exact, both = switches.exact_match, switches.both_images
     alone, beside = "gie/choice", "gie/choice_with_source"
-    official = declared_in(__package__) if switches.original_prompts else {}
+    official = load_official_prompts(__package__) if switches.original_prompts else {}
     if official:
         alone, beside = official[alone].name, official[beside].name
     scorer = MultipleChoice(

@@ -11,7 +11,7 @@ from ...scorers.region_similarity import RegionSimilarity
 from ...scorers.rubric import Rubric
 from ...scorers.specialists import Quality, TextContent
 from ...scorers.vqa import FiveLevel, QuestionList, YesNo
-from ..dimension import Derived, Dimension, Reading, declared, derived
+from ..dimension import Derived, Dimension, Reading, derived, make_dimension
 from ..fusion import product, styled_text
 from .switches import I2iSwitches
 from .taxonomy import ARTIFACTS, METHODS, NEEDS, ROWS, TABLES, TEXT, Track, not_asked
@@ -73,7 +73,7 @@ def _fields(row: Mapping[str, Any], how: Reading | Derived) -> dict[str, Any]:
 def _dimension(
     track: Track, name: str, fields: Mapping[str, Any], how: Reading | Derived, part: str = ""
 ) -> Dimension:
-    return declared(
+    return make_dimension(
         fields,
         f"i2i.{track}.{name}{part}",
         how,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.item import Item
-from ...prompts.official import declared_in
+from ...prompts.official import load_official_prompts
 from ...scorers.asking import JUDGE
 from ...scorers.rubric import OfficialRubric, Rubric
-from ..dimension import Derived, Dimension, Reading, declared, derived
+from ..dimension import Derived, Dimension, Reading, derived, make_dimension
 from ..fusion import Gated, mean
 from .official import SEVERAL, readers
 from .switches import KrisSwitches
@@ -37,7 +37,7 @@ def _rubric(metric: str, switches: KrisSwitches) -> Rubric:
     }
     prompt, changes = names["others"], dict[str, Any]()
     if switches.original_prompts and not switches.simple_prompts:
-        official = declared_in(__package__)
+        official = load_official_prompts(__package__)
         if metric == "quality":  # the same words, the image under another label
             tasks = dict.fromkeys(SEVERAL, "kris/quality_alone")
         prompt = official[prompt].name
@@ -84,7 +84,7 @@ def dimensions(switches: KrisSwitches) -> tuple[Dimension, ...]:
     }
     average = derived(mean, *(f"kris.{name}" for name in metrics))
     return tuple(
-        declared(
+        make_dimension(
             TABLES["dimensions"][name],
             f"kris.{name}",
             how,

@@ -9,7 +9,7 @@ from ...scorers.asking import JUDGE
 from ...scorers.resized import RegionClip, RegionLpips, RegionRule, RegionShare, SquaredPixels
 from ...scorers.scorer import Scorer
 from ...scorers.vqa import AnsweredFacts, FactCheck
-from ..dimension import Dimension, Reading, declared
+from ..dimension import Dimension, Reading, make_dimension
 from .switches import OmniSwitches
 from .taxonomy import REGIONS, TABLES
 
@@ -26,7 +26,7 @@ def dimensions(switches: OmniSwitches) -> tuple[Dimension, ...]:
         *(_clip(region, switches) for region in REGIONS),
         *(() if switches.no_qa else (_qa(switches),)),
         *(
-            declared(_ROWS[one], f"omni_iie.{one}", Reading(pixels, one))
+            make_dimension(_ROWS[one], f"omni_iie.{one}", Reading(pixels, one))
             for one in ("psnr", "ssim")
         ),
         *(_of_region("share", region, RegionShare()) for region in weighs),
@@ -36,7 +36,7 @@ def dimensions(switches: OmniSwitches) -> tuple[Dimension, ...]:
 def _of_region(name: str, region: str, scorer: Scorer, **more: Any) -> Dimension:
     row, how = _ROWS[name], Reading(scorer, region)
     asks = row["asks"].format(region=region, within=_WITHIN[region])
-    return declared(row, f"omni_iie.{name}.{region}", how, asks=asks, **more)
+    return make_dimension(row, f"omni_iie.{name}.{region}", how, asks=asks, **more)
 
 
 def _needs(region: str) -> frozenset[Need]:
@@ -78,4 +78,6 @@ def _qa(switches: OmniSwitches) -> Dimension:
     if switches.two_stage_qa:
         how = AnsweredFacts(JUDGE, "omni_iie/same_answer", "omni_iie/facts", "omni_iie/answer")
         more = {"variant": "qa.two_stage.one_strike"}
-    return declared(_ROWS["qa"], "omni_iie.qa", Reading(how, "correct"), when=_whole_pairs, **more)
+    return make_dimension(
+        _ROWS["qa"], "omni_iie.qa", Reading(how, "correct"), when=_whole_pairs, **more
+    )

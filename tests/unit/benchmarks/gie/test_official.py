@@ -18,7 +18,7 @@ from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.prompts import templates
-from editjudge.prompts.official import declared_in
+from editjudge.prompts.official import load_official_prompts
 
 from ....fakes.transport import seen
 from .made import pixels, released
@@ -26,7 +26,7 @@ from .stand_ins import SCRIPT, TEXTS, declared, imported
 from .test_protocol import ANSWER, Panel, judged, value
 
 COMPARING = 1
-BY_OURS = declared_in("editjudge.benchmarks.gie")
+BY_OURS = load_official_prompts("editjudge.benchmarks.gie")
 PROMPTS = tuple(BY_OURS.values())
 
 

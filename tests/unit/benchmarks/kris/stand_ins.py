@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.official import import_official_prompts
-from editjudge.prompts.official import declared_in
+from editjudge.prompts.official import load_official_prompts
 
 from ..stand_ins import stand_ins
 
-BY_OURS = declared_in("editjudge.benchmarks.kris")
+BY_OURS = load_official_prompts("editjudge.benchmarks.kris")
 PROMPTS = tuple(BY_OURS.values())
 
 
