@@ -85,10 +85,10 @@ class Results(JudgeSpread):
     Attributes:
         switches: Names of those that are on.
         items: How many the data has.
-        words: Whose words the prompts are in: `own`, `original`, `custom`, or several joined by
+        prompts: Whose words the prompts are in: `own`, `original`, `custom`, or several joined by
             `+`; None without prompts.
-        identities: Of the services that the columns can rest on.
-        cells: By model under test and column.
+        services: Identities of the services that the columns can rest on.
+        models: Cells by model under test and column.
         count_missing: Missing outputs count as the worst value, marked as imputed.
         common: Each dimension counts on the items alone on which all models have a number.
         sources: Clusters of items that share no source picture with each other.
@@ -100,14 +100,10 @@ class Results(JudgeSpread):
     protocol: str
     switches: Annotated[frozenset[str], Field(exclude=True)]
     items: int
-    words: Annotated[str | None, Field(serialization_alias="prompts")]
-    identities: Annotated[
-        Identities,
-        PlainSerializer(printed, return_type=dict[str, str]),
-        Field(serialization_alias="services"),
-    ]
+    prompts: str | None
+    services: Annotated[Identities, PlainSerializer(printed, return_type=dict[str, str])]
     columns: tuple[Column, ...]
-    cells: Annotated[Cells, Field(serialization_alias="models")]
+    models: Cells
     count_missing: bool = False
     common: bool = False
     sources: int = 0
@@ -118,7 +114,7 @@ class Results(JudgeSpread):
     @property
     def untrained(self) -> tuple[str, ...]:
         """Those of the services whose weights are random."""
-        return tuple(map(str, untrained(self.identities)))
+        return tuple(map(str, untrained(self.services)))
 
 
 def results(
@@ -193,10 +189,10 @@ def results(
         protocol=rules.protocol,
         switches=rules.switches.on,
         items=len(clusters),
-        words="+".join(sorted(words)) or None,
-        identities={r: identity for r, identity in header.identities.items() if r in roles},
+        prompts="+".join(sorted(words)) or None,
+        services={r: identity for r, identity in header.identities.items() if r in roles},
         columns=table,
-        cells=with_rounds,
+        models=with_rounds,
         count_missing=count_missing,
         common=common,
         sources=max(clusters, default=-1) + 1,

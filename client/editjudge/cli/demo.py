@@ -38,7 +38,7 @@ def demo_command(out: Path) -> int:
         results, words = view.results(), about(view)
     say(f"{results.items} edits by {len(EDITORS)} editors")
     some = [column for column in results.columns if column.id in DEMO["page"]["columns"]]
-    print_tables(results_tables(some, results.cells, width=console().width))
+    print_tables(results_tables(some, results.models, width=console().width))
     with on_disk(out):
         put(report, text_of(results).encode())
     write_report([at], page, about=words)

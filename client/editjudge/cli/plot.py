@@ -52,7 +52,7 @@ def plot_command(
     numbers = _numbers(results, model, published=published)
     if len(numbers) > LOOKS:
         tell(f"{len(numbers)} models: after {LOOKS} looks come again; choose some with --model")
-    warning = untrained_line(results.identities)
+    warning = untrained_line(results.services)
     count = 0
     for number, each in enumerate(chosen_figures, 1):
         if each.kind == "masks":
@@ -109,7 +109,7 @@ def _intervals(results: Results) -> Intervals:
             for name, cell in row.items()
             if cell.interval and cell.interval.low is not None and cell.interval.high is not None
         }
-        for model, row in results.cells.items()
+        for model, row in results.models.items()
     }
 
 
@@ -119,7 +119,8 @@ def _numbers(
     """The run's rows, then those that the paper prints."""
     _, names = chosen(results, (), models)
     rows: dict[str, Mapping[str, float | None]] = {
-        name: {column: cell.value for column, cell in results.cells[name].items()} for name in names
+        name: {column: cell.value for column, cell in results.models[name].items()}
+        for name in names
     }
     tables = published_beside(results).tables if published else ()
     for table in tables:
@@ -135,7 +136,7 @@ def _partial(results: Results, figure: Figure, numbers: Numbers) -> Iterator[str
     """Where numbers rest on a part of the edits, which a figure does not show."""
     columns = shown(figure, results.columns, numbers)
     for model in numbers:
-        cells = [results.cells[model][c.id] for c in columns if model in results.cells]
+        cells = [results.models[model][c.id] for c in columns if model in results.models]
         scored = sum(cell.scored for cell in cells)
         asked = sum(cell.asked for cell in cells)
         if scored < asked:

@@ -71,13 +71,13 @@ def summary_command(
         _show_summary(results, printed, run, each_round=each_round)
         for reason, names in (waiting or {}).items():
             say(f"- {reason}: {', '.join(names)}")
-        if checks := last_checks(results.identities):
+        if checks := last_checks(results.services):
             say(checks)
 
 
 def _waiting_reasons(view: RunView, results: Results) -> dict[str, list[str]]:
     """Why dimensions that ask anything wait for a model: each reason with them."""
-    cells = results.cells.values()
+    cells = results.models.values()
     asking = {
         name
         for column in results.columns
@@ -98,23 +98,23 @@ def _show_summary(
     _say_above(results)
     show = partial(
         results_tables,
-        cells=results.cells,
+        cells=results.models,
         beside=results,
         width=console().width,
         decimals=results.benchmark.decimals,
         each_round=each_round,
     )
-    columns_with_numbers, left_out = with_something(results.columns, results.cells, run)
+    columns_with_numbers, left_out = with_something(results.columns, results.models, run)
     if printed is not None:
         _show_published(printed, show)
     elif columns_with_numbers:
         print_tables(show(columns_with_numbers))
     columns = printed.shown if printed else columns_with_numbers
-    of_table = (row[column.id] for row in results.cells.values() for column in columns)
+    of_table = (row[column.id] for row in results.models.values() for column in columns)
     for line in (
         *legend(of_table),
-        *reasons(columns, results.cells),
-        *without_intervals(columns, results.cells),
+        *reasons(columns, results.models),
+        *without_intervals(columns, results.models),
         *(() if printed else left_out),
         *counted_lines(results),
     ):
@@ -130,14 +130,14 @@ def _say_above(results: Results) -> None:
         results.protocol,
         counted(results.items, "item"),
     ]
-    if results.words:
-        about.append(f"prompts: {results.words}")
+    if results.prompts:
+        about.append(f"prompts: {results.prompts}")
     say(", ".join(filter(None, about)))
-    for role, identity in results.identities.items():
+    for role, identity in results.services.items():
         say(f"{role}: {identity}")
-    if warning := untrained_line(results.identities):
+    if warning := untrained_line(results.services):
         say(warning, fg="red", bold=True)
-    if results.judge_rounds.each and any(role.is_generalist for role in results.identities):
+    if results.judge_rounds.each and any(role.is_generalist for role in results.services):
         say(_judges(results.judge_rounds))
 
 

@@ -87,7 +87,7 @@ class ShownRun:
         view = run.view
         results = view.results(each=partial(edits.add, run), evidence=edits.keep is not None)
         beside = published_beside(results) if published else None
-        known, checks = view.resolved.known, last_checks(results.identities)
+        known, checks = view.resolved.known, last_checks(results.services)
         return cls(str(view.folder), results, view.header, known, checks, beside)
 
 
@@ -165,12 +165,12 @@ def _run(run: ShownRun) -> Plain:
         "protocol": results.protocol,
         "switches": sorted(results.switches),
         "items": results.items,
-        "prompts": results.words,
+        "prompts": results.prompts,
         "created": header.created,
         "editjudge": header.editjudge,
         "judges": list(results.judge_rounds.judges),
         "rounds": results.rounds,
-        "services": printed(results.identities),
+        "services": printed(results.services),
         "data": header.data,
     }
 
@@ -179,7 +179,7 @@ def _warnings(runs: Sequence[ShownRun]) -> Iterator[str]:
     today = package_version("editjudge")
     for run in runs:
         before = f"{run.name}: " if len(runs) > 1 else ""
-        untrained = untrained_line(run.results.identities)
+        untrained = untrained_line(run.results.services)
         lines = [untrained] if untrained else []
         lines += [*filter(None, [run.checks])]
         if run.header.editjudge != today:
@@ -212,7 +212,7 @@ def _alike(runs: Sequence[ShownRun]) -> list[list[int]]:
     for number, run in enumerate(runs):
         results = run.results
         columns = tuple(column.id for column in results.columns)
-        rules = (results.benchmark.name, results.protocol, results.switches, results.words)
+        rules = (results.benchmark.name, results.protocol, results.switches, results.prompts)
         tables.setdefault((*rules, columns), []).append(number)
     return list(tables.values())
 
@@ -224,10 +224,10 @@ def _table(
     first = runs[numbers[0]]
     keys = [key for key in places if key[0] in numbers]
     results = _together(first.results, keys, runs)
-    columns, left_out = with_something(results.columns, results.cells, Path(first.name))
+    columns, left_out = with_something(results.columns, results.models, Path(first.name))
     by_column = [_cells(results, column) for column in columns]
-    notes = [*reasons(columns, results.cells), *left_out]
-    if any(row[c.id].imputed for row in results.cells.values() for c in columns):
+    notes = [*reasons(columns, results.models), *left_out]
+    if any(row[c.id].imputed for row in results.models.values() for c in columns):
         notes.append("* imputed: a rule put some of these numbers in, no judge did")
     if first.published is not None:
         notes += comparability(first.published)
@@ -249,14 +249,14 @@ def _together(
     """The table of the first run, with the rows of all; names that come twice have their run's."""
     names = [model for _, model in keys]
     labels = [m if names.count(m) == 1 else f"{m} ({runs[n].name}, {n + 1})" for n, m in keys]
-    cells = {label: runs[n].results.cells[m] for (n, m), label in zip(keys, labels, strict=True)}
-    return replace(results, cells=cells)
+    cells = {label: runs[n].results.models[m] for (n, m), label in zip(keys, labels, strict=True)}
+    return replace(results, models=cells)
 
 
 def _cells(results: Results, column: Column) -> list[Plain]:
     """One column, model by model: a cell as `summary --json` has it, and as it is printed."""
-    cells = [row[column.id] for row in results.cells.values()]
-    printed = paper_numbers(results, column, [*results.cells])
+    cells = [row[column.id] for row in results.models.values()]
+    printed = paper_numbers(results, column, [*results.models])
     return [
         {
             **plain_of(replace(cell, signature=Signature(()))),
@@ -299,10 +299,10 @@ def _figures_of(runs: Sequence[ShownRun]) -> tuple[list[Plain], list[str]]:
 def _figures(run: ShownRun) -> Iterator[Plain]:
     """The figures of the benchmark's paper, as far as there is something to show."""
     results = run.results
-    numbers = {m: {c: cell.value for c, cell in row.items()} for m, row in results.cells.items()}
+    numbers = {m: {c: cell.value for c, cell in row.items()} for m, row in results.models.items()}
     if len(numbers) > LOOKS:
         return
-    warning = untrained_line(results.identities)
+    warning = untrained_line(results.services)
     for figure in figures(results.benchmark.name):
         if drawn(figure, results.columns, numbers):
             svg = svg_element(draw(figure, results.columns, numbers, "svg", warning))

@@ -69,16 +69,16 @@ def chosen(
         ConfigError: a name or glob matches none.
     """
     for model in models:
-        if model not in results.cells:
-            raise ConfigError(f"no model {model}", f"models: {', '.join(results.cells)}")
+        if model not in results.models:
+            raise ConfigError(f"no model {model}", f"models: {', '.join(results.models)}")
     for pattern in columns:
         if not any(_is_meant(column, [pattern]) for column in results.columns):
             titles = ", ".join(column.title for column in results.columns[:6])
             mend = f"give an id, a part of one, a title or a glob: {titles}"
             raise ConfigError(f"no column {pattern}", mend)
-    names = tuple(models) or tuple(results.cells)
+    names = tuple(models) or tuple(results.models)
     meant = (c for c in results.columns if not columns or _is_meant(c, columns))
-    return tuple(c for c in meant if any(results.cells[n][c.id].asked for n in names)), names
+    return tuple(c for c in meant if any(results.models[n][c.id].asked for n in names)), names
 
 
 def _is_meant(column: Column, patterns: Iterable[str]) -> bool:
@@ -113,7 +113,7 @@ def narrowed(
     return replace(
         results,
         columns=meant,
-        cells={name: of_ids(results.cells[name]) for name in names},
+        models={name: of_ids(results.models[name]) for name in names},
         judges={
             name: {judge: of_ids(row) for judge, row in results.judges[name].items()}
             for name in names
@@ -146,7 +146,7 @@ def typeset(results: Results, form: Form) -> str:
 
 def paper_numbers(results: Results, column: Column, models: Sequence[str]) -> list[Number]:
     """The numbers of one column, with the best and the second."""
-    cells = [results.cells[model][column.id] for model in models]
+    cells = [results.models[model][column.id] for model in models]
     decimals = _decimals(results, column, cells)
     texts = ["-" if cell.value is None else rounded(cell.value, decimals) for cell in cells]
     values = [cell.value for cell in cells]
@@ -165,12 +165,12 @@ def _made_of(results: Results) -> Iterator[str]:
     switches = f" with {', '.join(sorted(results.switches))}" if results.switches else ""
     named = ", ".join(filter(None, [results.benchmark.title, results.protocol]))
     yield f"{named}{switches}, {results.items:,} items"
-    yield from (f"{role}: {identity}" for role, identity in results.identities.items())
+    yield from (f"{role}: {identity}" for role, identity in results.services.items())
 
 
 def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -> Iterator[str]:
-    cells = [results.cells[model][column.id] for model in models for column in columns]
-    if names := untrained(results.identities):
+    cells = [results.models[model][column.id] for model in models for column in columns]
+    if names := untrained(results.services):
         yield f"UNTRAINED weights, not a result: {', '.join(map(str, names))}"
     yield from legend(cells, mend=False)
     if any(cell.sd is not None for cell in cells):
@@ -180,7 +180,7 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
 
 def counted_lines(results: Results) -> Iterator[str]:
     """Which edits count otherwise than usual, or not yet."""
-    rows = results.cells.values()
+    rows = results.models.values()
     if pending := sum(
         max((c.counts.get("pending", 0) for c in r.values()), default=0) for r in rows
     ):
@@ -196,7 +196,7 @@ def _numbers_table(results: Results, columns: Sequence[Column], models: Sequence
     rows = []
     for model in models:
         for column in columns:
-            cell = results.cells[model][column.id]
+            cell = results.models[model][column.id]
             of = cell.interval
             interval = (of.low, of.high, of.error, of.clusters, of.method) if of else (None,) * 5
             names = (model, column.id, column.group, column.title)

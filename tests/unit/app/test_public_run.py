@@ -143,7 +143,7 @@ def test_shards_merged_are_the_whole_run(spec: RunSpec, tmp_path: Path) -> None:
     merge([tmp_path / "0", tmp_path / "1"], tmp_path / "all")
     assert values(tmp_path / "all") == values(tmp_path / "whole")
     with RunView(tmp_path / "all") as merged, RunView(tmp_path / "whole") as one:
-        tables = [view.results().cells for view in (merged, one)]
+        tables = [view.results().models for view in (merged, one)]
     assert tables[0] == tables[1]
     again = editjudge.run(spec, out=tmp_path / "all")
     assert again.finished.edits == 0

@@ -87,14 +87,14 @@ def test_a_table_does_not_depend_on_what_is_held_at_once(
 ) -> None:
     whole = view.results()
     assert whole.items == ITEMS
-    assert list(whole.cells) == ["a", "b"]
+    assert list(whole.models) == ["a", "b"]
     assert {row.model: row.item.id for row in view.rows()} == dict.fromkeys("ab", "item 22")
     plain = tabulate(whole.columns, list(view.rows()))
-    assert plain == {model: plainly(row) for model, row in whole.cells.items()}
+    assert plain == {model: plainly(row) for model, row in whole.models.items()}
     for at_once in (1, 5):
         monkeypatch.setattr(module, "_ITEMS_AT_ONCE", at_once)
         again = view.results()
-        assert again.cells == whole.cells
+        assert again.models == whole.models
         assert again.judges == whole.judges
 
 
@@ -146,7 +146,7 @@ def test_common_counts_the_items_that_all_models_have(view: RunView) -> None:
         ]
         both = scored[0] & scored[1]
         for model, own in zip("ab", scored, strict=True):
-            cell, before = common.cells[model][column.id], plain.cells[model][column.id]
+            cell, before = common.models[model][column.id], plain.models[model][column.id]
             assert cell.scored == len(both)
             assert cell.counts.get("left_out", 0) == len(own - both)
             assert cell.asked == before.asked

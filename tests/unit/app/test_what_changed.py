@@ -292,17 +292,17 @@ def test_no_table_shows_what_another_output_was_given(folder: Path, exchanged: s
         (folder / "v2").rename(folder / "v1")
     with RunView(folder / "run") as view:
         results = view.results()
-        assert {cell.scored for cell in results.cells["ours"].values()} == {0}
+        assert {cell.scored for cell in results.models["ours"].values()} == {0}
     again(folder)
     with RunView(folder / "run") as view:
         results = view.results()
-        assert {cell.scored for cell in results.cells["ours"].values()} == {COUNT}
+        assert {cell.scored for cell in results.models["ours"].values()} == {COUNT}
 
 
 def test_outputs_that_were_put_away_stay_as_they_were_judged(folder: Path) -> None:
     again(folder)
     with RunView(folder / "run") as view:
-        before = view.results().cells
+        before = view.results().models
     (folder / "v1").rename(folder / "away")
     with RunView(folder / "run") as view:
-        assert view.results().cells == before
+        assert view.results().models == before

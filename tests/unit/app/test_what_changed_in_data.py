@@ -97,7 +97,7 @@ def test_items_whose_pictures_became_others_are_judged_again(
     change(folder)
     with RunView(folder / "run") as view:
         table = view.results()
-        assert {cell.counts["pending"] for cell in table.cells["ours"].values()} == {count}
+        assert {cell.counts["pending"] for cell in table.models["ours"].values()} == {count}
     result, _ = again(folder)
     again(folder, out="fresh")
     assert values(folder / "run") == values(folder / "fresh") != before
@@ -168,7 +168,7 @@ def test_items_are_compared_each_by_itself(folder: Path, case: str) -> None:
         results = view.results()
     left = due.get("changed", 0) + due.get("new", 0)
     items = COUNT + due.get("new", 0) - due.get("gone", 0)
-    for cell in results.cells["ours"].values():
+    for cell in results.models["ours"].values():
         assert cell.counts.get("pending", 0) <= left
         assert sum(cell.counts.values()) <= items
     assert plan.edits == left
@@ -178,7 +178,7 @@ def test_items_are_compared_each_by_itself(folder: Path, case: str) -> None:
     assert {key: one for key, one in values(folder / "run").items() if key in fresh} == fresh
     assert result.finished.edits == left
     with RunView(folder / "run") as view, RunView(folder / "fresh") as other:
-        assert view.results().cells == other.results().cells
+        assert view.results().models == other.results().models
 
 
 def test_an_item_comes_back_with_its_verdicts(folder: Path) -> None:
@@ -188,7 +188,7 @@ def test_an_item_comes_back_with_its_verdicts(folder: Path) -> None:
     assert again(folder)[0].finished.edits == 0
     with RunView(folder / "run") as view:
         assert {row.item for row in rows_of(view)} == {"1", "2", "3"}
-        assert {cell.scored for cell in view.results().cells["ours"].values()} == {COUNT - 1}
+        assert {cell.scored for cell in view.results().models["ours"].values()} == {COUNT - 1}
     write(folder, whole)
     result, _ = again(folder)
     assert (result.finished.edits, values(folder / "run")) == (0, before)
@@ -225,7 +225,7 @@ def test_other_models_of_a_changed_item_do_not_stand(folder: Path) -> None:
     with RunView(folder / "run") as view:
         counts = {
             model: cell.counts
-            for model, row in view.results().cells.items()
+            for model, row in view.results().models.items()
             for cell in row.values()
         }
     assert counts == {"ours": {"scored": COUNT}, "theirs": {"scored": COUNT - 1, "pending": 1}}

@@ -108,9 +108,9 @@ def test_the_leaderboard_is_the_summary(page: Page, run: Path) -> None:
     (table,) = page.report["tables"]
     with RunView(run) as view:
         results = view.results()
-    for row, model in zip(table["rows"], results.cells, strict=True):
+    for row, model in zip(table["rows"], results.models, strict=True):
         for cell, column in zip(row["cells"], table["columns"], strict=True):
-            of = results.cells[model][column["id"]]
+            of = results.models[model][column["id"]]
             assert (cell["value"], cell["scored"], cell["asked"]) == (of.value, of.scored, of.asked)
     for place in range(len(table["columns"])):
         assert sorted(row["cells"][place]["place"] for row in table["rows"]) in ([1, 2], [1, 1])

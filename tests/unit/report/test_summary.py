@@ -32,10 +32,10 @@ def results(columns: tuple[Column, ...] = (UP, DOWN), **rows: dict[str, Cell]) -
         protocol="",
         switches=frozenset(),
         items=10,
-        words=None,
-        identities={},
+        prompts=None,
+        services={},
         columns=columns,
-        cells=rows,
+        models=rows,
     )
 
 
@@ -167,7 +167,7 @@ def test_a_table_is_narrowed_by_words() -> None:
     assert narrowed(wide) is wide
     narrow = narrowed(wide, ["colour qual"], ["b"])
     assert [column.id for column in narrow.columns] == ["up"]
-    assert narrow.cells == {"b": {"up": wide.cells["b"]["up"]}}
+    assert narrow.models == {"b": {"up": wide.models["b"]["up"]}}
     with pytest.raises(ConfigError, match="no column size"):
         narrowed(wide, ["size"])
 
