@@ -40,7 +40,7 @@ from PIL import ImageEnhance, ImageFilter, ImageOps
 from rich.console import Console
 from rich.table import Table
 
-from editjudge.base.config import GeneralistEndpoint
+from editjudge.base.config import GeneralistEndpoint, StackSettings
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
 from editjudge.benchmarks.core.dimensions import DIMENSIONS
@@ -58,7 +58,7 @@ from editjudge.prompts import template
 from editjudge.scorers.asking import JUDGE, prompt_about
 from editjudge.scorers.vqa import FiveLevel, QuestionList
 from editjudge.storage.ledger import Ledger
-from editjudge_services.runtime.vllm_server import VllmOptions, VllmServer
+from editjudge_services.runtime.vllm_server import VllmServer
 
 CONCURRENCY = 32
 ROOT = Path(__file__).parents[1]
@@ -209,8 +209,8 @@ def serving(python: Path, model: Path, log: Path, block_size: int) -> Iterator[s
     """A vLLM with a prefix cache that can be emptied; gives its address."""
     os.environ["VLLM_SERVER_DEV_MODE"] = "1"
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-    options = VllmOptions(python, model, arguments=("--block-size", str(block_size)))
-    server = VllmServer(log, options)
+    arguments = ("--block-size", str(block_size))
+    server = VllmServer(log, python, StackSettings(generalist=model, generalist_args=arguments))
     try:
         server.start()
         yield server.url

@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from editjudge.base.config import Price, load_settings
+from editjudge.base.config import Price, StackSettings, load_settings
 from editjudge.cli import plugged_in, root
 from editjudge_services.front.local import parsed_values
 from editjudge_services.front.render import check, render
@@ -25,7 +25,7 @@ from editjudge_services.front.values import OWN_HEADERS, FrontValues, TokenLimit
 from editjudge_services.runtime import launcher, vllm_server
 from editjudge_services.runtime.repository import config_text, specialists
 from editjudge_services.runtime.serving import read_table
-from editjudge_services.runtime.vllm_server import VllmOptions, VllmServer
+from editjudge_services.runtime.vllm_server import VllmServer
 from editjudge_services.zoo.artefact import checkpoint_dir
 from editjudge_services.zoo.checkpoint import PULLED
 
@@ -221,11 +221,11 @@ def said(arguments: Sequence[str]) -> set[str]:
 
 def test_vllm_is_started_as_on_a_laptop(tmp_path: Path) -> None:
     for protocol, (launched, *own) in vllm_server._LAUNCHERS.items():
-        options = VllmOptions(Path("python3"), tmp_path, protocol)
+        settings = StackSettings(generalist=tmp_path, generalist_protocol=protocol)
         (tmp_path / "config.json").touch()
         (tmp_path / "model.safetensors").touch()
         (tmp_path / "tokenizer.json").touch()
-        server = VllmServer(tmp_path / "log", options)
+        server = VllmServer(tmp_path / "log", Path("python3"), settings)
         laptop = said([*server._command(on_cpu=False)[3:], *own])
         things = rendered(values={**BASE, "vllm.servers.v": {**SERVER, "protocol": protocol}})
         (vllm,) = containers(names(things, "Deployment")["judges-vllm-v"]["spec"]["template"])[1:]

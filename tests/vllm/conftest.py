@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base.config import GeneralistEndpoint
+from editjudge.base.config import GeneralistEndpoint, StackSettings
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Transport
 from editjudge.panel.vllm import VllmTransport
-from editjudge_services.runtime.vllm_server import Protocol, VllmOptions, VllmServer
+from editjudge_services.runtime.vllm_server import Protocol, VllmServer
 
 from ..patience import patience
 from .checkpoints import MAKERS
@@ -65,10 +65,13 @@ def serving(
         servers = {}
         for name, folder in folders.items():
             log = work / f"{name}-{protocol}.log"
-            options = VllmOptions(
-                PYTHON, folder, protocol, arguments=arguments, startup_timeout=patience(300)
+            settings = StackSettings(
+                generalist=folder,
+                generalist_protocol=protocol,
+                generalist_args=arguments,
+                generalist_timeout=patience(300),
             )
-            servers[name] = VllmServer(log, options)
+            servers[name] = VllmServer(log, PYTHON, settings)
             stack.callback(servers[name].stop)
             servers[name].spawn()
         yield servers

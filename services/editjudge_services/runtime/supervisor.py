@@ -37,7 +37,7 @@ from .judge_server import READY_SECONDS, JudgeServer, check_judge
 from .keeping import keep_alive
 from .launcher import TritonServer, serve_extra_installed
 from .process import Server
-from .vllm_server import VllmOptions, VllmServer, check_model, check_packages, installed
+from .vllm_server import VllmServer, check_model, check_packages, installed
 
 _WHOLE_STOP_SECONDS = 10.0
 """For what ends beside the servers."""
@@ -110,25 +110,18 @@ def _check(settings: StackSettings, vllm_python: Path | None) -> None:
     if settings.front:
         check_front(settings)
     if settings.generalist is not None:
-        options = _options(settings, vllm_python)
-        check_model(options.model)
-        check_packages(options, installed(options.python))
+        python = _known_python(vllm_python)
+        check_model(settings.generalist.expanduser().resolve())
+        check_packages(python, settings.generalist_protocol, installed(python))
 
 
-def _options(settings: StackSettings, vllm_python: Path | None) -> VllmOptions:
+def _known_python(vllm_python: Path | None) -> Path:
     if vllm_python is None:
         raise ConfigError(
             "no Python with vLLM is known",
             "set vllm_python (EDITJUDGE_VLLM_PYTHON) to the Python of an environment with vLLM",
         )
-    return VllmOptions(
-        python=vllm_python.expanduser().absolute(),
-        model=(settings.generalist or Path()).expanduser().resolve(),
-        protocol=settings.generalist_protocol,
-        port=settings.generalist_port,
-        arguments=settings.generalist_args,
-        startup_timeout=settings.generalist_timeout,
-    )
+    return vllm_python.expanduser().absolute()
 
 
 def down() -> StackState | None:
@@ -199,7 +192,8 @@ class _Stack:
         self.front: EnvoyServer | None = None
         self.servers: list[Server] = []
         if settings.generalist is not None:
-            self.vllm = VllmServer(self._folder / "vllm.log", _options(settings, vllm_python))
+            python = _known_python(vllm_python)
+            self.vllm = VllmServer(self._folder / "vllm.log", python, settings)
         if settings.judge:
             self.judge = JudgeServer(self._folder / "judge.log", settings, config)
 

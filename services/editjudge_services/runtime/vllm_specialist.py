@@ -110,7 +110,9 @@ class VllmModel:
         self._http = httpx2.Client(timeout=backend.timeout, limits=limits, follow_redirects=True)
         weakref.finalize(self, self._http.close)  # Triton ends a model without a word
         self._threads = ThreadPoolExecutor(backend.concurrency, thread_name_prefix="vllm")
-        served = [model.get("id") for model in self._get("models").get("data", [])]
+        served = [
+            model.get("id") for model in self._send("GET", f"{self._url}/models").get("data", [])
+        ]
         if backend.model not in served:
             raise RuntimeError(f"{self._url} serves {served}, not {backend.model!r}")
 
@@ -132,9 +134,8 @@ class VllmModel:
             Unavailable: the server does not answer, or answers with an error.
             Abstained: the reply holds no choice.
         """
-        reply = self._post(
-            "chat/completions", {"model": self._backend.model, "messages": messages, **options}
-        )
+        body = {"model": self._backend.model, "messages": messages, **options}
+        reply = self._send("POST", f"{self._url}/chat/completions", body)
         if reply.get("model") != self._backend.model:
             raise Unavailable(f"asked {self._backend.model!r}, {reply.get('model')!r} answered")
         choices = reply.get("choices") or []
@@ -154,12 +155,6 @@ class VllmModel:
         if len(tokens) != 1:
             raise RuntimeError(f"{text!r} is {len(tokens)} tokens at {self._url}, not one")
         return int(tokens[0])
-
-    def _get(self, path: str) -> dict[str, Any]:
-        return self._send("GET", f"{self._url}/{path}")
-
-    def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return self._send("POST", f"{self._url}/{path}", body)
 
     def _send(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         waits = iter(_WAITS)

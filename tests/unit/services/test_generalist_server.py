@@ -13,7 +13,6 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.local import LocalGeneralist, StackState, stack_lock, state_file
 from editjudge_services.runtime.supervisor import up
 from editjudge_services.runtime.vllm_server import (
-    VllmOptions,
     check_model,
     check_packages,
     installed,
@@ -42,18 +41,18 @@ def test_a_folder_that_is_no_model(model: Path, name: str) -> None:
         check_model(model / "elsewhere")
 
 
-def test_an_environment_without_vllm(model: Path, tmp_path: Path) -> None:
-    options = VllmOptions(Path(sys.executable), model)
+def test_an_environment_without_vllm(tmp_path: Path) -> None:
+    python = Path(sys.executable)
     with pytest.raises(ConfigError, match="has no vLLM"):
-        check_packages(options, installed(options.python))
+        check_packages(python, "http", installed(python))
     with pytest.raises(ConfigError, match="no Python that runs"):
         installed(tmp_path / "python")
 
 
-def test_an_environment_without_its_grpc_server(model: Path) -> None:
-    check_packages(VllmOptions(Path("python"), model), {"vllm": "0.32.0"})
+def test_an_environment_without_its_grpc_server() -> None:
+    check_packages(Path("python"), "http", {"vllm": "0.32.0"})
     with pytest.raises(ConfigError, match="smg-grpc-servicer"):
-        check_packages(VllmOptions(Path("python"), model, "grpc"), {"vllm": "0.32.0"})
+        check_packages(Path("python"), "grpc", {"vllm": "0.32.0"})
 
 
 def test_mistakes_are_told_before_anything_starts(model: Path) -> None:
