@@ -238,7 +238,7 @@ def _path_mover(before: Path, after: Path) -> Callable[[Line], Line]:
 
 
 def strip_made(line: Line, what: What, named: Iterable[str] = ()) -> Line:
-    """Remove from a line what was made for it.
+    """Remove from a line what was made for it; where nothing was made, all of it stays.
 
     Args:
         named: The fields that hold words for what is white in a mask that was made.
