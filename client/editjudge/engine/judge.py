@@ -45,14 +45,6 @@ Answered: TypeAlias = Callable[[float], None]
 """Told by which share, 0 to 1, more of an edit is answered."""
 
 
-async def at_once() -> None:
-    """It is known. `Settled`."""
-
-
-def nobody_counts(_: float) -> None:
-    """Nobody is told. `Answered`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """One edit, judged.
@@ -112,8 +104,8 @@ async def judge(
     known: Mapping[str, Dimension],
     panel: Panel,
     signatures: Signatures | None = None,
-    settled: Settled = at_once,
-    answered: Answered = nobody_counts,
+    settled: Settled | None = None,
+    answered: Answered | None = None,
 ) -> Judgement:
     """Judge one edit on the given dimensions.
 
@@ -142,12 +134,13 @@ async def judge(
 
     async def call(scorer: Scorer) -> Mapping[str, Verdict]:
         verdicts = await _call(scorer, edit, noting, calls[scorer], errors)
-        if scorer in slow:
+        if answered is not None and scorer in slow:
             answered(1 / len(slow))
         return verdicts
 
     results = await asyncio.gather(*map(call, scorers))
-    await settled()
+    if settled is not None:
+        await settled()
     readings = dict(zip(scorers, results, strict=True))
     folded = fold(ordered, edit.item, missing=missing_of(edit), unserved=waiting, readings=readings)
     identities = panel.identities()

@@ -44,7 +44,7 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..panel.generalist import Generalist
 from .contents import Contents, ItemContent, JudgedEdit
-from .judge import Answered, Judgement, Judges, Settled, at_once
+from .judge import Answered, Judgement, Judges, Settled
 from .order import Order
 from .progress import Progress
 from .runplan import RunPlan
@@ -176,7 +176,7 @@ class Scheduler:
     ]
     progress: Progress
     in_flight: int
-    settled: Settled = at_once
+    settled: Settled | None = None
     fail_on_error: float | None = None
     ended: Ended = "done"
     say: Callable[[str], None] = lambda _: None
@@ -357,7 +357,8 @@ class Scheduler:
 
     async def _keep_failed(self, job: Job, edit: JudgedEdit, failure: Failed) -> None:
         """Keep one failure as the verdict on each dimension."""
-        await self.settled()
+        if self.settled is not None:
+            await self.settled()
         signatures = self.order.signatures(self.judges.panel.identities())
         await self._keep(job, edit, {d.id: failure for d in job.dimensions}, signatures)
 

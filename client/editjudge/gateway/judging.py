@@ -26,10 +26,8 @@ from ..engine.judge import (
     Judges,
     Settled,
     Signatures,
-    at_once,
     calls_on,
     judge,
-    nobody_counts,
     roles_of,
     unserved,
 )
@@ -123,14 +121,15 @@ class Far:
         dimensions: Iterable[Dimension],
         known: Mapping[str, Dimension],
         signatures: Signatures,
-        settled: Settled = at_once,
-        answered: Answered = nobody_counts,
+        settled: Settled | None = None,
+        answered: Answered | None = None,
     ) -> Judgement:
         """Have one edit judged; see `engine.judge.judge`.
 
         What the item itself decides, for example that a picture is missing, is decided here.
         """
-        await settled()
+        if settled is not None:
+            await settled()
         asked = tuple(dimensions)
         ordered = in_order(asked, {**known, **{d.id: d for d in asked}})
         if not calls_on(edit, ordered, unserved(ordered, self.panel, here=False)):
