@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
+from ..app.canary import last_checks
+from ..app.results import PublishedBeside, Results, published_beside
 from ..app.verdicts import Row as VerdictRow
 from ..app.verdicts import row_of
 from ..app.view import Pictures, RunView, StoredPrompt, StoredVerdict
@@ -40,37 +43,60 @@ _ITEM_FIELDS = ("id", "run", "task", "instruction", "target_text", "sources", "m
 _EDIT_FIELDS = ("item", "model", "picture", "missing")
 
 
-class RunEdits:
-    """The edits of one run on a page.
+class PageRun:
+    """A run on a page.
 
     Args:
         number: Of the run on the page.
         models_before: How many models the runs before it have.
 
     Attributes:
+        name: What it is called.
         models: Numbers of its models on the page, by name.
         data: What tells its data from others: items of the same data are the same.
         pictures: Where the pictures of an item lie.
+        results: Its table; there once it is read.
+        checks: How its judges were when they were last checked, in one line; empty without judges.
+        published: What the paper prints; None where nobody wants it.
 
     Raises:
         InputError: its data is not there any more.
     """
 
+    results: Results
+    checks: str
+    published: PublishedBeside | None
+
     def __init__(self, view: RunView, number: int = 0, models_before: int = 0) -> None:
-        header = view.header
-        self.view, self.number = view, number
+        self.header = header = view.header
+        self.view, self.number, self.name = view, number, str(view.folder)
         self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
         self.pictures = view.all_pictures()
         # Its digest is of what the data says; the pictures beside it may be others elsewhere.
         self.data = f"{header.benchmark} {header.data_digest} {header.data}"
 
     @classmethod
-    def of(cls, views: Sequence[RunView]) -> list[RunEdits]:
+    def of(cls, views: Sequence[RunView]) -> list[PageRun]:
         """Several runs for one page."""
-        runs: list[RunEdits] = []
+        runs: list[PageRun] = []
         for number, view in enumerate(views):
             runs.append(cls(view, number, sum(len(run.models) for run in runs)))
         return runs
+
+    def read(self, edits: Edits, *, published: bool) -> None:
+        """Read all of it once: its edits are added on the way to its table.
+
+        Args:
+            published: Also what the paper prints.
+
+        Raises:
+            ConfigError: it has dimensions that this editjudge does not know, or its data has none
+                of its items.
+        """
+        evidence = edits.keep is not None
+        self.results = self.view.results(each=partial(edits.add, self), evidence=evidence)
+        self.published = published_beside(self.results) if published else None
+        self.checks = last_checks(self.results.services)
 
     def describe(self, edits: Edits, numbers: Collection[int], chunk: Chunk) -> None:
         """Add to a chunk those of some edits that are of this run."""
@@ -164,7 +190,7 @@ class Edits:
         columns = [column.status for column in self._columns]
         return sum(pending not in letters for letters in zip(*columns, strict=True))
 
-    def add(self, run: RunEdits, row: Row, stored: Sequence[StoredVerdict]) -> None:
+    def add(self, run: PageRun, row: Row, stored: Sequence[StoredVerdict]) -> None:
         """Add an edit of a run, with its verdicts, also those that nothing counts."""
         pictures = run.pictures(row.item.id)
         item = self._numbers.setdefault((run.data, row.item.id), len(self._items))
@@ -215,7 +241,7 @@ class Edits:
             self._columns.append(_Dimension())
         return self._columns[number]
 
-    def _item(self, run: RunEdits, item: Item, pictures: Pictures) -> Plain:
+    def _item(self, run: PageRun, item: Item, pictures: Pictures) -> Plain:
         name = self.names.name
         return {
             "id": item.id,
@@ -250,7 +276,7 @@ class Chunk:
         }
 
     def add(
-        self, number: int, edits: Edits, run: RunEdits, row: Row, stored: Sequence[StoredVerdict]
+        self, number: int, edits: Edits, run: PageRun, row: Row, stored: Sequence[StoredVerdict]
     ) -> None:
         """Add an edit by its number."""
         pictures, item = run.pictures(row.item.id), edits.item_of(number)

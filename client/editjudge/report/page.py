@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -20,8 +20,7 @@ from typing import Any, Literal, TypeAlias
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..app.canary import last_checks
-from ..app.results import PublishedBeside, Results, published_beside
+from ..app.results import Results
 from ..base.errors import MissingExtra
 from ..base.identity import printed
 from ..base.signature import Signature, package_version
@@ -32,8 +31,7 @@ from ..benchmarks.cell import Interval
 from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.figures import figures
-from ..engine.header import RunHeader
-from .edits import CHUNK, Edits, Plain, RunEdits
+from .edits import CHUNK, Edits, PageRun, Plain
 from .figures import LOOKS, draw, drawn, svg_element
 from .numbers import ends_text, untrained_line
 from .summary import comparability, paper_numbers, reasons, with_something
@@ -53,42 +51,6 @@ _ESCAPES = {
 _MORE_PICTURES = {"file": "", "folder": " 'self' file:", "view": " 'self'"}
 _MORE_SCRIPTS = {"file": "", "folder": " 'self' file:", "view": ""}
 _CONNECTS = {"file": "'none'", "folder": "'none'", "view": "'self'"}
-
-
-@dataclass(frozen=True)
-class ShownRun:
-    """A run as a page shows it.
-
-    Attributes:
-        name: What it is called.
-        dimensions: Those that are known here, by id.
-        checks: How its judges were when they were last checked, in one line; empty without judges.
-        published: What the paper prints; None where nobody wants it.
-    """
-
-    name: str
-    results: Results
-    header: RunHeader
-    dimensions: Mapping[str, Dimension]
-    checks: str
-    published: PublishedBeside | None = None
-
-    @classmethod
-    def read(cls, run: RunEdits, edits: Edits, *, published: bool) -> ShownRun:
-        """Read all of a run once: its edits are added on the way to its table.
-
-        Args:
-            published: Also what the paper prints.
-
-        Raises:
-            ConfigError: it has dimensions that this editjudge does not know, or its data has none
-                of its items.
-        """
-        view = run.view
-        results = view.results(each=partial(edits.add, run), evidence=edits.keep is not None)
-        beside = published_beside(results) if published else None
-        known, checks = view.resolved.known, last_checks(results.services)
-        return cls(str(view.folder), results, view.header, known, checks, beside)
 
 
 @dataclass(frozen=True)
@@ -116,14 +78,14 @@ class About:
     review: Plain | None = None
 
 
-def report_of(runs: Sequence[ShownRun], edits: Edits, about: About) -> Plain:
+def report_of(runs: Sequence[PageRun], edits: Edits, about: About) -> Plain:
     """What the page needs first, as JSON; see the page's scripts for who reads what.
 
     Args:
         runs: In the order in which their edits were added.
     """
     places = {key: n for n, key in enumerate(_models(runs))}
-    known = {name: one for run in runs for name, one in run.dimensions.items()}
+    known = {name: one for run in runs for name, one in run.view.resolved.known.items()}
     further = [{"title": title, "note": "", "svg": svg} for title, svg in about.figures.items()]
     paper_figures, why = _figures_of(runs)
     return {
@@ -146,18 +108,18 @@ def report_of(runs: Sequence[ShownRun], edits: Edits, about: About) -> Plain:
     }
 
 
-def title_of(runs: Sequence[ShownRun]) -> str:
+def title_of(runs: Sequence[PageRun]) -> str:
     """What a page of these runs is called."""
     names = dict.fromkeys(run.results.benchmark.title for run in runs)
     return f"{', '.join(names)}: {', '.join(run.name for run in runs)}"
 
 
-def _models(runs: Sequence[ShownRun]) -> Iterator[tuple[int, str]]:
+def _models(runs: Sequence[PageRun]) -> Iterator[tuple[int, str]]:
     """Number of the run and name of each model on the page."""
     return ((number, name) for number, run in enumerate(runs) for name in run.header.outputs)
 
 
-def _run(run: ShownRun) -> Plain:
+def _run(run: PageRun) -> Plain:
     results, header = run.results, run.header
     return {
         "name": run.name,
@@ -175,7 +137,7 @@ def _run(run: ShownRun) -> Plain:
     }
 
 
-def _warnings(runs: Sequence[ShownRun]) -> Iterator[str]:
+def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
     today = package_version("editjudge")
     for run in runs:
         before = f"{run.name}: " if len(runs) > 1 else ""
@@ -206,7 +168,7 @@ def _dimension(dimension: Dimension) -> Plain:
     }
 
 
-def _alike(runs: Sequence[ShownRun]) -> list[list[int]]:
+def _alike(runs: Sequence[PageRun]) -> list[list[int]]:
     """The runs that have the same table, by number."""
     tables: dict[tuple[Any, ...], list[int]] = {}
     for number, run in enumerate(runs):
@@ -218,7 +180,7 @@ def _alike(runs: Sequence[ShownRun]) -> list[list[int]]:
 
 
 def _table(
-    numbers: Sequence[int], runs: Sequence[ShownRun], places: Mapping[tuple[int, str], int]
+    numbers: Sequence[int], runs: Sequence[PageRun], places: Mapping[tuple[int, str], int]
 ) -> Plain:
     """One table of runs that have the same columns."""
     first = runs[numbers[0]]
@@ -244,7 +206,7 @@ def _table(
 
 
 def _together(
-    results: Results, keys: Sequence[tuple[int, str]], runs: Sequence[ShownRun]
+    results: Results, keys: Sequence[tuple[int, str]], runs: Sequence[PageRun]
 ) -> Results:
     """The table of the first run, with the rows of all; names that come twice have their run's."""
     names = [model for _, model in keys]
@@ -288,7 +250,7 @@ def _column(column: Column, benchmark: Benchmark) -> Plain:
     }
 
 
-def _figures_of(runs: Sequence[ShownRun]) -> tuple[list[Plain], list[str]]:
+def _figures_of(runs: Sequence[PageRun]) -> tuple[list[Plain], list[str]]:
     """The figures of all runs, and why there are none."""
     try:
         return [figure for run in runs for figure in _figures(run)], []
@@ -296,7 +258,7 @@ def _figures_of(runs: Sequence[ShownRun]) -> tuple[list[Plain], list[str]]:
         return [], [f"without figures: {error}"]
 
 
-def _figures(run: ShownRun) -> Iterator[Plain]:
+def _figures(run: PageRun) -> Iterator[Plain]:
     """The figures of the benchmark's paper, as far as there is something to show."""
     results = run.results
     numbers = {m: {c: cell.value for c, cell in row.items()} for m, row in results.models.items()}

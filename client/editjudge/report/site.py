@@ -13,8 +13,8 @@ from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.words import counted
 from ..base.writing import on_disk, put
-from .edits import Edits, Plain, RunEdits
-from .page import About, Mode, ShownRun, page_html, report_of, script_json
+from .edits import Edits, PageRun, Plain
+from .page import About, Mode, page_html, report_of, script_json
 from .pictures import SIDE, PictureNames, data_uri, thumbnails
 
 LARGEST = 1000
@@ -144,7 +144,9 @@ def write_report(
             )
         place = _File(out) if one_file else _Folder(out)
         edits = Edits(PictureNames(), place.keep)
-        shown = [ShownRun.read(run, edits, published=published) for run in RunEdits.of(views)]
+        page_runs = PageRun.of(views)
+        for run in page_runs:
+            run.read(edits, published=published)
         edits.end()
         named = edits.names.files if pictures else {}
         missing = {name: file for name, file in named.items() if place.lacks(name)}
@@ -154,7 +156,7 @@ def write_report(
         warnings = (*about.warnings, *_unshown(lost))
         data = place.data
         about = replace(about, mode=place.mode, version=data, data=data, warnings=warnings)
-        place.end(report_of(shown, edits, about), edits.index())
+        place.end(report_of(page_runs, edits, about), edits.index())
     return Written(place.page, edits.count, lost)
 
 

@@ -19,8 +19,8 @@ from aiohttp.http import HttpProcessingError
 from ..app.view import RunView
 from ..base.errors import ConfigError, EditjudgeError, ImageError, StoreError
 from ..base.screen import tell
-from .edits import CHUNK, Chunk, Edits, Plain, RunEdits
-from .page import About, ShownRun, page_html, policy, report_of, script_json
+from .edits import CHUNK, Chunk, Edits, PageRun, Plain
+from .page import About, page_html, policy, report_of, script_json
 from .pictures import SIDE, PictureNames, picture_name, thumbnail
 
 HOST = "127.0.0.1"
@@ -70,12 +70,13 @@ class _Snapshot:
         self._edits = edits = Edits(PictureNames(pictures))
         with ExitStack() as stack:
             views = [stack.enter_context(RunView(run)) for run in runs]
-            self._runs = RunEdits.of(views)
-            shown = [ShownRun.read(run, edits, published=published) for run in self._runs]
+            self._runs = PageRun.of(views)
+            for run in self._runs:
+                run.read(edits, published=published)
             self._views = stack.pop_all()
         self.version, self.asked, self.judged = version, edits.count, edits.judged()
         self.edits = script_json(edits.index())
-        report = report_of(shown, edits, About(mode="view", version=version))
+        report = report_of(self._runs, edits, About(mode="view", version=version))
         self.title, self.report = report["title"], script_json(report)
 
     def detail(self, number: int) -> str | None:

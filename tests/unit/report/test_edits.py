@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from editjudge.base.errors import MissingExtra
 from editjudge.base.verdict import Scored
 from editjudge.benchmarks.figures import Figure
 from editjudge.report import page as module
-from editjudge.report.edits import CHUNK, Edits, RunEdits
-from editjudge.report.page import About, ShownRun, report_of
+from editjudge.report.edits import CHUNK, Edits, PageRun
+from editjudge.report.page import About, report_of
 from editjudge.report.pictures import PictureNames
 
 from ...report_runs import ASKED, DIMENSIONS, NASTY, READ, make_run, picture
@@ -28,9 +27,9 @@ class Page:
         self.index = Edits(PictureNames(), self.chunks.__setitem__)
         views = [RunView(run) for run in runs]
         try:
-            self.shown = [
-                ShownRun.read(each, self.index, published=False) for each in RunEdits.of(views)
-            ]
+            self.shown = PageRun.of(views)
+            for each in self.shown:
+                each.read(self.index, published=False)
         finally:
             for view in views:
                 view.close()
@@ -173,9 +172,9 @@ def test_without_matplotlib_there_are_no_figures(
     assert any("editjudge[demo]" in line for line in report["warnings"])
 
 
-def test_another_version_is_told(page: Page) -> None:
+def test_another_version_is_told(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     (shown,) = page.shown
-    assert shown.header
-    older = replace(shown, header=shown.header.model_copy(update={"editjudge": "0.0.1"}))
-    report = report_of([older], page.index, About())
+    older = shown.header.model_copy(update={"editjudge": "0.0.1"})
+    monkeypatch.setattr(shown, "header", older)
+    report = report_of([shown], page.index, About())
     assert any("last written by editjudge 0.0.1" in line for line in report["warnings"])
