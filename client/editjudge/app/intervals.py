@@ -278,52 +278,42 @@ def with_intervals(
     """
     table = tabulation.cells()
     intervals = Intervals(columns, clusters)
-    items: dict[str, dict[str, NDArray[np.uint32]]] = {}
+    items: dict[str, dict[str, NDArray[np.uint32]]] = {column.id: {} for column in columns}
     for model, cells in table.items():
         samples = {column.id: sample for column, sample in tabulation.samples(model)}
         for name, sample in samples.items():
             if cells[name].value is not None:
-                items.setdefault(name, {})[model] = np.frombuffer(sample.items, dtype=np.uint32)
-        table[model] = _capped(columns, intervals.given(cells, samples), samples, caps)
-    others = {name: _other(of) for name, of in items.items()}
-    return {model: _marked(columns, cells, model, others) for model, cells in table.items()}
+                items[name][model] = np.frombuffer(sample.items, dtype=np.uint32)
+        table[model] = intervals.given(cells, samples)
+        for column in columns:
+            capped = _capped(column, table[model], samples, caps)
+            table[model][column.id] = replace(table[model][column.id], capped=capped)
+    for column in columns:
+        others = _other(items[column.id])
+        for model, cells in table.items():
+            of_parts = any(cells[part].other_items for part in column.parts)
+            if cells[column.id].value is not None and (model in others or of_parts):
+                cells[column.id] = replace(cells[column.id], other_items=True)
+    return table
 
 
 def _capped(
-    columns: Sequence[Column],
-    cells: dict[str, Cell],
+    column: Column,
+    cells: Mapping[str, Cell],
     samples: Mapping[str, Sample],
     caps: Mapping[str, float],
-) -> dict[str, Cell]:
-    for column in columns:
-        capped = sum(cells[part].capped for part in column.operands)
-        cap = caps.get(column.dimensions[0]) if column.dimensions else None
-        if cap is not None and column.id in samples:
-            capped = int(np.count_nonzero(np.asarray(samples[column.id].judged) == cap))
-        if capped:
-            cells[column.id] = replace(cells[column.id], capped=capped)
-    return cells
+) -> int:
+    """How many values of a column are cut off, or of the columns that it is made of."""
+    cap = caps.get(column.dimensions[0]) if column.dimensions else None
+    if cap is not None and column.id in samples:
+        return int(np.count_nonzero(np.asarray(samples[column.id].judged) == cap))
+    return sum(cells[part].capped for part in column.operands)
 
 
 def _other(of: Mapping[str, NDArray[np.uint32]]) -> frozenset[str]:
     """The models whose numbers rest on items that not all of them have."""
-    first, *rest = of.values()
-    if all(np.array_equal(first, each) for each in rest):
+    each_of = [*of.values()]
+    if all(np.array_equal(each_of[0], each) for each in each_of):
         return frozenset()
     common = reduce(np.intersect1d, of.values())
     return frozenset(model for model, items in of.items() if len(items) > len(common))
-
-
-def _marked(
-    columns: Sequence[Column],
-    cells: dict[str, Cell],
-    model: str,
-    others: Mapping[str, frozenset[str]],
-) -> dict[str, Cell]:
-    marked = dict(cells)
-    for column in columns:
-        of_parts = any(marked[part].other_items for part in column.parts)
-        own = model in others.get(column.id, frozenset())
-        if marked[column.id].value is not None and (own or of_parts):
-            marked[column.id] = replace(marked[column.id], other_items=True)
-    return marked

@@ -36,14 +36,14 @@ _Grid: TypeAlias = Mapping[tuple[str, str], Sequence[Number]]
 """By model and judge (none for all judges together), the number of each column."""
 _NOTHING = Number("")
 _FIGURES = {
-    "agreement": "equal",
-    "kappa": "kappa",
-    "spearman": "Spearman",
-    "mean_absolute_difference": "difference",
-    "equal": "always equal",
-    "standard_deviation": "deviation",
+    "agreement": ("equal", ".1%"),
+    "kappa": ("kappa", ".3f"),
+    "spearman": ("Spearman", ".3f"),
+    "mean_absolute_difference": ("difference", ".3f"),
+    "equal": ("always equal", ".1%"),
+    "standard_deviation": ("deviation", ".3f"),
 }
-_SHARES = {"agreement", "equal"}
+"""How people call figures of agreement, and the form of their numbers."""
 _BETWEEN_CELLS = 3
 _NAMED = 6
 """Columns that a line names at most."""
@@ -445,7 +445,7 @@ def _agreement_table(title: str, agreements: Sequence[Agreement]) -> Table:
     names = [name for name in _FIGURES if any(name in a.figures for a in agreements)]
     why = dict.fromkeys(f.reason for a in agreements for f in a.figures.values() if f.reason)
     marks = {reason: "*" * place for place, reason in enumerate(why, 1)}
-    figures = [Head(_FIGURES[name], right=True) for name in names]
+    figures = [Head(_FIGURES[name][0], right=True) for name in names]
     heads = (Head("dimension"), Head("judged by"), Head("edits", right=True), *figures)
     rows = [
         Row(
@@ -467,7 +467,7 @@ def _figure(name: str, figure: Figure | None, marks: Mapping[str, str]) -> str:
         return ""
     if figure.value is None:
         return f"-{marks[figure.reason]}"
-    return f"{figure.value:.1%}" if name in _SHARES else f"{figure.value:.3f}"
+    return format(figure.value, _FIGURES[name][1])
 
 
 def _titled(column: Column) -> str:
