@@ -286,13 +286,13 @@ def _compared(
     dimension: Dimension, first: _Numbers, second: _Numbers, clusters: Mapping[str, int]
 ) -> OnDimension:
     """Two models on one dimension alone, over the items that have a cluster."""
-    one, other = first.scored[dimension.id], second.scored[dimension.id]
-    ones, others = one.keys() & clusters.keys(), other.keys() & clusters.keys()
-    otherwise = sorted(i for i in ones & others if one[i].signature != other[i].signature)
+    mine, theirs = first.scored[dimension.id], second.scored[dimension.id]
+    ones, others = mine.keys() & clusters.keys(), theirs.keys() & clusters.keys()
+    otherwise = sorted(i for i in ones & others if mine[i].signature != theirs[i].signature)
     items = sorted((ones & others).difference(otherwise))
-    pairs = [EditPair(item=i, first=one[i].value, second=other[i].value) for i in items]
+    pairs = [EditPair(item=i, first=mine[i].value, second=theirs[i].value) for i in items]
     differing = (pair for pair in pairs if pair.first != pair.second)
-    causes = (differences(one[i].signature, other[i].signature) for i in otherwise[:1])
+    causes = (differences(mine[i].signature, theirs[i].signature) for i in otherwise[:1])
     values = [pair.first for pair in pairs], [pair.second for pair in pairs]
     of_items, higher = [clusters[item] for item in items], dimension.higher_is_better
     figures = compare(*values, of_items, higher_is_better=higher) if items else None
@@ -304,8 +304,8 @@ def _compared(
         only_first=len(ones - others),
         only_second=len(others - ones),
         neither=len(clusters.keys() - ones - others),
-        imputed_first=sum(one[item].imputed for item in items),
-        imputed_second=sum(other[item].imputed for item in items),
+        imputed_first=sum(mine[item].imputed for item in items),
+        imputed_second=sum(theirs[item].imputed for item in items),
         signed_otherwise=len(otherwise),
         causes=next(causes, ()),
         furthest=tuple(nlargest(_FURTHEST, differing, key=lambda p: abs(p.second - p.first))),

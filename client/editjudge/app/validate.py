@@ -102,15 +102,15 @@ class Validation:
         return [one for one in self.problems if one.kind == kind]
 
 
-def _note(kind: Kind, where: str, told: Sequence[str], one: str, many: str) -> list[Problem]:
+def _note(kind: Kind, where: str, told: Sequence[str], singular: str, plural: str) -> list[Problem]:
     """A note of how many there are, with the first of them; nothing of none.
 
     Args:
         told: A text for each.
-        one: What is said of a single one.
-        many: What is said of several.
+        singular: What is said of a single one.
+        plural: What is said of several.
     """
-    what = f"{counted(len(told), one, many)} (first: {told[0]})" if told else ""
+    what = f"{counted(len(told), singular, plural)} (first: {told[0]})" if told else ""
     return [Problem(kind, where, what, note=True)] if told else []
 
 

@@ -261,7 +261,8 @@ class Chunk:
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
         self._prompts: dict[str, Plain | None] = {}
-        self._calls: dict[str, Plain] = {}
+        self._calls: dict[str, int] = {}
+        self._replies: list[Plain] = []
         self._items: dict[int, Plain] = {}
         self._edits: dict[int, Plain] = {}
 
@@ -270,7 +271,7 @@ class Chunk:
         return {
             "texts": list(self._texts),
             "prompts": {digest: prompt for digest, prompt in self._prompts.items() if prompt},
-            "calls": self._calls,
+            "calls": self._replies,
             "items": self._items,
             "edits": self._edits,
         }
@@ -307,14 +308,16 @@ class Chunk:
         }
 
     def _verdict(self, row: VerdictRow, prompt: Prompts) -> Plain:
-        """A verdict as `show --json` has it, with its long parts by number or key."""
-        for call in row.calls or ():
-            self._calls.setdefault(call.call, call.model_dump(mode="json"))
+        """A verdict as `show --json` has it, with its long parts by number."""
+        calls = row.calls or ()
+        for call in calls:
+            if self._calls.setdefault(call.call, len(self._replies)) == len(self._replies):
+                self._replies.append(call.model_dump(mode="json", exclude={"call"}))
             if call.prompt is not None and call.prompt not in self._prompts:
                 self._prompts[call.prompt] = self._prompt(prompt(call.prompt))
         return {
             **row.model_dump(mode="json", exclude={"item", "model", "calls"}),
-            "calls": [call.call for call in row.calls or ()],
+            "calls": [self._calls[call.call] for call in calls],
             "signature": self._text(row.signature),
             "versions": self._text(row.versions),
         }

@@ -74,8 +74,8 @@ class Comparison(Strict):
         level = (1 - CONFIDENCE) / tests
         if self.error is None or 4 * smallest_p(self.sources) >= level:
             return None
-        found = t_between(1 - level / 2, self.freedom) + t_between(POWER, self.freedom)
-        return self.error * found
+        errors = t_between(1 - level / 2, self.freedom) + t_between(POWER, self.freedom)
+        return self.error * errors
 
 
 def compare(

@@ -82,8 +82,8 @@ def test_pictures_are_named_and_nothing_else_is(page: Page) -> None:
 def test_a_verdict_comes_with_all_that_it_rests_on(page: Page) -> None:
     verdict = page.verdict(0, ASKED[0])
     assert set(verdict["evidence"]["probabilities"]) == {"Yes", "No"}
-    (key,) = verdict["calls"]
-    call = page.chunks["detail-0"]["calls"][key]
+    (number,) = verdict["calls"]
+    call = page.chunks["detail-0"]["calls"][number]
     assert call["reply"]["text"] == NASTY
     assert (call["model"], call["prompt_tokens"]) == ("judge-8b", 900)
     prompt = page.chunks["detail-0"]["prompts"][call["prompt"]]

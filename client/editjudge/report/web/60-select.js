@@ -89,7 +89,7 @@
       const { calls, edits } = await app.load(`detail-${block}`);
       for (const [edit, { verdicts }] of Object.entries(edits)) {
         const said = verdicts.flatMap(({ reason, calls: of }) =>
-          [reason, ...of.map(key => app.words(calls[key].reply))]);
+          [reason, ...of.map(number => app.words(calls[number].reply))]);
         found[edit] = [...new Set(said)].filter(Boolean).join("\n").toLowerCase();
       }
     }

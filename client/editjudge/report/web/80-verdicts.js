@@ -81,7 +81,7 @@
     if (!verdict) return unasked(dimension);
     const { reason } = verdict;
     const of = verdict.evidence ?? {};
-    const calls = verdict.calls.map(key => detail.calls[key]);
+    const calls = verdict.calls.map(number => detail.calls[number]);
     const question = typeof of.question === "string" ? of.question : app.report.dimensions[dimension].asks;
     const alone = (calls.length === 1 && calls[0].reply) || {};
     const shares = [of.probabilities, alone.probabilities].find(areShares);
