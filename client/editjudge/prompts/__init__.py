@@ -42,11 +42,10 @@ from ..answers import (
     Verbatim,
 )
 from ..base.digest import content_digest
-from ..base.strict import Strict
 from ..panel.choices import check_choices
 from ..panel.prompt import Part, Prompt, Text
 from ..panel.transport import MAX_TOKENS
-from .folder import Words, parsed
+from .folder import PromptFile, Words, parsed
 
 if TYPE_CHECKING:
     from ..panel.prompt import Picture
@@ -110,7 +109,7 @@ OUR_LABELS = Labels(
 )
 
 
-class TemplateFile(Strict):
+class TemplateFile(PromptFile):
     """A template as it is written, ours or one's own."""
 
     user: Words

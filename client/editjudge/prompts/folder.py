@@ -7,15 +7,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from ..base.errors import ConfigError
 from ..base.parse import parse_toml
 
 SYSTEM = "system.txt"
 _LARGEST = 1024 * 1024
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound="PromptFile")
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class PromptFile(BaseModel):
+    """What a TOML file of prompts may hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def parsed(kind: type[M], text: str, place: str) -> M:

@@ -17,9 +17,8 @@ from pydantic import StrictBool, field_validator
 from ..answers import ScoreField, Scores
 from ..base.errors import ConfigError
 from ..base.official import escaped
-from ..base.strict import Strict
 from . import Template, templates
-from .folder import Words, parsed, text_of
+from .folder import PromptFile, Words, parsed, text_of
 
 FOLDER = "rubric"
 SCORE = "score"
@@ -38,7 +37,7 @@ _HIGHEST = 1000
 _SYSTEM_OF = "core/instruction_following"
 
 
-class RubricFile(Strict):
+class RubricFile(PromptFile):
     """A rubric as it is written."""
 
     asks: Words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +14,10 @@ from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
 from ...base.images import show_path
 from ...base.words import counted
-from ..dataset import ItemRef
+from ..dataset import ItemRef, listed
 from ..records import Gives, RecordsFile, ReleasedRecord, read_json
 from ..texts import File, Name, Text, said
-from .taxonomy import FOLDERS, FRAMES, TEMPORAL, task_of
+from .taxonomy import FOLDERS, FRAMES, TABLES, TEMPORAL, task_of
 
 ANNOTATION = "annotation.json"
 _FRAME = re.compile(r"(\d+)-(\d+)")
@@ -135,7 +135,8 @@ class KrisData(RecordsFile):
         if counts:
             items = counted(len(self._placed[0]), "item")
             counts.append(f"{items} in all, {sum(FOLDERS.values()):,} were released")
-        return tuple(counts)
+        odd = (note for folder, items in by_folder.items() for note in _odd(folder, items))
+        return (*odd, *counts)
 
 
 def _of_list(file: Path) -> Iterator[tuple[str, ItemRef | str]]:
@@ -184,6 +185,23 @@ def _in_place(folder: str, number: str, fields: Any) -> ItemRef | str:
     named = {"source": sources, "target": (record.gt_img,) if record.gt_img else ()}
     files = {n: tuple(str(Path(folder, p)) for p in of) for n, of in named.items() if of}
     return ItemRef(name, 0, texts, {"source": (), **files}, Record.flaws(wrong))
+
+
+def _odd(folder: str, items: Sequence[ItemRef]) -> list[str]:
+    """Where a folder's items have other sources, or fewer explanations, than the release."""
+    low, high = TABLES["sources"].get(folder, (1, 1))
+    has = f"{low}" if low == high else f"{low} to {high}"
+    without = [one.id for one in items if not one.texts["hint"]]
+    lacking = TABLES["unexplained"].get(folder, len(items))
+    notes = {
+        f"another number of sources than in the release, which has {has}": [
+            one.id for one in items if not low <= len(one.files["source"]) <= high
+        ],
+        f"no explanation, which {lacking} of the release lack": (
+            without if len(without) > lacking else []
+        ),
+    }
+    return [f"{folder}: {note}" for note in listed(notes)]
 
 
 def _frame(name: str) -> int:

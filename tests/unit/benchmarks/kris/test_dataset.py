@@ -198,13 +198,47 @@ def test_other_counts_than_the_release_are_noted(tmp_path: Path) -> None:
     assert sum(1 for _ in listed.checked()) == 450
 
 
-def test_a_folder_without_items_is_noted(tmp_path: Path) -> None:
-    path = released(tmp_path, biology=2, medicine=1)
+def test_other_sources_and_explanations_than_the_release_are_noted(tmp_path: Path) -> None:
+    path = released(
+        tmp_path,
+        anomaly_correction=2,
+        biology=2,
+        count_change=2,
+        medicine=1,
+        multi__element_composition=2,
+        rule__based_reasoning=1,
+        temporal_prediction=1,
+    )
+    alike = KrisData(path).notes()
+    assert not [note for note in alike if "release, which" in note or "of the release" in note]
+
+    amended(path, "anomaly_correction", "2", explain_en=None)
+    alike = KrisData(path).notes()
+    assert not [note for note in alike if "release, which" in note or "of the release" in note], (
+        "the release has one"
+    )
+
+    amended(path, "anomaly_correction", "1", explain_en=" ")
+    amended(path, "biology", "2", explain_en=None)
+    amended(path, "rule-based_reasoning", "1", explain_en="a rule that was written down later")
+    for number in ("1", "2"):
+        amended(path, "count_change", number, ori_img=["1.jpg", "2.jpg"])
+    amended(path, "multi-element_composition", "2", ori_img="2-1.png")
     (path / "medicine" / "annotation.json").write_text("{}")
     data = KrisData(path)
-    assert sum(1 for _ in data.checked()) == 2
-    assert "medicine: 0 items, 50 were released" in data.notes()
-    assert "medicine" not in next(n for n in data.notes() if n.startswith("no items of"))
+    assert sum(1 for _ in data.checked()) == 10
+    odd, counts = data.notes()[:4], data.notes()[4:]
+    multi = "multi-element_composition"
+    two = "anomaly_correction/1, anomaly_correction/2)"
+    other = "another number of sources than in the release, which has"
+    assert [*odd] == [
+        f"count_change: 2 items: {other} 1 (count_change/1, count_change/2)",
+        "anomaly_correction: 2 items: no explanation, which 1 of the release lack (" + two,
+        "biology: 1 item: no explanation, which 0 of the release lack (biology/2)",
+        f"{multi}: 1 item: {other} 2 to 5 ({multi}/2)",
+    ]
+    assert "medicine: 0 items, 50 were released" in counts
+    assert "medicine" not in next(note for note in counts if note.startswith("no items of"))
 
 
 def test_the_release_has_no_notes(tmp_path: Path) -> None:
