@@ -195,7 +195,7 @@ class RunView:
         Args:
             digest: As the replies of a verdict have it.
         """
-        return self._store.prompt(digest)
+        return self._store.ledger.prompt(digest)
 
     def item(self, name: str) -> Item | None:
         """What the data says of an item, without its pictures; None where it has none such."""

@@ -21,7 +21,6 @@ from ..base.item import Missing
 from ..base.verdict import Verdict
 from ..base.words import counted
 from ..benchmarks.dataset import Dataset, ItemRef
-from ..panel.calls import CallStore
 from .header import RunHeader
 
 SHORT = 16
@@ -300,10 +299,6 @@ class VerdictStore(Protocol):
     @property
     def header(self) -> RunHeader:
         """Of the run."""
-
-    @property
-    def ledger(self) -> CallStore:
-        """Its calls."""
 
     @property
     def costs(self) -> tuple[float, float]:

@@ -204,29 +204,24 @@ class Signatures:
 
     def __init__(self, known: Mapping[str, Dimension]) -> None:
         self.known = known
-        self._latest = _Signing({}, known)
+        self._latest: tuple[Identities, dict[str, Signature]] = {}, {}
 
     def of(self, dimensions: Iterable[Dimension], identities: Identities) -> dict[str, Signature]:
         """By dimension id, with these services."""
-        signing = self._latest
-        if identities != signing.identities:
-            signing = self._latest = _Signing(dict(identities), self.known)
-        return {dimension.id: signing.of(dimension) for dimension in dimensions}
+        before, made = self._latest
+        if identities != before:
+            # Two threads that make one make it alike.
+            before, made = self._latest = dict(identities), {}
+        return {dimension.id: self._made(dimension, before, made) for dimension in dimensions}
 
-
-class _Signing:
-    """Signatures with the same services; two threads that make one make it alike."""
-
-    def __init__(self, identities: Identities, known: Mapping[str, Dimension]) -> None:
-        self.identities = identities
-        self._known = known
-        self._made: dict[str, Signature] = {}
-
-    def of(self, dimension: Dimension) -> Signature:
-        if dimension.id not in self._made:
-            parts = {name: self.of(self._known[name]) for name in dimension.operands}
-            self._made[dimension.id] = dimension.signature(self.identities, parts)
-        return self._made[dimension.id]
+    def _made(
+        self, dimension: Dimension, identities: Identities, made: dict[str, Signature]
+    ) -> Signature:
+        if dimension.id not in made:
+            operands = ((name, self.known[name]) for name in dimension.operands)
+            parts = {name: self._made(part, identities, made) for name, part in operands}
+            made[dimension.id] = dimension.signature(identities, parts)
+        return made[dimension.id]
 
 
 def _error(

@@ -62,11 +62,8 @@ MAX_HELD = 1024**3
 """Bytes of pictures in flight, decoded ones above all, above which no further edit begins."""
 
 
-class _Loaded(NamedTuple):
-    """An item, and what it was when it was loaded."""
-
-    item: Item
-    content: ItemContent
+_Loaded: TypeAlias = tuple[Item, ItemContent]
+"""An item, and what it held when it was loaded."""
 
 
 class _Source:
@@ -107,7 +104,7 @@ class _Source:
             return error
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this item's edits
             return InputError(self.ref.id, f"{type(error).__name__}: {error}")
-        return _Loaded(item, content)
+        return item, content
 
     async def content(self) -> ItemContent:
         """What it holds, where it cannot be loaded."""
@@ -275,13 +272,11 @@ class Scheduler:
         # Smaller pictures than every judge is shown are resized for none.
         left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
         left_encoded = 0 if self.order.computes and self.judges.here else left
-        loaded = await job.source.item(left_encoded)
-        edit, seen, held = await asyncio.to_thread(
-            self._edited, job, loaded.item, judges, left_encoded
-        )
+        item, content = await job.source.item(left_encoded)
+        edit, seen, held = await asyncio.to_thread(self._edited, job, item, judges, left_encoded)
         await self._has_loaded(job, held)
-        item = job.source.ref.id
-        return edit, JudgedEdit(item, job.model, seen, edit.missing, loaded.content)
+        judged = JudgedEdit(item.id, job.model, seen, edit.missing, content)
+        return edit, judged
 
     def _edited(
         self, job: Job, item: Item, judges: Iterable[Generalist], left_encoded: int

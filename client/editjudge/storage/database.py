@@ -280,11 +280,6 @@ class Database:
             number = None if row is None else row[0]
             self.put(FACTS, id=number, name=encoded(name), value=encoded(value))
 
-    def facts(self, prefix: str) -> list[str]:
-        """What was found out under names that begin so, in the order of their names."""
-        rows = self.rows(FACTS, "ORDER BY name")
-        return [text_of(value) for _, name, value in rows if text_of(name).startswith(prefix)]
-
     def _keep_dictionary(self, text: bytes) -> None:
         self.put(DICTIONARIES, text=text)
 

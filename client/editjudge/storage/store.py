@@ -401,10 +401,6 @@ class RunStore:
         documents = self._documents(row).items()
         return {name: (detail or {}).get("calls", []) for name, (_, _, detail) in documents}
 
-    def prompt(self, digest: str) -> StoredPrompt | None:
-        """A prompt as it was sent, without its pictures; None where it is not kept."""
-        return self.ledger.prompt(digest)
-
     def counts(
         self, signatures: Mapping[str, str] | None = None
     ) -> dict[str, dict[str, dict[str, int]]]:
@@ -433,10 +429,6 @@ class RunStore:
     def costs(self) -> tuple[float, float]:
         """What all its calls have cost, and the dearest of them."""
         return self.ledger.costs
-
-    def facts(self, prefix: str) -> list[str]:
-        """What was found out under names that begin so, in the order of their names."""
-        return self.database.facts(prefix)
 
     # What is asked again
 

@@ -70,7 +70,7 @@ def everything(run: Path) -> list[str]:
             *(store.items(), store.contents(), store.files_before()),
             *(store.header, store.counts(), store.costs, store.ledger.count),
             store.database.fact("choices of judge"),
-            store.prompt(PROMPT.digest),
+            store.ledger.prompt(PROMPT.digest),
         ]
         return sorted(map(repr, said))
 

@@ -23,7 +23,7 @@ def test_form_1_is_read(tmp_path: Path) -> None:
         (said,) = last.said
         assert said.reply == {"text": '{"score": 4}'}
         assert said.prompt is not None
-        prompt = store.prompt(said.prompt)
+        prompt = store.ledger.prompt(said.prompt)
         assert prompt is not None
         assert prompt.parts[0]["text"] == "Make cup 59 red"
         assert isinstance(verdicts["odd", "core.a"].verdict, Unscored)

@@ -350,7 +350,7 @@ def test_prompts_alike_take_little_room(tmp_path: Path) -> None:
         assert last[0] < 150 < len(template)
     with RunStore.open(tmp_path, read_only=True) as store:
         for prompt in prompts:
-            kept = store.prompt(prompt.digest)
+            kept = store.ledger.prompt(prompt.digest)
             assert kept is not None
             assert (kept.system, kept.parts[0]["text"]) == (template, prompt.parts[0].text)  # type: ignore[union-attr]
 
