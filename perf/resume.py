@@ -72,7 +72,7 @@ def begin(folder: Path) -> None:
             seen = contents.files.seen(str(folder / "outputs" / f"{ref.id}.png"))
             edit = JudgedEdit(ref.id, "a", seen, None, contents.of(ref))
             store.keep_now(edit, verdicts, signatures)
-        store.keep_contents([], contents.news(), {})
+        store.keep_contents([], contents.updates(), {})
 
 
 def asked(folder: Path):
@@ -92,7 +92,7 @@ def asked(folder: Path):
 def go_on(folder: Path) -> dict[str, float]:
     """Everything before the first edit is judged, and the summary after the last."""
     start = time.process_time()
-    from editjudge.app.run import files_before
+    from editjudge.app.run import file_cache
     from editjudge.app.shift import refuse_shifted
     from editjudge.app.summary import cells
     from editjudge.base.config import Settings
@@ -103,7 +103,7 @@ def go_on(folder: Path) -> dict[str, float]:
     resolved = asked(folder)
     order = resolved
     imported = time.process_time()
-    plan = observe(order, files_before(folder / "run"))
+    plan = observe(order, file_cache(folder / "run"))
     looked = time.process_time()
     refuse_shifted(plan)
     compared = time.process_time()

@@ -102,7 +102,7 @@ def make(folder: Path, name: str, verdicts: int) -> None:
                 verdicts_of[dimension] = verdict
             seen = Seen(ABSENT, "sha256:" + "0" * 64)
             store.keep_now(JudgedEdit(item, model, seen, None, content), verdicts_of, signatures)
-        store.keep_contents([], contents.news(), {})
+        store.keep_contents([], contents.updates(), {})
 
 
 def measure(folder: Path, what: str) -> dict[str, float]:

@@ -14,7 +14,7 @@ from ..base.errors import ConfigError
 from ..base.verdict import Failed, Scored
 from ..base.writing import on_disk
 from ..benchmarks.dimension import Dimension
-from ..engine.contents import FilesBefore
+from ..engine.contents import FileCache
 from ..engine.header import RunHeader
 from ..storage.store import RunStore, StoredEdit, StoredVerdict
 from .spec import Resolved, RunSpec
@@ -155,7 +155,7 @@ class _Merger:
                     " of it, or a picture of it, changed in between",
                     "give the command of each of them once more, on today's data, then merge",
                 )
-        self._target.keep_contents([], FilesBefore(run.files_before().files), {})
+        self._target.keep_contents([], FileCache(run.file_cache().files), {})
 
     def _takes_output(self, run: RunStore, edit: StoredEdit) -> bool:
         """Whether the new run has this output of an edit, and counts what that changes."""

@@ -137,7 +137,7 @@ def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
         By model and dimension, what changed.
     """
     header = store.header
-    plan = observe(order, store.files_before())
+    plan = observe(order, store.file_cache())
     served = header.identities.keys()
     absent = {d.id: "not served" for d in plan.parts if set(d.roles) - served}
     compare(plan, None, header.identities, absent)

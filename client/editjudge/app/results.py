@@ -225,7 +225,7 @@ def _without(outcomes: Mapping[str, Outcome], kept: Collection[str]) -> dict[str
 
 def contents_of(store: RunStore, resolved: Resolved) -> Contents:
     """What the items of a run hold now."""
-    return Contents(resolved.dataset, store.files_before())
+    return Contents(resolved.dataset, store.file_cache())
 
 
 def _columns(resolved: Resolved) -> tuple[Column, ...]:

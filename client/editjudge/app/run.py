@@ -22,7 +22,7 @@ from ..base.identity import Identities
 from ..base.words import counted
 from ..benchmarks.dimension import Dimension
 from ..engine import events
-from ..engine.contents import FilesBefore
+from ..engine.contents import FileCache
 from ..engine.events import Finished, HowEnded
 from ..engine.header import RunHeader
 from ..engine.judge import Judges, Opened, near
@@ -407,7 +407,7 @@ def _look(
     resolved = Resolved(spec, shard=shard)
     resolved.check_single_image(spec.single_image)
     header = header_of(out)
-    plan = observe(resolved, None if header is None else files_before(out))
+    plan = observe(resolved, None if header is None else file_cache(out))
     if header is None:
         compare(plan)  # refuses outputs that cannot be used before a run is begun
     if not as_named:
@@ -427,10 +427,10 @@ def header_of(out: Path) -> RunHeader | None:
         return None
 
 
-def files_before(out: Path) -> FilesBefore:
+def file_cache(out: Path) -> FileCache:
     """What the run in a folder knows of files."""
     with RunStore.open(out, read_only=True, only_header=True) as store:
-        return store.files_before()
+        return store.file_cache()
 
 
 def spec_of(out: Path) -> RunSpec | None:

@@ -170,7 +170,7 @@ def of_content(
 
 
 @dataclass(frozen=True)
-class FilesBefore:
+class FileCache:
     """What a run knows of files: what it need not read again.
 
     Attributes:
@@ -196,12 +196,12 @@ class Contents:
     """
 
     def __init__(
-        self, dataset: Dataset, before: FilesBefore | None = None, files: Files | None = None
+        self, dataset: Dataset, before: FileCache | None = None, files: Files | None = None
     ) -> None:
         self.dataset = dataset
         self.files = files or Files()
         self.changed: dict[int, FileContent] = {}
-        self._before = before or FilesBefore()
+        self._before = before or FileCache()
         self._numbers: dict[str, int] = {}
         self._latest: tuple[ItemRef | None, bytes] = None, b""
         self._above = f"{dataset.folder}{os.sep}"
@@ -213,7 +213,7 @@ class Contents:
             return self._records[ref.index * SHORT : (ref.index + 1) * SHORT]
         return self.dataset.record(ref)[:SHORT]
 
-    def known(self, ref: ItemRef) -> bytes | None:
+    def cached_key(self, ref: ItemRef) -> bytes | None:
         """The key of an item; None where it names a file that the run never met."""
         digests = []
         for path in self.dataset.files(ref):
@@ -228,7 +228,7 @@ class Contents:
     def key(self, ref: ItemRef) -> bytes:
         """The key of an item; several ask for it one after another."""
         if self._latest[0] is not ref:
-            self._latest = ref, self.known(ref) or self.of(ref).key
+            self._latest = ref, self.cached_key(ref) or self.of(ref).key
         return self._latest[1]
 
     def of(self, ref: ItemRef, loaded: Mapping[str, Seen] = MappingProxyType({})) -> ItemContent:
@@ -263,15 +263,15 @@ class Contents:
             for path, content in zip(paths, known, strict=True)
         )
 
-    def news(self) -> FilesBefore:
+    def updates(self) -> FileCache:
         """What the run does not know yet, to be known the next time."""
         digest, changed = self.dataset.digest, dict(self.changed)  # others go on reading
         if self._before.data == digest:
-            return FilesBefore(changed)
+            return FileCache(changed)
         records = {ref.index: self.dataset.record(ref)[:SHORT] for ref in self.dataset.items()}
         places = range(max(records, default=-1) + 1)
         whole = b"".join(records.get(place, bytes(SHORT)) for place in places)
-        return FilesBefore(changed, digest, whole)
+        return FileCache(changed, digest, whole)
 
     def _held(self, number: int) -> FileContent | None:
         return self.changed.get(number) or self._before.files.get(number)
@@ -321,7 +321,7 @@ class VerdictStore(Protocol):
         """Go on with another header, joined with the one there is; returns the whole."""
 
     def keep_contents(
-        self, edits: Iterable[JudgedEdit], files: FilesBefore, header: Mapping[str, object]
+        self, edits: Iterable[JudgedEdit], files: FileCache, header: Mapping[str, object]
     ) -> None:
         """Keep what edits and files hold now, all or nothing.
 

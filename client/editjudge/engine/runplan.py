@@ -29,7 +29,7 @@ from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from .contents import (
     Contents,
-    FilesBefore,
+    FileCache,
     ItemContent,
     JudgedEdit,
     Standing,
@@ -184,7 +184,7 @@ def making_many() -> Iterator[None]:
 
 
 @making_many()
-def observe(order: Order, before: FilesBefore | None = None) -> RunPlan:
+def observe(order: Order, before: FileCache | None = None) -> RunPlan:
     """Look at all items of an order; what is left to do of them `compare` says.
 
     Args:
@@ -202,7 +202,7 @@ def observe(order: Order, before: FilesBefore | None = None) -> RunPlan:
         flaws = order.dataset.flaws(ref)
         asked = _is_asked(order, ref)
         plan.ids.append(ref.id)
-        plan.keys.append(plan.contents.known(ref) if asked and before else None)
+        plan.keys.append(plan.contents.cached_key(ref) if asked and before else None)
         plan.kinds.append(kinds.of(ref, flaws) if asked else _NOT_ASKED)
         if flaws and asked:
             plan.flawed.append(Flawed(ref, flaws))

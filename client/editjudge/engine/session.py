@@ -266,7 +266,7 @@ class Session:
         """Keep what items and outputs hold now, so that the next session need not read them."""
         outputs = {**self._store.header.outputs, **self.order.places}
         header = {"data_digest": self.order.dataset.digest, "outputs": outputs}
-        self._store.keep_contents(self.plan.met, self.plan.contents.news(), header)
+        self._store.keep_contents(self.plan.met, self.plan.contents.updates(), header)
 
     def _count(self, budget: Budget) -> None:
         """Count what stands and what is left, before anything is judged."""

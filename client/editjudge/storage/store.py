@@ -25,7 +25,7 @@ from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
 from ..base.verdict import Verdict, calls_of
 from ..base.words import few
-from ..engine.contents import FileContent, FilesBefore, ItemContent, JudgedEdit, Standing
+from ..engine.contents import FileCache, FileContent, ItemContent, JudgedEdit, Standing
 from ..engine.header import RunHeader
 from .codec import digest_from_bytes, digest_to_bytes
 from .database import Database
@@ -210,7 +210,7 @@ class RunStore:
             self._put_verdicts(row, documents)
 
     def keep_contents(
-        self, edits: Iterable[JudgedEdit], files: FilesBefore, header: Mapping[str, object]
+        self, edits: Iterable[JudgedEdit], files: FileCache, header: Mapping[str, object]
     ) -> None:
         """Keep what edits and files hold now, all or nothing; see `VerdictStore`."""
         with self.database.transaction():
@@ -310,13 +310,13 @@ class RunStore:
 
     # What is read
 
-    def files_before(self) -> FilesBefore:
+    def file_cache(self) -> FileCache:
         """What is known of files, and of the data."""
         files = {row[0]: FileContent(*row[1:]) for row in self.database.rows(FILES)}
         data = self.database.row(DATA, "WHERE id = 1", long=True)
         if data is None:
-            return FilesBefore(files)
-        return FilesBefore(files, digest_from_bytes(data[1]), data[2])
+            return FileCache(files)
+        return FileCache(files, digest_from_bytes(data[1]), data[2])
 
     def items(self) -> list[str]:
         """The ids of the items of which anything was judged, in the order in which they came."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
-from editjudge.engine.contents import FileContent, FilesBefore
+from editjudge.engine.contents import FileCache, FileContent
 from editjudge.panel.calls import Call, Reply, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import FILE, RunStore
@@ -43,7 +43,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             put(store, f"item {index}", both, content=CONTENT)
         put(store, "item 1", {"core.a": scored(7)})
         content = FileContent(bytes(8), bytes(16))
-        store.keep_contents([], FilesBefore({1: content}, digest("data"), bytes(16)), {})
+        store.keep_contents([], FileCache({1: content}, digest("data"), bytes(16)), {})
         await store.ledger.keep_fact("choices of judge", "logprobs")
 
     with RunStore.open(folder, HEADER) as store:
@@ -67,7 +67,7 @@ def everything(run: Path) -> list[str]:
             *store.verdicts(evidence=False),
             *store.edits(),
             *store.standing("alpha", SIGNATURES).items(),
-            *(store.items(), store.contents(), store.files_before()),
+            *(store.items(), store.contents(), store.file_cache()),
             *(store.header, store.counts(), store.costs, store.ledger.count),
             store.database.fact("choices of judge"),
             store.ledger.prompt(PROMPT.digest),

@@ -32,5 +32,5 @@ def test_form_1_is_read(tmp_path: Path) -> None:
         assert gone is not None
         assert gone.missing == Missing("absent", "no file")
         assert store.contents()["odd"] == store.contents()["cup 1"]
-        assert len(store.files_before().files) == 62
+        assert len(store.file_cache().files) == 62
         assert store.database.one("SELECT count(*) FROM dictionaries") == (1,)

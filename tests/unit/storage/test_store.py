@@ -18,7 +18,7 @@ from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
 from editjudge.base.verdict import Scored, Unscored, Verdict, unscored
-from editjudge.engine.contents import FileContent, FilesBefore, ItemContent, JudgedEdit
+from editjudge.engine.contents import FileCache, FileContent, ItemContent, JudgedEdit
 from editjudge.panel.calls import Call, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import FILE, RunStore
@@ -193,13 +193,13 @@ def test_another_item_has_no_verdicts_yet(tmp_path: Path) -> None:
 def test_what_files_held_is_kept(tmp_path: Path) -> None:
     first, second = FileContent(b"stat one", bytes(16)), FileContent(b"stat two", bytes(16))
     with RunStore.open(tmp_path, HEADER) as store:
-        assert store.files_before() == FilesBefore()
-        files = FilesBefore({1: first, 2: first}, digest("data"), b"records")
+        assert store.file_cache() == FileCache()
+        files = FileCache({1: first, 2: first}, digest("data"), b"records")
         store.keep_contents([], files, {"data_digest": "sha256:2"})
-        store.keep_contents([], FilesBefore({2: second}), {})
+        store.keep_contents([], FileCache({2: second}), {})
         edit = JudgedEdit("one", "alpha", content=ItemContent(bytes(16), {3: first}))
         store.keep_now(edit)
-        assert store.files_before() == replace(files, files={1: first, 2: second, 3: first})
+        assert store.file_cache() == replace(files, files={1: first, 2: second, 3: first})
         assert store.header.data_digest == "sha256:2"
 
 
@@ -402,5 +402,5 @@ def told(folder: Path) -> list[Any]:
             [*store.verdicts()],
             [*store.edits()],
             store.contents(),
-            store.files_before(),
+            store.file_cache(),
         ]
