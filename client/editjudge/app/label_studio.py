@@ -159,8 +159,8 @@ def placed(view: RunView, urls: Mapping[str, str]) -> PlacedPictures:
             if path.is_relative_to(folder):
                 return f"{url.rstrip('/')}/{quote(path.relative_to(folder).as_posix())}"
         if folders:
-            told = ", ".join(map(str, folders))
-            raise ConfigError(f"{path} is in none of {told}", "give its folder a --url too")
+            names = ", ".join(map(str, folders))
+            raise ConfigError(f"{path} is in none of {names}", "give its folder a --url too")
         return str(path)
 
     def of(item: str, model: str) -> dict[str, str]:
