@@ -31,6 +31,7 @@ from ..engine.runplan import (
     RunPlan,
     check_asked,
     compare,
+    making_many,
     observe,
     told_of_data,
     told_of_unasked,
@@ -429,7 +430,7 @@ def header_of(out: Path) -> RunHeader | None:
 
 def file_cache(out: Path) -> FileCache:
     """What the run in a folder knows of files."""
-    with RunStore.open(out, read_only=True, only_header=True) as store:
+    with RunStore.open(out, read_only=True, only_header=True) as store, making_many():
         return store.file_cache()
 
 

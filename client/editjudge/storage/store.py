@@ -312,7 +312,8 @@ class RunStore:
 
     def file_cache(self) -> FileCache:
         """What is known of files, and of the data."""
-        files = {row[0]: FileContent(*row[1:]) for row in self.database.rows(FILES)}
+        rows = self.database.rows(FILES)
+        files = {number: FileContent(stat, digest) for number, stat, digest in rows}
         data = self.database.row(DATA, "WHERE id = 1", long=True)
         if data is None:
             return FileCache(files)
