@@ -7,7 +7,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from ..base.differences import Difference, differences
+from ..base.differences import differences
 from ..base.errors import (
     BadReply,
     ConfigError,
@@ -92,14 +92,13 @@ class Far:
         self._check_judges(frozenset().union(*(roles_of(d, known) for d in asked)))
         here = _texts(signatures.of(asked, self.panel.identities()))
         there = dict(told.panel.signatures)
-        for name, signature in here.items():
-            if there.get(name) != signature:
-                raise ConfigError(
-                    f"{SERVICE} at {self.panel.url} judges {name} otherwise than this client:"
-                    f" {_differs(name, here, there)}"
-                    f" (editjudge {package_version('editjudge')} here, {self.panel.version} there)",
-                    "use the same editjudge on both sides",
-                )
+        if otherwise := _otherwise(here, there):
+            name, why = otherwise
+            raise ConfigError(
+                f"{SERVICE} at {self.panel.url} judges {name} otherwise than this client: {why}"
+                f" (editjudge {package_version('editjudge')} here, {self.panel.version} there)",
+                "use the same editjudge on both sides",
+            )
         await self._recall()
 
     def _check_judges(self, roles: frozenset[ServiceName]) -> None:
@@ -174,11 +173,9 @@ class Far:
         if _signed(response, now):
             return self._judgement(edit, asked, response, now)
         response = await self._asked(request)
-        if _signed(response, now):
+        if (otherwise := _otherwise(_texts(now), _signatures_in(response))) is None:
             return self._judgement(edit, asked, response, now)
-        here, there = _texts(now), _signatures_in(response)
-        name = next(name for name in here if there.get(name) != here[name])
-        why = _differs(name, here, there)
+        name, why = otherwise
         raise self.panel.error(WrongModel, f"it signs {name} otherwise than this client: {why}")
 
     async def _asked(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
@@ -258,36 +255,23 @@ def _texts(signatures: Mapping[str, Signature]) -> dict[str, str]:
     return {name: str(signature) for name, signature in signatures.items()}
 
 
-def _differs(name: str, here: Mapping[str, str], there: Mapping[str, str]) -> str:
-    """In what the signature of a dimension differs, down to its parts: here, and there."""
-    if name not in there:
-        return "it is not signed there"
-    known = _by_digest(here.values()), _by_digest(there.values())
-    return "; ".join(map(str, _roots(here[name], there[name], *known)[:_NAMED]))
+def _otherwise(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, str] | None:
+    """A dimension that is signed otherwise there, and in what; None where there is none.
 
-
-def _roots(
-    before: str, after: str, old: Mapping[str, str], new: Mapping[str, str]
-) -> tuple[Difference, ...]:
-    """What two signatures differ in; a part that is derived is followed down to what differs there.
-
-    Args:
-        old: Signatures by digest, in which those of parts are looked up; what is not there stays.
-        new: The same of the later one.
+    One that is derived from others is named only where its parts are not among them.
     """
-    told: dict[Difference, None] = {}
-    for each in differences(before, after):
-        earlier, later = old.get(each.before), new.get(each.after)
-        if each.kind == "operand" and earlier is not None and later is not None:
-            told.update(dict.fromkeys(_roots(earlier, later, old, new)))
-        else:
-            told[each] = None
-    return tuple(told)
-
-
-def _by_digest(signatures: Iterable[str]) -> dict[str, str]:
-    """Signatures by their digests."""
-    return {Signature.parsed(text).digest: text for text in signatures}
+    derived = None
+    for name, signature in here.items():
+        if there.get(name) == signature:
+            continue
+        if name not in there:
+            return name, "it is not signed there"
+        found = differences(signature, there[name])
+        why = "; ".join(map(str, found[:_NAMED]))
+        if all(one.kind != "operand" for one in found):
+            return name, why
+        derived = derived or (name, why)
+    return derived
 
 
 @contextlib.asynccontextmanager
