@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass as result
 
 from ..base.errors import ImageError, InputError
 from ..base.identity import ServiceName
-from ..base.images import MAX_PIXELS, Mask, load_image, show_path
+from ..base.images import MAX_PIXELS, load_image, show_path
 from ..base.item import Item, Need
 from ..base.strict import STRICT
 from ..base.words import counted
@@ -350,7 +350,7 @@ def _mask(dataset: Dataset, ref: ItemRef) -> _Masked:
         return _Masked("" if unreadable else item.flaws["mask"].reason)  # told already
     # Where masks are no files, their reader notes what is odd about them.
     mask, over = item.mask, item.source or item.target
-    if type(mask) is not Mask:
+    if mask is None or mask.over_frame:
         return _Masked()
     (width, height), (w, h) = mask.size, over.size if over else mask.size
     resized = "" if (width, height) == (w, h) else f"{width}x{height} for {w}x{h}"

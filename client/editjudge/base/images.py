@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from threading import Lock
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,15 +182,17 @@ class Mask(_Picture):
 
     Attributes:
         pixels: Bool of shape (H, W), read-only.
-        over_frame: It is laid over whole pictures, whatever their sides.
+        over_frame: It is laid over the whole frame of a picture, whatever its sides: the official
+            masks are square, their images are not; and an output may have another aspect ratio than
+            the source that a mask was made for.
     """
 
-    over_frame: ClassVar[bool] = False
     name: str
     encoded: bytes
     pixels: NDArray[Any]
     notes: Notes = ()
     file: str = ""
+    over_frame: bool = False
 
     @property
     def held(self) -> int:
@@ -222,11 +224,25 @@ class Mask(_Picture):
         """
         if size == self.size:
             return self
+        if self.over_frame:
+            return self._stretched(size)
         self.check_fits(size)
         (width, height), (w, h) = self.size, size
         picture = Pil.fromarray(self.selected).resize(size, Pil.Resampling.NEAREST)
         note = Note("mask", f"mask resized from {width}x{height} to {w}x{h} (nearest)")
         return replace(self, pixels=np.asarray(picture, dtype=bool), notes=(*self.notes, note))
+
+    def _stretched(self, size: tuple[int, int]) -> Mask:
+        """The mask at another size, stretched as the released code does (OpenCV's nearest)."""
+        # OpenCV takes the pixel under the left upper corner, Pillow the one under the middle.
+        (width, height), (w, h) = self.size, size
+        columns, rows = (
+            np.minimum(np.floor(np.arange(to) * (1.0 / (to / of))).astype(np.intp), of - 1)
+            for of, to in ((width, w), (height, h))
+        )
+        note = Note("mask", f"mask stretched from {width}x{height} to {w}x{h} (nearest)")
+        pixels = self.selected[rows[:, None], columns]
+        return replace(self, pixels=pixels, notes=(*self.notes, note))
 
     def check_fits(self, size: tuple[int, int]) -> None:
         """That it lies over a picture of this size, maybe made larger or smaller.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 import pybase64
@@ -21,7 +22,6 @@ from pydantic import (
 
 from editjudge import Dimension, Panel
 from editjudge.base.errors import EditjudgeError, InputError
-from editjudge.base.frame import FrameMask
 from editjudge.base.identity import untrained
 from editjudge.base.images import Image, Mask, load_image, load_mask, pixels_of
 from editjudge.base.item import Edit, Flaws, Item, Missing, MissingKind, Need, check_text
@@ -208,7 +208,7 @@ class EditSent(Part):
                 id=self.id or "edit",
                 instruction=self.instruction,
                 sources=tuple(sources),
-                mask=FrameMask.of(mask) if mask and self.mask_over_frame else mask,
+                mask=mask and replace(mask, over_frame=self.mask_over_frame),
                 target=target,
                 target_text=self.target_text,
                 hint=self.hint,

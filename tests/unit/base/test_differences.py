@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from editjudge.base.differences import differences
 from editjudge.base.signature import Signature
-from editjudge.gateway.judging import _by_digest as by_digest
-from editjudge.gateway.judging import _roots as roots
+from editjudge.gateway.judging import _otherwise
 
 JUDGED = (
     "dimension:kris.visual_quality|protocol:kris.1|variant:rubric.1to5|"
@@ -58,11 +57,15 @@ def test_what_is_derived_differs_in_what_its_parts_do() -> None:
     later = JUDGED.replace("temperature=0", "temperature=1")
     first, second = (Signature.parsed(text).digest for text in (JUDGED, later))
     mean = "dimension:kris.average|protocol:kris.1|formula:mean.1|parts:kris.visual_quality="
-    old, new = by_digest([JUDGED]), by_digest([later])
-    (only,) = roots(mean + first, mean + second, old, new)
-    assert str(only) == "generalist.judge: temperature (0 → 1)"
-    (only,) = roots(mean + first, mean + second, {}, new)
-    assert str(only).startswith("kris.visual_quality, of which it is made (")
+    here, there = {"kris.average": mean + first}, {"kris.average": mean + second}
+    name, why = _otherwise(here, there) or ("", "")
+    assert name == "kris.average"
+    assert why.startswith("kris.visual_quality, of which it is made (")
+    part = "kris.visual_quality"
+    otherwise = _otherwise({**here, part: JUDGED}, {**there, part: later})
+    assert otherwise == (part, "generalist.judge: temperature (0 → 1)")
+    assert _otherwise(here, here) is None
+    assert _otherwise(here, {}) == ("kris.average", "it is not signed there")
 
 
 def test_services_differ_in_their_facts() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,6 @@ from pydantic import field_validator
 from ...answers import Option, Unparsable
 from ...base.digest import content_digest
 from ...base.errors import ConfigError, InputError
-from ...base.frame import FrameMask
 from ...base.images import Mask, load_mask, show_path
 from ...base.words import counted
 from ..comparing import compares
@@ -198,7 +198,9 @@ class GieData(RecordsFile):
 
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask:
         """The mask, which is no file and is laid over the whole frame."""
-        return FrameMask.of(load_mask(unpacked(ref.data[1]), f"object_mask of {ref.id}"))
+        return replace(
+            load_mask(unpacked(ref.data[1]), f"object_mask of {ref.id}"), over_frame=True
+        )
 
     def outputs(self, folder: Path) -> Outputs:
         """`<folder>/<position>.png`, or what a copy of the file says (`edited_image_path`)."""
@@ -295,7 +297,7 @@ class OwnItems(ItemsFile):
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask | None:
         """Once it fits the source, it fits outputs too."""
         mask = super()._mask(ref, *files, over=over)
-        return None if mask is None else FrameMask.of(mask)
+        return None if mask is None else replace(mask, over_frame=True)
 
 
 def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
