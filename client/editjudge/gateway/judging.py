@@ -266,9 +266,9 @@ def _otherwise(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, 
             continue
         if name not in there:
             return name, "it is not signed there"
-        found = differences(signature, there[name])
-        why = "; ".join(map(str, found[:_NAMED]))
-        if all(one.kind != "operand" for one in found):
+        parts = differences(signature, there[name])
+        why = "; ".join(map(str, parts[:_NAMED]))
+        if all(one.kind != "operand" for one in parts):
             return name, why
         derived = derived or (name, why)
     return derived
