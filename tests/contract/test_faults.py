@@ -50,7 +50,7 @@ async def judged(
     kind: str, *script: Any, waits: float = 0.0, pause: float = 0.1, **settings: Any
 ) -> AsyncIterator[Judged]:
     """A panel with one service of a kind behind a proxy; every call has an input of its own."""
-    given = {"retry_wait": 0.01, "deadline": patience(0.6), "attempts": 3, "concurrency": 4}
+    given = {"retry_wait": 0.01, "deadline": patience(0.6), "attempts": 3}
     settings = {**given, **settings}
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context

@@ -53,8 +53,8 @@ class EndpointPool(Generic[E]):
 
     - at another one that serves and was not tried, except where the call's time was up: then
       only if it was the call that should find out whether the first one is back;
-    - with patience, once its replica is back, if that is lost by now: calls wait until
-      `patience` seconds after the loss;
+    - with patience, once its replica is back, if that was lost since the call began: calls wait
+      until `patience` seconds after the loss;
     - with patience, once more if its time was up: what it waited for may have been lost with
       its connection;
     - with patience, as often as it is not to blame: its replica answered no call that began
@@ -139,13 +139,15 @@ class EndpointPool(Generic[E]):
         hopeless = losses.late if out_of_time else not (blamed or self._may_wait(error, losses))
         losses.tried.add(replica)
         losses.late |= out_of_time
-        if replica.state.is_lost:
+        # A connection that died takes its calls along, though the server may be back by now.
+        was_lost = replica.state.is_lost or place.began < replica.lost_at
+        if was_lost:
             losses.since, losses.late = None, False
         if replica.state is State.CLOSED:
             return False
         if self._has_another(losses.tried) and (place.probe or not out_of_time):
             return True
-        return self._policy.patience > 0 and (replica.state.is_lost or not hopeless)
+        return self._policy.patience > 0 and (was_lost or not hopeless)
 
     def _may_wait(self, error: ServiceError, losses: _Losses[E]) -> bool:
         """Whether a call that others outlived may go on: no server was asked anything."""
