@@ -277,7 +277,7 @@ def _save(
     changed: Callable[[Any], None] = lambda model: None,
     **more: Any,
 ) -> Path:
-    model: Any = spread(build, _SEED, gain=1.5)
+    model: Any = spread(build, gain=1.5, seed=_SEED)
     changed(model)
     model.save_pretrained(folder)
     tokens.save_pretrained(folder)

@@ -38,7 +38,7 @@ def tiny(network: str) -> dict[str, Any]:
     return table
 
 
-def spread(build: Callable[[], nn.Module], gain: float = 1.0) -> Any:
+def spread(build: Callable[[], nn.Module], gain: float = 1.0, seed: int = SEED) -> Any:
     """A model with random weights with which its outputs depend visibly on its inputs.
 
     The libraries' own initialisations leave biases, layer scales and some tables at 0 or
@@ -48,14 +48,15 @@ def spread(build: Callable[[], nn.Module], gain: float = 1.0) -> Any:
         build: Makes the model. What it draws itself and this does not replace (tables that are
             buffers, such as SAM's frequencies) comes from the same seed.
         gain: Of the weight matrices; 2 ** 0.5 keeps the scale through ReLUs.
+        seed: The same seed gives the same weights.
 
     Returns:
         The model, in evaluation mode.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+        torch.manual_seed(seed)
         model = build()
-    generator = torch.Generator().manual_seed(SEED)
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             random = torch.randn(parameter.shape, generator=generator)
