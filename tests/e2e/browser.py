@@ -71,8 +71,13 @@ def says(page: Page, selector: str, text: str | Pattern[str]) -> None:
 
 
 def assert_fits(page: Page, widths: tuple[int, ...] = (1280, 420)) -> None:
-    """That no window, wide or narrow, has to be scrolled sideways."""
+    """That no window, wide or narrow, has to be scrolled sideways, once it is laid out anew."""
     for width in widths:
         page.set_viewport_size({"width": width, "height": 900})
-        overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        # The page hears of its new size a frame later.
+        for _ in range(100):
+            overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            if overflow <= 0:
+                break
+            page.wait_for_timeout(20)
         assert overflow <= 0, f"the page is {overflow} px wider than a window of {width}"
