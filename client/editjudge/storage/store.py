@@ -167,16 +167,7 @@ class RunStore:
         signatures: Mapping[str, str],
         versions: str | None = None,
     ) -> None:
-        """Keep an edit and its verdicts, all or none, without holding up the event loop.
-
-        Args:
-            verdicts: By dimension id.
-            signatures: At least of these.
-            versions: Of the packages that they were made with; None for those of this process.
-
-        Raises:
-            StoreError: the disk is full or fails.
-        """
+        """Keep an edit and its verdicts beside the event loop; see `VerdictStore.keep`."""
         await self.database.aside(self.keep_now, edit, verdicts, signatures, versions)
 
     def keep_now(
