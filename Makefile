@@ -86,7 +86,7 @@ networks: models
 
 # Writes what these tests compare with.
 golden: $(VENV)/.dev
-	EDITJUDGE_GOLDEN=write $(BIN)/python -m pytest tests/e2e/test_golden.py tests/unit/app/test_wire.py tests/unit/services/judge/test_openapi.py tests/unit/benchmarks/test_rules.py tests/unit/cli/test_help.py -q -n auto --maxprocesses 4
+	EDITJUDGE_GOLDEN=write $(BIN)/python -m pytest tests/e2e/test_golden.py tests/unit/app/test_wire.py tests/unit/services/gateway/test_openapi.py tests/unit/benchmarks/test_rules.py tests/unit/cli/test_help.py -q -n auto --maxprocesses 4
 
 # Part of a release, and of nothing else: what it holds may never be broken.
 proto-image: $(VENV)/.dev

@@ -27,10 +27,10 @@ from editjudge.panel.calls import Said
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import RunStore
 from editjudge.v1 import judge_pb2 as pb
-from editjudge_services.judge.calls import FILE
-from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.options import ServiceOptions
-from editjudge_services.judge.server import serving
+from editjudge_services.gateway.calls import FILE
+from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.options import ServiceOptions
+from editjudge_services.gateway.server import serving
 
 from ..fakes.judge_service import ScriptedService
 from ..fakes.triton import Failure

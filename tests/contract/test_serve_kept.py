@@ -26,14 +26,14 @@ from editjudge.panel.calls import Reply, SpecialistCall
 from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.judge import usage
-from editjudge_services.judge.calls import FILE, CallCache, purge, purging, space_in
-from editjudge_services.judge.http import serving_json
-from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.options import ServiceOptions
-from editjudge_services.judge.server import serving
-from editjudge_services.judge.servicer import JudgeServicer
-from editjudge_services.judge.usage import UsageLog, Used, used_in
+from editjudge_services.gateway import usage
+from editjudge_services.gateway.calls import FILE, CallCache, purge, purging, space_in
+from editjudge_services.gateway.http import serving_json
+from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.options import ServiceOptions
+from editjudge_services.gateway.server import serving
+from editjudge_services.gateway.servicer import JudgeServicer
+from editjudge_services.gateway.usage import UsageLog, Used, used_in
 
 from ..fakes.openai import ScriptedOpenAi, problem
 from ..patience import patience, until

@@ -14,10 +14,10 @@ from grpc_status import rpc_status
 from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.options import ServiceOptions
-from editjudge_services.judge.server import serving
-from editjudge_services.judge.servicer import JudgeServicer
+from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.options import ServiceOptions
+from editjudge_services.gateway.server import serving
+from editjudge_services.gateway.servicer import JudgeServicer
 
 from ..patience import until
 from .test_serve import asking, teams_of

@@ -16,11 +16,11 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import Unreachable
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.judge import bodies
-from editjudge_services.judge.http import serving_json
-from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.options import ServiceOptions
-from editjudge_services.judge.server import serving
+from editjudge_services.gateway import bodies
+from editjudge_services.gateway.http import serving_json
+from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.options import ServiceOptions
+from editjudge_services.gateway.server import serving
 
 from ..fakes.openai import Fault, ScriptedOpenAi
 from ..fakes.triton import ScriptedTriton

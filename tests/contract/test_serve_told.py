@@ -11,9 +11,9 @@ import pytest
 
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge_services.judge.asking import Audit
-from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.options import ServiceOptions
+from editjudge_services.gateway.asking import Audit
+from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.options import ServiceOptions
 
 from .test_serve import asking
 from .test_serve_json import asking as asking_json

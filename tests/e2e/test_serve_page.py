@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from editjudge.base.config import Settings
-from editjudge_services.judge.http import serving_json
-from editjudge_services.judge.judging import Judging
+from editjudge_services.gateway.http import serving_json
+from editjudge_services.gateway.judging import Judging
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

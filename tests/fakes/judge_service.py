@@ -10,8 +10,8 @@ import grpc
 
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.servicer import JudgeServicer
+from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.servicer import JudgeServicer
 
 from .triton import Failure
 

@@ -33,9 +33,9 @@ from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.front.identity import Authority, TeamKeys
 from editjudge_services.front.server import EnvoyServer
 from editjudge_services.front.values import FrontValues
-from editjudge_services.judge.http import serving_json
-from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.server import serving
+from editjudge_services.gateway.http import serving_json
+from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.server import serving
 from editjudge_services.runtime.launcher import TritonServer
 
 from ..contract.test_serve import png, teams_of

@@ -15,10 +15,10 @@ from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.judge.http import serving_json
-from editjudge_services.judge.judging import Judging
-from editjudge_services.judge.options import ServiceOptions
-from editjudge_services.judge.server import serving
+from editjudge_services.gateway.http import serving_json
+from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.options import ServiceOptions
+from editjudge_services.gateway.server import serving
 from editjudge_services.runtime.launcher import TritonServer
 from editjudge_services.runtime.process import asked
 

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CLIENT, SERVICES = "editjudge", "editjudge_services"
-JUDGE, COMMANDS = f"{SERVICES}.judge", f"{SERVICES}.cli"
+GATEWAY, COMMANDS = f"{SERVICES}.gateway", f"{SERVICES}.cli"
 
 _BASE = frozenset({"base"})
 _ANSWERS = _BASE | {"answers"}
@@ -46,11 +46,11 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     # The modules that lie in no package: the public names, and `python -m editjudge`.
     "__init__": _REPORT,
     "__main__": frozenset({"cli"}),
-    SERVICES: _BASE | {JUDGE},
+    SERVICES: _BASE | {GATEWAY},
     # Verbs of the one command line: they take its options and write its tables.
-    COMMANDS: _BASE | {SERVICES, JUDGE, "cli", "report"},
+    COMMANDS: _BASE | {SERVICES, GATEWAY, "cli", "report"},
     # A client as others write them: the public names, and the messages of the proto.
-    JUDGE: _BASE | {SERVICES, "__init__", "gateway", "v1"},
+    GATEWAY: _BASE | {SERVICES, "__init__", "gateway", "v1"},
 }
 """The packages of the client that a package may import beside itself."""
 
@@ -81,7 +81,7 @@ def house_of(module: str) -> str | None:
     """The row of the table that a module belongs to; None for one that is not ours."""
     root, _, rest = module.partition(".")
     if root == SERVICES:
-        return next((each for each in (JUDGE, COMMANDS) if module.startswith(each)), SERVICES)
+        return next((each for each in (GATEWAY, COMMANDS) if module.startswith(each)), SERVICES)
     if root != CLIENT:
         return None
     first = rest.partition(".")[0]
@@ -104,7 +104,7 @@ def test_every_package_is_in_the_table() -> None:
         "__init__",
         "__main__",
         SERVICES,
-        JUDGE,
+        GATEWAY,
         COMMANDS,
     }
 

@@ -17,9 +17,9 @@ from editjudge.cli.output import print_json, print_tables
 from editjudge.cli.services import services_at_hand
 from editjudge.report.table import Head, Row, Table
 
-from ..judge.calls import alone_in, purge, purging, space_in
-from ..judge.options import ServiceOptions, parted
-from ..judge.usage import COUNTS, used_in
+from ..gateway.calls import alone_in, purge, purging, space_in
+from ..gateway.options import ServiceOptions, parted
+from ..gateway.usage import COUNTS, used_in
 
 _DAY_SECONDS = 86_400
 
@@ -79,8 +79,8 @@ def _check(options: ServiceOptions) -> None:
     """
     options.check()
     try:
-        from ..judge.asking import Audit
-        from ..judge.judging import Judging  # noqa: F401 - that it can be
+        from ..gateway.asking import Audit
+        from ..gateway.judging import Judging  # noqa: F401 - that it can be
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
     Audit(options.audit)
@@ -90,9 +90,9 @@ def _check(options: ServiceOptions) -> None:
 
 
 async def _serve(settings: Settings, options: ServiceOptions) -> None:
-    from ..judge.http import serving_json
-    from ..judge.judging import Judging
-    from ..judge.server import serving, until_told
+    from ..gateway.http import serving_json
+    from ..gateway.judging import Judging
+    from ..gateway.server import serving, until_told
 
     async with Judging(settings, options) as judging, contextlib.AsyncExitStack() as served:
         try:

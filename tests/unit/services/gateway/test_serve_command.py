@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from editjudge.cli import main
-from editjudge_services.judge.calls import alone_in
+from editjudge_services.gateway.calls import alone_in
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from editjudge_services.judge import bodies
-from editjudge_services.judge.bodies import Part
-from editjudge_services.judge.openapi import EXAMPLES, openapi, page_of
+from editjudge_services.gateway import bodies
+from editjudge_services.gateway.bodies import Part
+from editjudge_services.gateway.openapi import EXAMPLES, openapi, page_of
 
 KEPT = Path(__file__).with_name("openapi.json")
 

@@ -89,7 +89,7 @@ def page_of(document: Mapping[str, Any]) -> tuple[str, str]:
         The page and its Content-Security-Policy: its own style, and nothing else.
     """
     environment = Environment(
-        loader=PackageLoader("editjudge_services.judge"),
+        loader=PackageLoader("editjudge_services.gateway"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

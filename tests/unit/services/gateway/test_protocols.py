@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from editjudge.service import DimensionSet
-from editjudge_services.judge import protocols
-from editjudge_services.judge.bodies import Protocol, Unusable
-from editjudge_services.judge.protocols import MAX_DIMENSIONS, dimensions_of, size_of
+from editjudge_services.gateway import protocols
+from editjudge_services.gateway.bodies import Protocol, Unusable
+from editjudge_services.gateway.protocols import MAX_DIMENSIONS, dimensions_of, size_of
 from editjudge_services.runtime.cache import BoundedCache
 
 
