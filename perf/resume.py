@@ -92,8 +92,8 @@ def asked(folder: Path):
 def go_on(folder: Path) -> dict[str, float]:
     """Everything before the first edit is judged, and the summary after the last."""
     start = time.process_time()
+    from editjudge.app.name_shift import refuse_shifted
     from editjudge.app.run import file_cache
-    from editjudge.app.shift import refuse_shifted
     from editjudge.app.summary import cells
     from editjudge.base.config import Settings
     from editjudge.engine.runplan import compare, observe

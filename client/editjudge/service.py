@@ -1,7 +1,7 @@
 """What a service of one's own needs beside the names of `editjudge` (docs/python.md)."""
 
+from .app.catalogue import ListedDimension as ListedDimension
 from .app.dimensions import DimensionSet as DimensionSet
-from .app.lists import ListedDimension as ListedDimension
 from .app.verdicts import Score as Score
 from .panel.budget import Budget as Budget
 from .panel.calls import Call as Call

@@ -26,7 +26,7 @@ from ..panel.prompt import size_within
 from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
 from ..scorers.asking import Asking, Question
-from .known import SAMPLED
+from .ledger_hits import SAMPLED
 
 _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4

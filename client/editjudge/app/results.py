@@ -31,8 +31,8 @@ from ..stats.clustered import linked
 from ..storage.edits import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
 from .intervals import with_intervals
+from .judge_spread import Cells, JudgeSpread, Spreading
 from .spec import Resolved
-from .spread import Cells, JudgeSpread, Spreading
 from .summary import columns as means
 
 ALSO = "also judged"

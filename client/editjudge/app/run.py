@@ -44,10 +44,10 @@ from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
 from .client import completed, with_local_stack
 from .estimate import Estimate, estimate, notes
-from .known import known_calls
-from .shift import refuse_shifted
+from .judge_spread import JudgeSpread
+from .ledger_hits import known_calls
+from .name_shift import refuse_shifted
 from .spec import Resolved, RunSpec
-from .spread import JudgeSpread
 from .summary import Cells, by_judge, cells
 from .view import RunView
 

@@ -15,7 +15,7 @@ from ..benchmarks.dimension import Dimension
 from ..engine.order import Order
 from ..engine.runplan import RunPlan
 from ..storage.store import RunStore
-from .spread import JudgeSpread
+from .judge_spread import JudgeSpread
 
 Cells = dict[str, dict[str, Cell]]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..app.canary import last_checks
-from ..app.compare import (
+from ..app.comparison import (
     LEVEL,
     ModelComparison,
     OnDimension,

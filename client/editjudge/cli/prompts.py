@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..app.lists import ListedTemplate
+from ..app.catalogue import ListedTemplate
 from ..base.errors import ConfigError
 from ..base.official import import_official_prompts, official_prompts
 from ..base.screen import say

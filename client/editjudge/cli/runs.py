@@ -19,12 +19,12 @@ from ..app.canary import last_checks
 from ..app.dimensions import naming, need_models
 from ..app.estimate import call_lines, lines
 from ..app.merge import Prefer, merge
-from ..app.rescore import Changes, Rescored, rescored_run
+from ..app.rescoring import Changes, Rescored, rescored_run
 from ..app.run import Running, RunResult, foreseen
 from ..app.run import spec_of as stored_spec
 from ..app.spec import Resolved, RunSpec
 from ..app.summary import columns, titles_of
-from ..app.validate import Validation, validated
+from ..app.validation import Validation, validated
 from ..app.view import RunView
 from ..base.config import Settings
 from ..base.console import console

@@ -13,8 +13,8 @@ from rich.cells import cell_len
 
 from ..app.agreement import Figure
 from ..app.dimensions import naming, need_models
+from ..app.judge_spread import Agreement, JudgeSpread
 from ..app.results import Comparability, PublishedBeside, Results
-from ..app.spread import Agreement, JudgeSpread
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
 from ..base.identity import untrained

@@ -21,7 +21,7 @@ from editjudge import RunView
 from editjudge.app import run as module
 from editjudge.app.export import rows_of
 from editjudge.app.merge import merge
-from editjudge.app.rescore import rescored_run
+from editjudge.app.rescoring import rescored_run
 from editjudge.app.run import foreseen
 from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.errors import ConfigError, StoreError

@@ -16,16 +16,16 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import models_json_schema
 
-from editjudge.app import lists, verdicts
+from editjudge.app import catalogue, verdicts
 from editjudge.app.agreement import Figure
 from editjudge.app.canary import Examined
-from editjudge.app.compare import ModelComparison, Rankings
+from editjudge.app.comparison import ModelComparison, Rankings
 from editjudge.app.doctor import Finding
 from editjudge.app.estimate import Estimate
-from editjudge.app.rescore import Rescored
+from editjudge.app.rescoring import Rescored
 from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
-from editjudge.app.validate import Validation
+from editjudge.app.validation import Validation
 from editjudge.base.strict import Strict, text_of
 from editjudge.base.verdict import (
     Failed,
@@ -51,7 +51,7 @@ PRINTED = (
     *(Estimate, Validation, Rescored),
     *(Examined, ModelComparison, Rankings),
     *(Finding, Stack),
-    *(lists.ListedDimension, lists.ListedTemplate, Prepared, Reviewed, Converted),
+    *(catalogue.ListedDimension, catalogue.ListedTemplate, Prepared, Reviewed, Converted),
 )
 
 

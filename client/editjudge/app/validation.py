@@ -27,7 +27,7 @@ from ..benchmarks.outputs import Outputs
 from ..engine.order import Order
 from ..engine.runplan import Flawed, check_asked, compare, observe
 from .estimate import Estimate, estimate
-from .shift import MEND, places, shift
+from .name_shift import MEND, places, shift
 
 _OfData: TypeAlias = Literal["data", "release", "field", "mask"]
 _OfPictures: TypeAlias = Literal["unreadable", "misnamed", "shifted", "size", "flat"]

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from editjudge.app.known import sample
+from editjudge.app.ledger_hits import sample
 
 
 @pytest.mark.parametrize("count", [0, 1, 199, 200, 201, 399, 400, 1000, 12_345])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.app.validate import Validation, validated
+from editjudge.app.validation import Validation, validated
 from editjudge.base.config import Settings
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import dimensions

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, TypeAlias, TypeVar
 
-from ..app.lists import ListedDimension, ListedTemplate
+from ..app.catalogue import ListedDimension, ListedTemplate
 from ..base.contracts import CONTRACTS, Tensor
 from ..base.errors import ConfigError
 from ..base.official import official_prompts

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import editjudge
-from editjudge.app.rescore import Change, rescored_run
+from editjudge.app.rescoring import Change, rescored_run
 from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.verdict import Scored, Unscored, Verdict

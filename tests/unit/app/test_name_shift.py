@@ -12,11 +12,11 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunSpec
-from editjudge.app import shift as module
+from editjudge.app import name_shift as module
+from editjudge.app.name_shift import BLOCK, BLOCKS, Size, places, shift
 from editjudge.app.run import foreseen
-from editjudge.app.shift import BLOCK, BLOCKS, Size, places, shift
 from editjudge.app.spec import Resolved
-from editjudge.app.validate import validated
+from editjudge.app.validation import validated
 from editjudge.base.config import Settings
 from editjudge.base.errors import InputError
 from editjudge.base.images import load_image, size_by_header

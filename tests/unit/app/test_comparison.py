@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image as Pil
 
-from editjudge.app import compare as module
-from editjudge.app.compare import compare_models, rank_models
+from editjudge.app import comparison as module
+from editjudge.app.comparison import compare_models, rank_models
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings

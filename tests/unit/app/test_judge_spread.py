@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from editjudge.app.spread import JudgeSpread, Spreading
+from editjudge.app.judge_spread import JudgeSpread, Spreading
 from editjudge.base.verdict import Failed, NotApplicable, Outcome, Scored, Unscored
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import (
