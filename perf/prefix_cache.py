@@ -55,7 +55,7 @@ from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Transport
 from editjudge.prompts import template
-from editjudge.scorers.asking import JUDGE, prompt_about
+from editjudge.scorers.judge_scorer import JUDGE, prompt_about
 from editjudge.scorers.vqa import FiveLevel, QuestionList
 from editjudge.storage.ledger import Ledger
 from editjudge_services.runtime.vllm_server import VllmServer

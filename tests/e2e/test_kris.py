@@ -14,7 +14,7 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from editjudge.base.errors import EditjudgeError
-from editjudge.benchmarks.published import published
+from editjudge.benchmarks.published_tables import published
 from editjudge.cli import root
 
 from ..fakes.openai import ScriptedOpenAi, reply

@@ -26,7 +26,7 @@ from editjudge.benchmarks.i2i.taxonomy import TRACKS, usual
 from editjudge.benchmarks.registry import benchmark
 from editjudge.engine.judge import judge
 from editjudge.panel import Panel
-from editjudge.scorers.asking import JUDGE
+from editjudge.scorers.judge_scorer import JUDGE
 from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.similarity import FeatureSimilarity
 from editjudge.storage.store import RunStore

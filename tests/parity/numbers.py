@@ -26,8 +26,8 @@ from editjudge.benchmarks.dimension import Reading
 from editjudge.pixels import align, mse, psnr_from_mse, ssim, ssim_blacked_out, windows_within
 from editjudge.scorers.pixels import BlackedOutSsim, PixelComparison
 from editjudge.scorers.regions import fitted, squashed
-from editjudge.scorers.resized import SquaredPixels, squared
 from editjudge.scorers.specialists import text_accuracy
+from editjudge.scorers.square_images import SquaredPixels, squared
 
 Pixels = NDArray[np.uint8]
 PICTURES = Path(__file__).parent / "pictures"

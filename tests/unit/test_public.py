@@ -21,7 +21,7 @@ from editjudge.base.probes import TOLERANCE, fingerprint, probe_inputs
 from editjudge.base.signature import Signature
 from editjudge.benchmarks.registry import dimensions, select
 from editjudge.panel import SERVICES
-from editjudge.scorers.asking import JUDGE
+from editjudge.scorers.judge_scorer import JUDGE
 from editjudge_services.runtime.repository import model_repository, specialists
 from editjudge_services.runtime.specialist import Request, Specialist
 

@@ -25,7 +25,7 @@ from ..engine.runplan import RunPlan
 from ..panel.prompt import size_within
 from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
-from ..scorers.asking import Asking, Question
+from ..scorers.judge_scorer import Asking, Question
 from .ledger_hits import SAMPLED
 
 _PIXELS_PER_TOKEN = 32 * 32

@@ -22,8 +22,8 @@ from ..benchmarks.column import Column, Row
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.dimension import Derived, Dimension
 from ..benchmarks.outputs import Outputs
-from ..benchmarks.published import PublishedTable
-from ..benchmarks.published import published as printed_tables
+from ..benchmarks.published_tables import PublishedTable
+from ..benchmarks.published_tables import published as printed_tables
 from ..benchmarks.tabulation import Tabulation
 from ..engine.contents import Contents, check_items, of_content, output_now
 from ..engine.fold import fold, in_order

@@ -11,7 +11,7 @@ from ..base.errors import ConfigError
 from ..base.item import Need
 from ..prompts import Template
 from ..prompts.rubrics import SCORE, RubricTemplate, rubrics_among
-from ..scorers.asking import JUDGE
+from ..scorers.judge_scorer import JUDGE
 from ..scorers.rubric import Rubric
 from .column import Column
 from .dataset import Dataset

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..base.identity import ServiceName
-from ..scorers.asking import JUDGE
+from ..scorers.judge_scorer import JUDGE
 from .dimension import Derived, Dimension, Reading, changed, derived
 from .fusion import mean
 

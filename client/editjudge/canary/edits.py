@@ -15,7 +15,7 @@ from ..base.item import Edit, Item
 from ..panel.calls import RememberedReplies
 from ..panel.generalist import Generalist
 from ..prompts import Template
-from ..scorers.asking import Question
+from ..scorers.judge_scorer import Question
 from .comparison import HIGH, LOW, Look
 
 TEMPLATE = Template(

@@ -19,7 +19,7 @@ from ..panel.services import own_services
 from ..prompts.custom import custom_templates
 from ..prompts.rubrics import rubric_files, rubrics_among
 from ..report.numbers import judged_by, skipped, verdict_table
-from ..scorers.asking import prompt_about
+from ..scorers.judge_scorer import prompt_about
 from .options import settings_of, texts_in, with_rubrics
 from .output import print_json, print_tables
 from .prompts import print_prompt

@@ -14,14 +14,14 @@ from ..base.config import Settings
 from ..base.errors import Abstained
 from ..base.item import Edit, Item
 from ..base.strict import Number, Strict
-from ..benchmarks.comparing import compares
+from ..benchmarks.comparison_words import compares
 from ..benchmarks.gie.dataset import GieData
 from ..benchmarks.gie.release import Compares, convert, decided_by, keep_compares
 from ..engine.progress import Progress, took
 from ..panel.budget import Budget
 from ..panel.generalist import Generalist
 from ..prompts import template
-from ..scorers.asking import Question
+from ..scorers.judge_scorer import Question
 from .folder import CALLS
 from .items import JUDGE
 from .preparation import open_panel

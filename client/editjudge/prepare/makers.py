@@ -22,12 +22,12 @@ from ..base.errors import ImageError
 from ..base.identity import ServiceName
 from ..base.images import Image, load_mask
 from ..base.item import Edit, Item
-from ..benchmarks.comparing import compares
+from ..benchmarks.comparison_words import compares
 from ..benchmarks.items import Line
 from ..benchmarks.texts import blank
 from ..panel import Panel
 from ..prompts import Template, template
-from ..scorers.asking import Question
+from ..scorers.judge_scorer import Question
 from ..scorers.regions import Select, segmented
 from .items import JUDGE, Entry, What, why_no_mask
 

@@ -20,7 +20,7 @@ from ..base.threads import in_thread
 from ..base.verdict import NotApplicable, Scored, Unscored, Verdict
 from ..panel.coalesce import together
 from ..panel.generalist import Answer
-from .asking import Asking, Question, contract_of
+from .judge_scorer import Asking, Question, contract_of
 from .regions import png_of, segmented
 from .similarity import FeatureRule, Vector, cosine_of, embedding_of
 

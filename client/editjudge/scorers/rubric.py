@@ -20,7 +20,7 @@ from ..base.threads import in_thread
 from ..base.verdict import Scored, Unscored, Verdict
 from ..panel.coalesce import together
 from ..panel.generalist import Answer, merged
-from .asking import Asking, Question, contract_of, grouped
+from .judge_scorer import Asking, Question, contract_of, grouped
 
 if TYPE_CHECKING:
     from ..panel import Panel

@@ -14,7 +14,7 @@ from ..panel.choices import ChoiceDistribution
 from ..panel.coalesce import together
 from ..panel.generalist import Answer, Generalist, merged
 from ..prompts import Template
-from .asking import Asking, Question, contract_of, shown_fields
+from .judge_scorer import Asking, Question, contract_of, shown_fields
 
 if TYPE_CHECKING:
     from ..panel import Panel

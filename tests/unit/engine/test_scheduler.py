@@ -29,7 +29,7 @@ from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
 from editjudge.engine.runplan import RunPlan, compare, observe
 from editjudge.engine.scheduler import Scheduler
-from editjudge.scorers.asking import JUDGE
+from editjudge.scorers.judge_scorer import JUDGE
 from editjudge.scorers.scorer import Scorer
 from editjudge.scorers.vqa import FiveLevel
 

@@ -20,7 +20,7 @@ from editjudge.panel.prompt import Picture, Pictures, Text
 from editjudge.prompts import template, templates
 from editjudge.prompts.custom import custom_in, custom_templates
 from editjudge.prompts.folder import prompt_files
-from editjudge.scorers.asking import Asking
+from editjudge.scorers.judge_scorer import Asking
 
 command = root.commands["prompts"]
 

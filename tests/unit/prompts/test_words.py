@@ -11,7 +11,7 @@ import pytest
 from editjudge.answers import Commands
 from editjudge.benchmarks.registry import benchmark
 from editjudge.prompts import Template, template, templates
-from editjudge.scorers.asking import Asking
+from editjudge.scorers.judge_scorer import Asking
 
 IMAGES = {
     "sources": r"source",

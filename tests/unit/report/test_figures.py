@@ -12,7 +12,7 @@ import pytest
 from PIL import Image as Pil
 
 from editjudge.benchmarks.figures import KINDS, Figure, Panel, figures, means
-from editjudge.benchmarks.published import published
+from editjudge.benchmarks.published_tables import published
 from editjudge.benchmarks.registry import benchmark, benchmarks
 from editjudge.report.figures import (
     LOOKS,

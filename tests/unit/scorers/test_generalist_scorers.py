@@ -23,8 +23,8 @@ from editjudge.panel.context import CallContext, CallNotes
 from editjudge.panel.prompt import Prompt
 from editjudge.prompts import Template
 from editjudge.prompts.custom import custom_templates
-from editjudge.scorers import asking as module
-from editjudge.scorers.asking import Asking
+from editjudge.scorers import judge_scorer as module
+from editjudge.scorers.judge_scorer import Asking
 from editjudge.scorers.rubric import Rubric
 from editjudge.scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList, YesNo
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from ...base.errors import ConfigError
 from ...base.item import Item
-from ...scorers.asking import JUDGE
+from ...scorers.judge_scorer import JUDGE
 from ...scorers.rubric import Rubric
 from ..dimension import Dimension, Reading, When, derived
 from ..fusion import Capped, Values, WeightedGeometricMean, product

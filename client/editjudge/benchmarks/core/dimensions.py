@@ -11,7 +11,7 @@ from typing import Any
 from ...base.identity import ServiceName
 from ...base.item import Item, Need
 from ...base.parse import package_tables
-from ...scorers.asking import JUDGE
+from ...scorers.judge_scorer import JUDGE
 from ...scorers.pixels import PixelComparison
 from ...scorers.regions import Reference, Region
 from ...scorers.similarity import FeatureSimilarity, Lpips

@@ -10,7 +10,7 @@ from ...base.item import Edit, Need
 from ...base.verdict import Scored, Verdict
 from ...pixels import PSNR_CAP
 from ...prompts.official import load_official_prompts
-from ...scorers.asking import JUDGE
+from ...scorers.judge_scorer import JUDGE
 from ...scorers.pixels import UNALIGNED, BlackedOutSsim, PixelComparison
 from ...scorers.scorer import Scorer
 from ...scorers.similarity import FeatureSimilarity

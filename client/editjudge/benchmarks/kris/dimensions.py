@@ -6,7 +6,7 @@ from typing import Any
 
 from ...base.item import Item
 from ...prompts.official import load_official_prompts
-from ...scorers.asking import JUDGE
+from ...scorers.judge_scorer import JUDGE
 from ...scorers.rubric import OfficialRubric, Rubric
 from ..dimension import Derived, Dimension, Reading, derived, make_dimension
 from ..fusion import Gated, mean

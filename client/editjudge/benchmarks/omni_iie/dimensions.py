@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.item import Item, Need
-from ...scorers.asking import JUDGE
-from ...scorers.resized import RegionClip, RegionLpips, RegionRule, RegionShare, SquaredPixels
+from ...scorers.judge_scorer import JUDGE
 from ...scorers.scorer import Scorer
+from ...scorers.square_images import RegionClip, RegionLpips, RegionRule, RegionShare, SquaredPixels
 from ...scorers.vqa import AnsweredFacts, FactCheck
 from ..dimension import Dimension, Reading, make_dimension
 from .switches import OmniSwitches

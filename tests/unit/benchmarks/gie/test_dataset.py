@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from editjudge.base.errors import ConfigError, InputError
-from editjudge.benchmarks.comparing import PLACES, compares
+from editjudge.benchmarks.comparison_words import PLACES, compares
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie import release as module
 from editjudge.benchmarks.gie.dataset import GieData, OwnItems

@@ -27,7 +27,7 @@ from editjudge.benchmarks.gie.switches import GieSwitches
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
 from editjudge.engine.judge import judge
 from editjudge.scorers import pixels as module
-from editjudge.scorers.asking import JUDGE
+from editjudge.scorers.judge_scorer import JUDGE
 
 from ....fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
 from .made import odd, picture, pixels, record, released, shifted

@@ -13,7 +13,7 @@ from editjudge.benchmarks.i2i.taxonomy import TEXT
 from editjudge.benchmarks.registry import benchmark
 from editjudge.panel.prompt import Pictures
 from editjudge.prompts import Template, template
-from editjudge.scorers.asking import JUDGE, Asking
+from editjudge.scorers.judge_scorer import JUDGE, Asking
 from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.vqa import FiveLevel
 

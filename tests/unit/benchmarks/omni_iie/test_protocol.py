@@ -30,8 +30,8 @@ from editjudge.benchmarks.registry import benchmark
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import judge
 from editjudge.panel.prompt import Prompt
-from editjudge.scorers.asking import JUDGE
-from editjudge.scorers.resized import squared
+from editjudge.scorers.judge_scorer import JUDGE
+from editjudge.scorers.square_images import squared
 
 from ....fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
 

@@ -9,7 +9,7 @@ import pytest
 
 from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.omni_iie.columns import overall
-from editjudge.benchmarks.published import published
+from editjudge.benchmarks.published_tables import published
 from editjudge.benchmarks.registry import benchmark
 
 PRINTED = ("co_edit", "gie", "i2i", "kris", "omni_iie")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ..base.parse import package_tables
 
-_WORDS = package_tables(__package__, "comparing.toml")
+_WORDS = package_tables(__package__, "comparison_words.toml")
 PLACES: tuple[str, ...] = tuple(_WORDS["places"])
 """What people and things stand before."""
 _TEXT = "\x00"
