@@ -23,7 +23,7 @@ def model_text(specialist: type[Specialist]) -> str:
     """The `1/model.py` of a specialist, its imports in order."""
     name, module = specialist.__name__, specialist.__module__
     imports = sorted(
-        [f"from {module} import {name}", "from editjudge_services.runtime.triton import serve"]
+        [f"from {module} import {name}", "from editjudge_services.runtime.adaptor import serve"]
     )
     return "\n".join([*imports, "", f"TritonPythonModel = serve({name})", ""])
 

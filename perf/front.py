@@ -84,8 +84,8 @@ def serve_null(told: Connection) -> None:
 
 def serve_judge(told: Connection) -> None:
     """The Judge service without other services: dimensions of pixels."""
-    from editjudge_services.gateway.judging import Judging
     from editjudge_services.gateway.server import serving
+    from editjudge_services.gateway.service import Judging
 
     async def run() -> None:
         async with Judging(Settings()) as judging, serving(judging, "127.0.0.1:0") as at:

@@ -50,7 +50,7 @@ from editjudge.panel import Panel
 from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
 from editjudge_services.perceptual.torch_lpips import Lpips
-from editjudge_services.runtime.launcher import temporary_stack
+from editjudge_services.runtime.triton_server import temporary_stack
 from editjudge_services.zoo.artefact import RECORD, Artefact, Precision, checkpoint_dir, models_dir
 from editjudge_services.zoo.checkpoint import inventory
 

@@ -28,8 +28,8 @@ from rich.table import Table
 from editjudge.base.config import Endpoint, Settings
 from editjudge.panel import Panel
 from editjudge_services.quality.piqe_service import Piqe
-from editjudge_services.runtime.launcher import TritonServer
 from editjudge_services.runtime.repository import config_text
+from editjudge_services.runtime.triton_server import TritonServer
 
 Call = Callable[[], Awaitable[object]]
 IMAGE_BYTES = 100_000

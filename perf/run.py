@@ -28,7 +28,7 @@ from editjudge.base.verdict import Failed, Scored
 from editjudge.benchmarks.registry import dimensions
 from editjudge.demo import write_demo_set
 from editjudge.demo.editors import EDITORS
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.triton_server import TritonServer
 
 
 def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, str], float]:

@@ -33,9 +33,9 @@ from editjudge.base.images import RGB, decode
 from editjudge.panel import Panel
 from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
-from editjudge_services.runtime.launcher import temporary_stack
 from editjudge_services.runtime.repository import specialists
 from editjudge_services.runtime.specialist import Request, Specialist
+from editjudge_services.runtime.triton_server import temporary_stack
 
 SERVICES = ("ocr.ppocr", "features.dinov2", "features.dinov3", "clip.vit_b_32", "lpips.alex")
 LINES = ("SUMMER SALE", "50% off everything", "open 9 to 17", "no returns")

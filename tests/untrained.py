@@ -11,9 +11,9 @@ import pytest
 
 from editjudge.base.config import StackSettings
 from editjudge.cli import root
-from editjudge_services.runtime.launcher import TritonServer, temporary_stack
 from editjudge_services.runtime.repository import specialists
 from editjudge_services.runtime.specialist import Specialist
+from editjudge_services.runtime.triton_server import TritonServer, temporary_stack
 
 from .patience import patience
 

@@ -28,9 +28,9 @@ from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import RunStore
 from editjudge.v1 import judge_pb2 as pb
 from editjudge_services.gateway.calls import FILE
-from editjudge_services.gateway.judging import Judging
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.server import serving
+from editjudge_services.gateway.service import Judging
 
 from ..fakes.judge_service import ScriptedService
 from ..fakes.triton import Failure

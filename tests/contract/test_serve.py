@@ -23,11 +23,11 @@ from editjudge.base.config import Settings
 from editjudge.base.verdict import Failed
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.admission import Shared
+from editjudge_services.gateway.errors import Busy
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.refusals import Busy
-from editjudge_services.gateway.room import Shared
 from editjudge_services.gateway.server import SERVICE, serving
+from editjudge_services.gateway.service import Judging
 from editjudge_services.gateway.servicer import JudgeServicer
 
 from ..fakes.openai import ScriptedOpenAi

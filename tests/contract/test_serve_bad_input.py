@@ -19,8 +19,8 @@ from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway import http, server
 from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.judging import Judging
 from editjudge_services.gateway.server import SERVICE, serving
+from editjudge_services.gateway.service import Judging
 
 from .test_serve import asking, png
 from .test_serve_json import asking as asking_json

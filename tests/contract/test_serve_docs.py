@@ -6,10 +6,10 @@ import aiohttp
 
 from editjudge.app.verdicts import Score
 from editjudge.base.config import Settings
-from editjudge_services.gateway.bodies import Batch
 from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.judging import Judging
 from editjudge_services.gateway.openapi import EXAMPLES
+from editjudge_services.gateway.schemas import Batch
+from editjudge_services.gateway.service import Judging
 
 
 async def test_the_page_is_served_with_its_policy() -> None:

@@ -23,9 +23,9 @@ from editjudge.base.images import Mask
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.http import openapi, serving_json
-from editjudge_services.gateway.judging import Judging
 from editjudge_services.gateway.options import ServiceOptions, parted
 from editjudge_services.gateway.server import serving
+from editjudge_services.gateway.service import Judging
 from editjudge_services.gateway.usage import used_in
 
 from ..fakes.openai import ScriptedOpenAi

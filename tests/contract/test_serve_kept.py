@@ -29,9 +29,9 @@ from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway import usage
 from editjudge_services.gateway.calls import FILE, CallCache, purge, purging, space_in
 from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.judging import Judging
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.server import serving
+from editjudge_services.gateway.service import Judging
 from editjudge_services.gateway.servicer import JudgeServicer
 from editjudge_services.gateway.usage import UsageLog, Used, used_in
 

@@ -14,9 +14,9 @@ from grpc_status import rpc_status
 from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway.judging import Judging
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.server import serving
+from editjudge_services.gateway.service import Judging
 from editjudge_services.gateway.servicer import JudgeServicer
 
 from ..patience import until

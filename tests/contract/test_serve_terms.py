@@ -16,11 +16,11 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import Unreachable
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway import bodies
+from editjudge_services.gateway import schemas
 from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.judging import Judging
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.server import serving
+from editjudge_services.gateway.service import Judging
 
 from ..fakes.openai import Fault, ScriptedOpenAi
 from ..fakes.triton import ScriptedTriton
@@ -174,7 +174,7 @@ async def test_who_goes_away_frees_no_room_for_pictures_that_are_still_decoded(
     monkeypatch: pytest.MonkeyPatch, json: bool
 ) -> None:
     slow = Slow()
-    monkeypatch.setattr(bodies, "load_image", slow)
+    monkeypatch.setattr(schemas, "load_image", slow)
     async with Judging(
         Settings(), ServiceOptions(megapixels=4 * 32 * 32 / 2**20, edits_of_one=8)
     ) as judging:

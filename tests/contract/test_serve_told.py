@@ -11,9 +11,9 @@ import pytest
 
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge_services.gateway.asking import Audit
-from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.accounting import Audit
 from editjudge_services.gateway.options import ServiceOptions
+from editjudge_services.gateway.service import Judging
 
 from .test_serve import asking
 from .test_serve_json import asking as asking_json

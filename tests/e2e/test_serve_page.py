@@ -11,7 +11,7 @@ import pytest
 
 from editjudge.base.config import Settings
 from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.service import Judging
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -10,7 +10,7 @@ import grpc
 
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway.judging import Judging
+from editjudge_services.gateway.service import Judging
 from editjudge_services.gateway.servicer import JudgeServicer
 
 from .triton import Failure

@@ -14,8 +14,8 @@ import grpc
 from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway.judging import Judging
 from editjudge_services.gateway.server import serving
+from editjudge_services.gateway.service import Judging
 
 from ..patience import until
 from .test_front import Door

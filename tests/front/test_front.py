@@ -34,9 +34,9 @@ from editjudge_services.front.identity import Authority, TeamKeys
 from editjudge_services.front.server import EnvoyServer
 from editjudge_services.front.values import FrontValues
 from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.judging import Judging
 from editjudge_services.gateway.server import serving
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.gateway.service import Judging
+from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_serve import png, teams_of
 from ..fakes.openai import ScriptedOpenAi

@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_gateway import kept, told
 from ..contract.test_serve import teams_of

@@ -20,7 +20,7 @@ from tritonclient.grpc import service_pb2
 from editjudge.base.config import StackSettings
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
-from editjudge_services.runtime.launcher import TritonServer, temporary_stack
+from editjudge_services.runtime.triton_server import TritonServer, temporary_stack
 
 from ..patience import patience, until
 from .test_front import LIVE, MOST_BYTES, Door

@@ -23,7 +23,7 @@ from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
 from editjudge.panel.openai.http import _tls
 from editjudge_services.front.identity import TeamKeys
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.triton_server import TritonServer
 
 from ..patience import until
 from .test_front import LIVE, Door

@@ -16,11 +16,11 @@ from editjudge.panel import Panel
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.judging import Judging
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.server import serving
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.gateway.service import Judging
 from editjudge_services.runtime.process import asked
+from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_serve import asking, png
 from ..contract.test_serve_kept import ASKED, scripted_judge, settings

@@ -14,7 +14,7 @@ import pytest
 
 from editjudge.app.client import Client, make_edit
 from editjudge.base.config import Settings
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_serve import png
 from .test_front import Door, judging_behind

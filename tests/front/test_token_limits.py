@@ -17,8 +17,8 @@ import pytest
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.judging import Judging
 from editjudge_services.gateway.server import serving
+from editjudge_services.gateway.service import Judging
 
 from ..contract.test_serve import asking, png
 from ..contract.test_serve_json import asking as asking_json

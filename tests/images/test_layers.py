@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from editjudge_services.runtime import launcher
+from editjudge_services.runtime import triton_server
 from editjudge_services.runtime.process import asked, ports
 
 from ..patience import patience, wait_until
@@ -192,19 +192,19 @@ def test_the_models_of_the_triton_image_answer_in_a_real_triton(
     table, repository = tmp_path / "models.json", tmp_path / "models"
     table.write_text(json.dumps(SERVED))
     triton.said("editjudge", "models", "repository", str(table), "--out", str(repository))
-    package = launcher._pytriton()
+    package = triton_server._pytriton()
     grpc, http, metrics = ports((0, 0, 0))
     command = [
         package / "tritonserver" / "bin" / "tritonserver",
         f"--model-repository={repository}",
-        f"--backend-directory={launcher._link_backends(package, tmp_path / 'runtime')}",
+        f"--backend-directory={triton_server._link_backends(package, tmp_path / 'runtime')}",
         "--disable-auto-complete-config",
         f"--grpc-port={grpc}",
         f"--http-port={http}",
         f"--metrics-port={metrics}",
         *(f"--{which}-address=127.0.0.1" for which in ("http", "grpc", "metrics")),
     ]
-    libraries = [package.parent / "nvidia_pytriton.libs", launcher.libpython_folder()]
+    libraries = [package.parent / "nvidia_pytriton.libs", triton_server.libpython_folder()]
     found = {"LD_LIBRARY_PATH": ":".join(str(each) for each in libraries if each)}
     found["PATH"] = f"{older / 'bin'}:/usr/bin:/bin"
     ready = f"http://127.0.0.1:{http}/v2/health/ready"

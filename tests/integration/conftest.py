@@ -9,7 +9,7 @@ import pytest
 
 from editjudge.base.config import Endpoint, Settings, StackSettings
 from editjudge.panel import Panel
-from editjudge_services.runtime.launcher import TritonServer, temporary_stack
+from editjudge_services.runtime.triton_server import TritonServer, temporary_stack
 
 from ..patience import patience
 from ..untrained import KINDS, SERVED, Untrained, untrained

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.triton_server import TritonServer
 
 from ..e2e.test_co_edit import LINES, SCORES, Judge
 from ..e2e.test_kris import verb

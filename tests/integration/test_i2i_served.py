@@ -30,7 +30,7 @@ from editjudge.scorers.judge_scorer import JUDGE
 from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.similarity import FeatureSimilarity
 from editjudge.storage.store import RunStore
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.triton_server import TritonServer
 from editjudge_services.segmentation.masks import png
 
 from ..e2e.test_i2i import ALL, ITEMS, I2i

@@ -20,7 +20,7 @@ from editjudge.engine.judge import judge
 from editjudge.panel import Panel
 from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.triton_server import TritonServer
 from editjudge_services.zoo.artefact import checkpoint_dir
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(400)]

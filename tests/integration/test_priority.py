@@ -15,7 +15,7 @@ from editjudge.panel import SERVICES, model_name
 from editjudge.panel.context import Terms
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.triton import TritonEndpoint
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.triton_server import TritonServer
 
 from ..patience import until
 from .test_server import serving

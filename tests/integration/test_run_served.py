@@ -21,7 +21,7 @@ from PIL import ImageDraw, ImageFont
 from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.registry import dimensions
 from editjudge.storage.store import RunStore
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.triton_server import TritonServer
 
 from ..patience import patience, wait_until
 

@@ -11,8 +11,8 @@ import pytest
 
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
-from editjudge_services.runtime.launcher import TritonServer
 from editjudge_services.runtime.process import asked
+from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_serve_kept import running, scripted_judge
 from ..k8s.queries import absent, exporter, queries, recorded, selectors

@@ -38,9 +38,9 @@ from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.triton import TritonEndpoint
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.quality.qinsight_service import QInsight
-from editjudge_services.runtime import launcher
-from editjudge_services.runtime.launcher import TritonServer, libpython_folder, temporary_stack
+from editjudge_services.runtime import triton_server
 from editjudge_services.runtime.repository import config_text
+from editjudge_services.runtime.triton_server import TritonServer, libpython_folder, temporary_stack
 
 from ..fakes.vllm import ScriptedVllm, choice
 from ..patience import patience, wait_until
@@ -51,7 +51,7 @@ SLOW_MODEL = """
 import time
 import numpy as np
 from editjudge_services.quality.piqe_service import Piqe
-from editjudge_services.runtime.triton import serve
+from editjudge_services.runtime.adaptor import serve
 
 
 class Slow(Piqe):
@@ -248,7 +248,7 @@ def _python_models(server: TritonServer) -> list[int]:
 
 def test_nobody_else_reads_along(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
-        regions = [one for one in launcher._SHARED_MEMORY.glob("editjudge-triton-*")
+        regions = [one for one in triton_server._SHARED_MEMORY.glob("editjudge-triton-*")
                    if one.name.startswith(server.region)]  # fmt: skip
         assert regions
         assert {stat.S_IMODE(one.stat().st_mode) for one in regions} == {0o600}
@@ -332,8 +332,8 @@ def test_a_missing_libpython_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         sysconfig, "get_config_var", lambda name: "/nowhere" if name == "LIBDIR" else ""
     )
-    monkeypatch.setattr(launcher.sys, "base_prefix", "/nowhere")
-    monkeypatch.setattr(launcher.ctypes.util, "find_library", lambda name: None)
+    monkeypatch.setattr(triton_server.sys, "base_prefix", "/nowhere")
+    monkeypatch.setattr(triton_server.ctypes.util, "find_library", lambda name: None)
     with pytest.raises(
         StackError, match=r"libpython3\.\d+\.so.* apt-get install libpython3"
     ) as caught:
@@ -344,7 +344,7 @@ def test_a_missing_libpython_says_what_to_install(monkeypatch: pytest.MonkeyPatc
 QINSIGHT_MODEL = """
 import hashlib
 from editjudge_services.quality import qinsight_service
-from editjudge_services.runtime.triton import serve
+from editjudge_services.runtime.adaptor import serve
 
 # Stand-ins for the authors' prompts, which are not ours to ship.
 kind = qinsight_service.QInsight

@@ -19,7 +19,7 @@ from editjudge.base.probes import has_known_answer, probe_inputs, texture_image,
 from editjudge.panel import Panel
 from editjudge_services.ocr.ppocr import PpOcrReader
 from editjudge_services.quality.piqe import piqe, quality_from_piqe
-from editjudge_services.runtime.launcher import TritonServer
+from editjudge_services.runtime.triton_server import TritonServer
 
 from ..unit.base.test_images import CONVERTED, REFUSED
 

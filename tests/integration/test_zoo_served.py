@@ -14,8 +14,8 @@ from editjudge.base.images import decode
 from editjudge.base.probes import probe_inputs, wrong_answer
 from editjudge.base.verdict import NotApplicable, Scored, Unscored
 from editjudge.panel import SERVICES, Panel
-from editjudge_services.runtime.launcher import TritonServer
 from editjudge_services.runtime.specialist import Request
+from editjudge_services.runtime.triton_server import TritonServer
 
 from ..untrained import KINDS, SERVED
 

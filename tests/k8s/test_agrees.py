@@ -22,7 +22,7 @@ from editjudge.cli import plugged_in, root
 from editjudge_services.front.local import parsed_values
 from editjudge_services.front.render import check, render
 from editjudge_services.front.values import OWN_HEADERS, FrontValues, TokenLimits
-from editjudge_services.runtime import launcher, vllm_server
+from editjudge_services.runtime import triton_server, vllm_server
 from editjudge_services.runtime.repository import config_text, specialists
 from editjudge_services.runtime.serving import read_table
 from editjudge_services.runtime.vllm_server import VllmServer
@@ -206,11 +206,11 @@ def test_triton_is_as_closed_as_on_a_laptop(production: list[Object]) -> None:
     for one in of(production, "Deployment"):
         for each in one["spec"]["template"]["spec"]["containers"]:
             if each["name"] == "triton":
-                closed = launcher._CLOSED_GRPC, launcher._CLOSED_HTTP
+                closed = triton_server._CLOSED_GRPC, launcher._CLOSED_HTTP
                 for argument, apis in zip(
                     ("grpc-restricted-protocol", "http-restricted-api"), closed, strict=True
                 ):
-                    assert f"--{argument}={','.join(apis)}:{launcher._LOCK}" in each["args"]
+                    assert f"--{argument}={','.join(apis)}:{triton_server._LOCK}" in each["args"]
 
 
 def said(arguments: Sequence[str]) -> set[str]:

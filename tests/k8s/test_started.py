@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from editjudge.app.doctor import examine, expected_in
 from editjudge.base.config import Endpoint, Settings
 from editjudge.base.identity import ServiceName
-from editjudge_services.runtime import launcher
+from editjudge_services.runtime import triton_server
 from editjudge_services.runtime.process import asked, ports
 
 from ..patience import patience, wait_until
@@ -67,9 +67,9 @@ def started(pod: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
     ]
     for own, port in zip((8000, 8001, 8002), free, strict=True):
         arguments = [argument.replace(f"-port={own}", f"-port={port}") for argument in arguments]
-    package = launcher._pytriton()
-    backends = launcher._link_backends(package, folder / "runtime")
-    libraries = [package.parent / "nvidia_pytriton.libs", launcher.libpython_folder()]
+    package = triton_server._pytriton()
+    backends = triton_server._link_backends(package, folder / "runtime")
+    libraries = [package.parent / "nvidia_pytriton.libs", triton_server.libpython_folder()]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
             [

@@ -139,7 +139,7 @@ def test_nothing_above_the_benchmarks_knows_one_of_them() -> None:
         ("editjudge.panel.triton", "from ..app.client import Client"),
         ("editjudge.panel.triton", "def f():\n    from .. import app"),
         ("editjudge.base.images", "if TYPE_CHECKING:\n    from ..panel import Panel"),
-        ("editjudge.cli.runs", "import editjudge_services.runtime.launcher as launcher"),
+        ("editjudge.cli.runs", "import editjudge_services.runtime.triton_server as server"),
         ("editjudge.app.client", "import editjudge.cli"),
         ("editjudge.base.images", "from editjudge import Panel"),
         ("editjudge.storage.store", "from ..scorers.scorer import Scorer"),

@@ -1,4 +1,4 @@
 from editjudge_services.aesthetics.artimuse_service import ArtiMuse
-from editjudge_services.runtime.triton import serve
+from editjudge_services.runtime.adaptor import serve
 
 TritonPythonModel = serve(ArtiMuse)

@@ -1,4 +1,4 @@
 from editjudge_services.features.vision_service import ClipVitB32
-from editjudge_services.runtime.triton import serve
+from editjudge_services.runtime.adaptor import serve
 
 TritonPythonModel = serve(ClipVitB32)

@@ -1,4 +1,4 @@
 from editjudge_services.features.vision_service import DinoV2
-from editjudge_services.runtime.triton import serve
+from editjudge_services.runtime.adaptor import serve
 
 TritonPythonModel = serve(DinoV2)

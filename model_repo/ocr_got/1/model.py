@@ -1,4 +1,4 @@
 from editjudge_services.ocr.got_service import GotOcr
-from editjudge_services.runtime.triton import serve
+from editjudge_services.runtime.adaptor import serve
 
 TritonPythonModel = serve(GotOcr)

@@ -1,4 +1,4 @@
 from editjudge_services.ocr.ppocr_service import PpOcr
-from editjudge_services.runtime.triton import serve
+from editjudge_services.runtime.adaptor import serve
 
 TritonPythonModel = serve(PpOcr)

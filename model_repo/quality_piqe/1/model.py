@@ -1,4 +1,4 @@
 from editjudge_services.quality.piqe_service import Piqe
-from editjudge_services.runtime.triton import serve
+from editjudge_services.runtime.adaptor import serve
 
 TritonPythonModel = serve(Piqe)

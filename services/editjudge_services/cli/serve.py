@@ -79,8 +79,8 @@ def _check(options: ServiceOptions) -> None:
     """
     options.check()
     try:
-        from ..gateway.asking import Audit
-        from ..gateway.judging import Judging  # noqa: F401 - that it can be
+        from ..gateway.accounting import Audit
+        from ..gateway.service import Judging  # noqa: F401 - that it can be
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
     Audit(options.audit)
@@ -91,8 +91,8 @@ def _check(options: ServiceOptions) -> None:
 
 async def _serve(settings: Settings, options: ServiceOptions) -> None:
     from ..gateway.http import serving_json
-    from ..gateway.judging import Judging
     from ..gateway.server import serving, until_told
+    from ..gateway.service import Judging
 
     async with Judging(settings, options) as judging, contextlib.AsyncExitStack() as served:
         try:

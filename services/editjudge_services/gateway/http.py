@@ -16,8 +16,12 @@ from editjudge.base.threads import in_thread
 from editjudge.base.words import whole
 from editjudge.service import Score
 
-from .asking import REQUEST_HEADER, Asking, Caller, terms_in
-from .bodies import (
+from .accounting import REQUEST_HEADER, Asking, Caller, terms_in
+from .errors import foreseen, refused
+from .metrics import CONTENT_TYPE
+from .openapi import openapi, own_page
+from .protocols import listed
+from .schemas import (
     Batch,
     BatchAsked,
     DimensionServed,
@@ -30,11 +34,7 @@ from .bodies import (
     Unusable,
     checked,
 )
-from .judging import Judging
-from .metrics import CONTENT_TYPE
-from .openapi import openapi, own_page
-from .protocols import listed
-from .refusals import foreseen, refused
+from .service import Judging
 
 W = TypeVar("W", bound=Part)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -11,7 +11,7 @@ from editjudge.base.words import whole
 from editjudge.gateway.messages import call_of, failure_of, fields_of, message_of
 from editjudge.v1 import judge_pb2 as pb
 
-from .bodies import DimensionServed, Protocol, ScoreAsked, Unusable, checked
+from .schemas import DimensionServed, Protocol, ScoreAsked, Unusable, checked
 
 
 def asked_of(request: pb.ScoreRequest) -> ScoreAsked:

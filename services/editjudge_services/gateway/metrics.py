@@ -7,7 +7,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from .asking import Asking
+from .accounting import Asking
 from .usage import Used
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

@@ -20,7 +20,7 @@ from editjudge.base.contracts import TOKENS_HEADER
 from editjudge.base.signature import package_version
 from editjudge.service import Score
 
-from .bodies import Batch, BatchAsked, DimensionServed, Error, PanelServed, Refused, ScoreAsked
+from .schemas import Batch, BatchAsked, DimensionServed, Error, PanelServed, Refused, ScoreAsked
 
 _REFERENCE = "#/components/schemas/"
 _SCORE = json.loads(Path(__file__).with_name("templates").joinpath("example.json").read_text())

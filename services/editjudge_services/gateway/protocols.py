@@ -12,7 +12,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.service import DimensionSet
 
 from ..runtime.cache import BoundedCache
-from .bodies import Protocol, Unusable
+from .schemas import Protocol, Unusable
 
 _MOST_GLOBS = 512
 _LONGEST_NAME = 200

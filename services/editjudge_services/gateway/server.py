@@ -13,8 +13,8 @@ from grpc_reflection.v1alpha import reflection
 
 from editjudge.v1 import judge_pb2, judge_pb2_grpc
 
-from .entrance import Entrance
-from .judging import Judging
+from .interceptor import Entrance
+from .service import Judging
 from .servicer import JudgeServicer
 
 SERVICE = judge_pb2.DESCRIPTOR.services_by_name["JudgeService"].full_name

@@ -11,12 +11,12 @@ from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
-from .asking import REQUEST_HEADER, Asking, Caller, terms_in
-from .bodies import DimensionServed, PanelServed, ScoreAsked, Unusable
-from .judging import Judging
+from .accounting import REQUEST_HEADER, Asking, Caller, terms_in
+from .errors import Busy, Late, abort, foreseen, refusal_of
 from .messages import asked_of, dimension_of, protocol_of, response_of
 from .protocols import listed
-from .refusals import Busy, Late, abort, foreseen, refusal_of
+from .schemas import DimensionServed, PanelServed, ScoreAsked, Unusable
+from .service import Judging
 
 _IN_STREAM = 16
 """Edits of one stream that are judged at a time; it is read on only below that."""

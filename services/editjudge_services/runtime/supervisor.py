@@ -34,9 +34,9 @@ from editjudge.base.writing import put
 from ..front.local import check_front, local_front
 from ..front.server import EnvoyServer
 from .judge_server import READY_SECONDS, JudgeServer, check_judge
-from .keeping import keep_alive
-from .launcher import TritonServer, serve_extra_installed
 from .process import Server
+from .restarts import keep_alive
+from .triton_server import TritonServer, serve_extra_installed
 from .vllm_server import VllmServer, check_model, check_packages, installed
 
 _WHOLE_STOP_SECONDS = 10.0

@@ -15,7 +15,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.cli import plugged_in
 from editjudge_services.features.vision_service import DinoV2
 from editjudge_services.quality.piqe_service import Piqe
-from editjudge_services.runtime import alive
+from editjudge_services.runtime import liveness
 from editjudge_services.runtime.repository import config_text, materialise, specialists
 from editjudge_services.runtime.serving import Serving, stay_on_device
 from editjudge_services.runtime.specialist import Specialist
@@ -174,8 +174,8 @@ def test_a_model_that_has_lost_a_process_is_told(tmp_path: Path) -> None:
     process(processes, 1, "quality_piqe")
     process(processes, 2, "quality_piqe")
     process(processes, 4, "ocr_ppocr", name="another")
-    assert alive.main(repository, processes) == "no process any more: ocr_ppocr"
+    assert liveness.main(repository, processes) == "no process any more: ocr_ppocr"
     process(processes, 3, "ocr_ppocr")
-    assert not alive.main(repository, processes)
+    assert not liveness.main(repository, processes)
     shutil.rmtree(processes / "2")
-    assert alive.main(repository, processes) == "no process any more: quality_piqe"
+    assert liveness.main(repository, processes) == "no process any more: quality_piqe"

@@ -11,9 +11,9 @@ import pytest
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import StackError
-from editjudge_services.runtime import keeping
+from editjudge_services.runtime import restarts
 from editjudge_services.runtime.judge_server import JudgeServer
-from editjudge_services.runtime.keeping import keep_alive
+from editjudge_services.runtime.restarts import keep_alive
 
 
 class Looks:
@@ -95,7 +95,7 @@ def test_one_that_others_go_on_without_is_tried_for_ever_and_ever_less_often(
         if judge.started > len(tries):
             tries.append(moment())
 
-    monkeypatch.setattr(keeping.time, "monotonic", moment)
+    monkeypatch.setattr(restarts.time, "monotonic", moment)
     keep_alive([other, judge], looks, tell, retried=[judge])  # type: ignore[arg-type]
     pauses = [after - before for before, after in pairwise(tries)]
     assert pauses[0] == 1

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from editjudge_services.gateway import bodies
-from editjudge_services.gateway.bodies import Part
+from editjudge_services.gateway import schemas
 from editjudge_services.gateway.openapi import EXAMPLES, openapi, page_of
+from editjudge_services.gateway.schemas import Part
 
 KEPT = Path(__file__).with_name("openapi.json")
 
@@ -46,7 +46,7 @@ def test_the_document_is_the_one_that_is_kept(document: dict[str, Any]) -> None:
 def test_no_body_is_forgotten(document: dict[str, Any]) -> None:
     declared = {
         name
-        for name, kind in vars(bodies).items()
+        for name, kind in vars(schemas).items()
         if isinstance(kind, type) and issubclass(kind, Part) and kind is not Part
     }
     assert declared <= document["components"]["schemas"].keys()

@@ -6,8 +6,8 @@ import pytest
 
 from editjudge.service import DimensionSet
 from editjudge_services.gateway import protocols
-from editjudge_services.gateway.bodies import Protocol, Unusable
 from editjudge_services.gateway.protocols import MAX_DIMENSIONS, dimensions_of, size_of
+from editjudge_services.gateway.schemas import Protocol, Unusable
 from editjudge_services.runtime.cache import BoundedCache
 
 

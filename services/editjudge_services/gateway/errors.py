@@ -15,7 +15,7 @@ from editjudge.base.screen import tell
 from editjudge.base.words import whole
 from editjudge.v1 import judge_pb2 as pb
 
-from .bodies import Refused, Unusable
+from .schemas import Refused, Unusable
 
 _SHOWN = 300
 

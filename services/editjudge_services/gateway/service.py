@@ -16,13 +16,13 @@ from editjudge.base.signature import Signature
 from editjudge.base.threads import in_thread
 from editjudge.service import DimensionSet
 
-from .asking import Asking, Audit, Caller
-from .bodies import Protocol, ScoreAsked, Unusable
+from .accounting import Asking, Audit, Caller
+from .admission import Shared
 from .calls import CallCache
 from .metrics import Metrics
 from .options import ServiceOptions
 from .protocols import chosen
-from .room import Shared
+from .schemas import Protocol, ScoreAsked, Unusable
 from .usage import Meter, UsageLog, Used
 
 _TEAM = re.compile(f"({NAME})?")

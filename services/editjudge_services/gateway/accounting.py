@@ -20,7 +20,7 @@ from editjudge.base.local import private
 from editjudge.base.screen import tell
 from editjudge.service import CallNotes, Terms
 
-from .refusals import code_of
+from .errors import code_of
 from .usage import Meter
 
 REQUEST_HEADER = "x-request-id"

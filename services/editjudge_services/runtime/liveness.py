@@ -1,6 +1,6 @@
 """Whether a Triton server beside this process has lost a model's process.
 
-`python -m editjudge_services.runtime.alive REPOSITORY` exits 1 where it has. Triton itself
+`python -m editjudge_services.runtime.liveness REPOSITORY` exits 1 where it has. Triton itself
 says that it is ready, refuses every call of that model, and does not start it again.
 """
 

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from .bodies import Unusable
-from .refusals import Busy
+from .errors import Busy
+from .schemas import Unusable
 
 
 class Shared:

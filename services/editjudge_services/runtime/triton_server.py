@@ -27,10 +27,10 @@ from editjudge.base.config import StackSettings
 from editjudge.base.errors import EditjudgeError, MissingExtra, StackError
 from editjudge.base.local import private_state_dir
 
-from .alive import model_of, stubs
-from .keeping import keep_alive
+from .liveness import model_of, stubs
 from .process import LOOPBACK, Server, asked, ports
 from .repository import materialise
+from .restarts import keep_alive
 from .serving import Serving
 
 logger = logging.getLogger(__name__)

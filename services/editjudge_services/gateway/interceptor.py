@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from .bodies import Unusable
-from .refusals import abort
+from .errors import abort
+from .schemas import Unusable
 
 _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
