@@ -206,7 +206,7 @@ def test_triton_is_as_closed_as_on_a_laptop(production: list[Object]) -> None:
     for one in of(production, "Deployment"):
         for each in one["spec"]["template"]["spec"]["containers"]:
             if each["name"] == "triton":
-                closed = triton_server._CLOSED_GRPC, launcher._CLOSED_HTTP
+                closed = triton_server._CLOSED_GRPC, triton_server._CLOSED_HTTP
                 for argument, apis in zip(
                     ("grpc-restricted-protocol", "http-restricted-api"), closed, strict=True
                 ):

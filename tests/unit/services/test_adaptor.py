@@ -13,7 +13,7 @@ import pytest
 from editjudge.base.images import load_image
 from editjudge.base.probes import probe_inputs
 from editjudge_services.quality.piqe_service import Piqe
-from editjudge_services.runtime import adaptor
+from editjudge_services.runtime import adaptor as adaptors
 from editjudge_services.runtime.adaptor import serve
 from editjudge_services.runtime.specialist import Outputs, Request
 
@@ -78,10 +78,10 @@ class Counter:
 @pytest.fixture
 def adaptor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setitem(__import__("sys").modules, "triton_python_backend_utils", Backend)
-    monkeypatch.setattr(adaptor, "_end_with_server", lambda: None)
-    monkeypatch.setattr(adaptor, "stay_on_device", lambda *_: None)
+    monkeypatch.setattr(adaptors, "_end_with_server", lambda: None)
+    monkeypatch.setattr(adaptors, "stay_on_device", lambda *_: None)
     outcomes = ("answered", "abstained", "refused", "failed")
-    monkeypatch.setattr(adaptor, "_counters", lambda *_: {name: Counter() for name in outcomes})
+    monkeypatch.setattr(adaptors, "_counters", lambda *_: {name: Counter() for name in outcomes})
     model = serve(Counts)()
     model.initialize({"model_config": json.dumps({"parameters": {}})})
     yield model
@@ -101,7 +101,7 @@ def test_whatever_reading_a_request_raises_refuses_that_request(
             raise error("tripped")
         return load_image(payload).rgb, ()
 
-    monkeypatch.setattr(adaptor, "decode", trip)
+    monkeypatch.setattr(adaptors, "decode", trip)
     asked = [Asked(GOOD), Asked(b"bad"), Asked(GOOD), Asked(GOOD, "no JSON"), Asked(GOOD, "[1]")]
     first, bad, third, *parameters = adaptor.execute(asked)
     assert first[0][1].item() == third[0][1].item() == 128

@@ -13,7 +13,7 @@ import pytest
 
 from editjudge.base.errors import ConfigError
 from editjudge_services.features.vision_service import DinoV2
-from editjudge_services.runtime import onnx, triton
+from editjudge_services.runtime import adaptor, onnx
 from editjudge_services.runtime.specialist import Specialist
 
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
@@ -46,12 +46,12 @@ def test_a_network_for_a_gpu_never_runs_on_the_cpu(
 ) -> None:
     session |= {"has": has, "gets": gets}
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", SimpleNamespace())
-    monkeypatch.setattr(triton, "_end_with_server", lambda: None)
-    monkeypatch.setattr(triton, "_counters", lambda *_: {})
+    monkeypatch.setattr(adaptor, "_end_with_server", lambda: None)
+    monkeypatch.setattr(adaptor, "_counters", lambda *_: {})
 
     class Opens(DinoV2):
         def load(self, declared: Mapping[str, str]) -> None:
-            onnx.open_network(triton.Path("model.onnx"), "fp32")
+            onnx.open_network(adaptor.Path("model.onnx"), "fp32")
 
     started = {
         "model_config": json.dumps({"parameters": {"device": {"string_value": "gpu"}}}),
@@ -61,7 +61,7 @@ def test_a_network_for_a_gpu_never_runs_on_the_cpu(
     for name in ("CUDA_VISIBLE_DEVICES", "EDITJUDGE_ONNX_DEVICE"):
         monkeypatch.setenv(name, "")
     with pytest.raises(RuntimeError, match=f"^features_dinov2: device gpu .*{mend}") as told:
-        triton.serve(Opens)().initialize(started)
+        adaptor.serve(Opens)().initialize(started)
     assert "\n" not in str(told.value)
 
 
@@ -70,9 +70,9 @@ def test_where_a_gpu_is_welcome_and_not_asked_for_the_cpu_does(
 ) -> None:
     session["has"] = [CUDA, CPU]
     for device in ("auto", "cpu"):
-        onnx.open_network(triton.Path("model.onnx"), "fp32", onnx.OnnxSettings(device=device))
+        onnx.open_network(adaptor.Path("model.onnx"), "fp32", onnx.OnnxSettings(device=device))
     session["gets"] = [CUDA, CPU]
-    onnx.open_network(triton.Path("model.onnx"), "fp32", onnx.OnnxSettings(device="cuda"))
+    onnx.open_network(adaptor.Path("model.onnx"), "fp32", onnx.OnnxSettings(device="cuda"))
 
 
 def test_torch_without_cuda_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
