@@ -42,7 +42,7 @@ from editjudge.base.config import Endpoint, Settings
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import benchmark
 from editjudge.engine.judge import judge
@@ -177,7 +177,7 @@ class Ours:
             return await asyncio.gather(*judged)
 
         return [
-            {name: one.value for name, one in judgement.outcomes.items() if isinstance(one, Scored)}
+            {name: one.value for name, one in judgement.outcomes.items() if isinstance(one, Score)}
             for judgement in self.loop.run_until_complete(all_of_them())
         ]
 

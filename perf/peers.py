@@ -135,12 +135,12 @@ def _run(folder: Path, judge: str, out: Path, in_flight: int) -> Sequence[str]:
 
 def _stored(out: Path) -> dict[str, float | None]:
     import editjudge
-    from editjudge.base.verdict import Scored
+    from editjudge.base.verdict import Score
 
     with editjudge.RunView(out / "run") as view:
         return {
             one.item.rpartition("/")[2]: one.verdict.value
-            if isinstance(one.verdict, Scored)
+            if isinstance(one.verdict, Score)
             else None
             for one in view.verdicts(evidence=False)
         }

@@ -56,7 +56,7 @@ def make(folder: Path, edits: int, *, own_sources: bool) -> None:
 def begin(folder: Path) -> None:
     """Put all verdicts but the last into the run."""
     from editjudge.base.config import Settings
-    from editjudge.base.verdict import Scored
+    from editjudge.base.verdict import Score
     from editjudge.engine.contents import JudgedEdit
     from editjudge.engine.runplan import observe
     from editjudge.storage.store import RunStore
@@ -65,7 +65,7 @@ def begin(folder: Path) -> None:
     plan = observe(resolved)
     contents = plan.contents
     signatures = resolved.signatures({})
-    verdicts = {DIMENSION: Scored(value=1.0)}
+    verdicts = {DIMENSION: Score(value=1.0)}
     header = resolved.header(Settings())
     with RunStore.open(folder / "run", header) as store, store.database.transaction():
         for ref in resolved.dataset.items(range(len(plan.ids) - LEFT)):

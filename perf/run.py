@@ -24,7 +24,7 @@ from editjudge.app.client import Client
 from editjudge.base.config import Settings
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit
-from editjudge.base.verdict import Failed, Scored
+from editjudge.base.verdict import Failure, Score
 from editjudge.benchmarks.registry import dimensions
 from editjudge.demo import write_demo_set
 from editjudge.demo.editors import EDITORS
@@ -49,7 +49,7 @@ def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, 
             return {
                 (one.model, one.item, one.dimension): one.verdict.value
                 for one in view.verdicts(evidence=False)
-                if isinstance(one.verdict, Scored)
+                if isinstance(one.verdict, Score)
             }
 
 
@@ -69,9 +69,9 @@ async def one_by_one(
             for group in groups:
                 judgement = await client.score(Edit(item, name, image), group)
                 for dimension, outcome in judgement.outcomes.items():
-                    if isinstance(outcome, Failed):
+                    if isinstance(outcome, Failure):
                         raise SystemExit(f"{dimension}: {outcome.error}")
-                    if isinstance(outcome, Scored):
+                    if isinstance(outcome, Score):
                         found[name, ref.id, dimension] = outcome.value
     return found
 

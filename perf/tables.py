@@ -61,7 +61,7 @@ def make(folder: Path, name: str, verdicts: int) -> None:
     from editjudge.base.config import Settings
     from editjudge.base.files import ABSENT, Seen
     from editjudge.base.item import Missing
-    from editjudge.base.verdict import Scored, Unscored
+    from editjudge.base.verdict import NoScore, Score
     from editjudge.engine.contents import Contents, JudgedEdit
     from editjudge.storage.store import RunStore
 
@@ -96,9 +96,9 @@ def make(folder: Path, name: str, verdicts: int) -> None:
                 continue
             verdicts_of = {}
             for dimension in signatures:
-                verdict = Scored(value=rng.random(), evidence={"seen": index})
+                verdict = Score(value=rng.random(), evidence={"seen": index})
                 if rng.random() < 0.02:
-                    verdict = Unscored(kind="unparsable", reason=f"reply {index}")
+                    verdict = NoScore(kind="unparsable", reason=f"reply {index}")
                 verdicts_of[dimension] = verdict
             seen = Seen(ABSENT, "sha256:" + "0" * 64)
             store.keep_now(JudgedEdit(item, model, seen, None, content), verdicts_of, signatures)

@@ -18,7 +18,7 @@ from editjudge.base.digest import file_digest
 from editjudge.base.files import Seen, stat_of
 from editjudge.base.identity import ServiceName
 from editjudge.base.item import Missing
-from editjudge.base.verdict import Failed, Scored, Unscored, Verdict
+from editjudge.base.verdict import Failure, NoScore, Score, Verdict
 from editjudge.engine.contents import JudgedEdit
 from editjudge.panel.calls import Call, Reply, Usage
 from editjudge.panel.prompt import Picture, Prompt, Text
@@ -168,18 +168,18 @@ def _verdict(
     value = min(1.0, max(0.0, rng.gauss(0.6 + 0.1 * (model == "beta"), 0.15)))
     chance = rng.random() if odd else 1.0
     if dimension == READ:
-        return Scored(value=value, evidence={"read": "SALT", "target": "SALE"})
+        return Score(value=value, evidence={"read": "SALT", "target": "SALE"})
     if dimension not in ASKED:
-        return Scored(value=value * 40 if "psnr" in dimension else value, evidence={})
+        return Score(value=value * 40 if "psnr" in dimension else value, evidence={})
     if chance < 0.02:
-        return Failed(error="judge at http://127.0.0.1:1/v1: no reply after 3 attempts")
+        return Failure(error="judge at http://127.0.0.1:1/v1: no reply after 3 attempts")
     call = _call(store, dimension, number, model, said)
     if chance < 0.05:
-        return Unscored(kind="unparsable", reason="the reply holds no number", calls=(call,))
+        return NoScore(kind="unparsable", reason="the reply holds no number", calls=(call,))
     evidence: dict[str, Any] = {}
     if dimension == ASKED[0]:
         evidence = {"method": "logprobs", "probabilities": {"Yes": value, "No": 1 - value}}
-    return Scored(value=value, evidence=evidence, calls=(call,))
+    return Score(value=value, evidence=evidence, calls=(call,))
 
 
 def _call(store: RunStore, dimension: str, number: int, model: str, said: str) -> str:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .base.config import Settings as Settings
     from .base.errors import EditjudgeError as EditjudgeError
     from .base.item import Edit as Edit
-    from .base.verdict import Scored as Scored
-    from .base.verdict import Unscored as Unscored
+    from .base.verdict import NoScore as NoScore
+    from .base.verdict import Score as Score
     from .base.verdict import Verdict as Verdict
     from .benchmarks.benchmark import Benchmark as Benchmark
     from .benchmarks.benchmark import Rules as Rules

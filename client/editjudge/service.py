@@ -2,7 +2,7 @@
 
 from .app.catalogue import ListedDimension as ListedDimension
 from .app.dimensions import DimensionSet as DimensionSet
-from .app.verdicts import Score as Score
+from .app.verdicts import ScoreReport as ScoreReport
 from .panel.budget import Budget as Budget
 from .panel.calls import Call as Call
 from .panel.calls import RememberedReplies as RememberedReplies

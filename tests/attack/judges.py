@@ -17,7 +17,7 @@ from editjudge.app.spec import RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import GeneralistEndpoint, Secret, Settings
 from editjudge.base.errors import ConfigError
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 
 from .evil_http import MODES, EvilJudge
 from .trials import Attack, Broken
@@ -131,7 +131,7 @@ def values(out: Path) -> Values:
         return {
             (each.item, each.dimension): each.verdict.value
             for each in view.verdicts()
-            if isinstance(each.verdict, Scored)
+            if isinstance(each.verdict, Score)
         }
 
 

@@ -22,7 +22,7 @@ from editjudge.base.config import GeneralistEndpoint, Secret, Settings
 from editjudge.base.console import console
 from editjudge.base.errors import Abstained, ServiceError
 from editjudge.base.screen import say, say_json
-from editjudge.base.verdict import UnscoredKind
+from editjudge.base.verdict import NoScoreKind
 from editjudge.base.words import inert, whole
 from editjudge.benchmarks.kris.official import readers
 from editjudge.panel import Panel
@@ -156,7 +156,7 @@ async def _asked(
             try:
                 outcome, shown, calls = await _outcome(rng, judge, prompt, contract, said)
             except Abstained as error:
-                if error.kind not in get_args(UnscoredKind):
+                if error.kind not in get_args(NoScoreKind):
                     raise Broken(f"unscored as {error.kind!r}") from None
                 outcome, calls = error.kind, error.calls
                 shown = f"{error.reason} {error.evidence}"

@@ -21,7 +21,7 @@ from editjudge.app.spec import RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.errors import EditjudgeError
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 
 from .trials import Attack, Broken, dice
 
@@ -86,7 +86,7 @@ class Data:
             return {
                 (each.item, each.dimension): each.verdict.value
                 for each in view.verdicts()
-                if isinstance(each.verdict, Scored) and each.item in items
+                if isinstance(each.verdict, Score) and each.item in items
             }
 
 

@@ -20,7 +20,7 @@ from PIL import Image
 
 from editjudge.app.client import Client, make_edit
 from editjudge.base.config import Settings
-from editjudge.base.verdict import Failed
+from editjudge.base.verdict import Failure
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.admission import Shared
@@ -289,7 +289,7 @@ async def test_half_a_character_in_a_reason_ends_no_stream(
 
     async def failing(*asked: Any, **more: Any) -> Any:
         judged = await judge(*asked, **more)
-        failed = {name: Failed(error="cut \ud83d") for name in judged.outcomes}
+        failed = {name: Failure(error="cut \ud83d") for name in judged.outcomes}
         return replace(judged, outcomes=failed)
 
     monkeypatch.setattr(served.judging.client, "judge", failing)

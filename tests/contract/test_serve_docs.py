@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aiohttp
 
-from editjudge.app.verdicts import Score
+from editjudge.app.verdicts import ScoreReport
 from editjudge.base.config import Settings
 from editjudge_services.gateway.http import serving_json
 from editjudge_services.gateway.openapi import EXAMPLES
@@ -30,7 +30,7 @@ async def test_its_examples_are_judged_as_they_stand() -> None:
     async with Judging(Settings()) as judging, serving_json(judging, "127.0.0.1", 0, 5) as base:
         async with aiohttp.ClientSession() as session:
             async with session.post(base + "/v1/score", json=EXAMPLES["/v1/score"]) as reply:
-                score = Score.model_validate(await reply.json())
+                score = ScoreReport.model_validate(await reply.json())
             asked = session.post(base + "/v1/score:batch", json=EXAMPLES["/v1/score:batch"])
             async with asked as reply:
                 batch = Batch.model_validate(await reply.json())

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 from PIL import Image
 
-from editjudge.app.verdicts import Score
+from editjudge.app.verdicts import ScoreReport
 from editjudge.base.config import Settings
 from editjudge.base.images import Mask
 from editjudge.v1 import judge_pb2 as pb
@@ -78,7 +78,7 @@ async def served() -> AsyncIterator[Json]:
 async def test_a_score_is_what_the_command_prints_as_json(served: Json) -> None:
     status, body = await served.post("/v1/score", asking())
     assert status == 200
-    score = Score.model_validate(body)
+    score = ScoreReport.model_validate(body)
     assert score.verdicts[0].dimension.startswith("core.psnr.")
     assert score.verdicts[0].value is not None
 
@@ -138,7 +138,7 @@ async def test_the_description_fits_what_is_answered(served: Json) -> None:
     assert described == openapi()
     schemas = described["components"]["schemas"]
     assert schemas["ScoreAsked"]["additionalProperties"] is False
-    checks = {"$defs": schemas, "$ref": "#/$defs/Score"}
+    checks = {"$defs": schemas, "$ref": "#/$defs/ScoreReport"}
     text = str(checks).replace("#/components/schemas/", "#/$defs/")
     _, body = await served.post("/v1/score", asking())
     jsonschema.validate(body, eval(text))  # noqa: S307 - our own schema, with other references

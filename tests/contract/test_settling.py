@@ -18,7 +18,7 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec, RunView
 from editjudge.base.config import GeneralistEndpoint, Settings
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 from editjudge.engine.events import Noted, RunEvent
 from editjudge.storage.store import RunStore
 
@@ -133,7 +133,7 @@ def verdicts(out: Path) -> Mapping[str, tuple[float | None, str]]:
     with RunView(out) as view:
         return {
             one.item: (
-                one.verdict.value if isinstance(one.verdict, Scored) else None,
+                one.verdict.value if isinstance(one.verdict, Score) else None,
                 one.signature,
             )
             for one in view.verdicts()

@@ -26,7 +26,8 @@ from editjudge.base.errors import (
     Unreachable,
 )
 from editjudge.base.identity import ServiceName
-from editjudge.base.verdict import Failed, Scored, Unscored
+from editjudge.base.verdict import Failure as FailureOutcome
+from editjudge.base.verdict import NoScore, Score
 from editjudge.base.verdict import NotServed as NotServedOutcome
 from editjudge.panel import Panel
 from editjudge.panel.grpc_channel import MAX_REPLY_BYTES
@@ -394,10 +395,10 @@ async def test_a_run_goes_on_when_one_service_fails(photo: np.ndarray) -> None:
         async with Client(settings) as client:
             edit = make_edit(source=photo, edited=photo, instruction="x", target_text="SALE")
             judged = await client.score(edit)
-    assert isinstance(judged.outcomes["core.psnr.source.whole"], Scored)
+    assert isinstance(judged.outcomes["core.psnr.source.whole"], Score)
     for name in ("core.quality.piqe", "core.text_content_accuracy"):
         outcome = judged.outcomes[name]
-        assert isinstance(outcome, Failed)
+        assert isinstance(outcome, FailureOutcome)
         assert "out of memory" in outcome.error
 
 
@@ -407,7 +408,7 @@ async def test_abstentions_become_unscored(photo: np.ndarray) -> None:
         async with Client(Settings(endpoints={"a": Endpoint(url=url)})) as client:
             edit = make_edit(source=photo, edited=photo, instruction="x")
             judged = await client.score(edit, ["core.quality.piqe"])
-    expected = Unscored(kind="degenerate", reason="no active block")
+    expected = NoScore(kind="degenerate", reason="no active block")
     assert judged.outcomes == {"core.quality.piqe": expected}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from editjudge.app.view import RunView
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 from editjudge.benchmarks.column import Row
 from editjudge.demo.editors import EDITORS
 
@@ -44,7 +44,7 @@ def by_item(rows: list[Row], dimension: str) -> dict[str, dict[str, float]]:
     values: dict[str, dict[str, float]] = {}
     for row in rows:
         outcome = row.outcomes[dimension]
-        if isinstance(outcome, Scored):
+        if isinstance(outcome, Score):
             values.setdefault(row.item.id, {})[row.model] = outcome.value
     return values
 
@@ -77,7 +77,7 @@ def test_texts_are_read_where_they_were_written(rows: list[Row]) -> None:
 def test_every_verdict_has_a_number_or_a_reason(rows: list[Row]) -> None:
     assert len(rows) == 14 * len(EDITORS)
     outcomes = [outcome for row in rows for outcome in row.outcomes.values()]
-    assert all(isinstance(one, Scored) or one.reason for one in outcomes)
+    assert all(isinstance(one, Score) or one.reason for one in outcomes)
     assert {one.status for one in outcomes} <= {
         "scored", "unscored", "not_applicable", "not_served",
     }  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 from editjudge.engine.contents import JudgedEdit
 from editjudge.report import view as module
 from editjudge.report.view import LiveRuns, serving
@@ -35,7 +35,7 @@ async def test_a_page_follows_its_run_and_keeps_what_is_open(
             assert edit is not None
             signatures = {v.dimension: v.signature for v in store.verdicts()}
             store.keep_now(
-                JudgedEdit(edit.item, edit.model), {DIMENSIONS[0]: Scored(value=value)}, signatures
+                JudgedEdit(edit.item, edit.model), {DIMENSIONS[0]: Score(value=value)}, signatures
             )
 
     with LiveRuns([run]) as live:

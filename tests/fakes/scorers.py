@@ -11,7 +11,7 @@ import numpy as np
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import Scored, Verdict
+from editjudge.base.verdict import Score, Verdict
 from editjudge.scorers.scorer import Scorer
 
 from .transport import PanelStandIn
@@ -56,7 +56,7 @@ class Scripted(Scorer):
             reply = replies.get(f"{self.key}.{name}", replies.get(name))
             if isinstance(reply, Exception):
                 raise reply
-            verdicts[name] = Scored(value=reply) if isinstance(reply, int | float) else reply
+            verdicts[name] = Score(value=reply) if isinstance(reply, int | float) else reply
         return verdicts
 
 

@@ -22,7 +22,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from editjudge.answers import Option
 from editjudge.app.client import Client, make_edit
 from editjudge.app.doctor import examine
-from editjudge.app.verdicts import Score
+from editjudge.app.verdicts import ScoreReport
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.base.probes import probe_inputs
@@ -401,11 +401,11 @@ async def test_the_judge_service_behind_the_door_gives_what_our_client_gives(
             url = f"https://{door.target}/v1/score"
             async with session.post(url, json=body, ssl=context) as reply:
                 assert reply.status == 200
-                web = Score.model_validate(await reply.json())
+                web = ScoreReport.model_validate(await reply.json())
         assert teams_of(judging) == {"vision"}
     direct_edit = make_edit(source=source, edited=edited, instruction="x")
     async with Client(Settings(endpoints={"local": Endpoint(url=triton.url)})) as client:
-        direct = Score.of(await client.score(direct_edit, dimensions))
+        direct = ScoreReport.of(await client.score(direct_edit, dimensions))
     ours = [(v.dimension, v.value, v.signature) for v in direct.verdicts]
     assert any(v.value is not None and v.dimension == "core.quality.piqe" for v in direct.verdicts)
     assert [(v.dimension, v.value, v.signature) for v in web.verdicts] == ours

@@ -21,7 +21,7 @@ from editjudge.base.config import Endpoint, Settings
 from editjudge.base.contracts import Tensors
 from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 from editjudge.benchmarks.i2i.taxonomy import TRACKS, usual
 from editjudge.benchmarks.registry import benchmark
 from editjudge.engine.judge import judge
@@ -95,7 +95,7 @@ async def test_a_region_by_command_is_a_region_by_mask(
         says(panel, "the box")
         one = (await by_command.score(edit, panel, frozenset({"score"})))["score"]
         two = await FeatureSimilarity(FEATURES, "source").score(edit, panel, frozenset({region}))
-    assert isinstance(one, Scored)
+    assert isinstance(one, Score)
     assert one.value == pytest.approx(two[region].value, abs=1e-6)  # type: ignore[union-attr]
     assert one.value < 0.9999
 
@@ -112,11 +112,11 @@ async def test_sa2va_and_got_are_asked_as_they_expect(panel: Panel) -> None:
     done = await judge(Edit(item, "m", load_image(photograph(3))), asked, known, panel)
     assert done.untrained == {d.id for d in asked}
     consistency, text = done.outcomes.values()
-    assert isinstance(consistency, Scored)
+    assert isinstance(consistency, Score)
     regions: Any = consistency.evidence["regions"]
     (region,) = regions
     assert (region["command"], region["source_index"]) == ("the red box", 1)
-    assert isinstance(text, Scored)
+    assert isinstance(text, Score)
     assert text.value in {0.1, 0.5, 0.8, 1.0}
 
 
@@ -178,7 +178,7 @@ async def test_a_whole_run_is_scored_and_asks_once(stack: TritonServer, tmp_path
 def _regions_are_shown(i2i: I2i) -> None:
     with RunStore.open(i2i.out, read_only=True) as store:
         found = [one for one in store.verdicts() if one.dimension in REGIONS]
-    scored = [(one, one.verdict) for one in found if isinstance(one.verdict, Scored)]
+    scored = [(one, one.verdict) for one in found if isinstance(one.verdict, Score)]
     # By its commands, one of the two multi-image items preserves nothing.
     assert (len(scored), len(found)) == (2 * 8, 2 * 9)
     for one, verdict in scored:

@@ -14,7 +14,7 @@ from transformers import CLIPImageProcessorPil
 from editjudge.base.config import Endpoint, Settings
 from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import Scored, Unscored
+from editjudge.base.verdict import NoScore, Score
 from editjudge.benchmarks.registry import benchmark
 from editjudge.engine.judge import judge
 from editjudge.panel import Panel
@@ -102,8 +102,8 @@ async def test_served_numbers_are_torchs(stack: TritonServer, protocol: str) -> 
             for region in ("foreground", "background", "whole"):
                 lpips = judged.outcomes[f"omni_iie.lpips.{region}"]
                 clip = judged.outcomes[f"omni_iie.clip.{region}"]
-                assert isinstance(lpips, Scored), lpips
-                assert isinstance(clip, Scored), clip
+                assert isinstance(lpips, Score), lpips
+                assert isinstance(clip, Score), clip
                 stretched = official and region != "whole"
                 expected = due.distance(region, normalize=stretched)
                 assert lpips.value == pytest.approx(expected, abs=1e-5)
@@ -123,4 +123,4 @@ async def test_empty_and_full_masks(stack: TritonServer) -> None:
             outcomes = (await judge(Edit(item, "m", usual.image), dimensions, {}, panel)).outcomes
             empty = "background" if full else "foreground"
             for name, outcome in outcomes.items():
-                assert isinstance(outcome, Unscored if name.endswith(empty) else Scored), outcome
+                assert isinstance(outcome, NoScore if name.endswith(empty) else Score), outcome

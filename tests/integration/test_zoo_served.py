@@ -12,7 +12,7 @@ from editjudge.base.config import Endpoint, Settings
 from editjudge.base.contracts import Contract
 from editjudge.base.images import decode
 from editjudge.base.probes import probe_inputs, wrong_answer
-from editjudge.base.verdict import NotApplicable, Scored, Unscored
+from editjudge.base.verdict import NoScore, NotApplicable, Score
 from editjudge.panel import SERVICES, Panel
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.runtime.triton_server import TritonServer
@@ -86,7 +86,7 @@ async def test_edits_are_judged_and_marked_untrained(stack: TritonServer) -> Non
     async with Client(settings_of(stack)) as client:
         judged = await client.score(edit, ["core.features.*", "core.clip.*", "core.lpips.*"])
         reading = await client.score(edit, ["core.text_content_accuracy*"])
-    values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Scored)}
+    values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Score)}
     assert set(values) == set(judged.outcomes)
     assert judged.untrained == set(judged.outcomes)
     assert reading.untrained == {"core.text_content_accuracy.got"}
@@ -111,7 +111,7 @@ async def test_empty_and_full_masks(stack: TritonServer) -> None:
             ]
             judged = await client.score(edit, names)
             for outcome in judged.outcomes.values():
-                assert isinstance(outcome, Unscored)
+                assert isinstance(outcome, NoScore)
                 assert outcome.kind == "degenerate"
         bare = make_edit(source=source, edited=edited, instruction="x")
         judged = await client.score(bare, ["core.lpips.vgg.source.outside"])

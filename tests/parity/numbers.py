@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from editjudge.base.images import Mask, decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
 from editjudge.base.signature import numbered
-from editjudge.base.verdict import Scored, Verdict
+from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.co_edit.specialists import framed, off_canvas
 from editjudge.benchmarks.dimension import Reading
 from editjudge.pixels import align, mse, psnr_from_mse, ssim, ssim_blacked_out, windows_within
@@ -93,7 +93,7 @@ def mask_of(image: Pixels) -> Mask:
 
 
 def outcome(verdict: Verdict) -> Any:
-    return verdict.value if isinstance(verdict, Scored) else verdict.status
+    return verdict.value if isinstance(verdict, Score) else verdict.status
 
 
 def edit_of(source: Pixels, output: Pixels, mask: Mask | None = None) -> Edit:

@@ -208,7 +208,7 @@ class Client:
 
         Returns:
             An outcome for every dimension asked for: a number on the dimension's scale, or the
-            reason why there is none. A failing service gives `Failed` outcomes, never an exception.
+            reason why there is none. A failing service gives a `Failure`, never an exception.
 
         Raises:
             ConfigError: an id or glob matches no dimension, none is given, prompts that are asked

@@ -13,7 +13,7 @@ from ..base.differences import Difference, differences
 from ..base.errors import ConfigError
 from ..base.identity import untrained
 from ..base.strict import Strict
-from ..base.verdict import NotApplicable, Pending, Scored
+from ..base.verdict import NotApplicable, Pending, Score
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
@@ -246,7 +246,7 @@ class _Numbers:
             self.applying.add(name)
             if isinstance(outcome, Pending):
                 self.pending.add(item)
-            if isinstance(outcome, Scored):
+            if isinstance(outcome, Score):
                 signature = str(row.signatures.get(name, ""))
                 numbers[item] = _Score(outcome.value, signature, outcome.imputed)
 

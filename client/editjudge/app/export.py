@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..base import writing
 from ..base.errors import ConfigError, MissingExtra
-from ..base.verdict import Scored
+from ..base.verdict import Score
 from ..base.words import inert
 from ..base.writing import on_disk, put, written_whole
 from ..storage.packing import dumps
@@ -129,7 +129,7 @@ def edits_of(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[Plain]:
         place = row.model, row.item.id
         why = missing[place] or "the model gave no image" if place in missing else None
         outcomes = ((name, row.outcomes.get(name)) for name in names)
-        values = {name: o.value if isinstance(o, Scored) else None for name, o in outcomes}
+        values = {name: o.value if isinstance(o, Score) else None for name, o in outcomes}
         yield {"item": row.item.id, "model": row.model, "missing": why, **values}
 
 

@@ -14,7 +14,7 @@ from pydantic import Field, computed_field
 from pydantic.dataclasses import dataclass as result
 
 from ..base.strict import STRICT
-from ..base.verdict import LeftOut, Outcome, Scored
+from ..base.verdict import LeftOut, Outcome, Score
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
 from ..benchmarks.dimension import Dimension, derived
@@ -138,14 +138,14 @@ def _mean_of(row: Row, ids: Sequence[str]) -> Outcome:
     if len(ids) == 1:
         return row.outcomes[ids[0]]
     outcomes = {name: row.outcomes[name] for name in ids}
-    scored = {n: one for n, one in outcomes.items() if isinstance(one, Scored)}
+    scored = {n: one for n, one in outcomes.items() if isinstance(one, Score)}
     if len(scored) < len(outcomes):
         judged = {n: one for n, one in outcomes.items() if not isinstance(one, LeftOut)}
         if len(judged) == len(scored):
             return LeftOut()
         return derive(_MEAN, judged)
     value = mean({name: one.value for name, one in scored.items()})
-    return Scored(value=value, imputed=any(one.imputed for one in scored.values()))
+    return Score(value=value, imputed=any(one.imputed for one in scored.values()))
 
 
 class _Together:
@@ -215,7 +215,7 @@ def _on_same_edits(alone: _Outcomes, together: _Outcomes) -> _Outcomes:
     So rounds differ by what was said, and not by which edits have a number.
     """
     return {
-        name: alone[name] if isinstance(outcome, Scored) else outcome
+        name: alone[name] if isinstance(outcome, Score) else outcome
         for name, outcome in together.items()
     }
 
@@ -287,7 +287,7 @@ def _values(row: Row, ids: Iterable[str]) -> list[float]:
     numbers = []
     for name in ids:
         outcome = row.outcomes[name]
-        if not isinstance(outcome, Scored) or outcome.imputed:
+        if not isinstance(outcome, Score) or outcome.imputed:
             return []
         numbers.append(outcome.value)
     return numbers

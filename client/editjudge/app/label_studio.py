@@ -17,7 +17,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..base.errors import ConfigError
-from ..base.verdict import NotApplicable, Scored
+from ..base.verdict import NotApplicable, Score
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
 from .view import RunView
@@ -122,13 +122,13 @@ def _task(
 
 def _value(row: Row, name: str) -> float | None:
     outcome = row.outcomes.get(name)
-    return outcome.value if isinstance(outcome, Scored) else None
+    return outcome.value if isinstance(outcome, Score) else None
 
 
 def _reasons(row: Row, dimensions: Iterable[str]) -> Iterator[str]:
     for name in dimensions:
         outcome = row.outcomes.get(name)
-        if outcome is not None and not isinstance(outcome, Scored | NotApplicable):
+        if outcome is not None and not isinstance(outcome, Score | NotApplicable):
             reason = getattr(outcome, "reason", "") or getattr(outcome, "error", "")
             yield f"{name}: {outcome.status}" + (f" ({reason})" if reason else "")
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from ..base.differences import differences
 from ..base.errors import ConfigError
-from ..base.verdict import Failed, Scored
+from ..base.verdict import Failure, Score
 from ..base.writing import on_disk
 from ..benchmarks.dimension import Dimension
 from ..engine.contents import FileCache
@@ -197,10 +197,10 @@ class _Merger:
         """
         verdict, before = later.verdict, earlier.verdict
         other = later.signature != earlier.signature
-        if isinstance(verdict, Failed) or isinstance(before, Failed):
-            return not isinstance(verdict, Failed)
+        if isinstance(verdict, Failure) or isinstance(before, Failure):
+            return not isinstance(verdict, Failure)
         if not other and verdict.status == before.status:
-            if isinstance(verdict, Scored) and isinstance(before, Scored):
+            if isinstance(verdict, Score) and isinstance(before, Score):
                 self._check_close(verdict.value, before.value, name, where)
             return False
         if self._prefer is None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from ..base.errors import first_of
 from ..base.strict import Strict
-from ..base.verdict import Failed, Status, Verdict
+from ..base.verdict import Failure, Status, Verdict
 from ..benchmarks.cell import Tally
 from ..engine.contents import JudgedEdit
 from ..engine.judge import judges_by
@@ -108,11 +108,11 @@ class _Compared:
         fresh: dict[str, Verdict] = {}
         for name, verdict in verdicts.items():
             before = old.get(name)
-            if before is None or isinstance(before, Failed):
+            if before is None or isinstance(before, Failure):
                 continue
             change = self.changes.setdefault((model, name), Change())
             change.before.add(before)
-            why = verdict.error if isinstance(verdict, Failed) else ""
+            why = verdict.error if isinstance(verdict, Failure) else ""
             if judged is not None:
                 why = _other(edit, judged) or why
             if why:
@@ -179,7 +179,7 @@ def _only_judged(plan: RunPlan, store: RunStore) -> None:
     for model, todo in plan.todo.items():
         judged: dict[str, set[str]] = {}
         for stored in store.verdicts(model, evidence=False):
-            if not isinstance(stored.verdict, Failed):
+            if not isinstance(stored.verdict, Failure):
                 judged.setdefault(stored.item, set()).add(stored.dimension)
         left = (names & judged.get(item, set()) for item, names in zip(plan.ids, todo, strict=True))
         same: dict[frozenset[str], frozenset[str]] = {}

@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass as result
 from ..base.identity import Identities, printed, untrained
 from ..base.signature import Signature
 from ..base.strict import STRICT
-from ..base.verdict import LeftOut, Outcome, Scored
+from ..base.verdict import LeftOut, Outcome, Score
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
@@ -210,7 +210,7 @@ def _common(judged: Iterator[Row], models: int) -> Iterator[Row]:
         everywhere = {
             name
             for name in rows[0].outcomes
-            if all(isinstance(row.outcomes[name], Scored) for row in rows)
+            if all(isinstance(row.outcomes[name], Score) for row in rows)
         }
         for row in rows:
             yield replace(row, outcomes=_without(row.outcomes, everywhere))
@@ -218,7 +218,7 @@ def _common(judged: Iterator[Row], models: int) -> Iterator[Row]:
 
 def _without(outcomes: Mapping[str, Outcome], kept: Collection[str]) -> dict[str, Outcome]:
     return {
-        name: LeftOut() if isinstance(outcome, Scored) and name not in kept else outcome
+        name: LeftOut() if isinstance(outcome, Score) and name not in kept else outcome
         for name, outcome in outcomes.items()
     }
 
@@ -361,7 +361,7 @@ def clusters_of(contents: Contents, refs: Iterable[ItemRef]) -> array[int]:
 
 def _of_parts(
     stored: StoredVerdict, known: Mapping[str, Dimension], today: Mapping[str, Signature]
-) -> dict[str, Scored]:
+) -> dict[str, Score]:
     """The values of a composite's parts, which it keeps beside its own, by dimension id.
 
     Args:
@@ -372,20 +372,20 @@ def _of_parts(
     dimension, verdict = known.get(stored.dimension), stored.verdict
     if dimension is None or not isinstance(dimension.how, Derived):
         return {}
-    if not isinstance(verdict, Scored) or verdict.imputed:
+    if not isinstance(verdict, Score) or verdict.imputed:
         return {}
     values = verdict.evidence.get("parts")
     told = dict(Signature.parsed(stored.signature).fields).get("parts", "")
     made = dict(part.rpartition("=")[::2] for part in told.split("+"))
     if not isinstance(values, Mapping):
         return {}
-    parts: dict[str, Scored] = {}
+    parts: dict[str, Score] = {}
     for name, of in dimension.how.of.items():
         value = values.get(name)
         if not isinstance(of, str) or of not in today or not isinstance(value, float):
             continue
         if made.get(name) == today[of].digest:
-            parts[of] = Scored(value=value, evidence={"from": stored.dimension})
+            parts[of] = Score(value=value, evidence={"from": stored.dimension})
     return parts
 
 

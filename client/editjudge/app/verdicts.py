@@ -11,7 +11,7 @@ from ..base.identity import printed
 from ..base.item import Edit
 from ..base.signature import versions
 from ..base.strict import STRICT, Number, Strict
-from ..base.verdict import Evidence, Outcome, Scored, Status, Unscored, UnscoredKind, calls_of
+from ..base.verdict import Evidence, NoScore, NoScoreKind, Outcome, Score, Status, calls_of
 from ..engine.judge import Judgement
 from ..panel.calls import Said
 from .view import RunView, StoredEdit, StoredVerdict
@@ -39,7 +39,7 @@ class Row(Strict):
     dimension: str | None = None
     status: Status
     value: float | None = None
-    kind: UnscoredKind | None = None
+    kind: NoScoreKind | None = None
     reason: str | None = None
     imputed: bool | None = None
     signature: str | None = None
@@ -59,10 +59,10 @@ class Row(Strict):
             model=model,
             dimension=dimension,
             status=outcome.status,
-            value=outcome.value if isinstance(outcome, Scored) else None,
-            kind=outcome.kind if isinstance(outcome, Unscored) else None,
-            reason=None if isinstance(outcome, Scored) else outcome.reason,
-            imputed=outcome.imputed if isinstance(outcome, Scored) else None,
+            value=outcome.value if isinstance(outcome, Score) else None,
+            kind=outcome.kind if isinstance(outcome, NoScore) else None,
+            reason=None if isinstance(outcome, Score) else outcome.reason,
+            imputed=outcome.imputed if isinstance(outcome, Score) else None,
             evidence=getattr(outcome, "evidence", {}),
             **more,
         )
@@ -140,7 +140,7 @@ class Judged(Row):
     prompts: str | None
 
 
-class Score(Strict):
+class ScoreReport(Strict):
     """`score --json`: one judged edit.
 
     Attributes:

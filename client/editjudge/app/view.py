@@ -10,7 +10,7 @@ from typing import Self
 
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.item import Item
-from ..base.verdict import NotServed, Unscored
+from ..base.verdict import NoScore, NotServed
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
 from ..benchmarks.dataset import Dataset, ItemRef
@@ -242,7 +242,7 @@ class RunView:
             return str(error)
         return ""
 
-    def spoilt(self, only: str | None = None) -> dict[str, dict[str, Unscored]]:
+    def spoilt(self, only: str | None = None) -> dict[str, dict[str, NoScore]]:
         """By item and dimension, what the data spoilt, and so no verdict is stored of.
 
         Nothing where the data is not there any more; see `without_data`.
@@ -255,14 +255,14 @@ class RunView:
         order = self.resolved
         dimensions = in_order(order.dimensions, order.known)
         asked = {d.id for d in order.dimensions}
-        lost: dict[str, dict[str, Unscored]] = {}
+        lost: dict[str, dict[str, NoScore]] = {}
         for ref in order.dataset.items():
             if (only in {None, ref.id}) and order.dataset.flaws(ref):
                 outcomes = fold(dimensions, order.dataset.outline(ref))
                 lost[ref.id] = {
                     name: outcome
                     for name, outcome in outcomes.items()
-                    if name in asked and isinstance(outcome, Unscored)
+                    if name in asked and isinstance(outcome, NoScore)
                 }
         return lost
 

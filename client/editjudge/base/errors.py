@@ -26,7 +26,7 @@
         └── BadReply               the reply breaks the role's contract
 
 A `ServiceError` never becomes a number: scorers let it pass, and it is stored as
-`Failed`. `Abstained` is no error: a service's typed "there is no value for this input".
+`Failure`. `Abstained` is no error: a service's typed "there is no value for this input".
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class Abstained(Exception):
     """A judge's answer that there is no value for this input.
 
     Attributes:
-        kind: One of `editjudge.base.verdict.UnscoredKind`.
+        kind: One of `editjudge.base.verdict.NoScoreKind`.
         reason: One line for people.
         evidence: What else there is to say, as JSON.
         calls: Keys of the calls that it rests on, in the order in which they were made.

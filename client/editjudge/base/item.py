@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from .errors import TextError
 from .images import Image, Mask
-from .verdict import Failed, Unscored
+from .verdict import Failure, NoScore
 
 MAX_TEXT_CHARACTERS = 16_384
 # Control characters (but newline, return and tab), and the lone surrogates of broken UTF-8.
@@ -17,7 +17,7 @@ _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 Need: TypeAlias = Literal["source", "mask", "target", "target_text", "hint", "questions"]
 """What a dimension may ask of an item, each the name of a field (`source`: exactly one)."""
-Flaws: TypeAlias = Mapping[str, Unscored | Failed]
+Flaws: TypeAlias = Mapping[str, NoScore | Failure]
 """By field of an item (`source`, `instruction`, `mask`, …) of which the data holds nothing that can
 be used: what every dimension that reads it becomes."""
 

@@ -1,10 +1,10 @@
 """What became of judging one edit on one dimension.
 
-Four verdicts are stored: `Scored`, `Unscored`, `Failed`, and `NotApplicable` where a judge found
+Four verdicts are stored: `Score`, `NoScore`, `Failure`, and `NotApplicable` where a judge found
 it out. Four more outcomes are reported but never stored, because a later run can change them:
 `NotServed`, `MissingOutput`, `Pending`, `LeftOut`. So is a `NotApplicable` that the item shows by
 itself.
-Only `Scored` carries a number, so nothing else can enter a mean by accident.
+Only `Score` carries a number, so nothing else can enter a mean by accident.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Status: TypeAlias = Literal[
     "left_out",
 ]
 """What became of a dimension on an edit, everywhere."""
-UnscoredKind: TypeAlias = Literal["abstained", "unparsable", "refused", "degenerate"]
+NoScoreKind: TypeAlias = Literal["abstained", "unparsable", "refused", "degenerate"]
 Evidence: TypeAlias = dict[str, JsonValue]
 
 
-class Scored(Strict):
+class Score(Strict):
     """A number within the dimension's range.
 
     Attributes:
@@ -51,31 +51,31 @@ class Scored(Strict):
     imputed: bool = False
 
 
-class CountedMissing(Scored):
+class CountedMissing(Score):
     """What an output that is not there counts as, by a rule; never stored."""
 
     imputed: Literal[True] = True
 
 
-class Unscored(Strict):
+class NoScore(Strict):
     """Judged, without a number.
 
     Attributes:
         kind: `abstained` (the judge declined), `unparsable` (its reply holds no valid
             answer), `refused` (its provider blocked the call, or it declined in words),
             `degenerate` (the metric is not defined here: empty mask, failed alignment).
-        evidence: As of `Scored`.
-        calls: As of `Scored`.
+        evidence: As of `Score`.
+        calls: As of `Score`.
     """
 
     status: Literal["unscored"] = "unscored"
-    kind: UnscoredKind
+    kind: NoScoreKind
     reason: str
     evidence: Evidence = Field(default_factory=dict)
     calls: tuple[str, ...] = ()
 
 
-class Failed(Strict):
+class Failure(Strict):
     """Not judged, because a service failed. Planned again by the next run.
 
     Attributes:
@@ -136,32 +136,32 @@ class LeftOut(Strict):
 
 
 Verdict: TypeAlias = Annotated[
-    Scored | Unscored | Failed | NotApplicable, Field(discriminator="status")
+    Score | NoScore | Failure | NotApplicable, Field(discriminator="status")
 ]
 Outcome: TypeAlias = (
-    Scored | Unscored | Failed | NotApplicable | NotServed | MissingOutput | Pending | LeftOut
+    Score | NoScore | Failure | NotApplicable | NotServed | MissingOutput | Pending | LeftOut
 )
 
 
-def unscored(abstained: Abstained) -> Unscored:
+def unscored(abstained: Abstained) -> NoScore:
     """Turn a judge's abstention into a verdict."""
     told = {"kind": abstained.kind, "reason": abstained.reason, "evidence": abstained.evidence}
-    return Unscored.model_validate({**told, "calls": abstained.calls})
+    return NoScore.model_validate({**told, "calls": abstained.calls})
 
 
 def calls_of(outcome: Outcome) -> tuple[str, ...]:
     """Keys of the calls that an outcome rests on; none where nobody was asked."""
-    return outcome.calls if isinstance(outcome, Scored | Unscored | NotApplicable) else ()
+    return outcome.calls if isinstance(outcome, Score | NoScore | NotApplicable) else ()
 
 
 def rests_on(verdict: Verdict, calls: Iterable[str]) -> Verdict:
     """What was judged, a number or none, with further calls after its own."""
     further = [key for key in sorted(calls) if key not in calls_of(verdict)]
-    if not isinstance(verdict, Scored | Unscored) or not further:
+    if not isinstance(verdict, Score | NoScore) or not further:
         return verdict
     return verdict.model_copy(update={"calls": (*verdict.calls, *further)})
 
 
-def failed(error: EditjudgeError) -> Failed:
+def failed(error: EditjudgeError) -> Failure:
     """Turn an error met while judging into a verdict."""
-    return Failed(error=str(error), retryable=bool(getattr(error, "retryable", False)))
+    return Failure(error=str(error), retryable=bool(getattr(error, "retryable", False)))

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as result
 
 from ..base.signature import Signature
 from ..base.strict import STRICT
-from ..base.verdict import CountedMissing, NotApplicable, Outcome, Scored, Status
+from ..base.verdict import CountedMissing, NotApplicable, Outcome, Score, Status
 
 _AWAITED: frozenset[Status] = frozenset({"not_served", "failed", "pending"})
 """Statuses of edits that were not judged, and may be by a later run."""
@@ -149,16 +149,16 @@ class Tally:
         if isinstance(outcome, NotApplicable):
             self.inapplicable += 1
             return
-        if isinstance(outcome, Scored) and weight is not None and not isinstance(weight, Scored):
+        if isinstance(outcome, Score) and weight is not None and not isinstance(weight, Score):
             outcome = weight
         self.counts[outcome.status] += 1
-        if isinstance(outcome, Scored):
+        if isinstance(outcome, Score):
             self.values.append(outcome.value)
             if number is not None:
                 self.items.append(number)
             self.imputed += outcome.imputed
             self.counted_missing += isinstance(outcome, CountedMissing)
-            if isinstance(weight, Scored):
+            if isinstance(weight, Score):
                 self.weights.append(weight.value)
 
     @property

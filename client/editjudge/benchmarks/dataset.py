@@ -19,7 +19,7 @@ from ..base.errors import ImageError, InputError
 from ..base.files import ABSENT, stat_of
 from ..base.images import Image, Mask, load_image, load_mask, show_path
 from ..base.item import Flaws, Item
-from ..base.verdict import Unscored, failed
+from ..base.verdict import NoScore, failed
 from ..base.words import counted
 from .outputs import UNEDITED, NamedOutputs, Outputs
 
@@ -58,9 +58,9 @@ Problem: TypeAlias = tuple[str, str]
 """Where something stands that is no item, and what is wrong with it."""
 
 
-def flaw(reason: str) -> Unscored:
+def flaw(reason: str) -> NoScore:
     """What dimensions become that read a field of which the data holds nothing usable."""
-    return Unscored(kind="degenerate", reason=reason)
+    return NoScore(kind="degenerate", reason=reason)
 
 
 def listed(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
@@ -289,7 +289,7 @@ class Dataset(ABC):
         """An item with its images.
 
         One that cannot be read, or a mask that does not fit, is a flaw. A picture that is there
-        may be whole the next time, so it is `Failed`.
+        may be whole the next time, so it is `Failure`.
 
         Args:
             left_encoded: See `load_image`.
@@ -369,7 +369,7 @@ class Dataset(ABC):
 
     def _lost(
         self, files: Mapping[str, tuple[str, ...]], known: Flaws
-    ) -> Iterator[tuple[str, Unscored]]:
+    ) -> Iterator[tuple[str, NoScore]]:
         """The flaws of fields whose pictures are not there, or are none of the data's."""
         for name in (one for one in files if one not in known):
             absent = [show_path(Path(p)) for p in files[name] if self.stat(p) == ABSENT]

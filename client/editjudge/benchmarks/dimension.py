@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from ..base.identity import UNASKED, Identities, ServiceName
 from ..base.item import Item, Need
 from ..base.signature import Signature, flat, numbered, told
-from ..base.verdict import Failed, Unscored
+from ..base.verdict import Failure, NoScore
 from ..scorers.scorer import Scorer
 
 When: TypeAlias = Callable[[Item], str | None]
@@ -167,7 +167,7 @@ class Dimension:
                 return f"needs {words}" if need == "questions" else f"needs a {words}"
         return self.when(item)
 
-    def spoilt(self, item: Item) -> Unscored | Failed | None:
+    def spoilt(self, item: Item) -> NoScore | Failure | None:
         """What it becomes where its own readings need what the data spoilt, or None."""
         if not item.flaws:
             return None

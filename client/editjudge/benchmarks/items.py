@@ -20,7 +20,7 @@ from pydantic import (
 from ..base.digest import file_digest
 from ..base.errors import InputError
 from ..base.images import Mask, show_path
-from ..base.verdict import Unscored
+from ..base.verdict import NoScore
 from .dataset import Dataset, ItemRef, Problem, flaw
 from .texts import NO_JSON, File, Name, OwnText, misread, question_flaw, said, why_unusable
 
@@ -101,7 +101,7 @@ class Line(BaseModel):
         return question_flaw(question)
 
     @property
-    def flaws(self) -> dict[str, Unscored]:
+    def flaws(self) -> dict[str, NoScore]:
         """What is given and cannot be used, by field."""
         flaws = {
             name: flaw(f"{name}: {why}")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..base.item import Item
 from ..base.signature import Signature
-from ..base.verdict import NotApplicable, NotServed, Outcome, Scored, Status, Unscored
+from ..base.verdict import NoScore, NotApplicable, NotServed, Outcome, Score, Status
 from .cell import AS_JUDGED, Cell, Tally, awaited
 from .column import Column, Composite, Mean, Paired, Pooled, Row, Weighted
 from .fusion import Values
@@ -157,12 +157,12 @@ class _Gathered:
             if isinstance(outcome, NotServed):
                 self.absent[outcome.reason] = None
             if outcome.status == "missing_output" and how.missing_output is not None:
-                outcome = Scored(value=how.missing_output, imputed=True)
+                outcome = Score(value=how.missing_output, imputed=True)
             weight = row.outcomes[how.weighted_by] if how.weighted_by else None
             self.tally.add(outcome, weight, row.number)
             return
         value = None
-        if isinstance(outcome, Scored) and not outcome.imputed:
+        if isinstance(outcome, Score) and not outcome.imputed:
             value = outcome.value
         if isinstance(how, Pooled):
             self.tally.add(outcome, number=row.number)
@@ -182,7 +182,7 @@ class _Gathered:
             (plus, number), (minus, partner) = sides["+"], sides["-"]
             difference = _difference(plus, minus)
             tally.add(difference, number=number)
-            if isinstance(difference, Scored) and partner is not None:
+            if isinstance(difference, Score) and partner is not None:
                 partners.append(partner)
         return tally, partners
 
@@ -232,20 +232,20 @@ def _paired(column: Column, how: Paired, gathered: _Gathered) -> Cell:
     return tally.cell(reason, _signature(column, f"paired({how.of} as judged)", [gathered]))
 
 
-_PUT_IN = Unscored(kind="degenerate", reason="a rule put in a side of the pair")
+_PUT_IN = NoScore(kind="degenerate", reason="a rule put in a side of the pair")
 
 
 def _difference(plus: _Side, minus: _Side) -> Outcome:
     """Of a pair, or what it counts as: none where a side does not apply."""
     if isinstance(minus, NotApplicable):
         return minus
-    if not isinstance(plus, float | Scored):
+    if not isinstance(plus, float | Score):
         return plus
-    if not isinstance(minus, float | Scored):
+    if not isinstance(minus, float | Score):
         return minus
-    if isinstance(plus, Scored) or isinstance(minus, Scored):
+    if isinstance(plus, Score) or isinstance(minus, Score):
         return _PUT_IN
-    return Scored(value=plus - minus)
+    return Score(value=plus - minus)
 
 
 def _weighted(column: Column, how: Weighted, cells: Mapping[str, Cell]) -> Cell:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..app.client import Client, Judgement, make_edit
-from ..app.verdicts import Score
+from ..app.verdicts import ScoreReport
 from ..base.config import GeneralistEndpoint, Settings
 from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
@@ -46,7 +46,7 @@ def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     with services_at_hand(settings, start=needed, say=tell) as at_hand:
         judgement = asyncio.run(_judge(at_hand, edit, dimensions, prompts))
     if json:
-        print_json(Score.of(judgement))
+        print_json(ScoreReport.of(judgement))
     else:
         _show(judgement)
     return 3 if judgement.failed else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..app.view import RunView
-from ..base.verdict import Scored
+from ..base.verdict import Score
 from ..report.figures import draw_points
 from ..report.page import About
 from .edits import DEMO
@@ -17,7 +17,7 @@ def about(view: RunView) -> About:
     points: dict[str, list[tuple[float, float]]] = {}
     for row in view.rows():
         x, y = row.outcomes[_OUTSIDE], row.outcomes[_INSIDE]
-        if isinstance(x, Scored) and isinstance(y, Scored):
+        if isinstance(x, Score) and isinstance(y, Score):
             points.setdefault(row.model, []).append((x.value, y.value))
     svg = draw_points(
         points,

@@ -35,7 +35,7 @@ class Endpoint(Strict):
     again: int
 
 
-class Unscored(Strict):
+class NoScore(Strict):
     """How many verdicts have no number for one kind of reason, and the first reason."""
 
     count: int
@@ -156,7 +156,7 @@ class Finished(Counted):
     ended: HowEnded
     exit_code: int
     usage: dict[str, Number]
-    unscored: dict[str, Unscored]
+    unscored: dict[str, NoScore]
     first_failure: str | None
     not_served: dict[str, list[str]]
     columns: dict[str, dict[str, Cell]]
@@ -167,9 +167,9 @@ RunEvent: TypeAlias = Annotated[
 ]
 
 
-def unscored_of(progress: Progress) -> Mapping[str, Unscored]:
+def unscored_of(progress: Progress) -> Mapping[str, NoScore]:
     """Verdicts without a number by kind."""
     return {
-        kind: Unscored(count=count, first=progress.why_unscored[kind])
+        kind: NoScore(count=count, first=progress.why_unscored[kind])
         for kind, count in progress.unscored.items()
     }

@@ -9,14 +9,14 @@ from typing import TypeAlias
 from ..base.item import Item, Missing
 from ..base.verdict import (
     CountedMissing,
-    Failed,
+    Failure,
     MissingOutput,
+    NoScore,
     NotApplicable,
     NotServed,
     Outcome,
     Pending,
-    Scored,
-    Unscored,
+    Score,
     Verdict,
 )
 from ..benchmarks.dimension import Derived, Dimension, Reading
@@ -59,7 +59,7 @@ def fold(
         rule: What a reading of a missing output counts as, marked as imputed.
         count_missing: Where there is no rule, it counts as `Dimension.worst`, marked likewise.
         readings: What scorers said just now; None before any is asked. A value made of them
-            that is outside its dimension's range is `Failed`.
+            that is outside its dimension's range is `Failure`.
     """
     edit = _Edit(item, missing, unserved or {}, rule, readings, count_missing)
     outcomes: dict[str, Outcome] = {}
@@ -79,13 +79,13 @@ def derive(how: Derived, parts: Mapping[str, Outcome]) -> Outcome:
     absent = [name for name in parts if name not in applying]
     if not applying or (how.complete and absent):
         return NotApplicable(reason=f"{', '.join(absent)} not applicable")
-    for kind in (NotServed, Failed, Unscored, MissingOutput, Pending):
+    for kind in (NotServed, Failure, NoScore, MissingOutput, Pending):
         for name, part in applying.items():
             if isinstance(part, kind):
                 return _because(name, part, applying.values())
-    values = {n: p.value for n, p in applying.items() if isinstance(p, Scored)}
-    imputed = any(p.imputed for p in applying.values() if isinstance(p, Scored))
-    return Scored(value=how.fn(values), evidence={"parts": dict(values)}, imputed=imputed)
+    values = {n: p.value for n, p in applying.items() if isinstance(p, Score)}
+    imputed = any(p.imputed for p in applying.values() if isinstance(p, Score))
+    return Score(value=how.fn(values), evidence={"parts": dict(values)}, imputed=imputed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class _Edit:
         if self.readings is not None:
             return within(dimension, whole)
         # That it has no number is known then; of which kind, only its own readings tell.
-        return _PENDING if reads and isinstance(whole, Failed | Unscored) else whole
+        return _PENDING if reads and isinstance(whole, Failure | NoScore) else whole
 
     def _asks_for_nothing(self, dimension: Dimension, whole: Outcome) -> bool:
         """Whether its parts show that it does not apply."""
@@ -148,19 +148,19 @@ class _Edit:
 
 def _because(name: str, part: Outcome, parts: Iterable[Outcome]) -> Outcome:
     """What the whole is for the sake of a part; without a number it rests on all such parts."""
-    field_name = "error" if isinstance(part, Failed) else "reason"
+    field_name = "error" if isinstance(part, Failure) else "reason"
     update: dict[str, object] = {field_name: f"{name}: {getattr(part, field_name)}"}
-    if isinstance(part, Unscored):
-        lacking = (each for each in parts if isinstance(each, Unscored))
+    if isinstance(part, NoScore):
+        lacking = (each for each in parts if isinstance(each, NoScore))
         update["calls"] = tuple(dict.fromkeys(key for each in lacking for key in each.calls))
     return part.model_copy(update=update)
 
 
 def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome:
     """With what its own readings rest on, which no other verdict keeps."""
-    if not isinstance(outcome, Scored):
+    if not isinstance(outcome, Score):
         return outcome
-    scored = {name: said for name, said in readings.items() if isinstance(said, Scored)}
+    scored = {name: said for name, said in readings.items() if isinstance(said, Score)}
     seen = {name: said.evidence for name, said in scored.items() if said.evidence}
     calls = dict.fromkeys(key for said in scored.values() for key in said.calls)
     evidence = {**outcome.evidence, "readings": seen} if seen else outcome.evidence
@@ -170,8 +170,8 @@ def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome
 def within(dimension: Dimension, outcome: Outcome) -> Outcome:
     """A value outside the declared range is a defect of ours, never a score."""
     low, high = dimension.range
-    if isinstance(outcome, Scored) and not low <= outcome.value <= high:
-        return Failed(error=f"{dimension.id}: {outcome.value} is outside {low:g}..{high:g}")
+    if isinstance(outcome, Score) and not low <= outcome.value <= high:
+        return Failure(error=f"{dimension.id}: {outcome.value} is outside {low:g}..{high:g}")
     return outcome
 
 

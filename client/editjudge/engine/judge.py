@@ -16,11 +16,11 @@ from ..base.identity import Identities, ServiceName, untrained
 from ..base.item import Edit, Missing
 from ..base.signature import Signature
 from ..base.verdict import (
-    Failed,
+    Failure,
+    NoScore,
     NotApplicable,
     Outcome,
-    Scored,
-    Unscored,
+    Score,
     Verdict,
     failed,
     rests_on,
@@ -76,7 +76,7 @@ class Judgement:
     @property
     def failed(self) -> bool:
         """Whether a service failed on any dimension."""
-        return any(isinstance(outcome, Failed) for outcome in self.outcomes.values())
+        return any(isinstance(outcome, Failure) for outcome in self.outcomes.values())
 
 
 def calls_on(
@@ -157,7 +157,7 @@ async def judge(
         errors={
             d.id: error
             for d in asked
-            if isinstance(outcomes[d.id], Failed)
+            if isinstance(outcomes[d.id], Failure)
             for error in [_error(d, known, errors)]
             if error is not None
         },
@@ -185,10 +185,10 @@ def _of_one_panel(
     changed = dict(outcomes)
     for name, outcome in outcomes.items():
         roles = roles_of(known[name], known) & others
-        if roles and isinstance(outcome, Scored | Unscored | NotApplicable):
+        if roles and isinstance(outcome, Score | NoScore | NotApplicable):
             named = ", ".join(sorted(map(str, roles)))
             error = f"{named}: became another model, or went, while this edit was judged"
-            changed[name] = Failed(error=error, retryable=True)
+            changed[name] = Failure(error=error, retryable=True)
     return changed
 
 
@@ -281,12 +281,12 @@ async def _call(
         return dict.fromkeys(fields, failed(error))
     except Exception as error:  # noqa: BLE001 - a defect of one scorer
         trouble = f"{scorer.name}: {type(error).__name__}: {error}"
-        return dict.fromkeys(fields, Failed(error=trouble))
+        return dict.fromkeys(fields, Failure(error=trouble))
 
 
 def _resting(verdict: Verdict, asked: CallNotes) -> Verdict:
     """A number with what specialists said; what has none says itself which of it was no answer."""
-    return rests_on(verdict, asked.specialists) if isinstance(verdict, Scored) else verdict
+    return rests_on(verdict, asked.specialists) if isinstance(verdict, Score) else verdict
 
 
 def unserved(dimensions: Iterable[Dimension], panel: Panel, *, here: bool = True) -> dict[str, str]:

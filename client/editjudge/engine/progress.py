@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic.dataclasses import dataclass as result
 
 from ..base.strict import STRICT
-from ..base.verdict import Failed, Outcome, Scored, Unscored
+from ..base.verdict import Failure, NoScore, Outcome, Score
 from ..panel.budget import Budget
 
 if TYPE_CHECKING:
@@ -140,13 +140,13 @@ class Progress:
         for name in expected:
             outcome, line = outcomes.get(name), self.lines[name]
             match outcome:
-                case Scored():
+                case Score():
                     line.scored += 1
-                case Unscored():
+                case NoScore():
                     line.unscored += 1
                     self.unscored[outcome.kind] += 1
                     self.why_unscored.setdefault(outcome.kind, f"{name}: {outcome.reason}")
-                case Failed():
+                case Failure():
                     line.failed += 1
                     self.first_failure = self.first_failure or f"{name}: {outcome.error}"
                 case _:

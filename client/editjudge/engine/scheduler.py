@@ -30,12 +30,12 @@ from ..base.files import Reading, Seen
 from ..base.images import MAX_PIXELS, Image, load_image
 from ..base.item import Edit, Item, Missing
 from ..base.verdict import (
-    Failed,
+    Failure,
     MissingOutput,
+    NoScore,
     NotApplicable,
     Outcome,
-    Scored,
-    Unscored,
+    Score,
     Verdict,
     failed,
 )
@@ -350,7 +350,7 @@ class Scheduler:
                     self.say(str(error))
                 raise _StopError("judge")
 
-    async def _keep_failed(self, job: Job, edit: JudgedEdit, failure: Failed) -> None:
+    async def _keep_failed(self, job: Job, edit: JudgedEdit, failure: Failure) -> None:
         """Keep one failure as the verdict on each dimension."""
         if self.settled is not None:
             await self.settled()
@@ -368,7 +368,7 @@ class Scheduler:
         verdicts = {
             name: outcome
             for name, outcome in outcomes.items()
-            if isinstance(outcome, Scored | Unscored | Failed | NotApplicable)
+            if isinstance(outcome, Score | NoScore | Failure | NotApplicable)
         }
         if verdicts or any(isinstance(outcome, MissingOutput) for outcome in outcomes.values()):
             await self.keep(edit, verdicts, signatures, versions)
@@ -392,8 +392,8 @@ async def _ahead(queue: Iterable[Job]) -> AsyncIterator[Job]:
             yield job
 
 
-def _failed(error: Exception) -> Failed:
+def _failed(error: Exception) -> Failure:
     """The verdict that an error is; one that is not ours is named by its type."""
     if isinstance(error, EditjudgeError):
         return failed(error)
-    return Failed(error=f"{type(error).__name__}: {error}")
+    return Failure(error=f"{type(error).__name__}: {error}")

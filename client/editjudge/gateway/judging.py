@@ -17,7 +17,7 @@ from ..base.errors import (
 from ..base.identity import ServiceName
 from ..base.item import Edit
 from ..base.signature import Signature, package_version
-from ..base.verdict import Failed, Outcome, failed
+from ..base.verdict import Failure, Outcome, failed
 from ..benchmarks.dimension import Dimension
 from ..engine.fold import in_order
 from ..engine.judge import (
@@ -221,7 +221,7 @@ class Far:
             errors={
                 name: self.panel.error(kind, told[name].reason)
                 for name, kind in kinds.items()
-                if kind is not None and isinstance(outcomes[name], Failed)
+                if kind is not None and isinstance(outcomes[name], Failure)
             },
             said=said,
             versions=next((outcome.versions for outcome in response.outcomes), None),

@@ -29,7 +29,7 @@ from ..base.errors import (
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.images import Image, Mask
 from ..base.item import Edit
-from ..base.verdict import Failed, Outcome, Scored, Unscored
+from ..base.verdict import Failure, NoScore, Outcome, Score
 from ..base.words import whole
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
@@ -155,7 +155,7 @@ def protocol_of(
     )
 
 
-def _flaw(field: str, outcome: Unscored | Failed) -> pb.Flaw:
+def _flaw(field: str, outcome: NoScore | Failure) -> pb.Flaw:
     fields = outcome.model_dump(exclude={"error", "calls"})
     return message_of(pb.Flaw, fields | {"field": field, "reason": outcome.reason})
 
@@ -196,10 +196,10 @@ def outcome_of(message: pb.Outcome, dimension: Dimension) -> Outcome:
     kind = _OUTCOMES.get(fields.get("status", ""))
     if kind is None:
         raise ValueError(f"{dimension.id} has no status")
-    if kind is not Scored and "value" in fields:
+    if kind is not Score and "value" in fields:
         raise ValueError(f"{dimension.id} is {fields['status']} and has a value")
-    if kind is not Scored:
-        fields["error" if kind is Failed else "reason"] = message.reason
+    if kind is not Score:
+        fields["error" if kind is Failure else "reason"] = message.reason
     try:
         outcome = kind.model_validate({n: fields[n] for n in kind.model_fields if n in fields})
     except ValidationError as error:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..base.contracts import ABSTAINED, MODEL_HEADER, Contract, Tensor, Tensors
 from ..base.errors import Abstained, BadReply, NotServed, Refused, ServiceError
 from ..base.identity import ModelIdentity
-from ..base.verdict import UnscoredKind
+from ..base.verdict import NoScoreKind
 from .context import PATIENT, AnyTerms
 from .grpc_channel import GrpcConnection, team_of, words
 from .retry import RetryPolicy
@@ -217,9 +217,9 @@ class TritonEndpoint(GrpcConnection):
         if error.code() != grpc.StatusCode.INVALID_ARGUMENT or not marker.startswith(_ABSTAINED):
             return super().failure(error, service, model)
         kind = marker.removeprefix(_ABSTAINED)
-        if kind in get_args(UnscoredKind):
+        if kind in get_args(NoScoreKind):
             return Abstained(kind, short(self.secrets.hidden_in(reason)))
-        unknown = f"it abstains as {kind[:40]!r}, not as {', '.join(get_args(UnscoredKind))}"
+        unknown = f"it abstains as {kind[:40]!r}, not as {', '.join(get_args(NoScoreKind))}"
         return self.error(BadReply, unknown, service, model)
 
 

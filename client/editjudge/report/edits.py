@@ -16,7 +16,7 @@ from ..app.verdicts import Row as VerdictRow
 from ..app.verdicts import row_of
 from ..app.view import Pictures, RunView, StoredPrompt, StoredVerdict
 from ..base.item import Item
-from ..base.verdict import MissingOutput, Outcome, Scored, Unscored
+from ..base.verdict import MissingOutput, NoScore, Outcome, Score
 from ..benchmarks.column import Row
 from .pictures import PictureNames
 
@@ -129,12 +129,12 @@ class _Dimension:
     def add(self, outcome: Outcome) -> None:
         """Add the outcome of a further edit."""
         letter, value = STATUS_LETTERS[outcome.status], None
-        if isinstance(outcome, Scored):
+        if isinstance(outcome, Score):
             letter = _IMPUTED if outcome.imputed else letter
             value = float(f"{outcome.value:.{_DIGITS}g}")
         self.values.append(value)
         self.status.append(letter)
-        self.kind.append(_KIND_LETTERS[outcome.kind] if isinstance(outcome, Unscored) else " ")
+        self.kind.append(_KIND_LETTERS[outcome.kind] if isinstance(outcome, NoScore) else " ")
 
     def plain(self) -> tuple[list[float | None] | None, str, str | None]:
         """Values, status and kind, each short where all edits are alike."""

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..base.identity import Identities, untrained
 from ..base.verdict import (
-    Failed,
+    Failure,
     MissingOutput,
+    NoScore,
     NotApplicable,
     NotServed,
     Outcome,
-    Scored,
-    Unscored,
+    Score,
 )
 from ..base.words import counted
 from ..benchmarks.cell import Cell
@@ -53,7 +53,7 @@ def verdict_table(judgement: Judgement) -> Table:
 def _verdict_row(judgement: Judgement, name: str, outcome: Outcome) -> Row:
     dimension = judgement.dimensions[name]
     low, high = dimension.range
-    value = value_text(outcome.value, dimension) if isinstance(outcome, Scored) else "-"
+    value = value_text(outcome.value, dimension) if isinstance(outcome, Score) else "-"
     untrained_note = "UNTRAINED weights, not a result" * (name in judgement.untrained)
     notes = "; ".join(filter(None, [untrained_note, note(outcome)]))
     direction = arrow(dimension.higher_is_better)
@@ -105,14 +105,14 @@ def skipped(judgement: Judgement) -> dict[str, list[str]]:
 def note(outcome: Outcome) -> str:
     """What a reader should know of an outcome beside its number."""
     match outcome:
-        case Scored(evidence=evidence):
+        case Score(evidence=evidence):
             parts = ["capped: images are (nearly) identical"] if evidence.get("capped") else []
             parts += [str(evidence[key]) for key in ("resized",) if key in evidence]
             parts += [f"read {evidence['read']!r}"] if "read" in evidence else []
             return "; ".join(parts)
-        case Unscored(kind=kind, reason=reason):
+        case NoScore(kind=kind, reason=reason):
             return f"unscored ({kind}): {reason}"
-        case Failed(error=error):
+        case Failure(error=error):
             return f"failed: {error}"
     return outcome.reason
 

@@ -17,7 +17,7 @@ from PIL import Image as Pil
 from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
 from ..base.threads import in_thread
-from ..base.verdict import Evidence, Scored, Unscored, Verdict
+from ..base.verdict import Evidence, NoScore, Score, Verdict
 from ..pixels import (
     Aligned,
     Degenerate,
@@ -91,7 +91,7 @@ class PixelComparison(PixelScorer):
     An edit of which no alignment is plausible is measured unaligned, resized: the editor moved or
     replaced what was to stay, and must not gain by it. The evidence says why (`unaligned`), and
     the field `unaligned` is 1, otherwise 0. By `plausible` off, where any alignment is taken, one
-    without any is `Unscored("degenerate")`, as are a region without pixels or
+    without any is `NoScore("degenerate")`, as are a region without pixels or
     too thin for SSIM's window, and an image below that window.
 
     Attributes:
@@ -145,7 +145,7 @@ class PixelComparison(PixelScorer):
         try:
             edited, evidence = self._brought_to(edit.output, reference)
         except Degenerate as degenerate:
-            verdict = Unscored(kind="degenerate", reason=str(degenerate))
+            verdict = NoScore(kind="degenerate", reason=str(degenerate))
             return dict.fromkeys(fields, verdict)
         measured = fields - {UNALIGNED}
         regions = {f: selected(edit, f.rpartition(".")[2], reference.size) for f in measured}
@@ -154,7 +154,7 @@ class PixelComparison(PixelScorer):
             for field, region in regions.items()
         }
         if UNALIGNED in fields:
-            verdicts[UNALIGNED] = Scored(value=float(UNALIGNED in evidence), evidence=evidence)
+            verdicts[UNALIGNED] = Score(value=float(UNALIGNED in evidence), evidence=evidence)
         return verdicts
 
     def _brought_to(self, output: Image, reference: Image) -> tuple[RGB, Evidence]:
@@ -239,7 +239,7 @@ class BlackedOutSsim(PixelScorer):
                 raise ValueError(f"{self.name} has no field {name}")
             share = round(float(region.mean()), 6)
             value = ssim_blacked_out(reference, output, region)
-            verdicts[name] = Scored(
+            verdicts[name] = Score(
                 value=value, evidence={"region_share": share}, imputed=share == 0
             )
         return verdicts
@@ -259,13 +259,13 @@ def _verdict(
         evidence = {**evidence, "region_share": round(float(region.mean()), 6)}
     try:
         if metric == "ssim":
-            return Scored(value=ssim(reference, edited, region), evidence=evidence)
+            return Score(value=ssim(reference, edited, region), evidence=evidence)
         error = mse(reference, edited, region)
         if metric == "mse":
-            return Scored(value=error, evidence=evidence)
+            return Score(value=error, evidence=evidence)
         if metric != "psnr":
             raise ValueError(f"pixels have no metric {metric!r} (there is mse, psnr, ssim)")
         ratio = psnr_from_mse(error)
-        return Scored(value=ratio.value, evidence={**evidence, "capped": ratio.capped})
+        return Score(value=ratio.value, evidence={**evidence, "capped": ratio.capped})
     except Degenerate as degenerate:
-        return Unscored(kind="degenerate", reason=str(degenerate), evidence=evidence)
+        return NoScore(kind="degenerate", reason=str(degenerate), evidence=evidence)

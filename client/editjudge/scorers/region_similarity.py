@@ -17,7 +17,7 @@ from ..base.identity import ServiceName
 from ..base.images import Image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
-from ..base.verdict import NotApplicable, Scored, Unscored, Verdict
+from ..base.verdict import NoScore, NotApplicable, Score, Verdict
 from ..panel.coalesce import together
 from ..panel.generalist import Answer
 from .judge_scorer import Asking, Question, contract_of
@@ -139,8 +139,8 @@ def _verdict(
     evidence = dict(evidence)
     if problems:
         reason = "; ".join(problems)
-        return Unscored(kind="degenerate", reason=reason, evidence=evidence, calls=calls)
-    return Scored(value=value, evidence=evidence, calls=calls, imputed=imputed)
+        return NoScore(kind="degenerate", reason=reason, evidence=evidence, calls=calls)
+    return Score(value=value, evidence=evidence, calls=calls, imputed=imputed)
 
 
 class _Pair:

@@ -17,7 +17,7 @@ from ..base.errors import Abstained
 from ..base.images import Image, load_image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
-from ..base.verdict import Scored, Unscored, Verdict
+from ..base.verdict import NoScore, Score, Verdict
 from ..panel.coalesce import together
 from ..panel.generalist import Answer, merged
 from .judge_scorer import Asking, Question, contract_of, grouped
@@ -131,12 +131,12 @@ def _verdict(said: _Said, name: str, template: Template) -> Verdict:
     for value in values:
         if name in value.without:
             why = value.without[name]
-            return Unscored(kind="unparsable", reason=why, evidence=evidence, calls=calls)
+            return NoScore(kind="unparsable", reason=why, evidence=evidence, calls=calls)
     mean = math.fsum(value.scores[name] for value in values) / len(values)
     brought = template.brought(name, mean)
     if brought != mean:
         evidence["on_the_prompts_scale"] = mean
-    return Scored(value=brought, evidence=evidence, calls=calls)
+    return Score(value=brought, evidence=evidence, calls=calls)
 
 
 def _evidence(said: _Said, name: str) -> dict[str, Any]:

@@ -66,8 +66,8 @@ class Scorer(ABC):
 
         Raises:
             ValueError: there is no such field; another's value would be a number all the same.
-            ServiceError: a service failed; the caller stores `Failed`.
-            Abstained: there is no value for any field; the caller stores `Unscored`.
+            ServiceError: a service failed; the caller stores `Failure`.
+            Abstained: there is no value for any field; the caller stores `NoScore`.
         """
 
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:

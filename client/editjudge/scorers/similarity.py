@@ -14,7 +14,7 @@ from ..base.errors import Abstained
 from ..base.images import Image, decode, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
-from ..base.verdict import Scored, Verdict, unscored
+from ..base.verdict import Score, Verdict, unscored
 from ..panel.coalesce import together
 from .regions import Reference, encoded_region, fitted, is_empty, resized_note, squashed
 from .scorer import ServiceScorer
@@ -117,13 +117,13 @@ class FeatureSimilarity(RegionScorer):
         """The cosine of both embeddings."""
         size = pair[0].size
         if self.empty is not None and await in_thread(is_empty, edit, region, size):
-            return Scored(value=self.empty, evidence={"region_share": 0.0}, imputed=True)
+            return Score(value=self.empty, evidence={"region_share": 0.0}, imputed=True)
 
         async def embedding(image: Image) -> Vector:
             inputs = await in_thread(self._inputs, edit, image, region)
             return await embedding_of(panel, self.service, inputs, self.rule)
 
-        return Scored(value=cosine_of(*await together(*map(embedding, pair))))
+        return Score(value=cosine_of(*await together(*map(embedding, pair))))
 
     def _inputs(self, edit: Edit, image: Image, region: str) -> dict[str, bytes]:
         if self.side and region != "whole":
@@ -166,7 +166,7 @@ class Lpips(RegionScorer):
         reference, image = pair
         mask = await in_thread(encoded_region, edit, region, reference.size)
         distance = await distance_of(panel, self.service, pair, mask, self.rule)
-        return Scored(value=distance, evidence=resized_note(edit.output.size, image.size))
+        return Score(value=distance, evidence=resized_note(edit.output.size, image.size))
 
 
 async def embedding_of(

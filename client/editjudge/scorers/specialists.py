@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..base.errors import Abstained, BadReply
 from ..base.item import Edit
 from ..base.signature import implementation
-from ..base.verdict import Scored, Verdict
+from ..base.verdict import Score, Verdict
 from .scorer import ServiceScorer
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Quality(ServiceScorer):
         """Ask the specialist once."""
         reply = await panel.call(self.service, {"IMAGE": edit.output.encoded})
         value = float(cast("NDArray[np.float32]", reply["SCORE"])[0])
-        return {"score": Scored(value=value)}
+        return {"score": Score(value=value)}
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class TextContent(ServiceScorer):
             "target": target,
             "confidences": [round(float(c), 4) for c in confidences],
         }
-        return {"accuracy": Scored.model_validate({"value": accuracy, "evidence": evidence})}
+        return {"accuracy": Score.model_validate({"value": accuracy, "evidence": evidence})}
 
 
 def _text(service: str, read: bytes) -> str:

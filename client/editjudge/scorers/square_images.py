@@ -23,7 +23,7 @@ from ..base.images import Image, decode, load_mask, without_alpha
 from ..base.item import Edit, Item
 from ..base.signature import implementation
 from ..base.threads import in_thread
-from ..base.verdict import Scored, Verdict
+from ..base.verdict import Score, Verdict
 from ..panel.coalesce import together
 from ..pixels import mse, psnr_from_mse, ssim
 from .pixels import METRICS, PixelScorer
@@ -67,9 +67,9 @@ class SquaredPixels(PixelScorer):
         verdicts: dict[str, Verdict] = {}
         if "psnr" in fields:
             ratio = psnr_from_mse(mse(target, edited))
-            verdicts["psnr"] = Scored(value=ratio.value, evidence={"capped": ratio.capped})
+            verdicts["psnr"] = Score(value=ratio.value, evidence={"capped": ratio.capped})
         if "ssim" in fields:
-            verdicts["ssim"] = Scored(value=ssim(target, edited))
+            verdicts["ssim"] = Score(value=ssim(target, edited))
         return verdicts
 
 
@@ -94,7 +94,7 @@ class RegionShare(Scorer):
         """Count pixels; nobody is asked."""
 
         def share(region: str) -> Verdict:
-            return Scored(value=float(_selected(edit.item, region, self.side).mean()))
+            return Score(value=float(_selected(edit.item, region, self.side).mean()))
 
         return {region: await in_thread(share, region) for region in fields}
 
@@ -143,7 +143,7 @@ class RegionLpips(_SquaredRegions):
         mask = await in_thread(_mask, edit.item, region, self.side, smallest)
         if mask is None:
             return _empty(region, 0.0 if self.empty_counts else None)
-        return Scored(value=await distance_of(panel, self.service, pair, mask, self.rule))
+        return Score(value=await distance_of(panel, self.service, pair, mask, self.rule))
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class RegionClip(_SquaredRegions):
             mask = {}
         inputs = ({"IMAGE": image.encoded, **mask} for image in pair)
         both = (embedding_of(panel, self.service, each, "zero") for each in inputs)
-        return Scored(value=cosine_of(*await together(*both)))
+        return Score(value=cosine_of(*await together(*both)))
 
 
 _LOCK = Lock()
@@ -253,7 +253,7 @@ def _mask(item: Item, region: str, side: int, smallest: float) -> dict[str, byte
     return {"MASK": png_of(selected)}
 
 
-def _empty(region: str, counts: float | None) -> Scored:
+def _empty(region: str, counts: float | None) -> Score:
     """What a region without pixels is.
 
     Raises:
@@ -261,4 +261,4 @@ def _empty(region: str, counts: float | None) -> Scored:
     """
     if counts is None:
         raise Abstained("degenerate", f"the {region} has no pixel")
-    return Scored(value=counts, evidence={"empty": region}, imputed=True)
+    return Score(value=counts, evidence={"empty": region}, imputed=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..answers import Option, QuestionAnswers, Questions, ShortAnswer, Verbatim
 from ..base.item import Edit, Item
-from ..base.verdict import Scored, Verdict
+from ..base.verdict import Score, Verdict
 from ..panel.choices import ChoiceDistribution
 from ..panel.coalesce import together
 from ..panel.generalist import Answer, Generalist, merged
@@ -310,5 +310,5 @@ def first_share(answer: Answer[ChoiceDistribution]) -> float:
     return next(iter(answer.value.probabilities.values()))
 
 
-def _scored(value: float, evidence: Mapping[str, Any], calls: tuple[str, ...]) -> Scored:
-    return Scored(value=value, evidence=dict(evidence), calls=calls)
+def _scored(value: float, evidence: Mapping[str, Any], calls: tuple[str, ...]) -> Score:
+    return Score(value=value, evidence=dict(evidence), calls=calls)

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from ..base.item import Missing
 from ..base.parse import parse_json
-from ..base.verdict import Scored, Verdict
+from ..base.verdict import Score, Verdict
 from ..engine.contents import Standing
 from ..panel.calls import Said
 from .codec import digest_from_bytes
@@ -124,7 +124,7 @@ def packed(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]:
         ValueError: a number in its evidence is not finite.
     """
     rest = verdict.model_dump(exclude={"evidence", "calls"}, exclude_defaults=True)
-    number = isinstance(verdict, Scored) and not verdict.imputed
+    number = isinstance(verdict, Score) and not verdict.imputed
     outcome = rest["value"] if number else {"status": verdict.status, **rest}
     evidence = getattr(verdict, "evidence", {})
     detail = {"evidence": evidence} if evidence else {}
@@ -137,7 +137,7 @@ def unpacked(
     """What `packed` was given."""
     evidence = dict(evidence)
     if not isinstance(outcome, dict):
-        return Scored(value=outcome, evidence=evidence, calls=calls)
+        return Score(value=outcome, evidence=evidence, calls=calls)
     more = {"evidence": evidence, "calls": calls} if outcome["status"] != "failed" else {}
     return _VERDICT.validate_python(outcome | more)
 

@@ -14,7 +14,7 @@ from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
 from editjudge.base.strict import text_of
 from editjudge.base.threads import in_thread
 from editjudge.base.words import whole
-from editjudge.service import Score
+from editjudge.service import ScoreReport
 
 from .accounting import REQUEST_HEADER, Asking, Caller, terms_in
 from .errors import foreseen, refused
@@ -85,7 +85,7 @@ class JsonService:
         with self._asking(request) as asking:
             team = asking.caller.team
             async with self._judging.requests.taking(team, _announced(request), waits=False):
-                return _reply(Score.of(await self._judging.score(read, asking)))
+                return _reply(ScoreReport.of(await self._judging.score(read, asking)))
 
     async def _batch(self, request: web.Request) -> web.Response:
         with self._asking(request) as asking:
@@ -106,7 +106,7 @@ class JsonService:
         try:
             with self._asking(request) as asking:
                 async with some:
-                    score = Score.of(await self._judging.score(read, asking, waits=True))
+                    score = ScoreReport.of(await self._judging.score(read, asking, waits=True))
             text_of(score)  # what cannot be written costs itself
             return Result(score=score)
         except Exception as error:  # noqa: BLE001 - of this request alone

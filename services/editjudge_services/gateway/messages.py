@@ -6,7 +6,7 @@ from typing import Any
 
 from editjudge import Judgement
 from editjudge.base.signature import versions
-from editjudge.base.verdict import Outcome, Scored, calls_of
+from editjudge.base.verdict import Outcome, Score, calls_of
 from editjudge.base.words import whole
 from editjudge.gateway.messages import call_of, failure_of, fields_of, message_of
 from editjudge.v1 import judge_pb2 as pb
@@ -61,7 +61,7 @@ def response_of(judgement: Judgement, request_id: str) -> pb.ScoreResponse:
 def _outcome(judgement: Judgement, name: str, outcome: Outcome) -> pb.Outcome:
     fields = outcome.model_dump(exclude={"error"}) | {
         "dimension": name,
-        "reason": None if isinstance(outcome, Scored) else outcome.reason,
+        "reason": None if isinstance(outcome, Score) else outcome.reason,
         "untrained": name in judgement.untrained,
         "signature": str(judgement.signatures[name]),
         "versions": versions(),

@@ -18,7 +18,7 @@ from pydantic.json_schema import models_json_schema
 
 from editjudge.base.contracts import TOKENS_HEADER
 from editjudge.base.signature import package_version
-from editjudge.service import Score
+from editjudge.service import ScoreReport
 
 from .schemas import Batch, BatchAsked, DimensionServed, Error, PanelServed, Refused, ScoreAsked
 
@@ -28,7 +28,7 @@ EXAMPLES: Mapping[str, Any] = {"/v1/score": _SCORE, "/v1/score:batch": {"request
 """A body for each route that takes one: a grey square of 32 pixels that became red."""
 _REFUSED = Refused(code="INVALID_ARGUMENT", message="edit.mask: …", field="edit.mask", mend="…")
 _PATHS: tuple[tuple[str, str, str, type[BaseModel] | None, type[BaseModel]], ...] = (
-    ("/v1/score", "post", "Judge one edit.", ScoreAsked, Score),
+    ("/v1/score", "post", "Judge one edit.", ScoreAsked, ScoreReport),
     ("/v1/score:batch", "post", "Judge several; each is refused alone.", BatchAsked, Batch),
     ("/v1/dimensions", "get", "What can be asked; `pattern` chooses.", None, DimensionServed),
     ("/v1/panel", "get", "Who judges here.", None, PanelServed),

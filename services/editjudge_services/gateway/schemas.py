@@ -27,9 +27,9 @@ from editjudge.base.images import Image, Mask, load_image, load_mask, pixels_of
 from editjudge.base.item import Edit, Flaws, Item, Missing, MissingKind, Need, check_text
 from editjudge.base.signature import package_version
 from editjudge.base.strict import Strict
-from editjudge.base.verdict import Evidence, Failed, Unscored, UnscoredKind
+from editjudge.base.verdict import Evidence, Failure, NoScore, NoScoreKind
 from editjudge.base.words import whole
-from editjudge.service import ListedDimension, Score
+from editjudge.service import ListedDimension, ScoreReport
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -90,7 +90,7 @@ class FlawSent(Part):
     """Of the edit."""
     status: Literal["unscored", "failed"] = "unscored"
     """`failed` where it may be readable another time."""
-    kind: UnscoredKind | None = None
+    kind: NoScoreKind | None = None
     """Of an unscored one."""
     reason: str = ""
     """In one line."""
@@ -99,14 +99,14 @@ class FlawSent(Part):
     evidence: Evidence = Field(default_factory=dict)
     """Of an unscored one: what was found."""
 
-    def outcome(self) -> Unscored | Failed:
+    def outcome(self) -> NoScore | Failure:
         """What every dimension becomes that reads the field."""
         if self.status == "failed":
-            return Failed(error=self.reason, retryable=self.retryable)
+            return Failure(error=self.reason, retryable=self.retryable)
         if self.kind is None:
-            there = f"there are {', '.join(get_args(UnscoredKind))}"
+            there = f"there are {', '.join(get_args(NoScoreKind))}"
             raise Unusable("edit.flaws", f"{self.field}: it has no kind", there)
-        return Unscored(kind=self.kind, reason=self.reason, evidence=self.evidence)
+        return NoScore(kind=self.kind, reason=self.reason, evidence=self.evidence)
 
 
 class MissingSent(Part):
@@ -309,7 +309,7 @@ class Error(Part):
 class Result(Part):
     """A request of a batch: judged, or refused."""
 
-    score: Score | None = None
+    score: ScoreReport | None = None
     """What became of the edit."""
     error: Refused | None = None
     """Why there is no score."""

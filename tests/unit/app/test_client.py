@@ -14,7 +14,7 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.signature import Signature
-from editjudge.base.verdict import NotServed, Scored
+from editjudge.base.verdict import NotServed, Score
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import dimensions
 
@@ -79,7 +79,7 @@ async def test_score_works_where_a_loop_runs(photo_file: Path) -> None:
         settings=Settings(),
     )
     (outcome,) = judged.outcomes.values()
-    assert isinstance(outcome, Scored)
+    assert isinstance(outcome, Score)
     assert outcome.value == 0.0
 
 

@@ -21,7 +21,7 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.files import Seen
 from editjudge.base.item import Missing
-from editjudge.base.verdict import Scored, Unscored
+from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
 from editjudge.cli.compare import _holds, _notes, lines
 from editjudge.engine.contents import Contents, ItemContent, JudgedEdit
@@ -89,10 +89,10 @@ class Data:
             store.keep_now(edit)
             return
         if isinstance(value, str):
-            verdict = Unscored(kind="degenerate", reason=value)
+            verdict = NoScore(kind="degenerate", reason=value)
             store.keep_now(edit, {PSNR: verdict, MSE: verdict}, signatures)
         else:
-            scored = {PSNR: Scored(value=value), MSE: Scored(value=100 - value)}
+            scored = {PSNR: Score(value=value), MSE: Score(value=100 - value)}
             store.keep_now(edit, scored, signatures)
 
 

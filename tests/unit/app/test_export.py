@@ -16,7 +16,7 @@ from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.item import Missing
-from editjudge.base.verdict import Scored, Unscored
+from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
 from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import RunStore
@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     with RunStore.open(folder, HEADER) as store:
         put(store, "one", {"core.a": scored(0.1 + 0.2, text='röd,\n"x"'), "core.b": UNREAD})
-        put(store, "two", {"core.a": LOST, "core.b": Scored(value=0, imputed=True)})
+        put(store, "two", {"core.a": LOST, "core.b": Score(value=0, imputed=True)})
         store.keep_now(
             JudgedEdit("three", "alpha", None, Missing("absent", "no file three.png")), {}, {}
         )
@@ -89,8 +89,8 @@ def test_it_says_that_the_data_is_gone(run: Path) -> None:
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd", "@SUM(A1)", "\tx"])
 def test_text_in_csv_is_no_formula(tmp_path: Path, text: str) -> None:
     with RunStore.open(tmp_path / "run", HEADER) as store:
-        put(store, text, {"core.a": Unscored(kind="refused", reason=text)})
-        put(store, "number", {"core.b": Scored(value=-1.5)})
+        put(store, text, {"core.a": NoScore(kind="refused", reason=text)})
+        put(store, "number", {"core.b": Score(value=-1.5)})
         export(RunView.of(store), tmp_path / "file", "csv")
     with (tmp_path / "file").open(encoding="utf-8", newline="") as file:
         rows = {row["dimension"]: row for row in csv.DictReader(file)}
@@ -116,7 +116,7 @@ def test_parquet(run: Path, tmp_path: Path) -> None:
 def test_broken_text_of_a_server_stays_readable(tmp_path: Path, form: str) -> None:
     if form == "parquet":
         pytest.importorskip("pyarrow")
-    broken = Unscored(kind="refused", reason="\ud800", evidence={"reply": "\udfff"})
+    broken = NoScore(kind="refused", reason="\ud800", evidence={"reply": "\udfff"})
     with RunStore.open(tmp_path / "run", HEADER) as store:
         put(store, "one", {"core.a": broken})
         assert [one.verdict for one in store.verdicts()] == [broken]

@@ -16,7 +16,7 @@ from scipy import stats as scipy
 
 from editjudge.app.intervals import with_intervals
 from editjudge.base.item import Item
-from editjudge.base.verdict import NotServed, Outcome, Scored, Unscored
+from editjudge.base.verdict import NoScore, NotServed, Outcome, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import (
     Column,
@@ -35,12 +35,12 @@ from ...fakes.scorers import edit
 X, Y = Column("x", "X", Mean("x"), True), Column("y", "Y", Mean("y"), True)
 Values = Mapping[str, Sequence[float | None]]
 ITEMS = [replace(edit().item, id=str(number)) for number in range(2000)]
-NONE = Unscored(kind="degenerate", reason="?")
+NONE = NoScore(kind="degenerate", reason="?")
 
 
 def row(number: int, model: str, values: Mapping[str, float | None]) -> Row:
     outcomes: dict[str, Outcome] = {
-        name: NONE if value is None else Scored(value=value) for name, value in values.items()
+        name: NONE if value is None else Score(value=value) for name, value in values.items()
     }
     return Row(ITEMS[number], model, outcomes, {}, number)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from editjudge.app.judge_spread import JudgeSpread, Spreading
-from editjudge.base.verdict import Failed, NotApplicable, Outcome, Scored, Unscored
+from editjudge.base.verdict import Failure, NoScore, NotApplicable, Outcome, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import (
     Column,
@@ -42,7 +42,7 @@ KNOWN = {
         "x.area": Reading(Scripted(key="area"), "value"),
     }.items()
 }
-LOST = Failed(error="lost")
+LOST = Failure(error="lost")
 
 
 def column(name: str, how: Any, title: str = "", group: str = "") -> Column:
@@ -70,10 +70,10 @@ def made(
     parts = [(r, said[r.judge][r.round - 1]) for r in judge_rounds.each]
     rows = []
     for i in range(len(parts[0][1])):
-        outcomes: dict[str, Outcome] = {"x.area": Scored(value=i + 1)}
+        outcomes: dict[str, Outcome] = {"x.area": Score(value=i + 1)}
         for judge_round, values in parts:
             one = values[i]
-            found = Scored(value=one) if isinstance(one, int | float) else one
+            found = Score(value=one) if isinstance(one, int | float) else one
             outcomes[judge_round.of("x.judged")] = found
         how: Any = known["x.judged"].how
         outcomes["x.judged"] = derive(how, {name: outcomes[name] for name in how.of})
@@ -140,7 +140,7 @@ def test_a_pool_is_that_of_one_repeat() -> None:
 
 
 LEVEL = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
-REFUSED = Unscored(kind="refused", reason="no")
+REFUSED = NoScore(kind="refused", reason="no")
 ROUND = st.lists(LEVEL | st.sampled_from([LOST, REFUSED]), min_size=5, max_size=5)
 ALL = st.fixed_dictionaries({name: st.tuples(ROUND, ROUND) for name in ("one", "two")})
 
@@ -169,7 +169,7 @@ def test_a_mean_is_the_mean_of_its_repeats_and_covers_no_more_than_them(said: An
 
 
 def test_what_a_rule_put_in_was_said_by_nobody() -> None:
-    rule = Scored(value=1, imputed=True)
+    rule = Score(value=1, imputed=True)
     found, cells = made({"one": ((3, rule),), "two": ((5, rule),)}, JudgeRounds(("one", "two")))
     assert cells["m"]["x.mean"].scored == 2
     assert [one.edits for one in found.agreement] == [1]

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image as Pil
 
 import editjudge
-from editjudge import Judgement, Scored, make_edit
+from editjudge import Judgement, Score, make_edit
 from editjudge.app.client import as_done
 from editjudge.base import errors
 from editjudge.base.config import Settings
@@ -50,7 +50,7 @@ def given(folder: Path, step: int, **more: object) -> dict[str, Any]:
 def value(judged: Judgement | EditjudgeError) -> float:
     assert isinstance(judged, Judgement), judged
     (outcome,) = judged.outcomes.values()
-    assert isinstance(outcome, Scored), outcome
+    assert isinstance(outcome, Score), outcome
     return round(outcome.value)
 
 

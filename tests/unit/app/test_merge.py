@@ -14,7 +14,7 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
-from editjudge.base.verdict import Scored, Verdict
+from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import dimensions
 from editjudge.cli import root
@@ -80,7 +80,7 @@ async def test_shards_become_one(tmp_path: Path) -> None:
             call, Reply({"text": "long reply " * 99}, "judge", Usage(1, 0, 1), 0.5)
         )
         await store.ledger.keep_fact("judge.method", "logprobs")
-        put(store, "one", {"core.a": Scored(value=2, calls=(call.key,))}, "beta")
+        put(store, "one", {"core.a": Score(value=2, calls=(call.key,))}, "beta")
         store.keep_now(JudgedEdit("two", "beta", None, Missing("absent", "no file")))
     before = {**shown(first), **shown(tmp_path / "b")}
     arguments = [str(first), str(tmp_path / "b"), "--out", str(tmp_path / "all")]
@@ -104,7 +104,7 @@ async def _asked(folder: Path, item: str, *replies: str) -> Path:
         for number, text in enumerate(replies):
             await store.ledger.drop([call.key])
             await store.ledger.put(call, Reply({"text": text}, "judge", Usage(1, 0, 1), None))
-            verdict = Scored(value=number, calls=(call.key,))
+            verdict = Score(value=number, calls=(call.key,))
             put(store, f"{item}{number}", {"core.a": verdict})
     return folder
 

@@ -8,7 +8,7 @@ import pytest
 
 from editjudge.app.results import _of_parts as of_parts
 from editjudge.base.signature import Signature
-from editjudge.base.verdict import Scored, Unscored
+from editjudge.base.verdict import NoScore, Score
 from editjudge.benchmarks.registry import benchmark
 from editjudge.engine.judge import Signatures
 from editjudge.storage.store import StoredVerdict
@@ -25,7 +25,7 @@ STORED = StoredVerdict(
     item="1",
     model="ours",
     dimension=WHOLE,
-    verdict=Scored(value=7.3, evidence={"parts": dict(PARTS)}),
+    verdict=Score(value=7.3, evidence={"parts": dict(PARTS)}),
     signature=str(TODAY[WHOLE]),
 )
 
@@ -42,9 +42,9 @@ def test_the_scores_of_the_same_reply_are_told() -> None:
 @pytest.mark.parametrize(
     "stored",
     [
-        replace(STORED, verdict=Unscored(kind="unparsable", reason="no JSON object")),
-        replace(STORED, verdict=Scored(value=7.3)),
-        replace(STORED, verdict=Scored(value=0, imputed=True, evidence=STORED.verdict.evidence)),
+        replace(STORED, verdict=NoScore(kind="unparsable", reason="no JSON object")),
+        replace(STORED, verdict=Score(value=7.3)),
+        replace(STORED, verdict=Score(value=0, imputed=True, evidence=STORED.verdict.evidence)),
         replace(STORED, dimension="co_edit.editing_accuracy"),
         replace(STORED, dimension="mine.own"),
         replace(STORED, signature="parts:co_edit.over_editing=000000000000"),

@@ -16,7 +16,7 @@ from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.files import Files
 from editjudge.base.item import Missing
-from editjudge.base.verdict import Failed, Unscored
+from editjudge.base.verdict import Failure, NoScore
 from editjudge.cli import root
 from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import RunStore
@@ -29,7 +29,7 @@ export, show = root.commands["export"], root.commands["show"]
 PSNR = "core.psnr.source.whole"
 MSE = "core.mse.source.whole"
 WORDS = "core.text_content_accuracy"
-UNREAD = Unscored(kind="unparsable", reason="no JSON")
+UNREAD = NoScore(kind="unparsable", reason="no JSON")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def run(tmp_path: Path) -> Path:
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         judged = {
             "one": {PSNR: scored(31.5), MSE: UNREAD},
-            "two": {PSNR: scored(0.0), MSE: Failed(error="gone")},
+            "two": {PSNR: scored(0.0), MSE: Failure(error="gone")},
         }
         for item, verdicts in judged.items():
             seen = Files().seen(str(tmp_path / "alpha" / f"{item}.ppm"))

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image as Pil
 
 import editjudge
-from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Scored, Scorer
+from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Score, Scorer
 from editjudge.app import client
 from editjudge.app import run as module
 from editjudge.app.estimate import lines
@@ -197,9 +197,9 @@ class Gated(Scorer):
 
     name: ClassVar[str] = "gated"
 
-    async def score(self, edit: Edit, panel: Any, wanted: frozenset[str]) -> Mapping[str, Scored]:
+    async def score(self, edit: Edit, panel: Any, wanted: frozenset[str]) -> Mapping[str, Score]:
         await GATE()
-        return {"number": Scored(value=float(edit.item.id))}
+        return {"number": Score(value=float(edit.item.id))}
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import editjudge
 from editjudge.app.rescoring import Change, rescored_run
 from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.errors import StoreError
-from editjudge.base.verdict import Scored, Unscored, Verdict
+from editjudge.base.verdict import NoScore, Score, Verdict
 from editjudge.benchmarks.cell import Tally
 from editjudge.cli.runs import changes_table, reasons
 from editjudge.storage.store import FILE
@@ -30,8 +30,8 @@ WHY = "judge: no such reply in the ledger; it was made by another model or with 
 def side(*values: float | None) -> Tally:
     tally = Tally()
     for value in values:
-        given: Verdict = Unscored(kind="unparsable", reason="?")
-        tally.add(given if value is None else Scored(value=value))
+        given: Verdict = NoScore(kind="unparsable", reason="?")
+        tally.add(given if value is None else Score(value=value))
     return tally
 
 

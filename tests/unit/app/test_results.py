@@ -19,7 +19,7 @@ from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.files import Seen
 from editjudge.base.item import Missing
-from editjudge.base.verdict import Scored, Unscored, Verdict
+from editjudge.base.verdict import NoScore, Score, Verdict
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.tabulation import tabulate
@@ -73,9 +73,9 @@ def put(
         store.keep_now(JudgedEdit(item, model, None, Missing("absent", "no file")))
         return
     verdicts: dict[str, Verdict] = {
-        name: Unscored(kind="unparsable", reason="?")
+        name: NoScore(kind="unparsable", reason="?")
         if rng.random() < 0.1
-        else Scored(value=rng.integers(0, 5) / 4)
+        else Score(value=rng.integers(0, 5) / 4)
         for name in signatures
     }
     seen = Seen(bytes(8), f"sha256:{'0' * 64}")

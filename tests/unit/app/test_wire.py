@@ -28,12 +28,12 @@ from editjudge.app.spec import RunSpec
 from editjudge.app.validation import Validation
 from editjudge.base.strict import Strict, text_of
 from editjudge.base.verdict import (
-    Failed,
+    Failure,
+    NoScore,
     NotApplicable,
     Outcome,
-    Scored,
+    Score,
     Status,
-    Unscored,
 )
 from editjudge.cli.services import Stack
 from editjudge.engine import events
@@ -47,7 +47,7 @@ from ..report.test_report import judged
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
     *(events.Started, events.Progressed, events.Noted, events.Finished),
-    *(Results, verdicts.Shown, verdicts.Row, verdicts.Score),
+    *(Results, verdicts.Shown, verdicts.Row, verdicts.ScoreReport),
     *(Estimate, Validation, Rescored),
     *(Examined, ModelComparison, Rankings),
     *(Finding, Stack),
@@ -95,9 +95,9 @@ def test_there_is_one_vocabulary_of_statuses() -> None:
 
 
 OUTCOMES: dict[str, tuple[Outcome, Any, Any]] = {
-    "scored": (Scored(value=0.5, evidence={"read": "x"}), 0.5, None),
-    "unscored": (Unscored(kind="refused", reason="no"), None, "refused"),
-    "failed": (Failed(error="gone"), None, None),
+    "scored": (Score(value=0.5, evidence={"read": "x"}), 0.5, None),
+    "unscored": (NoScore(kind="refused", reason="no"), None, "refused"),
+    "failed": (Failure(error="gone"), None, None),
     "not_applicable": (NotApplicable(reason="nothing to ask"), None, None),
 }
 
@@ -105,7 +105,7 @@ OUTCOMES: dict[str, tuple[Outcome, Any, Any]] = {
 @pytest.mark.parametrize("status", OUTCOMES)
 async def test_a_judged_edit(status: str) -> None:
     outcome, value, kind = OUTCOMES[status]
-    data = json.loads(text_of(verdicts.Score.of(await judged(f=outcome))))
+    data = json.loads(text_of(verdicts.ScoreReport.of(await judged(f=outcome))))
     (told,) = data["verdicts"]
     assert (told["status"], told["value"], told["kind"]) == (status, value, kind)
     assert told["range"] == [0, 1]

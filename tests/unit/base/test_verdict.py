@@ -8,29 +8,29 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from editjudge.base.verdict import Failed, Scored, Unscored, Verdict
+from editjudge.base.verdict import Failure, NoScore, Score, Verdict
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None, "3"])
 def test_a_score_is_finite(value: Any) -> None:
     if value == "3":
-        assert Scored(value=value).value == 3  # stored verdicts read back from text
+        assert Score(value=value).value == 3  # stored verdicts read back from text
         return
     with pytest.raises(ValidationError):
-        Scored(value=value)
+        Score(value=value)
 
 
 def test_only_the_stated_kinds_of_unscored() -> None:
     with pytest.raises(ValidationError):
-        Unscored(kind="unlucky", reason="?")  # type: ignore[arg-type]
+        NoScore(kind="unlucky", reason="?")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     "verdict",
     [
-        Scored(value=0.5, evidence={"read": "SALE", "boxes": [[1.5, 2.0]]}, imputed=True),
-        Unscored(kind="abstained", reason="cannot tell"),
-        Failed(error="gone", retryable=True),
+        Score(value=0.5, evidence={"read": "SALE", "boxes": [[1.5, 2.0]]}, imputed=True),
+        NoScore(kind="abstained", reason="cannot tell"),
+        Failure(error="gone", retryable=True),
     ],
 )
 def test_verdicts_survive_being_stored(verdict: Any) -> None:

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import (
     CountedMissing,
-    Failed,
+    Failure,
+    NoScore,
     NotApplicable,
     Outcome,
     Pending,
-    Scored,
-    Unscored,
+    Score,
 )
 from editjudge.benchmarks.cell import Tally
 
 NOTHING = NotApplicable(reason="?")
 OUTCOMES: st.SearchStrategy[Outcome] = st.builds(
-    Scored, value=st.floats(-1e6, 1e6), imputed=st.booleans()
-) | st.sampled_from([Unscored(kind="refused", reason="?"), Failed(error="?"), Pending(), NOTHING])
+    Score, value=st.floats(-1e6, 1e6), imputed=st.booleans()
+) | st.sampled_from([NoScore(kind="refused", reason="?"), Failure(error="?"), Pending(), NOTHING])
 
 
 @given(st.lists(OUTCOMES))
@@ -33,13 +33,13 @@ def test_every_outcome_is_counted_and_the_mean_is_exact(outcomes: list[Outcome])
     tally = Tally()
     for outcome in outcomes:
         tally.add(outcome)
-    values = [outcome.value for outcome in outcomes if isinstance(outcome, Scored)]
+    values = [outcome.value for outcome in outcomes if isinstance(outcome, Score)]
     assert tally.mean() == (math.fsum(values) / len(values) if values else None)
     assert sum(tally.statuses.values()) == len(outcomes)
     assert tally.inapplicable == outcomes.count(NOTHING)
     cell = tally.cell("nothing", Signature(()))
     assert (cell.scored, cell.asked) == (len(values), len(outcomes) - tally.inapplicable)
-    assert cell.imputed == sum(o.imputed for o in outcomes if isinstance(o, Scored))
+    assert cell.imputed == sum(o.imputed for o in outcomes if isinstance(o, Score))
     assert cell.reason == ("" if values else "nothing")
     assert bool(cell.awaits) == (not values and cell.asked > cell.counts.get("unscored", 0))
 
@@ -49,8 +49,8 @@ def test_every_outcome_is_counted_and_the_mean_is_exact(outcomes: list[Outcome])
 def test_values_have_weights(pairs: list[tuple[int, int | None]]) -> None:
     tally = Tally()
     for value, weight in pairs:
-        said = Failed(error="?") if weight is None else Scored(value=weight)
-        tally.add(Scored(value=value), said)
+        said = Failure(error="?") if weight is None else Score(value=weight)
+        tally.add(Score(value=value), said)
     known = [(value, weight) for value, weight in pairs if weight is not None]
     total = sum(weight for _, weight in known)
     exact = Fraction(sum(v * w for v, w in known), total) if total else None
@@ -58,7 +58,7 @@ def test_values_have_weights(pairs: list[tuple[int, int | None]]) -> None:
     assert tally.counts["failed"] == len(pairs) - len(known)
 
 
-@pytest.mark.parametrize("failing", [Unscored(kind="unparsable", reason="?"), Pending()])
+@pytest.mark.parametrize("failing", [NoScore(kind="unparsable", reason="?"), Pending()])
 def test_a_mean_of_what_is_missing_alone_is_none_where_the_judge_failed_the_rest(
     failing: Outcome,
 ) -> None:
@@ -69,5 +69,5 @@ def test_a_mean_of_what_is_missing_alone_is_none_where_the_judge_failed_the_rest
     tally.add(failing)
     cell = tally.cell("nothing scored", Signature(()))
     assert (cell.value, cell.reason) == (None, "nothing scored")
-    tally.add(Scored(value=1))
+    tally.add(Score(value=1))
     assert tally.cell("nothing scored", Signature(())).value == 0.5

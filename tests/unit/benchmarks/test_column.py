@@ -12,14 +12,14 @@ import pytest
 from editjudge.base.item import Item
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import (
-    Failed,
+    Failure,
     MissingOutput,
+    NoScore,
     NotApplicable,
     NotServed,
     Outcome,
     Pending,
-    Scored,
-    Unscored,
+    Score,
 )
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import (
@@ -40,10 +40,10 @@ ScoredWeighted = Weighted
 AskedWeighted = partial(Weighted, count="asked")
 
 ALL: list[Outcome] = [
-    Scored(value=1),
-    Scored(value=4, imputed=True),
-    Unscored(kind="unparsable", reason="?"),
-    Failed(error="?"),
+    Score(value=1),
+    Score(value=4, imputed=True),
+    NoScore(kind="unparsable", reason="?"),
+    Failure(error="?"),
     MissingOutput(reason="?"),
     NotServed(reason="?"),
     NotApplicable(reason="?"),
@@ -82,7 +82,7 @@ def test_a_missing_output_can_count_as_a_value_by_the_benchmarks_rule() -> None:
 @pytest.mark.parametrize(
     ("outcomes", "reason"),
     [
-        ([Failed(error="?")], "nothing scored"),
+        ([Failure(error="?")], "nothing scored"),
         ([NotApplicable(reason="?")], "not applicable to any item"),
         ([], "not applicable to any item"),
     ],
@@ -95,7 +95,7 @@ def test_no_number_has_a_reason(outcomes: list[Outcome], reason: str) -> None:
 
 
 def test_subsets() -> None:
-    of = rows([Scored(value=1), Scored(value=5)])
+    of = rows([Score(value=1), Score(value=5)])
     first = Column("c", "C", Mean("d", where=lambda i: i.id == "0"), True)
     assert cell(first, of=of).value == 1
     assert cell(MEAN, first, of=of).asked == 1
@@ -112,7 +112,7 @@ def weighed(*pairs: tuple[Outcome, Outcome]) -> list[Row]:
 
 
 def test_values_are_weighted_by_another_dimension() -> None:
-    of = weighed((Scored(value=1), Scored(value=1)), (Scored(value=5), Scored(value=3)))
+    of = weighed((Score(value=1), Score(value=1)), (Score(value=5), Score(value=3)))
     got = cell(AREA, of=of)
     assert (got.value, got.scored, got.asked) == (4, 2, 2)
     assert "mean(d by area)" in str(got.signature)
@@ -124,10 +124,10 @@ def test_a_value_without_its_weight_counts_as_the_weights_outcome() -> None:
     got = cell(
         AREA,
         of=weighed(
-            (Scored(value=2), Scored(value=1)),
-            (Scored(value=9), Failed(error="?")),
-            (Unscored(kind="refused", reason="?"), Scored(value=1)),
-            (NotApplicable(reason="?"), Scored(value=1)),
+            (Score(value=2), Score(value=1)),
+            (Score(value=9), Failure(error="?")),
+            (NoScore(kind="refused", reason="?"), Score(value=1)),
+            (NotApplicable(reason="?"), Score(value=1)),
         ),
     )
     assert got.value == 2
@@ -135,14 +135,14 @@ def test_a_value_without_its_weight_counts_as_the_weights_outcome() -> None:
 
 
 def test_weights_of_nothing_give_no_number() -> None:
-    got = cell(AREA, of=weighed((Scored(value=2), Scored(value=0))))
+    got = cell(AREA, of=weighed((Score(value=2), Score(value=0))))
     assert (got.value, got.reason, got.scored) == (None, "every weight is 0", 1)
 
 
 def test_an_imputed_value_needs_its_weight_too() -> None:
     column = Column("c", "C", Mean("d", weighted_by="area", missing_output=0.0), True)
     missing = MissingOutput(reason="?")
-    got = cell(column, of=weighed((missing, Scored(value=1)), (missing, missing)))
+    got = cell(column, of=weighed((missing, Score(value=1)), (missing, missing)))
     assert (got.value, got.imputed) == (0, 1)
     assert got.counts == {"scored": 1, "missing_output": 1}
 
@@ -156,11 +156,11 @@ DROP = Column("c", "C", Paired("d", lambda i: (i.task, "+" if i.id == "+" else "
 
 def test_the_mean_difference_of_pairs() -> None:
     of = sides(
-        ("a", "+", Scored(value=5)),
-        ("b", "-", Scored(value=1)),
-        ("a", "-", Scored(value=2)),
-        ("b", "+", Scored(value=2)),
-        ("alone", "+", Scored(value=100)),
+        ("a", "+", Score(value=5)),
+        ("b", "-", Score(value=1)),
+        ("a", "-", Score(value=2)),
+        ("b", "+", Score(value=2)),
+        ("alone", "+", Score(value=100)),
     )
     got = cell(DROP, of=of)
     assert (got.value, got.scored, got.asked) == (2, 2, 2)
@@ -169,28 +169,28 @@ def test_the_mean_difference_of_pairs() -> None:
 
 
 def test_a_pair_counts_as_what_is_missing_of_it() -> None:
-    refused = Unscored(kind="refused", reason="?")
+    refused = NoScore(kind="refused", reason="?")
     of = sides(
-        ("a", "+", Scored(value=5)),
+        ("a", "+", Score(value=5)),
         ("a", "-", refused),
         ("b", "+", MissingOutput(reason="?")),
-        ("b", "-", Scored(value=5)),
+        ("b", "-", Score(value=5)),
         ("c", "+", NotApplicable(reason="?")),
-        ("c", "-", Scored(value=5)),
+        ("c", "-", Score(value=5)),
     )
     got = cell(DROP, of=of)
     assert (got.value, got.reason) == (None, "nothing scored")
     assert got.counts == {"unscored": 1, "missing_output": 1}
-    assert cell(DROP, of=sides(("a", "+", Scored(value=1)))).reason == "no pairs"
+    assert cell(DROP, of=sides(("a", "+", Score(value=1)))).reason == "no pairs"
 
 
 @pytest.mark.parametrize("side", ["+", "-"])
 def test_a_value_that_a_rule_put_in_is_no_side_of_a_pair(side: str) -> None:
     of = sides(
-        ("a", "+", Scored(value=0, imputed=side == "+")),
-        ("a", "-", Scored(value=0, imputed=side == "-")),
-        ("b", "+", Scored(value=5)),
-        ("b", "-", Scored(value=2)),
+        ("a", "+", Score(value=0, imputed=side == "+")),
+        ("a", "-", Score(value=0, imputed=side == "-")),
+        ("b", "+", Score(value=5)),
+        ("b", "-", Score(value=2)),
     )
     assert cell(DROP, of=of[:2]).reason == "nothing scored"
     got = cell(DROP, of=of)
@@ -200,7 +200,7 @@ def test_a_value_that_a_rule_put_in_is_no_side_of_a_pair(side: str) -> None:
 
 def test_items_outside_every_pair_are_left_out() -> None:
     column = Column("c", "C", Paired("d", lambda i: None), False)
-    assert cell(column, of=rows([Scored(value=1)])).reason == "no pairs"
+    assert cell(column, of=rows([Score(value=1)])).reason == "no pairs"
 
 
 POOLED = Column("c", "C", Pooled(min_max, "d"), True)
@@ -213,8 +213,8 @@ def test_a_pooled_column_is_fitted_once_to_all_models() -> None:
         fitted.append(list(values))
         return min_max(values)
 
-    of = [replace(row, model=m) for m in "ab" for row in rows([Scored(value=1), Scored(value=5)])]
-    of += [replace(of[0], model="c", outcomes={"d": Scored(value=9)})]
+    of = [replace(row, model=m) for m in "ab" for row in rows([Score(value=1), Score(value=5)])]
+    of += [replace(of[0], model="c", outcomes={"d": Score(value=9)})]
     got = tabulate([Column("c", "C", Pooled(fit, "d"), True)], of)
     assert {model: row["c"].value for model, row in got.items()} == {"a": 0.25, "b": 0.25, "c": 1}
     assert fitted[0] == [1, 5, 1, 5, 9]
@@ -222,7 +222,7 @@ def test_a_pooled_column_is_fitted_once_to_all_models() -> None:
 
 
 def test_a_pool_without_a_scale_has_a_reason() -> None:
-    got = cell(POOLED, of=rows([Scored(value=1)]))
+    got = cell(POOLED, of=rows([Score(value=1)]))
     assert got.value is None
     assert "at least two different values" in got.reason
 
@@ -238,7 +238,7 @@ def test_a_pool_without_a_scale_has_a_reason() -> None:
     ],
 )
 def test_the_protocol_is_in_every_signature(how: Any) -> None:
-    of = rows([Scored(value=1), Scored(value=2)])
+    of = rows([Score(value=1), Score(value=2)])
     paper, official = (
         cell(Column("c", "C", how, True, protocol=name), of=of).signature
         for name in ("x.paper.1", "x.official.1")
@@ -249,7 +249,7 @@ def test_the_protocol_is_in_every_signature(how: Any) -> None:
 
 def test_models_and_conditions_do_not_mix() -> None:
     """The same condition is looked at once for each model, and not once for all."""
-    a, b = rows([Scored(value=1), Scored(value=2)], "t"), rows([Scored(value=4)], "u")
+    a, b = rows([Score(value=1), Score(value=2)], "t"), rows([Score(value=4)], "u")
     looked: list[str] = []
 
     def of_task_t(item: Item) -> bool:
@@ -270,7 +270,7 @@ def test_models_and_conditions_do_not_mix() -> None:
 
 
 def test_instance_weighted_columns() -> None:
-    of = rows([Scored(value=1)] * 3, "a") + rows([Scored(value=5)], "b")
+    of = rows([Score(value=1)] * 3, "a") + rows([Score(value=5)], "b")
     columns = [
         Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
         for task in ("a", "b", "never")
@@ -280,7 +280,7 @@ def test_instance_weighted_columns() -> None:
 
 
 def test_weights_may_be_those_of_other_columns() -> None:
-    of = rows([Scored(value=1)] * 3, "a") + rows([Scored(value=5)], "b")
+    of = rows([Score(value=1)] * 3, "a") + rows([Score(value=5)], "b")
     columns = [
         Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
         for task in ("a", "b", "never")
@@ -296,11 +296,11 @@ def test_parts_that_all_weigh_nothing_have_no_mean(how: Any) -> None:
         for task in ("a", "never")
     ]
     total = Column("t", "T", how(("a",), by=("never",)), True)
-    got = cell(*columns, total, of=rows([Scored(value=1)], "a"))
+    got = cell(*columns, total, of=rows([Score(value=1)], "a"))
     assert (got.value, got.reason, got.scored) == (None, "every weight is 0", 1)
 
 
-REFUSED = Unscored(kind="refused", reason="?")
+REFUSED = NoScore(kind="refused", reason="?")
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ REFUSED = Unscored(kind="refused", reason="?")
     ],
 )
 def test_what_an_edit_without_a_value_counts_as(how: Any, mean: float) -> None:
-    of = rows([Scored(value=1), Scored(value=1), REFUSED], "a") + rows([Scored(value=5)], "b")
+    of = rows([Score(value=1), Score(value=1), REFUSED], "a") + rows([Score(value=5)], "b")
     columns = [
         Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
         for task in ("a", "b", "never")
@@ -325,7 +325,7 @@ def test_what_an_edit_without_a_value_counts_as(how: Any, mean: float) -> None:
     other_total = replace(total, how=other(parts))
     assert got.signature != cell(*columns, other_total, of=of).signature
     # A column without any value takes the whole with it, or drops out.
-    nothing = rows([REFUSED], "a") + rows([Scored(value=5)], "b")
+    nothing = rows([REFUSED], "a") + rows([Score(value=5)], "b")
     got = cell(*columns, total, of=nothing)
     assert (got.value, got.reason) == (
         (5, "") if how is ScoredWeighted else (None, "no value for a")
@@ -342,18 +342,18 @@ def test_what_an_edit_without_a_value_counts_as(how: Any, mean: float) -> None:
         ([NotApplicable(reason="?")], 5, ""),
         ([NotServed(reason="?")], None, "no value yet for a (not served)"),
         ([Pending()], None, "no value yet for a (pending)"),
-        ([Failed(error="?")], None, "no value yet for a (failed)"),
+        ([Failure(error="?")], None, "no value yet for a (failed)"),
         ([REFUSED, Pending(), NotServed(reason="?")], None,
          "no value yet for a (not served, pending)"),
         # What has some values is a part all the same; how few stands in the coverage.
-        ([Scored(value=1), Failed(error="?"), Pending(), NotServed(reason="?")], 3, ""),
+        ([Score(value=1), Failure(error="?"), Pending(), NotServed(reason="?")], 3, ""),
     ],
 )  # fmt: skip
 def test_what_was_not_judged_is_awaited(
     given: list[Outcome], value: float | None, reason: str
 ) -> None:
     """Else a run without a service, or half of one, would show the mean of the other columns."""
-    of = rows(given, "a") + rows([Scored(value=5)], "b")
+    of = rows(given, "a") + rows([Score(value=5)], "b")
     columns = [
         Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
         for task in ("a", "b")
@@ -370,14 +370,14 @@ def test_what_was_not_judged_is_awaited(
 
 def test_a_composite_awaits_what_its_parts_without_a_value_do() -> None:
     """A failed edit of a part that has a value is not what the other part lacks."""
-    some = rows([Scored(value=1), Failed(error="?")], "a")
+    some = rows([Score(value=1), Failure(error="?")], "a")
     columns = [
         Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
         for task in ("a", "b", "c")
     ]
     less = Column("a-b", "L", Composite(lambda v: v["a"] - v["b"], {"a": "a", "b": "b"}), True)
     total = Column("t", "T", ScoredWeighted(("a-b", "c")), True)
-    three = rows([Scored(value=3)], "c")
+    three = rows([Score(value=3)], "c")
     got = cell(*columns, less, total, of=some + three)
     assert (got.value, got.reason) == (3, ""), "nothing is asked of b"
     got = cell(*columns, less, total, of=some + three + rows([Pending()], "b"))
@@ -388,12 +388,12 @@ def test_a_composite_awaits_what_its_parts_without_a_value_do() -> None:
                                  Pooled(min_max, "d"), Mean("d")])  # fmt: skip
 def test_every_number_that_is_not_there_says_what_it_awaits(how: Any) -> None:
     column = Column("c", "C", how, True)
-    assert cell(column, of=rows([Failed(error="?"), REFUSED])).awaits == {"failed"}
+    assert cell(column, of=rows([Failure(error="?"), REFUSED])).awaits == {"failed"}
     assert cell(column, of=rows([REFUSED, REFUSED])).awaits == frozenset()
 
 
 def test_values_on_the_papers_scale() -> None:
-    of = rows([Scored(value=1), Scored(value=2)])
+    of = rows([Score(value=1), Score(value=2)])
     percent = Column("c", "C", Mean("d", affine=(25.0, -25.0)), True)
     got = cell(percent, of=of)
     assert got.value == 12.5
@@ -401,7 +401,7 @@ def test_values_on_the_papers_scale() -> None:
 
 
 def test_a_composite_without_a_part_has_no_number() -> None:
-    of = rows([Failed(error="?")])
+    of = rows([Failure(error="?")])
     composite = Column("x", "X", Composite(lambda v: v["d"], {"d": "c"}), True)
     got = cell(MEAN, composite, of=of)
     assert (got.value, got.reason) == (None, "no value for d")
@@ -409,7 +409,7 @@ def test_a_composite_without_a_part_has_no_number() -> None:
 
 
 def test_the_signature_follows_the_values_signatures() -> None:
-    of = rows([Scored(value=1)])
+    of = rows([Score(value=1)])
     other = [replace(of[0], signatures={"d": Signature.of({"dimension": "d", "judge": "new"})})]
     assert cell(MEAN, of=of).signature != cell(MEAN, of=other).signature
-    assert cell(MEAN, of=of).signature == cell(MEAN, of=rows([Scored(value=2)])).signature
+    assert cell(MEAN, of=of).signature == cell(MEAN, of=rows([Score(value=2)])).signature

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from editjudge.base.verdict import NotApplicable, Scored, Unscored
+from editjudge.base.verdict import NoScore, NotApplicable, Score
 from editjudge.benchmarks.column import (
     Column,
     Composite,
@@ -90,7 +90,7 @@ class TestKris:
 
     async def test_anomaly_correction_has_three_metrics(self, page: SimpleNamespace) -> None:
         got = await outcomes(page.KRIS, "anomaly_correction", score=4, instruction=3)
-        scored = [name for name, one in got.items() if isinstance(one, Scored)]
+        scored = [name for name, one in got.items() if isinstance(one, Score)]
         assert len(scored) == 3
         assert "tests no knowledge" in got["kris.knowledge_plausibility"].reason
 
@@ -106,10 +106,10 @@ class TestI2I:
         assert got["i2i.subject_extraction"].value == pytest.approx(0.4)
 
     async def test_an_empty_mask_is_no_number(self, page: SimpleNamespace) -> None:
-        empty = Unscored(kind="degenerate", reason="empty mask")
+        empty = NoScore(kind="degenerate", reason="empty mask")
         got = await outcomes(page.I2I, similarity=empty, probability=0.5)
         extraction = got["i2i.subject_extraction"]
-        assert isinstance(extraction, Unscored)
+        assert isinstance(extraction, NoScore)
         assert extraction.reason == "i2i.subject_consistency: empty mask"
 
 
@@ -162,11 +162,11 @@ class TestCoEdit:
     async def test_an_unscored_part_leaves_the_composite_unscored(
         self, page: SimpleNamespace
     ) -> None:
-        refused = Unscored(kind="refused", reason="blocked")
+        refused = NoScore(kind="refused", reason="blocked")
         got = await outcomes(page.CO_EDIT, **{**self.SCORES, "detail_realism": refused})
-        assert isinstance(got["co_edit.overall"], Unscored)
+        assert isinstance(got["co_edit.overall"], NoScore)
         assert got["co_edit.overall"].kind == "refused"
-        assert isinstance(got["co_edit.edit_completeness"], Scored)
+        assert isinstance(got["co_edit.edit_completeness"], Score)
 
 
 # Qwen-image-edit, InstructPix2Pix and HQEdit as printed.
@@ -184,22 +184,22 @@ class TestColumns:
         self, page: SimpleNamespace, values: tuple[float, ...], overall: float
     ) -> None:
         printed = {
-            f"omni_iie.{name}": Scored(value=value)
+            f"omni_iie.{name}": Score(value=value)
             for name, value in zip(OMNI_NAMES, values, strict=True)
         }
         table = tabulate(page.OMNI, [Row(edit().item, "m", printed)])
         assert table["m"]["omni_iie.overall"].value == pytest.approx(overall, abs=0.0011)
 
     def test_omni_overall_without_an_answer(self, page: SimpleNamespace) -> None:
-        printed: dict[str, Any] = {f"omni_iie.{name}": Scored(value=0.5) for name in OMNI_NAMES}
-        printed["omni_iie.qa"] = Unscored(kind="unparsable", reason="no answer")
+        printed: dict[str, Any] = {f"omni_iie.{name}": Score(value=0.5) for name in OMNI_NAMES}
+        printed["omni_iie.qa"] = NoScore(kind="unparsable", reason="no answer")
         cell = tabulate(page.OMNI, [Row(edit().item, "m", printed)])["m"]["omni_iie.overall"]
         assert cell.value is None
         assert cell.reason == "no value for qa"
 
     def test_gie_depends_on_the_pool(self, page: SimpleNamespace) -> None:
         def row(model: str, error: float) -> Row:
-            return Row(edit().item, model, {"gie.aligned_mse.outside": Scored(value=error)})
+            return Row(edit().item, model, {"gie.aligned_mse.outside": Score(value=error)})
 
         two = tabulate(page.GIE, [row("a", 100), row("b", 300)])
         three = tabulate(page.GIE, [row("a", 100), row("b", 300), row("c", 500)])
@@ -210,7 +210,7 @@ class TestColumns:
         assert "pool:a+b+c" in str(three["b"]["gie.preservation"].signature)
 
     def test_gie_alone_has_no_scale(self, page: SimpleNamespace) -> None:
-        row = Row(edit().item, "a", {"gie.aligned_mse.outside": Scored(value=1)})
+        row = Row(edit().item, "a", {"gie.aligned_mse.outside": Score(value=1)})
         cell = tabulate(page.GIE, [row])["a"]["gie.preservation"]
         assert cell.value is None
         assert "pool" in cell.reason

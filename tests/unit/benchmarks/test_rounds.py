@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from editjudge.app.client import make_edit
 from editjudge.base.identity import ModelIdentity, ServiceName
-from editjudge.base.verdict import NotServed, Scored, Unscored
+from editjudge.base.verdict import NoScore, NotServed, Score
 from editjudge.benchmarks.dimension import Derived, Dimension, Reading, derived
 from editjudge.benchmarks.registry import benchmark, benchmarks, dimensions
 from editjudge.benchmarks.rounds import (
@@ -156,7 +156,7 @@ class Own(Scripted):
 
     async def score(self, edit: Any, panel: Any, wanted: frozenset[str]) -> Any:
         reply = edit.item.extra["replies"][self.key.partition(".")[2]]
-        return {name: Scored(value=reply) for name in wanted}
+        return {name: Score(value=reply) for name in wanted}
 
 
 class Panel(PanelStandIn):
@@ -192,7 +192,7 @@ async def test_every_repeat_is_a_call_of_its_own() -> None:
     assert values(done) == [1, 0.75, 0.5, 0, 0.5625]
     assert (len(one.asked), len(two.asked)) == (2, 2)
     outcome = done.outcomes[LEVELS]
-    assert isinstance(outcome, Scored)
+    assert isinstance(outcome, Score)
     assert outcome.evidence["parts"] == dict(
         zip(list(done.outcomes)[:-1], values(done), strict=False)
     )
@@ -205,7 +205,7 @@ async def test_a_mean_with_an_unscored_part_is_unscored() -> None:
     done = await judged(Panel(judge=one, second=two))
     assert values(done) == [0.75, 0.75, None, 0.75, None]
     outcome = done.outcomes[LEVELS]
-    assert isinstance(outcome, Unscored)
+    assert isinstance(outcome, NoScore)
     assert outcome.reason.startswith(f"{LEVELS}@second.1: ")
 
 

@@ -22,7 +22,7 @@ from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.errors import Abstained, ServiceError
 from editjudge.base.images import decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import Outcome, Scored, Verdict, failed, unscored
+from editjudge.base.verdict import Outcome, Score, Verdict, failed, unscored
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.dimension import Reading
 from editjudge.engine.fold import fold
@@ -238,6 +238,6 @@ class Computed:
 
 
 def _told(outcome: Outcome | None) -> str:
-    if isinstance(outcome, Scored):
+    if isinstance(outcome, Score):
         return f"{outcome.value!r}{' imputed' * outcome.imputed}"
     return "" if outcome is None else f"{outcome.status} {getattr(outcome, 'kind', '')}"

@@ -14,7 +14,7 @@ from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.files import Seen
-from editjudge.base.verdict import Scored, Unscored
+from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
 from editjudge.engine.contents import JudgedEdit
 from editjudge.storage.store import RunStore
@@ -42,13 +42,13 @@ def stored(tmp_path: Path, *away: str) -> Path:
     )
     resolved = Resolved(spec)
     signatures = resolved.signatures({})
-    refused = Unscored(kind="refused", reason="no")
+    refused = NoScore(kind="refused", reason="no")
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         for number in range(4):
             for place, model in enumerate(("ours", "theirs")):
                 seen = Seen(bytes(8), f"sha256:{'0' * 64}")
-                verdicts: dict[str, Scored | Unscored] = {
-                    name: refused if name.startswith(away) else Scored(value=(number + place) / 5)
+                verdicts: dict[str, Score | NoScore] = {
+                    name: refused if name.startswith(away) else Score(value=(number + place) / 5)
                     for name in signatures
                 }
                 if (number, model) == (0, "ours"):

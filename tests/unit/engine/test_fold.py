@@ -14,14 +14,14 @@ from editjudge.base.identity import ServiceName
 from editjudge.base.item import Edit, Item, Missing
 from editjudge.base.verdict import (
     CountedMissing,
-    Failed,
+    Failure,
     MissingOutput,
+    NoScore,
     NotApplicable,
     NotServed,
     Outcome,
     Pending,
-    Scored,
-    Unscored,
+    Score,
 )
 from editjudge.benchmarks.dataset import placeholder, placeholder_mask
 from editjudge.benchmarks.dimension import Derived, Dimension, Operand, Reading, derived
@@ -90,11 +90,11 @@ served_sets = st.frozensets(st.sampled_from(ROLES))
 missings = st.sampled_from([None, Missing("absent", ""), Missing("unreadable", "half a file")])
 said = st.sampled_from(
     [
-        Scored(value=1.0),
-        Scored(value=2.0, evidence={"usage": {"calls": 1, "cost": 2}, "text": "t"}),
-        Scored(value=0.0, imputed=True),
-        Unscored(kind="abstained", reason="?"),
-        Failed(error="lost"),
+        Score(value=1.0),
+        Score(value=2.0, evidence={"usage": {"calls": 1, "cost": 2}, "text": "t"}),
+        Score(value=0.0, imputed=True),
+        NoScore(kind="abstained", reason="?"),
+        Failure(error="lost"),
         NotApplicable(reason="nothing to ask"),
     ]
 )
@@ -172,8 +172,8 @@ def test_the_calls_of_what_is_pending_decide_it(
             )
             assert freed or isinstance(outcome, NotServed | NotApplicable)
         else:
-            assert isinstance(outcome, Scored | Unscored | Failed | NotApplicable)
-        if isinstance(outcome, Scored):
+            assert isinstance(outcome, Score | NoScore | Failure | NotApplicable)
+        if isinstance(outcome, Score):
             assert outcome.value <= dimension.range[1]
 
 
@@ -232,14 +232,14 @@ NOTHING = NotApplicable(reason="nothing to ask")
     ("verdict", "circumstances", "statuses"),
     [
         # What is made of a part that stands is there without the part's service.
-        (Scored(value=1), {"unserved": {"part": "?"}}, ("scored", "scored", "pending", "pending")),
+        (Score(value=1), {"unserved": {"part": "?"}}, ("scored", "scored", "pending", "pending")),
         (None, {"unserved": {"part": "?"}}, ("not_served",) * 4),
         # A failed part fails what is made of it alone; what reads itself is still to be judged.
-        (Failed(error="lost"), {}, ("failed", "failed", "pending", "pending")),
+        (Failure(error="lost"), {}, ("failed", "failed", "pending", "pending")),
         # That a judge found nothing to ask ends what needs all of its parts.
         (NOTHING, {}, ("not_applicable", "not_applicable", "pending", "not_applicable")),
         # An output that went: what was judged stays, and what is made of it.
-        (Scored(value=1), {"missing": NO_FILE}, ("scored", "scored", *("missing_output",) * 2)),
+        (Score(value=1), {"missing": NO_FILE}, ("scored", "scored", *("missing_output",) * 2)),
         (None, {"missing": NO_FILE}, ("missing_output",) * 4),
         (None, {"missing": NO_FILE, "rule": 0.0}, ("scored",) * 4),
         (NOTHING, {"missing": NO_FILE}, ("not_applicable", "not_applicable", "missing_output",
@@ -274,7 +274,7 @@ OF_THE_ITEM = Dimension("item", "?", "here", Reading(Says(0), "g"), (0, 1), of_d
 
 @pytest.mark.parametrize("absent", [None, Missing("absent", "")])
 def test_what_the_data_spoilt_costs_what_reads_it(absent: Missing | None) -> None:
-    why = Unscored(kind="degenerate", reason="mask: no such file")
+    why = NoScore(kind="degenerate", reason="mask: no such file")
     item = Item("i", "x", (placeholder(),), flaws={"mask": why})
     got = fold((NEEDS_A_MASK, PLAIN, OF_BOTH), item, missing=absent)
     assert got["mask"] == why
@@ -290,7 +290,7 @@ def test_a_missing_output_counts_as_the_worst_where_that_is_asked_for() -> None:
     item = Item("i", "x", (placeholder(),), mask=placeholder_mask())
     dimensions = (NEEDS_A_MASK, PLAIN, OF_BOTH, OF_THE_ITEM)
     got = fold(dimensions, item, missing=Missing("absent", ""), count_missing=True)
-    values = {n: (o.value, o.imputed) for n, o in got.items() if isinstance(o, Scored)}
+    values = {n: (o.value, o.imputed) for n, o in got.items() if isinstance(o, Score)}
     assert values == {"mask": (5, True), "plain": (0, True), "both": (5, True)}
     assert got["item"].status == "missing_output", "it says nothing of the edit"
     distance = replace(NEEDS_A_MASK, worst_of=1.0)
@@ -303,8 +303,8 @@ def test_a_missing_output_counts_as_the_worst_where_that_is_asked_for() -> None:
 def test_without_a_number_it_rests_on_all_that_have_none() -> None:
     how = Derived(sum, {"a": "a", "b": "b", "c": "c"})  # type: ignore[arg-type]
     parts = {
-        name: Unscored(kind="unparsable", reason="no JSON", calls=calls)
+        name: NoScore(kind="unparsable", reason="no JSON", calls=calls)
         for name, calls in (("a", ("1", "2")), ("c", ("2", "3")))
     }
-    whole = derive(how, {**parts, "b": Scored(value=1, calls=("4",))})
-    assert whole == Unscored(kind="unparsable", reason="a: no JSON", calls=("1", "2", "3"))
+    whole = derive(how, {**parts, "b": Score(value=1, calls=("4",))})
+    assert whole == NoScore(kind="unparsable", reason="a: no JSON", calls=("1", "2", "3"))

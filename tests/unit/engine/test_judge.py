@@ -10,7 +10,7 @@ import pytest
 from editjudge.base.errors import Abstained, ConfigError, ImageError, Unreachable
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Edit, Missing
-from editjudge.base.verdict import Failed, MissingOutput, NotApplicable, NotServed, Scored, Unscored
+from editjudge.base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Score
 from editjudge.benchmarks.dimension import Derived, Dimension, Reading, derived
 from editjudge.benchmarks.fusion import product
 from editjudge.engine.fold import in_order
@@ -50,10 +50,10 @@ async def test_a_failing_service_costs_only_its_own_dimensions() -> None:
         dimension("fine", Reading(B, "f")),
     )
     broken, fine = result.outcomes.values()
-    assert broken == Failed(
+    assert broken == Failure(
         error="ocr.ppocr at grpc://x:1: connection lost after 4 attempts", retryable=True
     )
-    assert fine == Scored(value=3)
+    assert fine == Score(value=3)
     assert result.failed
 
 
@@ -72,7 +72,7 @@ async def test_a_scorer_that_trips_costs_only_its_own_dimensions(
         dimension("broken", Reading(A, "f")),
         dimension("fine", Reading(B, "f")),
     )
-    assert list(result.outcomes.values()) == [Failed(error=said), Scored(value=3)]
+    assert list(result.outcomes.values()) == [Failure(error=said), Score(value=3)]
 
 
 async def test_what_is_the_callers_to_mend_is_told() -> None:
@@ -82,13 +82,13 @@ async def test_what_is_the_callers_to_mend_is_told() -> None:
 
 
 async def test_a_composite_keeps_what_its_own_readings_rest_on() -> None:
-    read = Scored(value=2, evidence={"read": "OPEN"}, calls=("k", "l"))
+    read = Score(value=2, evidence={"read": "OPEN"}, calls=("k", "l"))
     result = await judged(
         edit(f=read, g=3),
         dimension("part", Reading(A, "g")),
         dimension("whole", derived(product, "part", of={"text": Reading(B, "f")})),
     )
-    assert result.outcomes["whole"] == Scored(
+    assert result.outcomes["whole"] == Score(
         value=6,
         evidence={
             "parts": {"part": 3.0, "text": 2.0},
@@ -104,7 +104,7 @@ async def test_an_abstention_is_unscored_for_every_field() -> None:
         dimension("one", Reading(A, "f")),
         dimension("two", Reading(A, "g")),
     )
-    unscored = Unscored(kind="degenerate", reason="flat image")
+    unscored = NoScore(kind="degenerate", reason="flat image")
     assert list(result.outcomes.values()) == [unscored, unscored]
     assert not result.failed
 
@@ -142,8 +142,8 @@ async def test_a_missing_output_is_counted_and_nothing_is_called() -> None:
 @pytest.mark.parametrize(
     ("part", "kind"),
     [
-        (Unscored(kind="unparsable", reason="no JSON"), Unscored),
-        (Failed(error="lost"), Failed),
+        (NoScore(kind="unparsable", reason="no JSON"), NoScore),
+        (Failure(error="lost"), Failure),
     ],
 )
 async def test_a_part_without_a_number_leaves_the_whole_without(part: Any, kind: type) -> None:
@@ -170,12 +170,12 @@ async def test_parts_that_do_not_apply(complete: bool) -> None:
     if complete:
         assert whole == NotApplicable(reason="two not applicable")
     else:
-        assert whole == Scored(value=4, evidence={"parts": {"one": 4.0}})
+        assert whole == Score(value=4, evidence={"parts": {"one": 4.0}})
 
 
 async def test_imputed_parts_mark_the_whole() -> None:
     result = await judged(
-        edit(f=Scored(value=0, imputed=True)),
+        edit(f=Score(value=0, imputed=True)),
         dimension("one", Reading(A, "f")),
         dimension("whole", derived(product, "one")),
     )
@@ -184,7 +184,7 @@ async def test_imputed_parts_mark_the_whole() -> None:
 
 async def test_a_value_outside_the_range_is_a_defect_not_a_score() -> None:
     result = await judged(edit(f=11), dimension("one", Reading(A, "f")))
-    assert result.outcomes["one"] == Failed(error="one: 11.0 is outside 0..10")
+    assert result.outcomes["one"] == Failure(error="one: 11.0 is outside 0..10")
 
 
 async def test_what_a_dimension_derives_from_is_judged_but_not_reported() -> None:
@@ -193,7 +193,7 @@ async def test_what_a_dimension_derives_from_is_judged_but_not_reported() -> Non
     known = {"part": part, "whole": whole}
     result = await judge(edit(f=4), [whole], known, FakePanel())  # type: ignore[arg-type]
     assert list(result.outcomes) == ["whole"]
-    assert result.outcomes["whole"] == Scored(value=4, evidence={"parts": {"part": 4.0}})
+    assert result.outcomes["whole"] == Score(value=4, evidence={"parts": {"part": 4.0}})
 
 
 def test_circles_are_refused() -> None:
@@ -264,10 +264,10 @@ async def test_no_number_is_signed_by_a_model_that_came_while_it_was_made() -> N
     result = await judge(edit(f=1), known.values(), known, panel)  # type: ignore[arg-type]
     for name in ("reader", "whole"):
         outcome = result.outcomes[name]
-        assert isinstance(outcome, Failed)
+        assert isinstance(outcome, Failure)
         assert outcome.retryable
         assert "ocr.ppocr: became another model" in outcome.reason
-    assert result.outcomes["other"] == Scored(value=1)
+    assert result.outcomes["other"] == Score(value=1)
 
 
 async def test_what_is_learned_of_a_model_while_it_judges_makes_it_no_other() -> None:
@@ -282,5 +282,5 @@ async def test_what_is_learned_of_a_model_while_it_judges_makes_it_no_other() ->
     reader = dimension("reader", Reading(Scripted(key="r", needs=("ocr.ppocr",)), "f"))
     panel = Learning("ocr.ppocr")
     result = await judge(edit(f=1), [reader], {"reader": reader}, panel)  # type: ignore[arg-type]
-    assert result.outcomes["reader"] == Scored(value=1)
+    assert result.outcomes["reader"] == Score(value=1)
     assert "choices=top_logprobs" in str(result.signatures["reader"])

@@ -14,7 +14,7 @@ from editjudge.app.export import rows_of
 from editjudge.app.summary import cells
 from editjudge.app.view import RunView
 from editjudge.base.item import Edit
-from editjudge.base.verdict import NotApplicable, Outcome, Scored, Verdict
+from editjudge.base.verdict import NotApplicable, Outcome, Score, Verdict
 from editjudge.benchmarks.column import Column, Composite, Mean, Row
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import product
@@ -43,7 +43,7 @@ class Sometimes(Scorer):
         return {}
 
     async def score(self, edit: Edit, panel: Any, wanted: frozenset[str]) -> Mapping[str, Verdict]:
-        return {"s": Scored(value=0.5) if int(edit.item.id) % 2 else NOTHING}
+        return {"s": Score(value=0.5) if int(edit.item.id) % 2 else NOTHING}
 
 
 ONE = Sometimes()
@@ -63,7 +63,7 @@ async def test_it_is_an_outcome_like_that_of_the_item() -> None:
 
 
 def test_means_leave_it_out() -> None:
-    outcomes: list[Outcome] = [Scored(value=0.2), NOTHING, Scored(value=0.4)]
+    outcomes: list[Outcome] = [Score(value=0.2), NOTHING, Score(value=0.4)]
     made = (
         Column("c.one", "one", Mean("t.one"), True),
         Column("c.two", "two", Composite(lambda v: v["c.one"], {"c.one": "c.one"}), True),

@@ -9,7 +9,7 @@ import pytest
 
 from editjudge.base.errors import InputError
 from editjudge.base.item import Missing
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 from editjudge.engine.contents import JudgedEdit
 from editjudge.engine.runplan import compare, observe
 
@@ -39,7 +39,7 @@ async def test_verdicts_on_other_tasks_stand(tmp_path: Path) -> None:
     digest = compare(observe(asked), kept, {})  # nothing is known yet
     assert digest.edits == 4
     edit = JudgedEdit("0", "a", None, Missing("absent", "there was none"))
-    await kept.keep(edit, {"test.one": Scored(value=1)}, {"test.one": "x"})
+    await kept.keep(edit, {"test.one": Score(value=1)}, {"test.one": "x"})
     work = compare(observe(replace(asked, tasks=("odd",))), kept, {})
     assert work.edits == 2
     assert dict(work.counts["a"]["test.one"]) == {"todo": 2}

@@ -18,7 +18,7 @@ from editjudge.base.identity import Identities, ModelIdentity, ServiceName
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item, Missing
 from editjudge.base.signature import Signature
-from editjudge.base.verdict import Scored, Verdict
+from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.dataset import ItemRef, placeholder
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import mean
@@ -66,7 +66,7 @@ class Timed(Scorer):
             await asyncio.sleep(0.001 * (number * 7 % 5))
             if error := self.log.errors.get(number):
                 raise error
-            return {"score": Scored(value=number)}
+            return {"score": Score(value=number)}
         finally:
             self.log.ended()
 
@@ -267,7 +267,7 @@ async def test_results_do_not_depend_on_how_many_are_in_flight(
     kept = Kept()
     assert await scheduler(asked, work, kept, in_flight=in_flight).run() == "done"
     assert kept.verdicts == {
-        (str(i), model, "test.one"): Scored(value=i) for i in range(20) for model in "ab"
+        (str(i), model, "test.one"): Score(value=i) for i in range(20) for model in "ab"
     }
     assert log.most <= in_flight
     assert log.loads == 20, "an item is loaded once for all its models"
@@ -443,7 +443,7 @@ async def test_edits_begin_as_soon_as_the_first_is_loaded(tmp_path: Path, log: L
     class Together(Timed):
         async def score(self, *_: Any) -> Mapping[str, Verdict]:
             await together.wait()
-            return {"score": Scored(value=1)}
+            return {"score": Score(value=1)}
 
     asked = order(tmp_path, log, 4, "a", dimension(log, how=Reading(Together(log), "score")))
     work = compare(observe(asked), None, {})

@@ -9,7 +9,7 @@ import pytest
 
 from editjudge.app.view import RunView
 from editjudge.base.errors import MissingExtra
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 from editjudge.benchmarks.figures import Figure
 from editjudge.report import page as module
 from editjudge.report.edits import CHUNK, Edits, PageRun
@@ -62,7 +62,7 @@ def test_the_index_says_what_the_run_says(page: Page, run: Path) -> None:
         values = page.edits["values"][number]
         for edit, row in enumerate(rows):
             outcome = row.outcomes[dimension]
-            if isinstance(outcome, Scored):
+            if isinstance(outcome, Score):
                 assert values[edit] == pytest.approx(outcome.value, rel=1e-5)
             else:
                 assert values[edit] is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from editjudge.base.identity import ModelIdentity, ServiceName
-from editjudge.base.verdict import Failed, NotServed, Scored, Unscored
+from editjudge.base.verdict import Failure, NoScore, NotServed, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import Judgement, judge
@@ -30,10 +30,10 @@ async def judged(model: str = "m", **replies: Any) -> Judgement:
 
 
 NOTES = [
-    (Scored(value=1, evidence={"capped": True}), "capped"),
-    (Scored(value=1, evidence={"read": "SALE"}), "read 'SALE'"),
-    (Unscored(kind="degenerate", reason="flat"), "unscored (degenerate): flat"),
-    (Failed(error="gone"), "failed: gone"),
+    (Score(value=1, evidence={"capped": True}), "capped"),
+    (Score(value=1, evidence={"read": "SALE"}), "read 'SALE'"),
+    (NoScore(kind="degenerate", reason="flat"), "unscored (degenerate): flat"),
+    (Failure(error="gone"), "failed: gone"),
     (NotServed(reason="no ocr"), "no ocr"),
 ]
 

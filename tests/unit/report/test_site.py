@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import ConfigError, InputError
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 from editjudge.engine.contents import JudgedEdit
 from editjudge.report import site
 from editjudge.report.site import write_report
@@ -137,7 +137,7 @@ def test_the_page_says_what_is_pending(tmp_path: Path) -> None:
                 signatures = dict.fromkeys(DIMENSIONS[:1], "another")
                 store.keep_now(
                     JudgedEdit(edit.item, edit.model),
-                    {DIMENSIONS[0]: Scored(value=value)},
+                    {DIMENSIONS[0]: Score(value=value)},
                     signatures,
                 )
         write_report([run], page)

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from editjudge.base.errors import ConfigError, StoreError
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 from editjudge.report import view as module
 from editjudge.report.page import policy
 from editjudge.report.view import LiveRuns, _names, serving
@@ -193,7 +193,7 @@ def test_a_run_is_read_while_it_is_written(tmp_path: Path) -> None:
             signatures = dict.fromkeys(DIMENSIONS[:1], "another")
             edit = store.edit("item 1", "m")
             assert edit is not None
-            store.keep_now(store.judged_edit(edit), {DIMENSIONS[0]: Scored(value=1)}, signatures)
+            store.keep_now(store.judged_edit(edit), {DIMENSIONS[0]: Score(value=1)}, signatures)
             after = live.progress()
         assert after["version"] != before["version"]
         assert (after["live"], after["judged"], after["asked"]) == (True, 1, 2)

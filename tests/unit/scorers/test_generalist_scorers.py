@@ -16,7 +16,7 @@ from editjudge.app.client import make_edit
 from editjudge.base.errors import Abstained
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Edit
-from editjudge.base.verdict import Scored, Unscored
+from editjudge.base.verdict import NoScore, Score
 from editjudge.benchmarks.registry import benchmark, dimensions
 from editjudge.engine.judge import judge as judge_edit
 from editjudge.panel.context import CallContext, CallNotes
@@ -345,7 +345,7 @@ async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:
     asked = [d for d in benchmark("core").dimensions if d.roles == (JUDGE,) and not d.needs]
     assert len(asked) == 5
     judged = await judge_edit(edit, asked, known, panel)  # type: ignore[arg-type]
-    values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Scored)}
+    values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Score)}
     assert len(values) == 5, judged.outcomes
     assert values["core.physical_plausibility"] == 1
     assert values["core.editing_artifacts"] == pytest.approx(0.875)
@@ -382,9 +382,9 @@ async def test_questions_that_come_with_an_item(
     asked = [d for d in benchmark("core").dimensions if "questions" in d.needs]
     one = replace(edit, item=replace(edit.item, questions=questions))
     judged = await judge_edit(one, asked, dimensions(), Panel(reply))  # type: ignore[arg-type]
-    scored = {name: v.value for name, v in judged.outcomes.items() if isinstance(v, Scored)}
+    scored = {name: v.value for name, v in judged.outcomes.items() if isinstance(v, Score)}
     assert scored == values
-    others = {v.reason for v in judged.outcomes.values() if not isinstance(v, Scored)}
+    others = {v.reason for v in judged.outcomes.values() if not isinstance(v, Score)}
     assert all(reason.startswith("needs questions") for reason in others)
 
 
@@ -397,11 +397,11 @@ async def test_an_unreadable_judge_costs_only_what_reads_it(edit: Edit) -> None:
     asked = [known["core.physical_plausibility"], known["core.editing_artifacts"]]
     judged = await judge_edit(edit, asked, known, panel)  # type: ignore[arg-type]
     lost = judged.outcomes["core.physical_plausibility"]
-    assert isinstance(lost, Unscored)
+    assert isinstance(lost, NoScore)
     assert lost.kind == "unparsable"
     assert len(lost.calls) == 2
     assert judged.usage["calls"] == 3
-    assert isinstance(judged.outcomes["core.editing_artifacts"], Scored)
+    assert isinstance(judged.outcomes["core.editing_artifacts"], Score)
 
 
 def own_words(name: str, text: str) -> tuple[Template, ...]:
@@ -418,7 +418,7 @@ async def test_ones_own_words_are_asked_and_read_on_their_own_scale(edit: Edit) 
     scorer = usual.in_words(custom)
     panel = Panel('{"quality_score": 5}')
     got = (await scorer.score(edit, panel, frozenset({"quality_score"})))["quality_score"]  # type: ignore[arg-type]
-    assert isinstance(got, Scored)
+    assert isinstance(got, Score)
     assert got.value == 3  # the middle of 0 to 10 is the middle of 1 to 5
     assert got.evidence["on_the_prompts_scale"] == 5
     assert "How good, of ten?" in seen(panel.transport.asked[0])
@@ -438,7 +438,7 @@ async def test_choices_of_ones_own_count_as_they_say(edit: Edit) -> None:
         custom = own_words("core/instruction_following", text + worth)
         scorer = FiveLevel(JUDGE, "core/instruction_following").in_words(custom)
         got = (await scorer.score(edit, panel, frozenset({"score"})))["score"]  # type: ignore[arg-type]
-        assert isinstance(got, Scored)
+        assert isinstance(got, Score)
         assert got.value == pytest.approx(value)
 
 
@@ -456,6 +456,6 @@ async def test_the_first_of_two_choices_speaks_for_the_edit(edit: Edit) -> None:
 
     scorer = QUESTION_LIST.in_words(custom)
     got = (await scorer.score(edit, Panel(reply), frozenset({"score"})))["score"]  # type: ignore[arg-type]
-    assert isinstance(got, Scored)
+    assert isinstance(got, Score)
     assert got.value == pytest.approx(0.8)
     assert scorer.words == {"own", "custom"}

@@ -14,7 +14,7 @@ from PIL import ImageFilter
 
 from editjudge.app.client import make_edit
 from editjudge.base.item import Edit
-from editjudge.base.verdict import Scored, Unscored, Verdict
+from editjudge.base.verdict import NoScore, Score, Verdict
 from editjudge.scorers import pixels as module
 from editjudge.scorers.keypoints import Turns
 from editjudge.scorers.pixels import PixelComparison
@@ -44,13 +44,13 @@ def test_a_squeeze_is_undone_before_aligning(corners: np.ndarray, share: float) 
     edit = make_edit(source=corners, edited=squeezed(corners, share), instruction="x")
     got = compared(edit, aligned=True)
     plain = compared(edit)
-    assert isinstance(got, Scored)
-    assert isinstance(plain, Scored)
+    assert isinstance(got, Score)
+    assert isinstance(plain, Score)
     assert got.value < 3 * plain.value + 1, "the SSIM beside it is of that"
     assert got.evidence["resized"].endswith(" to 480x320 (Lanczos)")
     assert got.evidence["scale"] == pytest.approx(1, abs=0.01)
     raw = compared(edit, aligned=True, as_is=True, plausible=False)
-    assert isinstance(raw, Unscored) or raw.value > 5 * got.value
+    assert isinstance(raw, NoScore) or raw.value > 5 * got.value
 
 
 @pytest.mark.parametrize("changed", ["cropped", "low", "padded"])
@@ -62,7 +62,7 @@ def test_a_crop_is_not_taken_for_a_squeeze(corners: np.ndarray, changed: str) ->
     }[changed]
     edit = make_edit(source=corners, edited=np.ascontiguousarray(edited), instruction="x")
     got, raw = compared(edit, aligned=True), compared(edit, aligned=True, as_is=True)
-    assert isinstance(got, Scored)
+    assert isinstance(got, Score)
     assert got == raw
     assert "resized" not in got.evidence
     assert got.evidence["residual"] < 0.1
@@ -73,8 +73,8 @@ def test_what_cannot_be_aligned_either_way_is_measured_resized(corners: np.ndarr
     edited = np.asarray(Pil.fromarray(other).resize((320, 320), Pil.Resampling.BICUBIC))
     edit = make_edit(source=corners, edited=edited, instruction="x")
     got, plain = compared(edit, aligned=True), compared(edit)
-    assert isinstance(got, Scored)
-    assert isinstance(plain, Scored)
+    assert isinstance(got, Score)
+    assert isinstance(plain, Score)
     assert got.value == plain.value > 1000
     assert "4 are needed" in str(got.evidence["unaligned"])
     assert got.evidence["resized"] == "320x320 to 480x320 (Lanczos)"
@@ -85,7 +85,7 @@ def test_whether_it_was_aligned_is_a_field(corners: np.ndarray) -> None:
     same = make_edit(source=corners, edited=corners, instruction="x")
     scorer = PixelComparison("source", aligned=True)
     shares = [scorer.compare(edit, frozenset({"unaligned"}))["unaligned"] for edit in (flat, same)]
-    assert [one.value for one in shares if isinstance(one, Scored)] == [1, 0]
+    assert [one.value for one in shares if isinstance(one, Score)] == [1, 0]
 
 
 def test_the_worst_edits_do_not_leave_the_mean(corners: np.ndarray) -> None:
@@ -99,8 +99,8 @@ def test_the_worst_edits_do_not_leave_the_mean(corners: np.ndarray) -> None:
         for edited in (other, corners)
     ]
     all_ = compared(make_edit(source=corners, edited=blurred, instruction="x"), aligned=True)
-    assert isinstance(all_, Scored)
-    values = [one.value for one in half if isinstance(one, Scored)]
+    assert isinstance(all_, Score)
+    values = [one.value for one in half if isinstance(one, Score)]
     assert len(values) == 2
     assert np.mean(values) > 10 * all_.value
 
@@ -110,7 +110,7 @@ def test_another_size_alone_is_left_to_the_alignment(corners: np.ndarray) -> Non
         resized = np.asarray(Pil.fromarray(corners).resize(size, Pil.Resampling.LANCZOS))
         edit = make_edit(source=corners, edited=resized, instruction="x")
         found = compared(edit, aligned=True)
-        assert isinstance(found, Scored)
+        assert isinstance(found, Score)
         assert "resized" not in found.evidence
 
 

@@ -20,7 +20,7 @@ from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import Image, decode, load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.official import OfficialPrompts
-from editjudge.base.verdict import NotApplicable, Scored, Unscored
+from editjudge.base.verdict import NoScore, NotApplicable, Score
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import judge as judge_edit
 from editjudge.prompts import Labels
@@ -136,7 +136,7 @@ async def test_subjects_are_found_in_each_image(edit: Edit) -> None:
     }
     panel = Panel(["Please segment the face", "the sky"], masks, a=[1, 0], out=[0.6, 0.8])
     got = await score(SUBJECTS, edit, panel)
-    assert isinstance(got, Scored)
+    assert isinstance(got, Score)
     assert got.value == pytest.approx(0.6, abs=1e-7)
     for name, region in panel.regions:
         shares = {"a": (0.25, 0.5), "out": (0.25, 0.5)}[name]
@@ -210,7 +210,7 @@ async def test_an_index_without_a_source_is_asked_again(several: Edit) -> None:
     panel = Panel([{"source_index": 2, "phrase": "x"}], {})
     got = await judged(several, panel)
     assert len(panel.transport.asked) == 2
-    assert isinstance(got, Unscored)
+    assert isinstance(got, NoScore)
     assert got.kind == "unparsable"
     assert '"source_index" is 2, there is 0 to 1' in got.reason
 
@@ -235,7 +235,7 @@ async def test_an_empty_list_does_not_apply(several: Edit) -> None:
 
 async def test_an_empty_list_where_one_is_due_is_no_answer(edit: Edit) -> None:
     got = await judged(edit, Panel([], {}), SUBJECTS)
-    assert isinstance(got, Unscored)
+    assert isinstance(got, NoScore)
     assert got.kind == "unparsable"
 
 
@@ -271,7 +271,7 @@ async def test_masks_without_a_region(
     }
     panel = Panel(["x"], masks, a=[1, 0], out=[1, 0])
     got = await judged(edit, panel, scorer, "found_only")
-    assert isinstance(got, Unscored)
+    assert isinstance(got, NoScore)
     assert got.kind == "degenerate"
     assert reason in got.reason
     (region,) = got.evidence["regions"]  # type: ignore[misc]
@@ -285,7 +285,7 @@ async def test_a_lost_subject_can_count_as_0(edit: Edit) -> None:
     masks: dict[tuple[str, str], Any] = {(p, "a"): box(source, 0, 0.5) for p in "xy"}
     masks |= {("x", "out"): box(out, 0, 0.5), ("y", "out"): b""}
     got = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), SUBJECTS)
-    assert isinstance(got, Scored)
+    assert isinstance(got, Score)
     assert got.value == pytest.approx((0.6 + 0) / 2, abs=1e-7)
     assert got.imputed
     kept, lost = got.evidence["regions"]  # type: ignore[misc]
@@ -307,7 +307,7 @@ async def test_what_no_source_shows_was_not_lost(edit: Edit, source: Any) -> Non
     for read in ("score", "lost"):
         panel = Panel(["x"], {("x", "a"): there, ("x", "out"): b""})
         got = await judged(edit, panel, SUBJECTS, read)
-        assert isinstance(got, Unscored)
+        assert isinstance(got, NoScore)
         assert got.kind == "degenerate"
         assert "source image 1" in got.reason
 
@@ -320,11 +320,11 @@ async def test_the_share_that_is_lost(edit: Edit) -> None:
     panel = Panel(["x", "y", "z"], masks, a=[1, 0], out=[1, 0])
     got = await SUBJECTS.score(edit, panel.knows(edit), SCORE)  # type: ignore[arg-type]
     score, found_only, lost = (got[name] for name in ("score", "found_only", "lost"))
-    assert isinstance(lost, Scored)
+    assert isinstance(lost, Score)
     assert (lost.value, lost.imputed) == (pytest.approx(1 / 3), False)
-    assert isinstance(score, Scored)
+    assert isinstance(score, Score)
     assert (score.value, score.imputed) == (pytest.approx(2 / 3), True)
-    assert isinstance(found_only, Unscored)
+    assert isinstance(found_only, NoScore)
     said = "'y' was found in the source image 1 and not in the edited image"
     assert (found_only.reason, lost.evidence) == (said, {"lost": [said]})
 
@@ -335,7 +335,7 @@ async def test_a_mask_that_vanishes_on_a_smaller_source() -> None:
     thin = np.zeros((100, 100), bool)
     thin[:, 0] = True
     got = await judged(edit, Panel(["x"], {("x", "out"): thin}, a=[1], out=[1]), OUTSIDE)
-    assert isinstance(got, Unscored)
+    assert isinstance(got, NoScore)
     assert got.kind == "degenerate"
     assert got.reason == "'x' vanishes at the size of the source image 1"
 
@@ -346,11 +346,11 @@ async def test_a_zero_vector_and_one_bad_command_of_two(edit: Edit) -> None:
     masks["y", "out"] = b""  # type: ignore[assignment]
     panel = Panel(["x", "y"], masks, a=[1, 0], out=[1, 0])
     got = await judged(edit, panel, SUBJECTS, "found_only")
-    assert isinstance(got, Unscored), "a mean over the rest would hide that y is gone"
+    assert isinstance(got, NoScore), "a mean over the rest would hide that y is gone"
     assert got.reason == "'y' was found in the source image 1 and not in the edited image"
     masks["y", "out"] = box(out, 0, 0.5)
     got = await judged(edit, Panel(["x", "y"], masks, a=[0, 0], out=[1, 0]), SUBJECTS)
-    assert isinstance(got, Unscored)
+    assert isinstance(got, NoScore)
     assert "'x': a feature vector is zero" in got.reason
 
 
@@ -383,7 +383,7 @@ async def test_outside_several_edited_regions_none_of_them_counts(edit: Edit) ->
     # One that is not found would be taken for a part that was not edited.
     masks["the hat", "out"] = np.zeros_like(kept)
     lacking = await judged(edit, Panel(["the coat", "the hat"], masks), OUTSIDE)
-    assert isinstance(lacking, Unscored)
+    assert isinstance(lacking, NoScore)
     assert lacking.reason == "'the coat, the hat' was not found in the edited image"
 
 

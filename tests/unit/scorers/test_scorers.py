@@ -14,7 +14,7 @@ from editjudge.app.client import make_edit
 from editjudge.base.errors import Abstained, BadReply
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import Scored, Unscored, Verdict
+from editjudge.base.verdict import NoScore, Score, Verdict
 from editjudge.scorers.pixels import PixelComparison
 from editjudge.scorers.specialists import TextContent, comparable, text_accuracy
 
@@ -75,9 +75,9 @@ def test_an_empty_region_is_no_number(photo: Any, mask: bool, without: str) -> N
     got = compared(make_edit(source=photo, edited=photo, instruction="x", mask=everywhere))
     for metric in METRICS:
         verdict = got[f"{metric}.{without}"]
-        assert isinstance(verdict, Unscored)
+        assert isinstance(verdict, NoScore)
         assert verdict.kind == "degenerate"
-        assert isinstance(got[f"{metric}.whole"], Scored)
+        assert isinstance(got[f"{metric}.whole"], Score)
 
 
 def test_another_size_is_resized_and_noted(photo: Any) -> None:
@@ -95,9 +95,9 @@ def test_a_region_too_thin_for_a_window_has_no_ssim(photo: Any, changed: Any) ->
     mask = np.ones((96, 128), bool)
     mask[:, :6] = False
     got = compared(make_edit(source=photo, edited=changed, instruction="x", mask=mask))
-    assert isinstance(got["mse.outside"], Scored)
+    assert isinstance(got["mse.outside"], Score)
     thin = got["ssim.outside"]
-    assert isinstance(thin, Unscored)
+    assert isinstance(thin, NoScore)
     assert thin.kind == "degenerate"
     assert "too thin for SSIM" in thin.reason
 
@@ -106,7 +106,7 @@ def test_a_region_too_thin_for_a_window_has_no_ssim(photo: Any, changed: Any) ->
 def test_tiny_images_have_no_ssim(size: tuple[int, int]) -> None:
     image = np.full((*size, 3), 10, np.uint8)
     got = compared(make_edit(source=image, edited=image + 5, instruction="x"))
-    assert isinstance(got["ssim.whole"], Unscored)
+    assert isinstance(got["ssim.whole"], NoScore)
     assert got["mse.whole"].value == 25
 
 
@@ -117,11 +117,11 @@ def test_an_edit_that_cannot_be_aligned(photo: Any, plausible: bool) -> None:
     scorer = PixelComparison("source", aligned=True, plausible=plausible)
     for name, verdict in scorer.compare(edit, frozenset({"mse.whole", "psnr.whole"})).items():
         if plausible:
-            assert isinstance(verdict, Scored)
+            assert isinstance(verdict, Score)
             assert verdict.value == compared(edit)[name].value
             assert "keypoints" in verdict.evidence["unaligned"]
         else:
-            assert isinstance(verdict, Unscored)
+            assert isinstance(verdict, NoScore)
             assert "keypoints" in verdict.reason
 
 
@@ -175,7 +175,7 @@ async def content(target: str, text: bytes = b"") -> Verdict:
 
 async def test_no_text_where_some_is_due_is_0() -> None:
     got = await content("SALE")
-    assert isinstance(got, Scored)
+    assert isinstance(got, Score)
     assert got.value == 0
 
 

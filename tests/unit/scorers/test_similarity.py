@@ -9,7 +9,7 @@ import pytest
 
 from editjudge.app.client import make_edit
 from editjudge.base.images import decode
-from editjudge.base.verdict import Scored, Unscored
+from editjudge.base.verdict import NoScore, Score
 from editjudge.scorers.similarity import FeatureSimilarity, Lpips
 
 
@@ -29,7 +29,7 @@ async def test_an_edit_of_the_same_size_travels_as_it_is(photo: np.ndarray) -> N
     panel = Recording(DISTANCE=np.array([0.25], np.float32))
     edit = make_edit(source=photo, edited=photo, instruction="x")
     got = await Lpips("lpips.vgg", "source").score(edit, panel, frozenset({"whole"}))  # type: ignore[arg-type]
-    assert got == {"whole": Scored(value=0.25)}
+    assert got == {"whole": Score(value=0.25)}
     ((inputs, parameters),) = panel.asked
     assert inputs["IMAGE_B"] is edit.output.encoded
     assert "MASK" not in inputs
@@ -63,5 +63,5 @@ async def test_an_empty_region_is_not_asked(photo: np.ndarray) -> None:
     edit = make_edit(source=photo, edited=photo, instruction="x", mask=mask)
     scorer = FeatureSimilarity("features.dinov2", "source")
     got = await scorer.score(edit, panel, frozenset({"inside"}))  # type: ignore[arg-type]
-    assert isinstance(got["inside"], Unscored)
+    assert isinstance(got["inside"], NoScore)
     assert panel.asked == []

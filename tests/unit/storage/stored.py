@@ -8,7 +8,7 @@ from typing import Any
 
 from editjudge.base.files import Seen
 from editjudge.base.identity import ModelIdentity, ServiceName
-from editjudge.base.verdict import Failed, Scored, Unscored, Verdict
+from editjudge.base.verdict import Failure, NoScore, Score, Verdict
 from editjudge.engine.contents import ItemContent, JudgedEdit
 from editjudge.engine.header import RunHeader
 from editjudge.storage.store import RunStore
@@ -62,10 +62,10 @@ def made(folder: Path, **items: dict[str, Verdict]) -> Path:
     return folder
 
 
-def scored(value: float, **evidence: Any) -> Scored:
+def scored(value: float, **evidence: Any) -> Score:
     """A number."""
-    return Scored(value=value, evidence=evidence)
+    return Score(value=value, evidence=evidence)
 
 
-UNREAD = Unscored(kind="unparsable", reason="no JSON", evidence={"reply": "I think\u2028…"})
-LOST = Failed(error="quality.piqe at grpc://a:1: lost", retryable=True)
+UNREAD = NoScore(kind="unparsable", reason="no JSON", evidence={"reply": "I think\u2028…"})
+LOST = Failure(error="quality.piqe at grpc://a:1: lost", retryable=True)

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from editjudge.base.item import Missing
-from editjudge.base.verdict import Failed, Unscored
+from editjudge.base.verdict import Failure, NoScore
 from editjudge.storage.store import FILE, RunStore
 
 FORM_1 = Path(__file__).with_name("form_1.sqlite")
@@ -26,8 +26,8 @@ def test_form_1_is_read(tmp_path: Path) -> None:
         prompt = store.ledger.prompt(said.prompt)
         assert prompt is not None
         assert prompt.parts[0]["text"] == "Make cup 59 red"
-        assert isinstance(verdicts["odd", "core.a"].verdict, Unscored)
-        assert isinstance(verdicts["odd", "core.b"].verdict, Failed)
+        assert isinstance(verdicts["odd", "core.a"].verdict, NoScore)
+        assert isinstance(verdicts["odd", "core.b"].verdict, Failure)
         gone = store.edit("gone", "alpha")
         assert gone is not None
         assert gone.missing == Missing("absent", "no file")

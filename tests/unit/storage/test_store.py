@@ -17,7 +17,7 @@ from editjudge.base.errors import Abstained, ConfigError, StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
-from editjudge.base.verdict import Scored, Unscored, Verdict, unscored
+from editjudge.base.verdict import NoScore, Score, Verdict, unscored
 from editjudge.engine.contents import FileCache, FileContent, ItemContent, JudgedEdit
 from editjudge.panel.calls import Call, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
@@ -44,7 +44,7 @@ def test_verdicts_come_back(tmp_path: Path) -> None:
     given: dict[str, dict[str, Verdict]] = {
         "one": {"core.a": scored(0.1 + 0.2, method="logprobs", share=[1, None, {"x": True}])},
         "two": {"core.a": UNREAD, "core.b": LOST},
-        "röd/3": {"core.a": Scored(value=-3, imputed=True), "core.b": Scored(value=0)},
+        "röd/3": {"core.a": Score(value=-3, imputed=True), "core.b": Score(value=0)},
     }
     with RunStore.open(made(tmp_path / "run", **given)) as store:
         found: dict[str, dict[str, Verdict]] = {}
@@ -65,7 +65,7 @@ def test_verdicts_come_back(tmp_path: Path) -> None:
         assert [edit.item for edit in store.edits(["alpha"], item=among)] == ["one", "röd/3"]
         assert list(store.verdicts([])) == []
         bare = [one.verdict for one in store.verdicts(evidence=False)]
-        assert bare[0] == Scored(value=0.1 + 0.2)
+        assert bare[0] == Score(value=0.1 + 0.2)
         assert bare[1] == UNREAD.model_copy(update={"evidence": {}})
         assert bare[2] == LOST
         assert bare[3] == given["röd/3"]["core.a"]
@@ -110,14 +110,14 @@ async def test_verdicts_refer_to_the_replies_they_rest_on(tmp_path: Path) -> Non
             text = f'{{"reasoning": "{reasoning}", "score": 3}}'
             call = Call("judge(1)", prompt, {"schema": None}, index)
             await store.ledger.put(call, Reply({"text": text}, "judge", Usage(1000, 0, 700), 0.01))
-            verdict = Scored(value=0.5, calls=(call.key,))
+            verdict = Score(value=0.5, calls=(call.key,))
             put(store, f"item-{index}", {"core.a": verdict, "core.b": verdict})
         for one in store.verdicts():
             (said,) = one.said
-            assert one.verdict == Scored(value=0.5, calls=(said.call,))
+            assert one.verdict == Score(value=0.5, calls=(said.call,))
             assert (said.model, said.prompt, said.cost) == ("judge", prompt.digest, 0.01)
             assert len(said.reply["text"]) > 3000  # type: ignore[index,call-overload,arg-type]
-        assert all(one.verdict == Scored(value=0.5) for one in store.verdicts(evidence=False))
+        assert all(one.verdict == Score(value=0.5) for one in store.verdicts(evidence=False))
         assert store.database.one("SELECT max(length(details)) FROM edits WHERE id > 2") < (80,)
         # Dropped calls are made again, and verdicts can still show what they rested on.
         before = list(store.verdicts())
@@ -222,9 +222,9 @@ async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -
         await store.ledger.put(lpips, Reply({"kind": "degenerate", "reason": "no region"}))
         abstained = Abstained("degenerate", "no region", calls=(lpips.key,))
         await store.ledger.put(call, Reply({"text": "Hm"}, "judge", Usage(1, 0, 1), None))
-        unread = Unscored(kind="unparsable", reason="no JSON", calls=(call.key,))
+        unread = NoScore(kind="unparsable", reason="no JSON", calls=(call.key,))
         empty = unscored(abstained)
-        number = Scored(value=1, calls=(call.key,))
+        number = Score(value=1, calls=(call.key,))
         put(store, "one", {"core.a": unread, "core.b": empty})
         put(store, "two", {"core.b": number})
         assert store.drop_verdicts("unscored", models="beta") == 0
@@ -249,11 +249,11 @@ async def test_what_is_read_from_a_dropped_reply_is_read_anew_together(tmp_path:
     with RunStore.open(tmp_path, HEADER) as store:
         for call in calls:
             await store.ledger.put(call, Reply({"text": "Hm"}, "judge", Usage(1, 0, 1), None))
-        unread = Unscored(kind="unparsable", reason="no JSON", calls=(generated, asked))
-        beside, apart = (Scored(value=1, calls=(key,)) for key in (asked, other))
+        unread = NoScore(kind="unparsable", reason="no JSON", calls=(generated, asked))
+        beside, apart = (Score(value=1, calls=(key,)) for key in (asked, other))
         made = {"core.a": unread, "core.b": beside, "core.c": apart, "core.mean": scored(1)}
         put(store, "one", made, signatures=dict.fromkeys(made, "s"))
-        put(store, "one", {"core.a": Scored(value=1, calls=(generated,))}, model="beta")
+        put(store, "one", {"core.a": Score(value=1, calls=(generated,))}, model="beta")
         above = {"core.b": {"core.mean"}}
         assert store.drop_verdicts("unscored", dimensions={"core.a"}, above=above) == 1
         assert {(one.model, one.dimension) for one in store.verdicts()} == {

@@ -29,7 +29,7 @@ from editjudge.base.files import Seen
 from editjudge.engine.contents import JudgedEdit
 from editjudge.engine.header import RunHeader
 from editjudge.storage.store import RunStore
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 
 folder, start, limit = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 if limit:
@@ -41,7 +41,7 @@ try:
     with RunStore.open(folder, header) as store:
         for index in range(start, 1_000_000):
             edit = JudgedEdit(f"item-{index}", "m", Seen(bytes(8), f"digest {index}"))
-            verdicts = {name: Scored(value=index, evidence={"x": "y" * (index % 500)})
+            verdicts = {name: Score(value=index, evidence={"x": "y" * (index % 500)})
                         for name in signatures}
             store.keep_now(edit, verdicts, signatures)
             sys.stdout.write(f"{index}\\n")

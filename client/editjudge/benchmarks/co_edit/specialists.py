@@ -17,7 +17,7 @@ from ...base.images import RGB, Image, decode, load_image, load_mask
 from ...base.item import Edit, Item
 from ...base.signature import implementation
 from ...base.threads import in_thread
-from ...base.verdict import Scored, Verdict
+from ...base.verdict import Score, Verdict
 from ...scorers.regions import comparable, fitted, png_of, segmented
 from ...scorers.rubric import Rubric
 from ...scorers.scorer import ServiceScorer
@@ -141,14 +141,14 @@ class SubjectSimilarity(ServiceScorer):
             there = await self._found_anew(edit, panel)
             if there is None:
                 lost = evidence | {"lost": True}
-                return {"subject": Scored(value=LOST, evidence=lost, imputed=True)}
+                return {"subject": Score(value=LOST, evidence=lost, imputed=True)}
             edited: _Subject = edit.output, there
         else:
             output, note = await in_thread(_as_large, edit.output, image)
             edited = output, within
             evidence |= note
         vectors = await asyncio.gather(*(self._embedding(one, panel) for one in (source, edited)))
-        return {"subject": Scored(value=cosine_of(*vectors), evidence=evidence)}
+        return {"subject": Score(value=cosine_of(*vectors), evidence=evidence)}
 
     async def _found_anew(self, edit: Edit, panel: Panel) -> Selected | None:
         """Where the segmenter finds the subject in the edit; None where it is lost."""
@@ -254,7 +254,7 @@ class KeptDistance(ServiceScorer):
         """One call."""
         pair, mask, note = await in_thread(self._compared, edit)
         distance = await distance_of(panel, self.service, pair, mask, "weight")
-        return {"kept": Scored(value=distance, evidence=note)}
+        return {"kept": Score(value=distance, evidence=note)}
 
     def _compared(self, edit: Edit) -> tuple[tuple[Image, Image], dict[str, bytes], dict[str, Any]]:
         """Both pictures, the mask of what is kept, and a note of what was resized."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...base.item import Edit, Need
-from ...base.verdict import Scored, Verdict
+from ...base.verdict import Score, Verdict
 from ...pixels import PSNR_CAP
 from ...prompts.official import load_official_prompts
 from ...scorers.judge_scorer import JUDGE
@@ -51,7 +51,7 @@ class Reachable(Scorer):
         """Look at the questions."""
         questions = edit.item.questions
         won = sum(MultipleChoice.can_be_won(one, exact=self.exact) for one in questions)
-        return {"reachable": Scored(value=won / len(questions))}
+        return {"reachable": Score(value=won / len(questions))}
 
 
 def dimensions(switches: GieSwitches) -> tuple[Dimension, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import NotApplicable, Outcome, Scored
+from editjudge.base.verdict import NotApplicable, Outcome, Score
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS
@@ -152,12 +152,12 @@ def _outcome(
     if isinstance(one.how, Derived):
         return derive(one.how, {n: found[str(part)] for n, part in one.how.of.items()})
     given = read[one.id.removeprefix("co_edit.")]
-    return Scored(value=given) if isinstance(given, int | float) else given
+    return Score(value=given) if isinstance(given, int | float) else given
 
 
 def values(outcomes: Mapping[str, Outcome]) -> dict[str, float]:
     """Of those that have one."""
-    return {name: one.value for name, one in outcomes.items() if isinstance(one, Scored)}
+    return {name: one.value for name, one in outcomes.items() if isinstance(one, Score)}
 
 
 def shown(masked: Mapping[str, bytes]) -> float:

@@ -18,13 +18,13 @@ from editjudge.base.errors import Abstained, ConfigError, Refused, Unreachable
 from editjudge.base.images import decode, load_image
 from editjudge.base.item import Item, Missing
 from editjudge.base.verdict import (
-    Failed,
+    Failure,
     MissingOutput,
+    NoScore,
     NotApplicable,
     NotServed,
     Outcome,
-    Scored,
-    Unscored,
+    Score,
 )
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.co_edit import BENCHMARK
@@ -237,46 +237,46 @@ def refusing(prompt: Any) -> Any:
 LOST = Unreachable("gone", service="clip.vit_b_32")
 WITHOUT: dict[str, tuple[Any, Any, type[Outcome], str, set[str]]] = {
     # panel, item, outcome, its kind, the groups that it leaves without a number
-    "unreadable": (Specialists(unreadable), item(), Unscored, "unparsable", {"image_quality"}),
+    "unreadable": (Specialists(unreadable), item(), NoScore, "unparsable", {"image_quality"}),
     "off the scale": (
         Specialists(off_the_scale),
         item(),
-        Unscored,
+        NoScore,
         "unparsable",
         {"edit_completeness", "non_edited_preservation"},
     ),
     "too long a list": (
         Specialists(five),
         item(),
-        Unscored,
+        NoScore,
         "unparsable",
         {"edit_completeness", "image_quality", "non_edited_preservation"},
     ),
-    "refused": (Specialists(refusing), item(), Unscored, "refused", {"image_quality"}),
+    "refused": (Specialists(refusing), item(), NoScore, "refused", {"image_quality"}),
     "abstained": (
         Specialists(measured={**SEEN, "dino.subject": Abstained("abstained", "will not")}),
         item(),
-        Unscored,
+        NoScore,
         "abstained",
         {"identity_preservation"},
     ),
     "empty mask": (
-        Specialists(), item(columns=0), Unscored, "degenerate", {"identity_preservation"},
+        Specialists(), item(columns=0), NoScore, "degenerate", {"identity_preservation"},
     ),
     "full mask": (
-        Specialists(), item(columns=12), Unscored, "degenerate", {"non_edited_preservation"},
+        Specialists(), item(columns=12), NoScore, "degenerate", {"non_edited_preservation"},
     ),
     "a lost service": (
         Specialists(measured={**SEEN, "clip.subject": LOST}),
         item(),
-        Failed,
+        Failure,
         "",
         {"identity_preservation"},
     ),
     "a refused input": (
         Specialists(measured={**SEEN, "lpips.kept": Refused("no", service="lpips.vgg")}),
         item(),
-        Failed,
+        Failure,
         "",
         {"non_edited_preservation"},
     ),
@@ -287,7 +287,7 @@ WITHOUT: dict[str, tuple[Any, Any, type[Outcome], str, set[str]]] = {
 async def test_an_unscored_part_leaves_the_composite_unscored(name: str) -> None:
     panel, of, outcome, kind, groups = WITHOUT[name]
     got = await judged(of, panel)
-    assert {g for g in GROUPS if not isinstance(got[g], Scored)} == groups
+    assert {g for g in GROUPS if not isinstance(got[g], Score)} == groups
     overall = got["overall"]
     assert isinstance(overall, outcome)
     assert getattr(overall, "kind", "") == kind
@@ -514,7 +514,7 @@ def row(of: Item, **given: float) -> Row:
     found: dict[str, Outcome] = {
         one.id: NotApplicable(reason="not set") for one in rules().dimensions
     }
-    scored = {f"co_edit.{name}": Scored(value=value) for name, value in given.items()}
+    scored = {f"co_edit.{name}": Score(value=value) for name, value in given.items()}
     return Row(of, "m", found | scored)
 
 
@@ -542,7 +542,7 @@ def test_there_is_no_overall_while_specialists_are_absent() -> None:
     """The overall of an edit without mask and subject rests on the judge alone."""
     absent: dict[str, Outcome] = {
         "co_edit.overall": NotServed(reason="lpips.vgg"),
-        "co_edit.edit_completeness": Scored(value=6),
+        "co_edit.edit_completeness": Score(value=6),
     }
     plain = row(item("style_editing"), overall=6.95, edit_completeness=8)
     others = [replace(row(item()), outcomes=row(item()).outcomes | absent) for _ in range(3)]

@@ -10,8 +10,8 @@ import pytest
 
 from editjudge.base.images import decode, load_image
 from editjudge.base.verdict import (
-    Scored,
-    Unscored,
+    NoScore,
+    Score,
 )
 from editjudge.benchmarks.co_edit.specialists import FILL, framed, off_canvas
 from editjudge.engine.judge import judge
@@ -149,7 +149,7 @@ async def test_a_subject_segmented_anew() -> None:
 
     lost = await judged(of, Specialists(found={BEFORE: slice(0, 4)}), with_=["segmented_anew"])
     subject = lost["dino.subject"]
-    assert isinstance(subject, Scored)
+    assert isinstance(subject, Score)
     assert (subject.value, subject.imputed, subject.evidence["lost"]) == (-1, True, True)
     assert values(lost)["identity_preservation"] == values(lost)["overall"] == 0
     both = ["segmented_anew", "shifted_cosines"]
@@ -162,7 +162,7 @@ async def test_a_subject_segmented_anew() -> None:
     ):
         none = await judged(missed, Specialists(found={AFTER: slice(4)}), with_=["segmented_anew"])
         subject = none["clip.subject"]
-        assert isinstance(subject, Unscored)
+        assert isinstance(subject, NoScore)
         assert (subject.kind, subject.reason) == ("degenerate", why)
     usual = Specialists()
     await judged(of, usual)

@@ -15,7 +15,7 @@ from transformers import CLIPImageProcessorPil
 
 from editjudge.base.images import decode, load_image
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import Scored
+from editjudge.base.verdict import Score
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
 from editjudge_services.features.recipe import RECIPES
@@ -102,7 +102,7 @@ async def test_clip_outside_the_mask(
     one, other = (token(model, a, ~REGIONS[name]) for a in (item.sources[0].rgb, edited))
     due = float(cosine_similarity(one, other)[0])
     got = await said("gie.clip", item, edited, Panel(service), protocol="official")
-    assert isinstance(got, Scored)
+    assert isinstance(got, Score)
     assert got.value == pytest.approx(due, abs=1e-5)
     if name == "all may change":
         assert due == pytest.approx(1), "the zero token is the same for both"

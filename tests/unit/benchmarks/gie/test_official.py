@@ -13,7 +13,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.official import import_official_prompts, official_prompts
-from editjudge.base.verdict import Outcome, Unscored
+from editjudge.base.verdict import NoScore, Outcome
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
 from editjudge.panel.prompt import Prompt, Text
@@ -167,7 +167,7 @@ def test_all_that_shapes_the_question_is_in_its_digest() -> None:
 @pytest.mark.usefixtures("authors")
 async def test_an_empty_reply_is_no_answer(items: Sequence[Item]) -> None:
     outcome, _ = await asked(items[0], "official", " ")
-    assert isinstance(outcome, Unscored)
+    assert isinstance(outcome, NoScore)
     assert outcome.kind == "unparsable"
     outcomes = await judged(items[0], pixels(50), "official", Panel("The new one\n"))
     assert value(outcomes, "functional_correctness") == 1

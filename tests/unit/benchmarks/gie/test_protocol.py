@@ -19,7 +19,7 @@ from editjudge.answers import Option, Verbatim
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import decode, load_image
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import Outcome, Scored, Unscored
+from editjudge.base.verdict import NoScore, Outcome, Score
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
 from editjudge.benchmarks.gie.dimensions import CLIP
@@ -77,7 +77,7 @@ async def judged(
 
 def value(outcomes: Mapping[str, Outcome], name: str) -> float:
     found = outcomes[f"gie.{name}"]
-    assert isinstance(found, Scored), found
+    assert isinstance(found, Score), found
     return found.value
 
 
@@ -124,7 +124,7 @@ async def test_one_that_cannot_be_won(items: list[Item]) -> None:
     panel = Panel("MY")
     outcomes = await judged(item, pixels(50), panel=panel)
     answer = outcomes[ANSWER]
-    assert isinstance(answer, Scored)
+    assert isinstance(answer, Score)
     assert (answer.value, answer.imputed) == (0, True)
     assert answer.evidence["answers"] == [
         {"question": "What of Textual Edit?", "due": "YOUR", "can_be_won": False, "right": False}
@@ -160,7 +160,7 @@ async def test_a_reply_to_the_letter(
         outcomes = await judged(items[3], pixels(50), name, panel)
         assert getattr(outcomes[ANSWER], "value", None) == due, name
         if due is None:
-            assert isinstance(outcomes[ANSWER], Unscored)
+            assert isinstance(outcomes[ANSWER], NoScore)
             assert outcomes[ANSWER].kind == "unparsable"
             assert len(panel.transport.asked) == 2
         assert value(outcomes, "reachable") == (name == "paper")
@@ -260,7 +260,7 @@ async def test_mse_and_psnr(items: list[Item], name: str) -> None:
         assert value(await judged(item, edited), "mse") < 50 < error(bgr, aligned, mask, 128)
     if name == "as it was":
         psnr = outcomes["gie.psnr"]
-        assert isinstance(psnr, Scored)
+        assert isinstance(psnr, Score)
         # The released code says infinity here, and so does its mean over all edits.
         assert (psnr.value, psnr.evidence["capped"]) == (100, True)
 
@@ -289,10 +289,10 @@ async def test_what_cannot_be_aligned_counts_by_the_paper(items: list[Item]) -> 
     outcomes = await judged(items[0], flat, "official")
     for name in ("gie.mse", "gie.psnr"):
         found = outcomes[name]
-        assert isinstance(found, Unscored)
+        assert isinstance(found, NoScore)
         assert found.kind == "degenerate"
-    assert isinstance(outcomes["gie.ssim"], Scored), "SSIM and CLIP need no alignment"
-    assert isinstance(outcomes["gie.clip"], Scored)
+    assert isinstance(outcomes["gie.ssim"], Score), "SSIM and CLIP need no alignment"
+    assert isinstance(outcomes["gie.clip"], Score)
     outcomes = await judged(items[0], flat)
     outside = ~np.asarray(items[0].mask.fitted((240, 160)).selected)  # type: ignore[union-attr]
     due = float(((source.astype(float) - 90) ** 2)[outside].mean())
@@ -309,7 +309,7 @@ async def test_an_alignment_that_cannot_be_right(items: list[Item]) -> None:
     aligned = released_alignment(source[..., ::-1].copy(), other[..., ::-1].copy())
     assert aligned is not None
     refused = (await judged(items[0], other))["gie.mse"]
-    assert isinstance(refused, Scored)
+    assert isinstance(refused, Score)
     assert "magnifies the edit 2.5 times" in str(refused.evidence["unaligned"])
     outcomes = await judged(items[0], other, "official")
     due = float(((source.astype(float) - aligned[..., ::-1]) ** 2).mean())
@@ -394,16 +394,16 @@ async def test_where_all_may_change_nothing_is_outside(items: list[Item]) -> Non
     paper, official = [await judged(item, edited, name) for name in ("paper", "official")]
     for name in ("mse", "psnr", "ssim", "clip"):
         found = paper[f"gie.{name}"]
-        assert isinstance(found, Unscored)
+        assert isinstance(found, NoScore)
         assert found.kind == "degenerate"
-        assert isinstance(official[f"gie.{name}"], Scored)
-    assert isinstance(paper["gie.clip_whole"], Scored)
+        assert isinstance(official[f"gie.{name}"], Score)
+    assert isinstance(paper["gie.clip_whole"], Score)
     assert value(official, "mse") > 0, "the whole image, as its mask has no effect"
     for name in ("ssim", "clip"):
         assert value(official, name) == 1
         assert official[f"gie.{name}"].imputed  # type: ignore[union-attr]
     without = await judged(item, edited, "official", without=["empty_is_kept"])
-    assert isinstance(without["gie.clip"], Unscored)
+    assert isinstance(without["gie.clip"], NoScore)
 
 
 async def test_what_clip_is_sent(items: list[Item]) -> None:

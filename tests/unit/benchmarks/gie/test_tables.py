@@ -13,7 +13,7 @@ import pytest
 
 from editjudge.base.images import load_image
 from editjudge.base.item import Item
-from editjudge.base.verdict import Failed, MissingOutput, Outcome, Scored, Unscored
+from editjudge.base.verdict import Failure, MissingOutput, NoScore, Outcome, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.gie import BENCHMARK
@@ -42,7 +42,7 @@ ITEM = Item("0", "x", (load_image(np.zeros((1, 1, 3), np.uint8)),))
 
 def row(name: str, index: int, task: str, **outcomes: Outcome) -> Row:
     usual: dict[str, Outcome] = {
-        d.id: Unscored(kind="degenerate", reason="not looked at") for d in BENCHMARK.dimensions
+        d.id: NoScore(kind="degenerate", reason="not looked at") for d in BENCHMARK.dimensions
     }
     given = {f"gie.{key}": value for key, value in outcomes.items()}
     return Row(replace(ITEM, id=f"{task}{index}", task=task), name, usual | given)
@@ -64,7 +64,7 @@ def test_table_2(printed: Mapping[str, str]) -> None:
         right = round(float(printed[name]) * there / 100)
         for index in range(EACH):
             outcome: Outcome = (
-                Scored(value=float(index < right))
+                Score(value=float(index < right))
                 if index < there
                 else MissingOutput(reason="refused")
             )
@@ -87,7 +87,7 @@ def table_3() -> dict[str, dict[str, Cell]]:
             one["model"],
             0,
             "add_object",
-            **{name: Scored(value=float(one[key])) for key, name in KEPT.items()},
+            **{name: Score(value=float(one[key])) for key, name in KEPT.items()},
         )
         for one in TABLE_3
     ]
@@ -121,24 +121,24 @@ def test_the_normalised_error_is_fitted_to_entries() -> None:
     """Not to the models' means (section 3.5: across all benchmark entries)."""
     errors = {"a": (0.0, 1000.0), "b": (400.0, 200.0)}
     rows = [
-        row(model, i, "add_object", mse=Scored(value=value))
+        row(model, i, "add_object", mse=Score(value=value))
         for model, values in errors.items()
         for i, value in enumerate(values)
     ]
     cells = tabulate(columns(GieSwitches()), rows)
     assert cells["a"]["gie.preservation"].value == pytest.approx(0.5)
     assert cells["b"]["gie.preservation"].value == pytest.approx(0.7)
-    alone = tabulate(columns(GieSwitches()), [row("a", 0, "add_object", mse=Scored(value=1.0))])
+    alone = tabulate(columns(GieSwitches()), [row("a", 0, "add_object", mse=Score(value=1.0))])
     assert alone["a"]["gie.preservation"].value is None
     assert "pool" in alone["a"]["gie.preservation"].reason
 
 
 def test_a_failure_is_never_a_number() -> None:
     outcomes: list[Outcome] = [
-        Scored(value=1.0),
-        Scored(value=0.0, imputed=True),
-        Unscored(kind="unparsable", reason="?"),
-        Failed(error="?"),
+        Score(value=1.0),
+        Score(value=0.0, imputed=True),
+        NoScore(kind="unparsable", reason="?"),
+        Failure(error="?"),
         MissingOutput(reason="?"),
     ]
     rows = [

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from editjudge.base.errors import ConfigError
 from editjudge.base.item import Item
 from editjudge.base.verdict import (
-    Failed,
+    Failure,
+    NoScore,
     NotApplicable,
     NotServed,
     Outcome,
     Pending,
-    Scored,
-    Unscored,
+    Score,
 )
 from editjudge.benchmarks.column import Column, Mean, Row
 from editjudge.benchmarks.fusion import product, styled_text
@@ -73,7 +73,7 @@ def item(number: int, task: str) -> Item:
 def rows(track: str, printed: dict[str, str]) -> Iterator[Row]:
     """500 prompts, each dimension on as many of them as the paper has, at its printed mean."""
     quotas = {name: count for (of, name), count in QUOTA.items() if of == track}
-    scored = {name: Scored(value=float(printed[name])) for name in quotas}
+    scored = {name: Score(value=float(printed[name])) for name in quotas}
     for number in range(500):
         outcomes: dict[str, Outcome] = {
             f"i2i.{track}.{name}": scored[name] if number < count else NOT_ASKED
@@ -121,7 +121,7 @@ def test_categories_and_the_comparison() -> None:
     for number, (task, value) in enumerate(given):
         name = f"i2i.{TRACKS[task]}.image_quality"
         outcomes: dict[str, Outcome] = {
-            d.id: Scored(value=value) if d.id == name else NOT_ASKED
+            d.id: Score(value=value) if d.id == name else NOT_ASKED
             for d in dimensions(I2iSwitches())
         }
         rows.append(Row(item(number, task), "m", outcomes))
@@ -154,14 +154,14 @@ def test_columns_are_of_dimensions() -> None:
 def test_an_unscored_part_is_left_out_of_overall_and_in_its_coverage() -> None:
     outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(I2iSwitches())}
     rows = [
-        Row(item(1, "x"), "m", outcomes | {"i2i.se.image_quality": Scored(value=1.0)}),
+        Row(item(1, "x"), "m", outcomes | {"i2i.se.image_quality": Score(value=1.0)}),
         Row(
             item(2, "x"),
             "m",
             outcomes
             | {
-                "i2i.se.image_quality": Scored(value=0.5),
-                "i2i.se.spatial_accuracy": Unscored(kind="refused", reason="no"),
+                "i2i.se.image_quality": Score(value=0.5),
+                "i2i.se.spatial_accuracy": NoScore(kind="refused", reason="no"),
             },
         ),
     ]
@@ -170,12 +170,14 @@ def test_an_unscored_part_is_left_out_of_overall_and_in_its_coverage() -> None:
     assert (got.scored, got.asked) == (2, 3)
 
 
-@pytest.mark.parametrize("absent", [NotServed(reason="no segmenter"), Pending(), Failed(error="?")])
+@pytest.mark.parametrize(
+    "absent", [NotServed(reason="no segmenter"), Pending(), Failure(error="?")]
+)
 def test_there_is_no_overall_of_what_was_not_judged(absent: Outcome) -> None:
     rows = []
     for number in range(2):
         outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(I2iSwitches())}
-        outcomes["i2i.se.image_quality"] = Scored(value=1.0)
+        outcomes["i2i.se.image_quality"] = Score(value=1.0)
         outcomes["i2i.se.subject_identity_fidelity"] = absent
         rows.append(Row(item(number, "local_editing"), "m", outcomes))
     got = tabulate(columns(I2iSwitches()), rows)["m"]
@@ -192,9 +194,9 @@ def test_overall_is_the_mean_of_all_that_is_scored() -> None:
     rows = []
     for number in range(10):
         outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(I2iSwitches())}
-        outcomes["i2i.me.image_quality"] = Scored(value=0.5)
+        outcomes["i2i.me.image_quality"] = Score(value=0.5)
         outcomes["i2i.me.subject_consistency"] = (
-            Unscored(kind="degenerate", reason="lost") if number else Scored(value=1.0)
+            NoScore(kind="degenerate", reason="lost") if number else Score(value=1.0)
         )
         rows.append(Row(item(number, "basic_combination"), "m", outcomes))
     got = tabulate(columns(I2iSwitches()), rows)["m"]
@@ -222,7 +224,7 @@ def test_the_comparison_is_of_what_both_tables_have() -> None:
                 }
                 for name, (value, prompts) in of.items():
                     if number < prompts:
-                        outcomes[f"i2i.{track}.{name}"] = Scored(value=value)
+                        outcomes[f"i2i.{track}.{name}"] = Score(value=value)
                 task = next(task for task, its in TRACKS.items() if its == track)
                 rows.append(Row(item(number, task), "m", outcomes))
         cell = tabulate(columns(I2iSwitches.of(on)), rows)["m"]["i2i.me_less_se.overall"]

@@ -17,7 +17,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.official import official_prompts
-from editjudge.base.verdict import MissingOutput, NotApplicable, Outcome, Pending, Scored, Unscored
+from editjudge.base.verdict import MissingOutput, NoScore, NotApplicable, Outcome, Pending, Score
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.dimension import Derived
@@ -348,8 +348,8 @@ async def test_what_has_no_score_is_unscored_and_not_asked_again(
         assert len(transport.asked) == 3
         for name in (IF, KP):
             outcome = done.outcomes[name]
-            assert isinstance(outcome, Scored | Unscored)
-            if isinstance(outcome, Unscored):
+            assert isinstance(outcome, Score | NoScore)
+            if isinstance(outcome, NoScore):
                 assert outcome.kind == "unparsable"
                 assert len(outcome.calls) == 1
     ungated, _ = await judged(
@@ -372,11 +372,11 @@ async def test_the_mean_of_several_replies(items: Mapping[str, Item]) -> None:
         return done.outcomes[VQ]
 
     both = await mean('{"quality_score": 5}', "a 2")
-    assert isinstance(both, Scored)
+    assert isinstance(both, Score)
     assert both.value == 3.5
     assert both.evidence["read_as"] == ["json", "first digit"]
     assert both.evidence["values"] == [5, 2]
-    assert isinstance(await mean('{"quality_score": 5}', "none"), Unscored)
+    assert isinstance(await mean('{"quality_score": 5}', "none"), NoScore)
 
 
 async def test_anomalies_by_the_common_prompt(items: Mapping[str, Item]) -> None:
@@ -401,7 +401,7 @@ async def test_knowledge_without_its_gate(
         done, _ = await judged(items["biology"], on, answer)
         assert values(done.outcomes)[2:] == [followed, expected]
         average = done.outcomes["kris.average"]
-        assert isinstance(average, Scored)
+        assert isinstance(average, Score)
         assert average.value == (4 + 4 + followed + expected) / 4
 
 
@@ -432,7 +432,7 @@ async def test_a_frame_that_no_jpeg_can_hold(items: Mapping[str, Item]) -> None:
     item = replace(items["temporal_prediction"], sources=(wide,) * 3)
     done, transport = await judged(item, ["temporal_jpeg"], reply)
     outcome = done.outcomes[VC]
-    assert isinstance(outcome, Unscored)
+    assert isinstance(outcome, NoScore)
     assert (outcome.kind, transport.asked) == ("degenerate", [])
 
 
@@ -457,7 +457,7 @@ def test_pooled_values(model: str) -> None:
         (outcome.value - 1) * 25
         for row in rows
         for name in (VC, VQ, IF, KP)
-        if isinstance(outcome := row.outcomes[name], Scored)
+        if isinstance(outcome := row.outcomes[name], Score)
     ]
     assert len(numbers) == 3 * 1267 + 668
     overall = pooled["kris.overall"]
@@ -477,12 +477,12 @@ def test_what_is_missing_is_skipped(pooled: bool) -> None:
     for item in all_items():
         if item.task not in {"biology", "physics", "forward_prediction"}:
             continue
-        score: Outcome = Scored(value=5 if item.task == "biology" else 2)
+        score: Outcome = Score(value=5 if item.task == "biology" else 2)
         if item.task.startswith("forward") or (item.task == "biology" and item.id[-1] in "02468"):
             score = MissingOutput(reason="?")
         outcomes = dict.fromkeys((VC, VQ, IF, KP, "kris.average"), score)
         if item.task == "physics":
-            outcomes[KP] = Unscored(kind="unparsable", reason="?")
+            outcomes[KP] = NoScore(kind="unparsable", reason="?")
         if item.task.startswith("forward"):
             outcomes[KP] = NotApplicable(reason="no")
         rows.append(Row(item, "m", outcomes))

@@ -17,13 +17,13 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import (
-    Failed,
+    Failure,
     MissingOutput,
+    NoScore,
     NotApplicable,
     Outcome,
     Pending,
-    Scored,
-    Unscored,
+    Score,
 )
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
@@ -113,7 +113,7 @@ async def test_an_unparsable_reply_is_no_number(items: Mapping[str, Item]) -> No
     outcomes, _ = await judged(items["physics"], partly)
     assert values(outcomes) == [4, 4, None, None]
     for name in (*IDS[2:], AVERAGE):
-        assert isinstance(outcomes[name], Unscored)
+        assert isinstance(outcomes[name], NoScore)
     outcomes, _ = await judged(items["physics"], lambda prompt: reply(prompt, knowledge_score=6))
     assert values(outcomes) == [4, 4, None, None]
 
@@ -239,7 +239,7 @@ def row_of(item: Item, printed: Mapping[str, str]) -> Row:
     for name in METRICS:
         value = printed.get(f"kris.{REASONING_DIMENSIONS[item.task]}.{name}")
         outcomes[f"kris.{name}"] = (
-            Scored(value=float(value) / 25 + 1) if value else NotApplicable(reason="no")
+            Score(value=float(value) / 25 + 1) if value else NotApplicable(reason="no")
         )
     return Row(item, "m", outcomes | {AVERAGE: average(outcomes)})
 
@@ -286,8 +286,8 @@ def test_table_2_follows_from_its_metrics(model: str, release: list[Item]) -> No
 def test_a_failure_is_never_a_number(release: list[Item]) -> None:
     some = [i for i in release if i.task in {"count_change", "biology"}]
     instead: list[Outcome] = [
-        Unscored(kind="unparsable", reason="?"),
-        Failed(error="?"),
+        NoScore(kind="unparsable", reason="?"),
+        Failure(error="?"),
         MissingOutput(reason="?"),
         Pending(),
     ]
@@ -298,8 +298,7 @@ def test_a_failure_is_never_a_number(release: list[Item]) -> None:
         return Row(item, "m", outcomes | {AVERAGE: average(outcomes)})
 
     rows = [
-        row(item, instead[n] if n < len(instead) else Scored(value=3))
-        for n, item in enumerate(some)
+        row(item, instead[n] if n < len(instead) else Score(value=3)) for n, item in enumerate(some)
     ]
     cells = tabulate(COLUMNS, rows)["m"]
     followed: Cell = cells["kris.attribute_perception.instruction_following"]

@@ -21,7 +21,7 @@ from PIL import Image as Pil
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import Outcome, Scored, Unscored
+from editjudge.base.verdict import NoScore, Outcome, Score
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
@@ -49,7 +49,7 @@ def printed_row(printed: Mapping[str, str]) -> Row:
     """One edit that has the printed means of its group."""
     levels = {"single_turn": "low", "single_turn.low": "low", "single_turn.high": "high"}
     outcomes: dict[str, Outcome] = {
-        f"omni_iie.{of}": Scored(value=float(printed[name])) for name, (of, _, _) in METRICS.items()
+        f"omni_iie.{of}": Score(value=float(printed[name])) for name, (of, _, _) in METRICS.items()
     }
     return Row(item(levels.get(printed["group"], "1")), "m", outcomes)
 
@@ -85,7 +85,7 @@ def table(rows: list[Row], *switches: str) -> dict[str, Cell]:
 def test_the_drop_is_over_pairs_and_positive_for_worse() -> None:
     def row(level: str, scene: str, value: float) -> Row:
         outcomes: dict[str, Outcome] = {
-            f"omni_iie.{of}": Scored(value=value if higher else 1 - value)
+            f"omni_iie.{of}": Score(value=value if higher else 1 - value)
             for of, _, higher in METRICS.values()
         }
         return Row(item(level, scene), "m", outcomes)
@@ -106,12 +106,12 @@ def test_an_empty_region_is_no_gain() -> None:
     """Of the released code's zeros none is a side of a pair, whether or not they weigh nothing."""
 
     def row(level: str, scene: str, distance: float, share: float) -> Row:
-        outcomes: dict[str, Outcome] = {d.id: Scored(value=0.8) for d in official.dimensions}
+        outcomes: dict[str, Outcome] = {d.id: Score(value=0.8) for d in official.dimensions}
         empty = share < 1e-5
-        outcomes["omni_iie.share.foreground"] = Scored(value=share)
-        outcomes["omni_iie.share.background"] = Scored(value=1 - share)
-        outcomes["omni_iie.lpips.foreground"] = Scored(value=distance, imputed=empty)
-        outcomes["omni_iie.clip.foreground"] = Scored(value=1.0 if empty else 0.8, imputed=empty)
+        outcomes["omni_iie.share.foreground"] = Score(value=share)
+        outcomes["omni_iie.share.background"] = Score(value=1 - share)
+        outcomes["omni_iie.lpips.foreground"] = Score(value=distance, imputed=empty)
+        outcomes["omni_iie.clip.foreground"] = Score(value=1.0 if empty else 0.8, imputed=empty)
         return Row(item(level, scene), "m", outcomes)
 
     official = OMNI.rules("official")
@@ -132,7 +132,7 @@ def test_an_empty_region_is_no_gain() -> None:
 
 def test_dialogues_by_round_and_by_switch() -> None:
     def row(level: str, value: float, switch: str = "") -> Row:
-        outcomes = {f"omni_iie.{of}": Scored(value=value) for of, _, _ in METRICS.values()}
+        outcomes = {f"omni_iie.{of}": Score(value=value) for of, _, _ in METRICS.values()}
         return Row(item(level, switch=switch), "m", dict(outcomes))
 
     cells = table(
@@ -322,10 +322,10 @@ async def test_the_papers_protocol_has_no_number_for_an_empty_region() -> None:
     for metric in ("lpips", "clip"):
         for outcomes, region in ((empty, "foreground"), (full, "background")):
             one = outcomes[f"omni_iie.{metric}.{region}"]
-            assert isinstance(one, Unscored)
+            assert isinstance(one, NoScore)
             assert (one.kind, one.reason) == ("degenerate", f"the {region} has no pixel")
         for outcomes in (empty, full):
-            assert isinstance(outcomes[f"omni_iie.{metric}.whole"], Scored)
+            assert isinstance(outcomes[f"omni_iie.{metric}.whole"], Score)
     cells = await judged(rules)
     assert cells["omni_iie.multi_turn.lpips_fg"].counts == {"unscored": 1, "scored": 1}
     assert cells["omni_iie.multi_turn.overall"].value is not None
@@ -367,8 +367,8 @@ async def test_pixels_are_compared_as_scikit_image_does() -> None:
     )
     peer: Any = skimage.metrics
     psnr, ssim = got["omni_iie.psnr"], got["omni_iie.ssim"]
-    assert isinstance(psnr, Scored)
-    assert isinstance(ssim, Scored)
+    assert isinstance(psnr, Score)
+    assert isinstance(ssim, Score)
     due = peer.peak_signal_noise_ratio(target, edited, data_range=255)
     assert psnr.value == pytest.approx(due, abs=1e-9)
     due = peer.structural_similarity(target, edited, channel_axis=-1, data_range=255)
@@ -382,7 +382,7 @@ async def test_questions_are_the_items_own_or_generated() -> None:
         panel = Panel()
         one = item("low", questions=questions)
         outcome = (await judge(Edit(one, "m", SMALL), [qa], {}, panel)).outcomes["omni_iie.qa"]  # type: ignore[arg-type]
-        assert isinstance(outcome, Scored)
+        assert isinstance(outcome, Score)
         assert [fact["question"] for fact in outcome.evidence["facts"]] == asked  # type: ignore[union-attr,index,call-overload]
         texts = [seen(prompt) for prompt in panel.transport.asked]
         assert len(texts) == (1 if questions else 2)
@@ -401,7 +401,7 @@ async def test_questions_in_two_stages() -> None:
     panel = Panel()
     one = item("low", questions=(own,))
     outcome = (await judge(Edit(one, "m", SMALL), [qa], {}, panel)).outcomes[qa.id]  # type: ignore[arg-type]
-    assert isinstance(outcome, Scored)
+    assert isinstance(outcome, Score)
     assert outcome.value == 1
     assert len(outcome.calls) == 2
     assert outcome.evidence["facts"] == [{**own, "said": "A red cup.", "true": pytest.approx(0.9)}]
