@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import click
 
 from editjudge.base.identity import FINGERPRINT
-from editjudge.base.screen import say
+from editjudge.base.terminal import say
 from editjudge_services.runtime.repository import config_text, model_repository, specialists
 from editjudge_services.runtime.specialist import Specialist
 from editjudge_services.zoo.manifest import Entry, manifest

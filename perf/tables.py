@@ -59,7 +59,7 @@ def asked(folder: Path, name: str):
 def make(folder: Path, name: str, verdicts: int) -> None:
     """Items of which four share a picture, and a run in which all is judged."""
     from editjudge.base.config import Settings
-    from editjudge.base.files import ABSENT, Seen
+    from editjudge.base.file_states import ABSENT, Seen
     from editjudge.base.item import Missing
     from editjudge.base.verdict import NoScore, Score
     from editjudge.engine.contents import Contents, JudgedEdit

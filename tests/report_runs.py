@@ -15,7 +15,7 @@ from PIL import Image as Pil
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.digest import file_digest
-from editjudge.base.files import Seen, stat_of
+from editjudge.base.file_states import Seen, stat_of
 from editjudge.base.identity import ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failure, NoScore, Score, Verdict

@@ -21,9 +21,9 @@ from editjudge.answers import FirstWord, Option, OutputContract, Scores, Unparsa
 from editjudge.base.config import GeneralistEndpoint, Secret, Settings
 from editjudge.base.console import console
 from editjudge.base.errors import Abstained, ServiceError
-from editjudge.base.screen import say, say_json
+from editjudge.base.terminal import say, say_json
 from editjudge.base.verdict import NoScoreKind
-from editjudge.base.words import inert, whole
+from editjudge.base.text import inert, whole
 from editjudge.benchmarks.kris.official import readers
 from editjudge.panel import Panel
 from editjudge.panel.generalist import Generalist

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from editjudge.app.doctor import NEEDED, NOT_KNOWN, OPEN, examine
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
-from editjudge.base.local import StackState
+from editjudge.base.local_stack import StackState
 from editjudge.cli import root, services
 
 from ..fakes.openai import ScriptedOpenAi, problem, reply

@@ -21,7 +21,7 @@ from editjudge.benchmarks.registry import BENCHMARKS
 from editjudge.benchmarks.registry import GROUP as DIMENSIONS
 from editjudge.cli import GROUP as COMMANDS
 from editjudge.cli import root
-from editjudge.prompts.custom import custom_in
+from editjudge.prompts.custom_templates import custom_in
 from editjudge.prompts.rubrics import rubric
 
 from .test_docs import FENCED, ROOT, blocks

@@ -15,9 +15,9 @@ from .questions import (
     QuestionAnswers,
     Questions,
 )
+from .reply import Unparsable
 from .scores import ScoreField, Scores, ScoresAnswer
 from .segmentation import Command, Commands, TargetPhrases, Targets
-from .spoken import Unparsable
 from .texts import FirstWord, OneText, Option, ShortAnswer, Verbatim
 
 __all__ = [

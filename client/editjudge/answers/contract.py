@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ..base.digest import content_digest
 from ..base.parse import package_tables
-from .spoken import Spoken
+from .reply import Spoken
 
 T_co = TypeVar("T_co", covariant=True)
 INSTRUCTIONS = package_tables(__package__, "instructions.toml")

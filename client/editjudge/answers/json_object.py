@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Set
 
 from .contract import shown
-from .lenient import Malformed, Members, Reader, Value
-from .spoken import Spoken, Unparsable, unclosed
+from .lenient_json import Malformed, Members, Reader, Value
+from .reply import Spoken, Unparsable, unclosed
 
 # A brace is taken for JSON once a key in quotes and a colon follow it; `{a, b}`, `\frac{1}{2}`,
 # `{'}` and `{}` are prose. Keys have a limit, so that a million braces cost a million short

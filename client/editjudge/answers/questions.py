@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from .contract import OutputContract, list_schema, object_schema, shown
 from .json_object import AROUND, fields, listed, match, plain, text_of
-from .lenient import Value
-from .spoken import Spoken, Unparsable
+from .lenient_json import Value
+from .reply import Spoken, Unparsable
 
 LONGEST = 300
 LONGEST_OPTION = 150

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.parse import package_tables
-from .spoken import Spoken, Unparsable
+from .reply import Spoken, Unparsable
 
 LONGEST = 600
 """Of a refusal, in characters without the draft: whoever says more has judged."""

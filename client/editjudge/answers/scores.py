@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 
 from .contract import INSTRUCTIONS, OutputContract, list_schema, object_schema, shown
 from .json_object import fields, last_fields, plain
-from .lenient import Value, number, written
-from .spoken import Spoken, Unparsable
+from .lenient_json import Value, number, written
+from .reply import Spoken, Unparsable
 
 LIST = "score"
 

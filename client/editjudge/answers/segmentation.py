@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from .contract import INSTRUCTIONS, OutputContract, list_schema, object_schema, shown
 from .json_object import fields, listed, match, plain
-from .lenient import Value
-from .spoken import Spoken, Unparsable
+from .lenient_json import Value
+from .reply import Spoken, Unparsable
 
 LONGEST = 120
 """Of a command, in characters: it names one thing."""

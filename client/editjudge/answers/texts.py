@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from .contract import OutputContract, object_schema, shown
 from .json_object import fields, text_of
-from .spoken import Spoken, Unparsable
+from .reply import Spoken, Unparsable
 
 _QUOTES = "\"'`“”\u2018\u2019«»"
 _AROUND = f"{_QUOTES} \t\r\n*"

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName
-from ..base.local import private, private_state_dir, state_dir
+from ..base.local_stack import private, private_state_dir, state_dir
 from ..base.strict import Strict
 from ..canary.comparison import Look, State, compared, unit_of
 from ..canary.edits import canary_set, look, places

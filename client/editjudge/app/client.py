@@ -29,7 +29,7 @@ from ..base.config import GeneralistEndpoint, Settings, load_settings
 from ..base.errors import ConfigError, EditjudgeError, ImageError, InputError
 from ..base.images import ImageLike, Mask, load_image, load_mask
 from ..base.item import Edit, Item
-from ..base.local import running_stack
+from ..base.local_stack import running_stack
 from ..base.threads import in_thread
 from ..base.verdict import calls_of
 from ..benchmarks.benchmark import in_words, rubric_dimensions
@@ -43,8 +43,8 @@ from ..panel.budget import Budget
 from ..panel.calls import Said
 from ..panel.context import CallContext, CallNotes
 from ..panel.services import own_services
-from ..prompts.custom import custom_templates
-from ..prompts.folder import prompt_files
+from ..prompts.custom_templates import custom_templates
+from ..prompts.prompt_files import prompt_files
 from ..storage.ledger import Ledger
 
 __all__ = [

@@ -17,7 +17,7 @@ from ..base.verdict import NotApplicable, Pending, Score
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
-from ..stats.paired import Comparison, compare, difference_p, holm, rank_ranges
+from ..stats.paired_comparison import Comparison, compare, difference_p, holm, rank_ranges
 from .view import RunView
 
 LEVEL = 0.05

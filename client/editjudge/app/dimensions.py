@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..base.errors import ConfigError
-from ..base.words import counted
+from ..base.text import counted
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.registry import select

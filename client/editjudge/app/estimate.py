@@ -17,7 +17,7 @@ from ..base.config import GeneralistEndpoint, Settings
 from ..base.identity import ServiceName
 from ..base.item import Item
 from ..base.strict import STRICT
-from ..base.words import counted
+from ..base.text import counted
 from ..benchmarks.dimension import Dimension
 from ..engine.fold import calls_of, fold, in_order
 from ..engine.order import Order

@@ -18,11 +18,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from ..base import writing
+from ..base import output_files
 from ..base.errors import ConfigError, MissingExtra
 from ..base.verdict import Score
-from ..base.words import inert
-from ..base.writing import on_disk, put, written_whole
+from ..base.text import inert
+from ..base.output_files import on_disk, put, written_whole
 from ..storage.packing import dumps
 from ..storage.store import FILE
 from . import label_studio
@@ -252,7 +252,7 @@ def check_free(run: Path, file: Path, form: str) -> None:
         # SQLite keeps more beside its file, and empty files lock it.
         if each.name.startswith(f"{Path(FILE).stem}.") and _same(each.parent, run):
             raise ConfigError(f"{each} is a file of the run itself", "give another --out")
-        writing.check_free(each, is_export, "former export of editjudge")
+        output_files.check_free(each, is_export, "former export of editjudge")
 
 
 def is_export(file: Path) -> bool:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..benchmarks.cell import Cell, Interval, Method
 from ..benchmarks.column import Column, Composite, Weighted
 from ..benchmarks.tabulation import Sample, Tabulation
-from ..stats.clustered import (
+from ..stats.clusters import (
     HEAVY,
     SAME,
     Clusters,

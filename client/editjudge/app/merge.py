@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from ..base.differences import differences
 from ..base.errors import ConfigError
 from ..base.verdict import Failure, Score
-from ..base.writing import on_disk
+from ..base.output_files import on_disk
 from ..benchmarks.dimension import Dimension
 from ..engine.contents import FileCache
 from ..engine.header import RunHeader

@@ -27,7 +27,7 @@ from ..benchmarks.published_tables import published as printed_tables
 from ..benchmarks.tabulation import Tabulation
 from ..engine.contents import Contents, check_items, of_content, output_now
 from ..engine.fold import fold, in_order
-from ..stats.clustered import linked
+from ..stats.clusters import linked
 from ..storage.edits import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
 from .intervals import with_intervals

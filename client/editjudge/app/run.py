@@ -19,7 +19,7 @@ from typing import Literal, Self, TypeAlias, TypeVar
 from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import Identities
-from ..base.words import counted
+from ..base.text import counted
 from ..benchmarks.dimension import Dimension
 from ..engine import events
 from ..engine.contents import FileCache

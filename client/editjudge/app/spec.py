@@ -37,9 +37,9 @@ from ..engine.header import RunHeader
 from ..engine.order import Order
 from ..engine.session import asking
 from ..panel.services import others
-from ..prompts.custom import ORIGIN as CUSTOM
-from ..prompts.custom import custom_in, custom_templates
-from ..prompts.folder import prompt_files
+from ..prompts.custom_templates import ORIGIN as CUSTOM
+from ..prompts.custom_templates import custom_in, custom_templates
+from ..prompts.prompt_files import prompt_files
 from ..prompts.rubrics import rubrics_among
 
 MAX_ROUNDS = 1000

@@ -20,7 +20,7 @@ from ..base.identity import ServiceName
 from ..base.images import MAX_PIXELS, load_image, show_path
 from ..base.item import Item, Need
 from ..base.strict import STRICT
-from ..base.words import counted
+from ..base.text import counted
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs

@@ -8,7 +8,7 @@ from typing import IO, Any, cast
 from rich.console import Console
 from rich.text import Text
 
-from .screen import encodable, printable
+from .terminal import encodable, printable
 
 WIDTH = 200
 """Wide enough to keep a table's rows whole, where there is no terminal."""

@@ -21,9 +21,9 @@ from PIL import UnidentifiedImageError
 
 from .digest import content_digest
 from .errors import ImageError, UnreadError
-from .signature import implementation
-from .upright import RGB as RGB  # noqa: PLC0414 - others have it from here
-from .upright import (
+from .integrity import check_structure, media_type_of, whole
+from .rgb import RGB as RGB  # noqa: PLC0414 - others have it from here
+from .rgb import (
     TURNED,
     DepthError,
     Note,
@@ -36,7 +36,7 @@ from .upright import (
     stored,
     to_rgb,
 )
-from .whole import check_structure, media_type_of, whole
+from .signature import implementation
 
 _Unread: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any]"
 ImageLike: TypeAlias = "_Unread | Image"
@@ -266,7 +266,7 @@ def load_image(image: ImageLike, name: str = "", *, left_encoded: int = 0) -> Im
         image: Arrays are uint8 of shape (H, W), (H, W, 3) or (H, W, 4), RGB order.
         name: How errors call it; the path by default. Bytes of a file by its name are read as it.
         left_encoded: Files of up to so many pixels that can be shown as they are stay encoded until
-            their pixels are asked for. Whether they are whole is checked now; see `base.whole`.
+            their pixels are asked for. Whether they are whole is checked now; see `base.integrity`.
 
     Raises:
         ImageError: missing, empty, truncated, animated, beyond 32 MiB or 64 megapixels, of 16 bits

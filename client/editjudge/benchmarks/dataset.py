@@ -16,11 +16,11 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import numpy as np
 
 from ..base.errors import ImageError, InputError
-from ..base.files import ABSENT, stat_of
+from ..base.file_states import ABSENT, stat_of
 from ..base.images import Image, Mask, load_image, load_mask, show_path
 from ..base.item import Flaws, Item
 from ..base.verdict import NoScore, failed
-from ..base.words import counted
+from ..base.text import counted
 from .outputs import UNEDITED, NamedOutputs, Outputs
 
 T = TypeVar("T")

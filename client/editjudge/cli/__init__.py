@@ -20,7 +20,7 @@ from typing import NoReturn
 import click
 
 from ..base.errors import ConfigError, EditjudgeError, InputError
-from ..base.screen import say
+from ..base.terminal import say
 from .commands import commands_in
 
 GROUP = "editjudge.commands"

@@ -13,14 +13,14 @@ from typing import Any, TypeAlias, TypeVar
 from ..app.catalogue import ListedDimension, ListedTemplate
 from ..base.contracts import CONTRACTS, Tensor
 from ..base.errors import ConfigError
-from ..base.official import official_prompts
-from ..base.screen import say
+from ..base.prompt_releases import official_prompts
+from ..base.terminal import say
 from ..benchmarks.benchmark import Benchmark, in_words, rubric_dimensions
 from ..benchmarks.registry import benchmark, benchmarks, select
 from ..panel import SERVICES, model_name
 from ..panel.services import own_services
 from ..prompts import templates
-from ..prompts.custom import custom_in
+from ..prompts.custom_templates import custom_in
 from ..report.numbers import arrow
 from .options import settings_of
 from .output import print_json

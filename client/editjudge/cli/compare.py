@@ -20,11 +20,11 @@ from ..app.comparison import (
 from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.identity import Identities
-from ..base.screen import say, tell
-from ..base.words import counted, few
+from ..base.terminal import say, tell
+from ..base.text import counted, few
 from ..report.numbers import not_finished, untrained_line
 from ..report.table import Head, Row, Table
-from ..stats.paired import smallest_p
+from ..stats.paired_comparison import smallest_p
 from .output import print_json, print_tables
 
 _FAILED = 4

@@ -7,9 +7,9 @@ from pathlib import Path
 from ..app.run import run
 from ..app.view import RunView
 from ..base.console import console
-from ..base.screen import say, tell
+from ..base.output_files import check_free, on_disk, put
 from ..base.strict import text_of
-from ..base.writing import check_free, on_disk, put
+from ..base.terminal import say, tell
 from ..demo import DEMO, EDITORS, write_demo_set
 from ..demo.files import ITEMS, is_demo
 from ..demo.page import about

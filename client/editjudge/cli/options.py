@@ -13,12 +13,12 @@ import click
 from ..app.spec import RunSpec
 from ..base.config import GeneralistEndpoint, Settings, load_settings
 from ..base.errors import ConfigError, InputError
-from ..base.screen import tell
+from ..base.terminal import tell
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.registry import benchmark as benchmark_of
 from ..panel.services import own_services
-from ..prompts.custom import custom_in
-from ..prompts.folder import prompt_files
+from ..prompts.custom_templates import custom_in
+from ..prompts.prompt_files import prompt_files
 from ..prompts.rubrics import rubric_files
 
 Options: TypeAlias = Mapping[str, Any]

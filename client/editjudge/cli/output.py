@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..base.console import console
-from ..base.screen import say_json
 from ..base.strict import text_of
+from ..base.terminal import say_json
 from ..report.table import Table
 
 

@@ -13,8 +13,8 @@ from ..app.results import Results, published_beside
 from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.images import MAX_PIXELS
-from ..base.screen import say, tell
-from ..base.writing import check_free, on_disk, put
+from ..base.output_files import check_free, on_disk, put
+from ..base.terminal import say, tell
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.figures import Figure, Kind, figures, means
 from ..report.figures import (

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
-from ..base.screen import say, tell
-from ..base.words import counted
+from ..base.terminal import say, tell
+from ..base.text import counted
 from ..benchmarks.dataset import mapped
 from ..benchmarks.gie.release import COMPARES
 from ..panel.services import SERVICES
@@ -21,7 +21,7 @@ from ..prepare.makers import FACTS, Maker, instructions, masks, questions
 from ..prepare.preparation import Preparation, Prepared, open_preparation
 from ..prepare.review import apply_decisions
 from ..prompts import Template
-from ..prompts.custom import custom_in
+from ..prompts.custom_templates import custom_in
 from ..report.numbers import usage_text
 from .options import Options, roots_of, settings_of
 from .output import print_json

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from ..app.catalogue import ListedTemplate
 from ..base.errors import ConfigError
-from ..base.official import import_official_prompts, official_prompts
-from ..base.screen import say
+from ..base.prompt_releases import import_official_prompts, official_prompts
+from ..base.terminal import say
 from ..panel.prompt import Part, Prompt, Text
-from ..prompts.custom import checked, custom_templates
-from ..prompts.folder import files_in
+from ..prompts.custom_templates import checked, custom_templates
+from ..prompts.prompt_files import files_in
 from ..prompts.rubrics import RubricTemplate, rubric_files, rubrics_among
 from .output import print_json
 

@@ -11,8 +11,8 @@ from rich.progress import track
 
 from ..base.console import console
 from ..base.errors import ConfigError
-from ..base.screen import say, tell
-from ..base.words import counted
+from ..base.terminal import say, tell
+from ..base.text import counted
 from ..report.pictures import SIDE
 from ..report.site import write_report
 from ..report.view import LiveRuns, serving

@@ -16,8 +16,8 @@ from ..app.verdicts import Row, Shown, ShownEdit
 from ..app.view import RunView
 from ..base.console import console
 from ..base.errors import ConfigError, EditjudgeError
-from ..base.screen import say, tell
-from ..base.words import counted
+from ..base.terminal import say, tell
+from ..base.text import counted
 from ..benchmarks.rounds import JudgeRounds
 from ..report.numbers import legend, untrained_line
 from ..report.summary import (

@@ -29,9 +29,9 @@ from ..app.view import RunView
 from ..base.config import Settings
 from ..base.console import console
 from ..base.errors import InputError
-from ..base.screen import say, tell
+from ..base.terminal import say, tell
+from ..base.text import counted
 from ..base.verdict import Pending
-from ..base.words import counted
 from ..benchmarks.cell import Tally
 from ..report.live import display, summary
 from ..report.numbers import untrained_line, usage_text

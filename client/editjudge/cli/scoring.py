@@ -11,12 +11,12 @@ from ..app.verdicts import ScoreReport
 from ..base.config import GeneralistEndpoint, Settings
 from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
-from ..base.screen import say, tell
+from ..base.terminal import say, tell
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select, with_specialists
 from ..panel.prompt import Pictures
 from ..panel.services import own_services
-from ..prompts.custom import custom_templates
+from ..prompts.custom_templates import custom_templates
 from ..prompts.rubrics import rubric_files, rubrics_among
 from ..report.numbers import judged_by, skipped, verdict_table
 from ..scorers.judge_scorer import prompt_about

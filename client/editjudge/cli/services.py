@@ -17,8 +17,8 @@ from ..app.doctor import NEEDED, NOT_ASKED, NOT_KNOWN, Finding, examine, expecte
 from ..base.config import Settings
 from ..base.errors import ConfigError
 from ..base.identity import printed
-from ..base.local import StackState, running_stack
-from ..base.screen import say, tell
+from ..base.local_stack import StackState, running_stack
+from ..base.terminal import say, tell
 from ..panel import Panel
 from ..report.table import Head, Row, Table
 from .options import settings_of

@@ -16,10 +16,10 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from ..base.digest import digest_bytes
 from ..base.errors import ConfigError
-from ..base.files import ABSENT, Files, Seen, stat_of
+from ..base.file_states import ABSENT, Files, Seen, stat_of
 from ..base.item import Missing
+from ..base.text import counted
 from ..base.verdict import Verdict
-from ..base.words import counted
 from ..benchmarks.dataset import Dataset, ItemRef
 from .header import RunHeader
 
@@ -34,7 +34,7 @@ class FileContent(NamedTuple):
     """What a file held when it was last read.
 
     Attributes:
-        stat: See `base.files`; `ABSENT` where it must be read again.
+        stat: See `base.file_states`; `ABSENT` where it must be read again.
         digest: 16 bytes; zeros of a file that was not there.
     """
 

@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from ..base.digest import digest_text
 from ..base.errors import ConfigError, InputError
-from ..base.files import Seen
+from ..base.file_states import Seen
 from ..base.identity import Identities, ServiceName
 from ..base.images import show_path
 from ..base.item import Flaws, Item, Missing
+from ..base.text import counted
 from ..base.verdict import NotApplicable
-from ..base.words import counted
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from .contents import (

@@ -26,7 +26,7 @@ from ..base.errors import (
     UnreadError,
     WrongModel,
 )
-from ..base.files import Reading, Seen
+from ..base.file_states import Reading, Seen
 from ..base.images import MAX_PIXELS, Image, load_image
 from ..base.item import Edit, Item, Missing
 from ..base.verdict import (

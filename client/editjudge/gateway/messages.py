@@ -30,7 +30,7 @@ from ..base.identity import ModelIdentity, ServiceName
 from ..base.images import Image, Mask
 from ..base.item import Edit
 from ..base.verdict import Failure, NoScore, Outcome, Score
-from ..base.words import whole
+from ..base.text import whole
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.fold import within

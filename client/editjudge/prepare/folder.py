@@ -16,7 +16,7 @@ from ..answers import ChoiceQuestion, QuestionAnswer
 from ..base.digest import content_digest, file_digest
 from ..base.errors import ConfigError, InputError, StoreError
 from ..base.images import show_path
-from ..base.writing import on_disk, put
+from ..base.output_files import on_disk, put
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.texts import said
 from .items import FIELDS, Entry, Status, What, by_its_mask

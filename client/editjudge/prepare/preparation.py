@@ -28,8 +28,8 @@ from ..base.errors import (
     WrongModel,
 )
 from ..base.identity import Identities, ModelIdentity, ServiceName, printed
-from ..base.screen import tell
 from ..base.strict import Number, Strict
+from ..base.terminal import tell
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import ItemsFile
 from ..engine.events import Progressed

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from ..base.errors import ConfigError, InputError
 from ..base.images import load_mask, show_path
 from ..base.strict import Strict
-from ..base.words import few
+from ..base.text import few
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import Line
 from ..benchmarks.texts import said

@@ -8,8 +8,8 @@ the place of a text that an item may lack. `[answer]` names the choices, or a co
 `editjudge.answers` with its fields; how the answer must look is then added at the end, and
 cannot drift from what is read. It also has `max_tokens` where a reply takes more than the usual.
 
-Templates of one's own replace these by name: see `prompts.custom`. The authors' are made from
-their released texts: see `prompts.official`.
+A custom template replaces the built-in one of the same name (`prompts.custom_templates`). Official
+prompts are made of the texts that a benchmark's authors released (`prompts.official_prompts`).
 
 A folder's `system.txt` is the system text of its templates that have none of their own, and
 images come first in `user`: calls about one edit then begin alike, which servers compute once.
@@ -45,7 +45,7 @@ from ..base.digest import content_digest
 from ..panel.choices import check_choices
 from ..panel.prompt import Part, Prompt, Text
 from ..panel.transport import MAX_TOKENS
-from .folder import PromptFile, Words, parsed
+from .prompt_files import PromptFile, Words, parsed
 
 if TYPE_CHECKING:
     from ..panel.prompt import Picture

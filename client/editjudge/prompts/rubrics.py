@@ -16,9 +16,9 @@ from pydantic import StrictBool, field_validator
 
 from ..answers import ScoreField, Scores
 from ..base.errors import ConfigError
-from ..base.official import escaped
+from ..base.prompt_releases import escaped
 from . import Template, templates
-from .folder import PromptFile, Words, parsed, text_of
+from .prompt_files import PromptFile, Words, parsed, text_of
 
 FOLDER = "rubric"
 SCORE = "score"

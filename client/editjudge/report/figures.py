@@ -18,7 +18,7 @@ import numpy as np
 from ..base.errors import MissingExtra
 from ..benchmarks.column import Column
 from ..benchmarks.figures import Figure, Kind, Panel
-from ..stats.clustered import Floats
+from ..stats.clusters import Floats
 from .numbers import arrow
 
 _T = TypeVar("_T")

@@ -14,9 +14,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from ..base.console import console, styled
-from ..base.screen import say_json, tell
 from ..base.strict import text_of
-from ..base.words import counted
+from ..base.terminal import say_json, tell
+from ..base.text import counted
 from ..engine.events import Counted, Noted, Progressed, RunEvent
 from ..engine.progress import Line
 from .numbers import usage_text

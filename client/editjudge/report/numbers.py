@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..base.identity import Identities, untrained
+from ..base.text import counted
 from ..base.verdict import (
     Failure,
     MissingOutput,
@@ -15,7 +16,6 @@ from ..base.verdict import (
     Outcome,
     Score,
 )
-from ..base.words import counted
 from ..benchmarks.cell import Cell
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement

@@ -25,7 +25,7 @@ from ..base.errors import MissingExtra
 from ..base.identity import printed
 from ..base.signature import Signature, package_version
 from ..base.strict import plain_of
-from ..base.words import counted
+from ..base.text import counted
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Interval
 from ..benchmarks.column import Column

@@ -14,7 +14,7 @@ import pybase64
 from PIL import Image as Pil
 
 from ..base.errors import ImageError
-from ..base.files import ABSENT, stat_of
+from ..base.file_states import ABSENT, stat_of
 from ..base.images import RGB, load_image
 
 SIDE = 512

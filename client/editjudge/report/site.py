@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ..app.view import RunView
 from ..base.errors import ConfigError
-from ..base.words import counted
-from ..base.writing import on_disk, put
+from ..base.output_files import on_disk, put
+from ..base.text import counted
 from .edits import Edits, PageRun, Plain
 from .page import About, Mode, page_html, report_of, script_json
 from .pictures import SIDE, PictureNames, data_uri, thumbnails

@@ -18,7 +18,7 @@ from ..app.results import Comparability, PublishedBeside, Results
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
 from ..base.identity import untrained
-from ..base.words import counted, few
+from ..base.text import counted, few
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from .numbers import (

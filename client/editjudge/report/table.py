@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ..base.words import inert
+from ..base.text import inert
 
 if TYPE_CHECKING:
     from rich.table import Table as Terminal

@@ -18,7 +18,7 @@ from aiohttp.http import HttpProcessingError
 
 from ..app.view import RunView
 from ..base.errors import ConfigError, EditjudgeError, ImageError, StoreError
-from ..base.screen import tell
+from ..base.terminal import tell
 from .edits import CHUNK, Chunk, Edits, PageRun, Plain
 from .page import About, page_html, policy, report_of, script_json
 from .pictures import SIDE, PictureNames, picture_name, thumbnail

@@ -15,7 +15,7 @@ from ..panel.choices import LABELS
 from ..panel.generalist import Answer, Generalist
 from ..panel.prompt import Prompt
 from ..prompts import ORIGINAL, ReplyForm, Template, Value, template
-from ..prompts.official import OfficialPrompt
+from ..prompts.official_prompts import OfficialPrompt
 from .scorer import ServiceScorer
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from ..base.errors import ConfigError, StoreError
-from ..base.files import ABSENT, Seen
+from ..base.file_states import ABSENT, Seen
 from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
+from ..base.text import few
 from ..base.verdict import Verdict, calls_of
-from ..base.words import few
 from ..engine.contents import FileCache, FileContent, ItemContent, JudgedEdit, Standing
 from ..engine.header import RunHeader
 from .codec import digest_from_bytes, digest_to_bytes

@@ -16,7 +16,7 @@ import numpy as np
 from editjudge.base.contracts import AESTHETICS
 from editjudge.base.errors import Abstained
 from editjudge.base.images import RGB
-from editjudge.base.official import official_prompts
+from editjudge.base.prompt_releases import official_prompts
 
 from ..runtime.vllm_specialist import LmmSpecialist, image_part, text_part
 from ..zoo.artefact import digest_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from editjudge.base.local import running_stack
-from editjudge.base.screen import say
+from editjudge.base.local_stack import running_stack
+from editjudge.base.terminal import say
 
 from ..runtime.supervisor import down
 

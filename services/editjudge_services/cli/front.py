@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.local import running_stack
-from editjudge.base.screen import say, tell
+from editjudge.base.local_stack import running_stack
+from editjudge.base.terminal import say, tell
 
 from ..front.local import kept_tokens, parsed_tokens, parsed_values, read_values
 from ..front.values import Class, Tokens

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from editjudge.base.errors import ConfigError, EditjudgeError
-from editjudge.base.screen import say
+from editjudge.base.terminal import say
 from editjudge.cli.output import print_json, print_tables
 from editjudge.report.table import Head, Row, Table
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.screen import say, tell
+from editjudge.base.terminal import say, tell
 from editjudge.cli.options import settings_of
 from editjudge.cli.output import print_json, print_tables
 from editjudge.cli.services import services_at_hand

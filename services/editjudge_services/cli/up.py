@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from editjudge.base.screen import say
+from editjudge.base.terminal import say
 from editjudge.cli.options import settings_of
 from editjudge.cli.output import print_json
 

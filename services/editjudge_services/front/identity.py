@@ -28,7 +28,7 @@ from jwt.algorithms import ECAlgorithm
 
 from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.errors import ConfigError
-from editjudge.base.local import private_state_dir
+from editjudge.base.local_stack import private_state_dir
 
 from .values import Class
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.local import LocalJudge, private_state_dir
+from editjudge.base.local_stack import LocalJudge, private_state_dir
 from editjudge.base.parse import first_problem
 
 from .values import FrontValues, Tokens

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from editjudge.base.contracts import MODEL_HEADER, NAME, TOKENS_HEADER
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.writing import check_free
+from editjudge.base.output_files import check_free
 
 from .values import CLASSES, OWN_HEADERS, Address, FrontValues
 

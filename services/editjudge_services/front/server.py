@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from editjudge.base.errors import StackError
-from editjudge.base.local import LocalFront, private
+from editjudge.base.local_stack import LocalFront, private
 
 from ..runtime.process import LOOPBACK, Server, asked, ports
 from .render import checked, envoy_binary

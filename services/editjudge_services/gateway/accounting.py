@@ -16,8 +16,8 @@ from uuid import UUID, uuid4
 
 from editjudge.base.contracts import CLASS_HEADER
 from editjudge.base.errors import ConfigError, EditjudgeError
-from editjudge.base.local import private
-from editjudge.base.screen import tell
+from editjudge.base.local_stack import private
+from editjudge.base.terminal import tell
 from editjudge.service import CallNotes, Terms
 
 from .errors import code_of

@@ -11,8 +11,8 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from editjudge.base.errors import ConfigError, EditjudgeError
-from editjudge.base.screen import tell
-from editjudge.base.words import whole
+from editjudge.base.terminal import tell
+from editjudge.base.text import whole
 from editjudge.v1 import judge_pb2 as pb
 
 from .schemas import Refused, Unusable

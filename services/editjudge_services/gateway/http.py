@@ -12,8 +12,9 @@ from pydantic import BaseModel
 
 from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
 from editjudge.base.strict import text_of
+from editjudge.base.text import whole
 from editjudge.base.threads import in_thread
-from editjudge.base.words import whole
+from editjudge.base.text import whole
 from editjudge.service import ScoreReport
 
 from .accounting import REQUEST_HEADER, Asking, Caller, terms_in

@@ -28,7 +28,7 @@ from editjudge.base.item import Edit, Flaws, Item, Missing, MissingKind, Need, c
 from editjudge.base.signature import package_version
 from editjudge.base.strict import Strict
 from editjudge.base.verdict import Evidence, Failure, NoScore, NoScoreKind
-from editjudge.base.words import whole
+from editjudge.base.text import whole
 from editjudge.service import ListedDimension, ScoreReport
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from dataclasses import replace
 from editjudge import Client, Dimension, Judgement
 from editjudge.base.config import Settings
 from editjudge.base.contracts import LONGEST_NAME, NAME
-from editjudge.base.screen import tell
 from editjudge.base.signature import Signature
+from editjudge.base.terminal import tell
 from editjudge.base.threads import in_thread
 from editjudge.service import DimensionSet
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from editjudge.base.errors import ConfigError, ServiceError, StoreError
-from editjudge.base.local import private
+from editjudge.base.local_stack import private
 from editjudge.service import Budget, Usage
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from editjudge.base.contracts import QUALITY
 from editjudge.base.errors import Abstained
 from editjudge.base.images import RGB
-from editjudge.base.official import official_prompts
+from editjudge.base.prompt_releases import official_prompts
 
 from ..runtime.vllm_specialist import LmmSpecialist, image_part, text_part
 from ..zoo.artefact import digest_of

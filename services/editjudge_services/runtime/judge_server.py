@@ -10,7 +10,7 @@ from pathlib import Path
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import MissingExtra, StackError
-from editjudge.base.local import LocalJudge
+from editjudge.base.local_stack import LocalJudge
 
 from .process import LOOPBACK, Server, asked, ports
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from editjudge.base.writing import put
+from editjudge.base.output_files import put
 
 _STUB = "triton_python_backend_stub"
 _SEEN = "processes.json"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, ClassVar
 
 from editjudge.base.errors import StackError
-from editjudge.base.local import private
+from editjudge.base.local_stack import private
 
 LOOPBACK = "127.0.0.1"
 _LOOK_SECONDS = 0.1

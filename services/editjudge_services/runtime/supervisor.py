@@ -19,7 +19,7 @@ from filelock import Timeout
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, EditjudgeError, MissingExtra, StackError
-from editjudge.base.local import (
+from editjudge.base.local_stack import (
     LocalGeneralist,
     StackState,
     private,
@@ -29,7 +29,7 @@ from editjudge.base.local import (
     state_dir,
     state_file,
 )
-from editjudge.base.writing import put
+from editjudge.base.output_files import put
 
 from ..front.local import check_front, local_front
 from ..front.server import EnvoyServer

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import EditjudgeError, MissingExtra, StackError
-from editjudge.base.local import private_state_dir
+from editjudge.base.local_stack import private_state_dir
 
 from .liveness import model_of, stubs
 from .process import LOOPBACK, Server, asked, ports

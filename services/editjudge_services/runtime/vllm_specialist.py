@@ -25,7 +25,7 @@ from pydantic import Field
 
 from editjudge.base.errors import Abstained, ConfigError
 from editjudge.base.images import RGB
-from editjudge.base.official import prompts_dir
+from editjudge.base.prompt_releases import prompts_dir
 
 from ..zoo.artefact import Precision
 from .serving import Variables

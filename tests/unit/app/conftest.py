@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.base import files
+from editjudge.base import file_states
 
 from .changing import (
     COUNT,
@@ -24,7 +24,7 @@ from .changing import (
 def clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The clock that editjudge goes by."""
     if request.param != "right":
-        monkeypatch.setattr(files, "time_ns", lambda: time.time_ns() + DAY)
+        monkeypatch.setattr(file_states, "time_ns", lambda: time.time_ns() + DAY)
     return str(request.param)
 
 
@@ -32,13 +32,13 @@ def clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of files that were read to compare them."""
     read: list[str] = []
-    whole = files.file_digest
+    whole = file_states.file_digest
 
     def counted(path: Any) -> str:
         read.append(Path(path).name)
         return whole(path)
 
-    monkeypatch.setattr(files, "file_digest", counted)
+    monkeypatch.setattr(file_states, "file_digest", counted)
     return read
 
 

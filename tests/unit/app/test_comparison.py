@@ -19,7 +19,7 @@ from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge.base.files import Seen
+from editjudge.base.file_states import Seen
 from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root

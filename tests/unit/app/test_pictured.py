@@ -14,7 +14,7 @@ from editjudge.app.label_studio import control, placed
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
-from editjudge.base.files import Files
+from editjudge.base.file_states import Files
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failure, NoScore
 from editjudge.cli import root

@@ -17,7 +17,7 @@ from editjudge.app import results as module
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
-from editjudge.base.files import Seen
+from editjudge.base.file_states import Seen
 from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score, Verdict
 from editjudge.benchmarks.cell import Cell

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from editjudge import RunView
-from editjudge.base import files, images
+from editjudge.base import file_states, images
 from editjudge.base.errors import ConfigError, InputError, UnreadError
 from editjudge.engine import scheduler
 from editjudge.engine.scheduler import Scheduler
@@ -222,7 +222,7 @@ def test_an_output_that_cannot_be_read_for_a_moment_keeps_its_verdicts(
 ) -> None:
     again(folder)
     before = values(folder / "run")
-    whole = images._read if moment == "judging" else files.file_digest
+    whole = images._read if moment == "judging" else file_states.file_digest
 
     def failing(path: Any, *more: Any) -> Any:
         if str(path).endswith("ours/1.bmp"):
@@ -233,7 +233,7 @@ def test_an_output_that_cannot_be_read_for_a_moment_keeps_its_verdicts(
         monkeypatch.setattr(images, "_read", _as_read(failing))
     else:
         os.utime(folder / "v1" / "1.bmp")
-        monkeypatch.setattr(files, "file_digest", failing)
+        monkeypatch.setattr(file_states, "file_digest", failing)
     again(folder, dimensions=MORE)
     kept = values_of(folder / "run", DIMENSIONS)
     assert kept == before

@@ -16,7 +16,7 @@ from PIL import Image as Pil
 
 from editjudge.base.errors import ImageError
 from editjudge.base.images import decode, load_image, load_mask
-from editjudge.base.upright import Note
+from editjudge.base.rgb import Note
 
 RNG = np.random.default_rng(16)
 GREY = RNG.integers(0, 65536, (9, 13), np.uint16)

@@ -13,7 +13,7 @@ from editjudge.base.errors import ConfigError, InputError
 from editjudge.base.parse import parse_json, parse_toml
 from editjudge.benchmarks.registry import benchmark
 from editjudge.panel.vllm.tokenizer import Tokens
-from editjudge.prompts.custom import custom_templates
+from editjudge.prompts.custom_templates import custom_templates
 from editjudge.storage.packing import Packer
 
 DEEP = "[" * 100_000

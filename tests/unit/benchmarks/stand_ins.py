@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base import official as module
-from editjudge.base.official import OfficialPrompts
+from editjudge.base import prompt_releases as module
+from editjudge.base.prompt_releases import OfficialPrompts
 
 
 def stand_ins(

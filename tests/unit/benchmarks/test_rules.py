@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base.official import OfficialPrompts
+from editjudge.base.prompt_releases import OfficialPrompts
 from editjudge.benchmarks.benchmark import Benchmark, Rules
 from editjudge.benchmarks.dimension import Derived
 from editjudge.benchmarks.registry import benchmarks

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import ConfigError
-from editjudge.base.official import OfficialPrompts
+from editjudge.base.prompt_releases import OfficialPrompts
 from editjudge.benchmarks.benchmark import Benchmark, Rules
 from editjudge.benchmarks.registry import benchmark
 from editjudge.engine.judge import Signatures

@@ -13,7 +13,7 @@ from PIL import Image as Pil
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge.base.files import Seen
+from editjudge.base.file_states import Seen
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
 from editjudge.engine.contents import JudgedEdit

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base.local import LocalJudge, StackState
+from editjudge.base.local_stack import LocalJudge, StackState
 from editjudge.cli import main, services
 
 

@@ -13,7 +13,7 @@ import pytest
 from editjudge.base import images
 from editjudge.base.digest import digest_bytes
 from editjudge.base.errors import CostLimit, StoreError, Unreachable
-from editjudge.base.files import ABSENT, Seen
+from editjudge.base.file_states import ABSENT, Seen
 from editjudge.base.identity import Identities, ModelIdentity, ServiceName
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item, Missing

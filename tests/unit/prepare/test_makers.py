@@ -35,7 +35,7 @@ from editjudge.prepare.makers import (
     template_of,
 )
 from editjudge.prompts import template
-from editjudge.prompts.custom import custom_templates
+from editjudge.prompts.custom_templates import custom_templates
 from editjudge.scorers.vqa import FactCheck
 
 from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen

@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 from editjudge.answers import Questions
-from editjudge.base import official as module
+from editjudge.base import prompt_releases as module
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
-from editjudge.base.official import OfficialPrompts, import_official_prompts, official_prompts
+from editjudge.base.prompt_releases import (
+    OfficialPrompts,
+    import_official_prompts,
+    official_prompts,
+)
 from editjudge.panel.prompt import Picture, Pictures, Text
 from editjudge.prompts import Template, template, templates
 

@@ -12,7 +12,7 @@ from editjudge.base.errors import ConfigError, InputError
 from editjudge.benchmarks.benchmark import Benchmark, rubric_dimensions
 from editjudge.benchmarks.registry import benchmark, select
 from editjudge.cli import root
-from editjudge.prompts.custom import custom_templates
+from editjudge.prompts.custom_templates import custom_templates
 from editjudge.prompts.rubrics import RubricTemplate, rubric, rubric_files
 
 command, score = root.commands["prompts"], root.commands["score"]

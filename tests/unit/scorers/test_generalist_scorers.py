@@ -22,7 +22,7 @@ from editjudge.engine.judge import judge as judge_edit
 from editjudge.panel.context import CallContext, CallNotes
 from editjudge.panel.prompt import Prompt
 from editjudge.prompts import Template
-from editjudge.prompts.custom import custom_templates
+from editjudge.prompts.custom_templates import custom_templates
 from editjudge.scorers import judge_scorer as module
 from editjudge.scorers.judge_scorer import Asking
 from editjudge.scorers.rubric import Rubric

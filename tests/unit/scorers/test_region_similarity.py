@@ -14,17 +14,17 @@ import pytest
 from PIL import Image as Pil
 
 from editjudge.answers import Commands
-from editjudge.base import official as official_texts
+from editjudge.base import prompt_releases as official_texts
 from editjudge.base.errors import Abstained, BadReply, Unreachable
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import Image, decode, load_image
 from editjudge.base.item import Edit, Item
-from editjudge.base.official import OfficialPrompts
+from editjudge.base.prompt_releases import OfficialPrompts
 from editjudge.base.verdict import NoScore, NotApplicable, Score
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import judge as judge_edit
 from editjudge.prompts import Labels
-from editjudge.prompts.official import OfficialPrompt
+from editjudge.prompts.official_prompts import OfficialPrompt
 from editjudge.scorers.region_similarity import RegionSimilarity
 
 from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen

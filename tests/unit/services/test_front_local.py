@@ -9,7 +9,7 @@ import pytest
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, StackError
-from editjudge.base.local import LocalJudge
+from editjudge.base.local_stack import LocalJudge
 from editjudge_services.front.identity import front_folder
 from editjudge_services.front.local import (
     check_front,

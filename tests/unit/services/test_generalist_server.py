@@ -10,7 +10,7 @@ import pytest
 from editjudge.app.client import with_local_stack
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Settings, StackSettings
 from editjudge.base.errors import ConfigError
-from editjudge.base.local import LocalGeneralist, StackState, stack_lock, state_file
+from editjudge.base.local_stack import LocalGeneralist, StackState, stack_lock, state_file
 from editjudge_services.runtime.supervisor import up
 from editjudge_services.runtime.vllm_server import (
     check_model,

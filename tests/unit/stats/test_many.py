@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from editjudge.stats.paired import holm, rank_ranges
+from editjudge.stats.paired_comparison import holm, rank_ranges
 
 
 @settings(max_examples=25)

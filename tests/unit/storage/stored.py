@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from editjudge.base.files import Seen
+from editjudge.base.file_states import Seen
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.verdict import Failure, NoScore, Score, Verdict
 from editjudge.engine.contents import ItemContent, JudgedEdit

@@ -25,7 +25,7 @@ WRITER = """
 import resource, sys
 from pathlib import Path
 from editjudge.base.errors import EditjudgeError
-from editjudge.base.files import Seen
+from editjudge.base.file_states import Seen
 from editjudge.engine.contents import JudgedEdit
 from editjudge.engine.header import RunHeader
 from editjudge.storage.store import RunStore

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
-from ...base.words import counted
+from ...base.text import counted
 from ..items import ItemsFile, Line
 from ..texts import OwnText
 from .taxonomy import (

@@ -19,7 +19,7 @@ from ...answers import Option, Unparsable
 from ...base.digest import content_digest
 from ...base.errors import ConfigError, InputError
 from ...base.images import Mask, load_mask, show_path
-from ...base.words import counted
+from ...base.text import counted
 from ..comparison_words import compares
 from ..dataset import Dataset, ItemRef, listed, mapped, placed_at
 from ..items import USUAL, ItemsFile, Line

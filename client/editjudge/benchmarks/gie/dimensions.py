@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...base.item import Edit, Need
 from ...base.verdict import Score, Verdict
 from ...pixels import PSNR_CAP
-from ...prompts.official import load_official_prompts
+from ...prompts.official_prompts import load_official_prompts
 from ...scorers.judge_scorer import JUDGE
 from ...scorers.pixels import UNALIGNED, BlackedOutSsim, PixelComparison
 from ...scorers.scorer import Scorer

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
 from ...base.images import show_path
-from ...base.words import counted
+from ...base.text import counted
 from ..dataset import ItemRef, listed
 from ..records import Gives, RecordsFile, ReleasedRecord, read_json
 from ..texts import File, Name, Text, said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.item import Item
-from ...prompts.official import load_official_prompts
+from ...prompts.official_prompts import load_official_prompts
 from ...scorers.judge_scorer import JUDGE
 from ...scorers.rubric import OfficialRubric, Rubric
 from ..dimension import Derived, Dimension, Reading, derived, make_dimension

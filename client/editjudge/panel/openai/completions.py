@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from ...base.errors import Abstained
-from ...base.words import whole
+from ...base.text import whole
 from ..calls import Usage
 from ..prompt import Picture, Prompt, Text, broken
 from ..transport import Finish

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base.official import import_official_prompts
+from editjudge.base.prompt_releases import import_official_prompts
 
 from ..stand_ins import stand_ins
 

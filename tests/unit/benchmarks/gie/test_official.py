@@ -12,13 +12,13 @@ import pytest
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
-from editjudge.base.official import import_official_prompts, official_prompts
+from editjudge.base.prompt_releases import import_official_prompts, official_prompts
 from editjudge.base.verdict import NoScore, Outcome
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.prompts import templates
-from editjudge.prompts.official import load_official_prompts
+from editjudge.prompts.official_prompts import load_official_prompts
 
 from ....fakes.transport import seen
 from .made import pixels, released

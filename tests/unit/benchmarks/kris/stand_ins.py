@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base.official import import_official_prompts
-from editjudge.prompts.official import load_official_prompts
+from editjudge.base.prompt_releases import import_official_prompts
+from editjudge.prompts.official_prompts import load_official_prompts
 
 from ..stand_ins import stand_ins
 

@@ -16,7 +16,7 @@ from PIL import Image as Pil
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
-from editjudge.base.official import official_prompts
+from editjudge.base.prompt_releases import official_prompts
 from editjudge.base.verdict import MissingOutput, NoScore, NotApplicable, Outcome, Pending, Score
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.column import Row

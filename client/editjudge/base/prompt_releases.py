@@ -80,7 +80,7 @@ def prompts_dir() -> Path:
 @cache
 def official_prompts() -> Mapping[str, OfficialPrompts]:
     """All releases whose prompts can be imported, by name."""
-    declared = package_tables(__package__, "official.toml")
+    declared = package_tables(__package__, "prompt_releases.toml")
     return {
         name: OfficialPrompts(name, one["source"], one["texts"]) for name, one in declared.items()
     }

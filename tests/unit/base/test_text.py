@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge.base.words import counted, few
+from editjudge.base.text import counted, few
 
 
 def test_one_is_not_several() -> None:

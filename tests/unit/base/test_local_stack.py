@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base import local
-from editjudge.base.local import private, private_state_dir
+from editjudge.base import local_stack
+from editjudge.base.local_stack import private, private_state_dir
 
 
 def mode(path: Path) -> int:
@@ -29,7 +29,7 @@ def test_the_users_state_folder_is_closed_also_where_it_was_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("EDITJUDGE_STATE_DIR", raising=False)
-    monkeypatch.setattr(local, "user_state_path", lambda name: tmp_path / name)
+    monkeypatch.setattr(local_stack, "user_state_path", lambda name: tmp_path / name)
     assert mode(private_state_dir()) == 0o700
     (tmp_path / "editjudge").chmod(0o755)
     assert mode(private_state_dir()) == 0o700

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
 
-from editjudge.stats.paired import Comparison, compare
+from editjudge.stats.paired_comparison import Comparison, compare
 
 
 def mean(values: Sequence[float], clusters: Sequence[Hashable]) -> Comparison:

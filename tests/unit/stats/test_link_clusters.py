@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from editjudge.stats.clustered import linked
+from editjudge.stats.clusters import linked
 
 
 def test_items_that_share_any_part_are_one_cluster() -> None:

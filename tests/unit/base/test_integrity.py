@@ -19,7 +19,7 @@ from PIL.PngImagePlugin import PngInfo
 from editjudge.base import images
 from editjudge.base.errors import ImageError
 from editjudge.base.images import MAX_PIXELS, Image, load_image
-from editjudge.base.whole import whole
+from editjudge.base.integrity import whole
 
 RNG = np.random.default_rng(5)
 SLOPE = np.add.outer(np.arange(41), np.arange(57))[..., None] * (1, 2, 3)

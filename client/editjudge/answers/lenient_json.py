@@ -20,7 +20,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
 
-from ..base.words import whole
+from ..base.text import whole
 
 Members: TypeAlias = "tuple[tuple[str, Value], ...]"
 """A JSON object as written: keys in order, repeated ones included."""

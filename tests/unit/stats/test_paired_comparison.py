@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy
 from statsmodels.stats.power import TTestPower
 
-from editjudge.stats.paired import compare, exchanged
+from editjudge.stats.paired_comparison import compare, exchanged
 
 SUMS = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=9)
 

@@ -18,8 +18,8 @@ from editjudge.benchmarks.registry import benchmark
 from editjudge.cli import root
 from editjudge.panel.prompt import Picture, Pictures, Text
 from editjudge.prompts import template, templates
-from editjudge.prompts.custom import custom_in, custom_templates
-from editjudge.prompts.folder import prompt_files
+from editjudge.prompts.custom_templates import custom_in, custom_templates
+from editjudge.prompts.prompt_files import prompt_files
 from editjudge.scorers.judge_scorer import Asking
 
 command = root.commands["prompts"]

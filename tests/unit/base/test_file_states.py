@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base import files
+from editjudge.base import file_states
 from editjudge.base.digest import content_digest
-from editjudge.base.files import ABSENT, SETTLED, STAT, Files, Reading, stat_of
+from editjudge.base.file_states import ABSENT, SETTLED, STAT, Files, Reading, stat_of
 
 DAY = 86_400 * 10**9
 
@@ -51,7 +51,7 @@ def test_times_of_what_had_just_changed_tell_nothing(
     file = tmp_path / "a"
     file.write_bytes(b"1")
     now = rest = at_rest(file)
-    monkeypatch.setattr(files, "time_ns", lambda: now)
+    monkeypatch.setattr(file_states, "time_ns", lambda: now)
     assert Reading(str(file)).stat() == stat_of(file)
     now = rest - 1
     assert Reading(str(file)).stat() == ABSENT
@@ -69,10 +69,12 @@ def test_a_file_is_read_again_only_where_it_may_have_changed(
     file.write_bytes(b"1")
     other.write_bytes(b"2")
     read: list[str] = []
-    digest = files.file_digest
-    monkeypatch.setattr(files, "file_digest", lambda path: [read.append(path), digest(path)][1])
+    digest = file_states.file_digest
+    monkeypatch.setattr(
+        file_states, "file_digest", lambda path: [read.append(path), digest(path)][1]
+    )
     now = at_rest(other)
-    monkeypatch.setattr(files, "time_ns", lambda: now)
+    monkeypatch.setattr(file_states, "time_ns", lambda: now)
     known = Files()
     first = known.seen(str(file))
     assert first == known.seen(str(file)) == (stat_of(file), content_digest(b"1"))

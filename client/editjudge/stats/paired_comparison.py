@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from ..base.strict import Strict
-from .clustered import CONFIDENCE, Clusters, Floats, half_width, no_interval
+from .clusters import CONFIDENCE, Clusters, Floats, half_width, no_interval
 from .distributions import t_between
 
 POWER = 0.8

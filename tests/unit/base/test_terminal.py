@@ -18,7 +18,7 @@ from rich.table import Table
 import editjudge
 import editjudge_services
 from editjudge.base.console import console
-from editjudge.base.screen import printable, say, say_json, tell
+from editjudge.base.terminal import printable, say, say_json, tell
 
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m"
 HALF = "half \ud800 of a pair"
@@ -105,7 +105,7 @@ def test_nothing_else_prints() -> None:
         f"{path.name}:{node.lineno}"
         for package in packages
         for path in package.rglob("*.py")
-        if path.name not in {"screen.py", "console.py"}
+        if path.name not in {"terminal.py", "console.py"}
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in _PRINTING
     }

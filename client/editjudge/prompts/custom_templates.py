@@ -17,7 +17,7 @@ from typing import Any
 from ..answers import OutputContract, Scores
 from ..base.errors import ConfigError
 from . import Template, TemplateFile, form_of, templates
-from .folder import SYSTEM, parsed, prompt_files
+from .prompt_files import SYSTEM, parsed, prompt_files
 from .rubrics import FOLDER as RUBRICS
 from .rubrics import rubric
 

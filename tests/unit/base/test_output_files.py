@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
-from editjudge.base.writing import check_free, on_disk, put, written_whole
+from editjudge.base.output_files import check_free, on_disk, put, written_whole
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:

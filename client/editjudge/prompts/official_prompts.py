@@ -9,9 +9,9 @@ from functools import cache, lru_cache
 from typing import Any
 
 from ..answers import OutputContract
-from ..base import official as releases
-from ..base.official import escaped
+from ..base import prompt_releases as releases
 from ..base.parse import package_tables
+from ..base.prompt_releases import escaped
 from . import ORIGINAL, Labels, Template, form_of
 
 
