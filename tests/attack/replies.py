@@ -22,8 +22,8 @@ from editjudge.base.config import GeneralistEndpoint, Secret, Settings
 from editjudge.base.console import console
 from editjudge.base.errors import Abstained, ServiceError
 from editjudge.base.terminal import say, say_json
-from editjudge.base.verdict import NoScoreKind
 from editjudge.base.text import inert, whole
+from editjudge.base.verdict import NoScoreKind
 from editjudge.benchmarks.kris.official import readers
 from editjudge.panel import Panel
 from editjudge.panel.generalist import Generalist

@@ -20,9 +20,9 @@ from typing import Any, Literal, TypeAlias
 
 from ..base import output_files
 from ..base.errors import ConfigError, MissingExtra
-from ..base.verdict import Score
-from ..base.text import inert
 from ..base.output_files import on_disk, put, written_whole
+from ..base.text import inert
+from ..base.verdict import Score
 from ..storage.packing import dumps
 from ..storage.store import FILE
 from . import label_studio

@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 
 from ..base.differences import differences
 from ..base.errors import ConfigError
-from ..base.verdict import Failure, Score
 from ..base.output_files import on_disk
+from ..base.verdict import Failure, Score
 from ..benchmarks.dimension import Dimension
 from ..engine.contents import FileCache
 from ..engine.header import RunHeader

@@ -19,8 +19,8 @@ from ..base.errors import ImageError, InputError
 from ..base.file_states import ABSENT, stat_of
 from ..base.images import Image, Mask, load_image, load_mask, show_path
 from ..base.item import Flaws, Item
-from ..base.verdict import NoScore, failed
 from ..base.text import counted
+from ..base.verdict import NoScore, failed
 from .outputs import UNEDITED, NamedOutputs, Outputs
 
 T = TypeVar("T")

@@ -29,8 +29,8 @@ from ..base.errors import (
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.images import Image, Mask
 from ..base.item import Edit
-from ..base.verdict import Failure, NoScore, Outcome, Score
 from ..base.text import whole
+from ..base.verdict import Failure, NoScore, Outcome, Score
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.fold import within

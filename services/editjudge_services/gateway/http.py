@@ -14,7 +14,6 @@ from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
 from editjudge.base.strict import text_of
 from editjudge.base.text import whole
 from editjudge.base.threads import in_thread
-from editjudge.base.text import whole
 from editjudge.service import ScoreReport
 
 from .accounting import REQUEST_HEADER, Asking, Caller, terms_in

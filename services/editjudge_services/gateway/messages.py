@@ -6,8 +6,8 @@ from typing import Any
 
 from editjudge import Judgement
 from editjudge.base.signature import versions
-from editjudge.base.verdict import Outcome, Score, calls_of
 from editjudge.base.text import whole
+from editjudge.base.verdict import Outcome, Score, calls_of
 from editjudge.gateway.messages import call_of, failure_of, fields_of, message_of
 from editjudge.v1 import judge_pb2 as pb
 

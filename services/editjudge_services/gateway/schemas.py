@@ -27,8 +27,8 @@ from editjudge.base.images import Image, Mask, load_image, load_mask, pixels_of
 from editjudge.base.item import Edit, Flaws, Item, Missing, MissingKind, Need, check_text
 from editjudge.base.signature import package_version
 from editjudge.base.strict import Strict
-from editjudge.base.verdict import Evidence, Failure, NoScore, NoScoreKind
 from editjudge.base.text import whole
+from editjudge.base.verdict import Evidence, Failure, NoScore, NoScoreKind
 from editjudge.service import ListedDimension, ScoreReport
 
 T = TypeVar("T")
