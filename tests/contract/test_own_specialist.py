@@ -17,7 +17,7 @@ from editjudge.base.config import Endpoint, Settings, load_settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.identity import ServiceName
 from editjudge.benchmarks.registry import benchmark, with_specialists
-from editjudge.panel.services import own_services
+from editjudge.panel.specialists import own_services
 
 from ..e2e.conftest import Ran, here
 from ..fakes.triton import ScriptedTriton, reply, score

@@ -84,7 +84,7 @@ def test_dimensions_are_fully_declared(name: str) -> None:
 def test_every_service_has_a_specialist_and_a_probe() -> None:
     served = {kind.name.replace("_", ".", 1) for kind in specialists()}
     unknown = sorted(served - set(SERVICES))
-    assert not unknown, f"name {unknown} in SERVICES, client/editjudge/panel/services.py"
+    assert not unknown, f"name {unknown} in SERVICES, client/editjudge/panel/specialists.py"
     without = sorted(set(SERVICES) - served)
     assert not without, f"no class in services/editjudge_services/*/*_service.py is {without}"
     for name, contract in SERVICES.items():

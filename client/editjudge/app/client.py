@@ -42,7 +42,7 @@ from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.calls import Said
 from ..panel.context import CallContext, CallNotes
-from ..panel.services import own_services
+from ..panel.specialists import own_services
 from ..prompts.custom_templates import custom_templates
 from ..prompts.prompt_files import prompt_files
 from ..storage.ledger import Ledger
@@ -225,7 +225,7 @@ class Client:
         if self._gateway is None:
             context = CallContext(budget or self.budget)
             return await self.judge(edit, asked, known, signatures, context)
-        from ..gateway.judging import Far
+        from ..gateway.session import Far
         from ..gateway.messages import protocol_of
 
         protocol = protocol_of(CORE, "", JudgeRounds(), texts)

@@ -35,11 +35,11 @@ from ..gateway.panel import Gateway
 from ..panel import SERVICES, Panel, Service, model_name
 from ..panel.budget import Budget
 from ..panel.context import CallContext
+from ..panel.endpoints import transport_for
 from ..panel.generalist import Generalist
 from ..panel.prompt import Prompt, Text
-from ..panel.reach import transport_for
 from ..panel.retry import RetryPolicy
-from ..panel.services import own_services
+from ..panel.specialists import own_services
 from ..panel.triton import TritonEndpoint
 from ..v1 import judge_pb2 as pb
 

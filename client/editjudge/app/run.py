@@ -461,9 +461,9 @@ def _judges_of(resolved: Resolved) -> Opened:
             async with near(settings, calls, policy, budget) as judges:
                 yield judges
             return
-        from ..gateway.judging import far
         from ..gateway.messages import protocol_of
         from ..gateway.panel import Gateway
+        from ..gateway.session import far
 
         spec = resolved.spec
         protocol = protocol_of(

@@ -36,7 +36,7 @@ from ..engine.fold import in_order
 from ..engine.header import RunHeader
 from ..engine.order import Order
 from ..engine.session import asking
-from ..panel.services import others
+from ..panel.specialists import others
 from ..prompts.custom_templates import ORIGIN as CUSTOM
 from ..prompts.custom_templates import custom_in, custom_templates
 from ..prompts.prompt_files import prompt_files

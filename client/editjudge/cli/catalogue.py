@@ -18,7 +18,7 @@ from ..base.terminal import say
 from ..benchmarks.benchmark import Benchmark, in_words, rubric_dimensions
 from ..benchmarks.registry import benchmark, benchmarks, select
 from ..panel import SERVICES, model_name
-from ..panel.services import own_services
+from ..panel.specialists import own_services
 from ..prompts import templates
 from ..prompts.custom_templates import custom_in
 from ..report.numbers import arrow

@@ -16,7 +16,7 @@ from ..base.errors import ConfigError, InputError
 from ..base.terminal import tell
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.registry import benchmark as benchmark_of
-from ..panel.services import own_services
+from ..panel.specialists import own_services
 from ..prompts.custom_templates import custom_in
 from ..prompts.prompt_files import prompt_files
 from ..prompts.rubrics import rubric_files

@@ -13,7 +13,7 @@ from ..base.terminal import say, tell
 from ..base.text import counted
 from ..benchmarks.dataset import mapped
 from ..benchmarks.gie.release import COMPARES
-from ..panel.services import SERVICES
+from ..panel.specialists import SERVICES
 from ..prepare.folder import Folder
 from ..prepare.gie import convert_gie
 from ..prepare.items import STATUSES

@@ -15,7 +15,7 @@ from ..base.terminal import say, tell
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select, with_specialists
 from ..panel.prompt import Pictures
-from ..panel.services import own_services
+from ..panel.specialists import own_services
 from ..prompts.custom_templates import custom_templates
 from ..prompts.rubrics import rubric_files, rubrics_among
 from ..report.numbers import judged_by, skipped, verdict_table

@@ -12,9 +12,9 @@ from ..base.identity import ModelIdentity, ServiceName
 from ..panel import Panel, PoolPolicy
 from ..panel.calls import ReplyStore
 from ..panel.pool import EndpointPool
+from ..panel.redaction import short
 from ..panel.replica import DEFAULT_POLICY, Replica
 from ..panel.retry import RetryPolicy
-from ..panel.secrets import short
 from ..v1 import judge_pb2 as pb
 from .connection import SERVICE, JudgeService, Told
 from .messages import identities_of

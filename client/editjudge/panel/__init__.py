@@ -17,9 +17,7 @@ from ..base.errors import ConfigError, NotServed, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from .calls import RememberedReplies, ReplyStore, Said
 from .context import NOBODY, CallContext
-from .generalist import Generalist, altered_line, replaying_generalist
-from .pool import EndpointPool
-from .reach import (
+from .endpoints import (
     add_problem,
     become,
     check_consent,
@@ -29,9 +27,11 @@ from .reach import (
     transport_for,
     triton_identity,
 )
+from .generalist import Generalist, altered_line, replaying_generalist
+from .pool import EndpointPool
 from .replica import DEFAULT_POLICY, Gauge, PoolPolicy, Replica
 from .retry import RetryPolicy
-from .services import SERVICES, CachedSpecialists, Service, known, model_name
+from .specialists import SERVICES, CachedSpecialists, Service, known, model_name
 from .transport import Transport
 from .triton import TritonEndpoint
 

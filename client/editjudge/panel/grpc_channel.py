@@ -24,8 +24,8 @@ from ..base.errors import (
 )
 from ..base.proxy import proxy_of
 from .context import PATIENT, AnyTerms
+from .redaction import Secrets, short
 from .retry import RetryPolicy, with_retries
-from .secrets import Secrets, short
 
 if TYPE_CHECKING:
     from ..base.config import Address

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from ..base.errors import DeadlineExceeded, Overloaded, ServiceError
-from .limit import AdaptiveLimit, Trouble
+from .concurrency import AdaptiveLimit, Trouble
 from .retry import LOOP_CLOCK, Clock
 
 E = TypeVar("E")

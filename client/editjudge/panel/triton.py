@@ -20,8 +20,8 @@ from ..base.identity import ModelIdentity
 from ..base.verdict import NoScoreKind
 from .context import PATIENT, AnyTerms
 from .grpc_channel import GrpcConnection, team_of, words
+from .redaction import short
 from .retry import RetryPolicy
-from .secrets import short
 
 if TYPE_CHECKING:
     from ..base.config import Endpoint

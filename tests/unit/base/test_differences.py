@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from editjudge.base.differences import differences
 from editjudge.base.signature import Signature
-from editjudge.gateway.judging import _otherwise
+from editjudge.gateway.session import _otherwise
 
 JUDGED = (
     "dimension:kris.visual_quality|protocol:kris.1|variant:rubric.1to5|"

@@ -24,9 +24,9 @@ from editjudge.base.images import load_image
 from editjudge.panel.budget import Budget
 from editjudge.panel.calls import RememberedReplies, Said
 from editjudge.panel.context import CallContext, CallNotes
+from editjudge.panel.endpoints import check_consent
 from editjudge.panel.generalist import limit_of
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.panel.reach import check_consent
 from editjudge.panel.transport import Completion, Usage
 from editjudge.storage.ledger import Ledger
 

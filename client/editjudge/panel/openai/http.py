@@ -33,7 +33,7 @@ from ...base.errors import (
 from ...base.parse import parse_json
 from ...base.proxy import proxy_of
 from ..prompt import Picture
-from ..secrets import Secrets, short
+from ..redaction import Secrets, short
 
 if TYPE_CHECKING:
     import aiohttp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from editjudge.panel.limit import AdaptiveLimit, Trouble
+from editjudge.panel.concurrency import AdaptiveLimit, Trouble
 
 
 def fill(limit: AdaptiveLimit, calls: int, now: float, *, full: bool = False) -> None:

@@ -12,7 +12,7 @@ from ..base.errors import ConfigError
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.proxy import is_loopback, proxy_of, without_password
 from .retry import RetryPolicy
-from .services import model_name
+from .specialists import model_name
 from .transport import Transport
 from .triton import TritonEndpoint
 
