@@ -225,8 +225,8 @@ class Client:
         if self._gateway is None:
             context = CallContext(budget or self.budget)
             return await self.judge(edit, asked, known, signatures, context)
-        from ..gateway.session import Far
         from ..gateway.messages import protocol_of
+        from ..gateway.session import Far
 
         protocol = protocol_of(CORE, "", JudgeRounds(), texts)
         judges = Far(self._gateway, protocol, budget or self.budget)
