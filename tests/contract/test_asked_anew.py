@@ -18,7 +18,7 @@ from editjudge import RunSpec, RunView
 from editjudge.app.estimate import call_lines
 from editjudge.app.run import foreseen
 from editjudge.base.config import GatewayEndpoint, Settings
-from editjudge.report.numbers import usage_text
+from editjudge.report.numbers import format_usage
 
 from ..fakes.openai import ScriptedOpenAi, reply
 
@@ -133,7 +133,7 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
         assert second.cells == first.cells
         known = second.finished.usage["known"]
         assert (second.finished.usage["calls"], known > len(ASKED)) == (0, True)
-        told = usage_text(second.finished.usage)
+        told = format_usage(second.finished.usage)
         assert told.startswith(f"0 calls ({known} known), ")
         with RunView(tmp_path / "2") as view:
             assert all(len(stored.said) == 1 + len(ASKED) for stored in view.verdicts())

@@ -14,7 +14,7 @@ from typing import Any
 from PIL import Image as Pil
 from PIL import ImageDraw
 
-from editjudge.report.page import page_html, script_json
+from editjudge.report.page import dump_script_json, render_page
 
 MODELS = ("aurora-edit", "brushwork-2", "chisel")
 TASKS = ("object removal", "style transfer", "text change")
@@ -155,7 +155,7 @@ def _fill_table(made: Example, models: tuple[str, ...]) -> None:
         there = [cell for cell in cells if cell["value"] is not None]
         order = sorted(there, key=lambda cell: cell["value"], reverse=best_first)
         for place, cell in enumerate(order[:2], 1):
-            cell["place"] = place
+            cell["rank"] = place
     made.report["tables"] = [
         {"title": "Core, core.1", "runs": [0], "columns": columns, "rows": rows,
          "published": [{"source": "Table 2", "judge": "GPT-4o", "note": "", "models": {
@@ -173,7 +173,7 @@ def _cell(made: Example, model: int, dimension: int) -> dict[str, Any]:
     mean = sum(values) / len(values) if values else None
     half = 0.06 * abs(mean or 0)
     return {
-        "value": mean, "text": "-" if mean is None else f"{mean:.3f}", "place": 0,
+        "value": mean, "text": "-" if mean is None else f"{mean:.3f}", "rank": 0,
         "interval": mean and {"low": mean - half, "high": mean + half, "clusters": 4},
         "ends": "" if mean is None else f"{mean - half:.3f} – {mean + half:.3f}",
         "sd": None, "scored": len(values), "asked": asked, "imputed": 0,
@@ -282,7 +282,7 @@ def _uri(picture: Pil.Image, kind: str) -> str:
 def written(made: Example, folder: Path) -> Path:
     """The page as one file."""
     file = folder / "page.html"
-    html = page_html(made.report, made.edits, made.details, made.pictures)
+    html = render_page(made.report, made.edits, made.details, made.pictures)
     file.write_text(html, encoding="utf-8")
     return file
 
@@ -293,12 +293,12 @@ def written_beside(made: Example, folder: Path) -> Path:
     (folder / "data").mkdir(parents=True)
     (folder / "pictures").mkdir()
     for name, chunk in made.details.items():
-        text = f"editjudge.put({json.dumps(name)},{script_json(chunk)});"
+        text = f"editjudge.put({json.dumps(name)},{dump_script_json(chunk)});"
         (folder / "data" / f"{name}.js").write_text(text, encoding="utf-8")
     for name, uri in made.pictures.items():
         data = base64.b64decode(uri.partition(",")[2])
         (folder / "pictures" / f"{name}.webp").write_bytes(data)
     page = folder / "index.html"
-    html = page_html(made.report, made.edits, mode="folder")
+    html = render_page(made.report, made.edits, mode="folder")
     page.write_text(html, encoding="utf-8")
     return page

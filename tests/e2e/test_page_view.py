@@ -12,7 +12,7 @@ import pytest
 from editjudge.base.verdict import Score
 from editjudge.engine.contents import JudgedEdit
 from editjudge.report import view as module
-from editjudge.report.view import LiveRuns, serving
+from editjudge.report.view import LiveRuns, serve_page
 from editjudge.storage.store import RunStore
 
 from ..report_runs import DIMENSIONS, make_run
@@ -39,7 +39,7 @@ async def test_a_page_follows_its_run_and_keeps_what_is_open(
             )
 
     with LiveRuns([run]) as live:
-        async with serving(live) as address:
+        async with serve_page(live) as address:
             await asyncio.to_thread(_followed, address, judge)
 
 
@@ -51,7 +51,7 @@ async def test_a_page_says_that_its_run_cannot_be_read(
     monkeypatch.setattr(module, "_SHARE", 0)
     run = make_run(tmp_path, 1, MODELS[:1], dimensions=DIMENSIONS[:1], odd=False)
     with LiveRuns([run]) as live:
-        async with serving(live) as address:
+        async with serve_page(live) as address:
             (run / "run.sqlite").rename(run / "away.sqlite")
             await asyncio.to_thread(_said_of_it, address)
 

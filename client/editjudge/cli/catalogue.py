@@ -21,7 +21,7 @@ from ..panel import SERVICES, model_name
 from ..panel.specialists import own_services
 from ..prompts import templates
 from ..prompts.custom_templates import custom_in
-from ..report.numbers import arrow
+from ..report.numbers import direction_arrow
 from .options import settings_of
 from .output import print_json
 
@@ -104,7 +104,8 @@ def _dimension_lines(dimensions: Iterable[ListedDimension]) -> Iterator[str]:
         unit = f" {entry.unit}" if entry.unit else ""
         needs = ", ".join([*(need.replace("_", " ") for need in entry.needs), *entry.services])
         needed = f"needs {needs}" if needs else ""
-        yield f"{entry.id:<34} {low:g}..{high:g}{unit} {arrow(entry.higher_is_better)}   {needed}"
+        arrow = direction_arrow(entry.higher_is_better)
+        yield f"{entry.id:<34} {low:g}..{high:g}{unit} {arrow}   {needed}"
         yield f"    {entry.asks}\n    {entry.variant} ({entry.source})"
         if "custom" in (entry.prompts or ""):
             yield f"    prompts in {entry.prompts} words"

@@ -22,8 +22,8 @@ from ..base.errors import ConfigError
 from ..base.identity import Identities
 from ..base.terminal import say, tell
 from ..base.text import counted, few
-from ..report.numbers import not_finished, untrained_line
-from ..report.table import Head, Row, Table
+from ..report.numbers import format_pending_warning, format_untrained_warning
+from ..report.table import Heading, Row, Table
 from ..stats.paired_comparison import smallest_p
 from .output import print_json, print_tables
 
@@ -62,7 +62,9 @@ def compare_command(
         if checks:
             say(checks)
     if fail_if and comparison.pending:
-        raise ConfigError(not_finished(comparison.pending), "finish it first: editjudge run")
+        raise ConfigError(
+            format_pending_warning(comparison.pending), "finish it first: editjudge run"
+        )
     return _FAILED if fail_if and _holds(comparison.dimensions, fail_if) else 0
 
 
@@ -88,7 +90,7 @@ def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
         print_json(ranking)
         return
-    if warning := untrained_line(identities):
+    if warning := format_untrained_warning(identities):
         say(warning, fg="red", bold=True)
     print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
     say("places that a model may have: those that cannot be told apart share theirs")
@@ -102,7 +104,7 @@ def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:
         cells = [_place_text(each.models.get(model)) for model in models]
         counts = f"{each.edits:,}/{each.items:,}"
         rows.append(Row((f"{each.dimension} {_arrow(each)}", *cells, counts)))
-    heads = (Head("dimension"), *(Head(name, right=True) for name in (*models, "edits")))
+    heads = (Heading("dimension"), *(Heading(name, right=True) for name in (*models, "edits")))
     return Table(heads, rows)
 
 
@@ -123,7 +125,7 @@ def _show(comparison: ModelComparison, identities: Identities) -> None:
     if comparison.other_items:
         items += f", {counted(comparison.other_items, 'other')} not the same in both"
     say(f"{heading}, {items}")
-    if warning := untrained_line(identities):
+    if warning := format_untrained_warning(identities):
         say(warning, fg="red", bold=True)
     print_tables([_table(comparison.dimensions, comparison.items)])
     for line in lines(comparison):
@@ -133,7 +135,11 @@ def _show(comparison: ModelComparison, identities: Identities) -> None:
 
 def _table(dimensions: Iterable[OnDimension], items: int) -> Table:
     figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "finds ≥", "edits")
-    heads = (Head("dimension"), *(Head(name, right=True) for name in figures), Head("better"))
+    heads = (
+        Heading("dimension"),
+        *(Heading(name, right=True) for name in figures),
+        Heading("better"),
+    )
     rows = [
         Row((f"{each.dimension} {_arrow(each)}", *_cells(each, items), _winner(each)))
         for each in dimensions
@@ -163,7 +169,7 @@ def _winner(row: OnDimension) -> str:
 def lines(comparison: ModelComparison) -> Iterator[str]:
     """What the table does not say."""
     if comparison.pending:
-        yield not_finished(comparison.pending)
+        yield format_pending_warning(comparison.pending)
     compared = [each for each in comparison.dimensions if each.figures]
     sure = [each for each in compared if each.better]
     for each in sure:

@@ -13,9 +13,9 @@ from ..base.terminal import say, tell
 from ..demo import DEMO, EDITORS, write_demo_set
 from ..demo.files import ITEMS, is_demo
 from ..demo.page import about
-from ..report.live import display, summary
+from ..report.display import format_progress, make_display
 from ..report.site import write_report
-from ..report.summary import results_tables
+from ..report.summary import build_results_tables
 from .options import settings_of
 from .output import print_tables
 from .services import services_at_hand
@@ -30,18 +30,18 @@ def demo_command(out: Path) -> int:
     with on_disk(out):
         spec = write_demo_set(data)
     with (
-        display(as_json=False) as shown,
-        services_at_hand(settings, start=True, say=shown.say) as at_hand,
+        make_display(as_json=False) as shown,
+        services_at_hand(settings, start=True, say=shown.show_message) as at_hand,
     ):
-        done = run(spec, out=at, settings=at_hand, progress=shown, every=shown.every)
+        done = run(spec, out=at, settings=at_hand, progress=shown, every=shown.seconds_between)
     with RunView(at) as view:
         results, words = view.results(), about(view)
     say(f"{results.items} edits by {len(EDITORS)} editors")
     some = [column for column in results.columns if column.id in DEMO["page"]["columns"]]
-    print_tables(results_tables(some, results.models, width=console().width))
+    print_tables(build_results_tables(some, results.models, width=console().width))
     with on_disk(out):
         put(report, text_of(results).encode())
     write_report([at], page, about=words)
-    tell(summary(done.finished))
+    tell(format_progress(done.finished))
     say(f"wrote {report} and {page}")
     return done.finished.exit_code

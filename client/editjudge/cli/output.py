@@ -19,4 +19,4 @@ def print_tables(tables: Iterable[Table]) -> None:
     """Print tables, one below the other."""
     screen = console()
     for table in tables:
-        screen.print(table.terminal())
+        screen.print(table.to_terminal())

@@ -18,17 +18,17 @@ from ..base.terminal import say, tell
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.figures import Figure, Kind, figures, means
 from ..report.figures import (
-    LOOKS,
-    Form,
+    MAX_LOOKS,
+    ColumnValues,
+    FileFormat,
     Intervals,
-    Numbers,
-    draw,
-    draw_masks,
-    drawn,
-    shown,
+    draw_figure,
+    draw_mask_sizes,
+    drawable_columns,
+    drawable_panels,
 )
-from ..report.numbers import untrained_line
-from ..report.summary import chosen
+from ..report.numbers import format_untrained_warning
+from ..report.summary import select_columns
 
 
 def plot_command(
@@ -36,7 +36,7 @@ def plot_command(
     figure: Kind | None,
     dimension: tuple[str, ...],
     model: tuple[str, ...],
-    format_: Form,
+    format_: FileFormat,
     out: Path | None,
     *,
     published: bool,
@@ -47,12 +47,12 @@ def plot_command(
         dataset = view.resolved.dataset
     folder = out or run / "figures"
     if dimension:
-        results = replace(results, columns=chosen(results, dimension, model)[0])
+        results = replace(results, columns=select_columns(results, dimension, model)[0])
     chosen_figures = _chosen_figures(results, figure)
     numbers = _numbers(results, model, published=published)
-    if len(numbers) > LOOKS:
-        tell(f"{len(numbers)} models: after {LOOKS} looks come again; choose some with --model")
-    warning = untrained_line(results.services)
+    if len(numbers) > MAX_LOOKS:
+        tell(f"{len(numbers)} models: after {MAX_LOOKS} looks come again; choose some with --model")
+    warning = format_untrained_warning(results.services)
     count = 0
     for number, each in enumerate(chosen_figures, 1):
         if each.kind == "masks":
@@ -84,22 +84,24 @@ def _chosen_figures(results: Results, kind: Kind | None) -> list[Figure]:
     return matching
 
 
-def _masks(dataset: Dataset, figure: Figure, form: Form, *, published: bool) -> bytes:
+def _masks(dataset: Dataset, figure: Figure, form: FileFormat, *, published: bool) -> bytes:
     """The figure; empty where the data has no masks."""
     shares = mask_shares(dataset)
-    return draw_masks(shares, form, figure.printed if published else None) if shares else b""
+    return draw_mask_sizes(shares, form, figure.printed if published else None) if shares else b""
 
 
-def _figure(figure: Figure, results: Results, numbers: Numbers, form: Form, warning: str) -> bytes:
+def _figure(
+    figure: Figure, results: Results, numbers: ColumnValues, form: FileFormat, warning: str
+) -> bytes:
     """The figure, empty where there is nothing to show."""
-    panels = drawn(figure, results.columns, numbers)
+    panels = drawable_panels(figure, results.columns, numbers)
     if not panels:
         tell(f"{figure.kind}, {figure.source}: nothing to show yet")
         return b""
     for panel in figure.panels:
         if panel not in panels:
             tell(f"{figure.kind}, {figure.source}: {panel.title or 'a panel'}: too few numbers")
-    return draw(figure, results.columns, numbers, form, warning, _intervals(results))
+    return draw_figure(figure, results.columns, numbers, form, warning, _intervals(results))
 
 
 def _intervals(results: Results) -> Intervals:
@@ -117,7 +119,7 @@ def _numbers(
     results: Results, models: tuple[str, ...], *, published: bool
 ) -> dict[str, Mapping[str, float | None]]:
     """The run's rows, then those that the paper prints."""
-    _, names = chosen(results, (), models)
+    _, names = select_columns(results, (), models)
     rows: dict[str, Mapping[str, float | None]] = {
         name: {column: cell.value for column, cell in results.models[name].items()}
         for name in names
@@ -132,9 +134,9 @@ def _numbers(
     return rows
 
 
-def _partial(results: Results, figure: Figure, numbers: Numbers) -> Iterator[str]:
+def _partial(results: Results, figure: Figure, numbers: ColumnValues) -> Iterator[str]:
     """Where numbers rest on a part of the edits, which a figure does not show."""
-    columns = shown(figure, results.columns, numbers)
+    columns = drawable_columns(figure, results.columns, numbers)
     for model in numbers:
         cells = [results.models[model][c.id] for c in columns if model in results.models]
         scored = sum(cell.scored for cell in cells)

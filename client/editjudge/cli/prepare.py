@@ -22,7 +22,7 @@ from ..prepare.preparation import Preparation, Prepared, open_preparation
 from ..prepare.review import apply_decisions
 from ..prompts import Template
 from ..prompts.custom_templates import custom_in
-from ..report.numbers import usage_text
+from ..report.numbers import format_usage
 from .options import Options, roots_of, settings_of
 from .output import print_json
 from .services import services_at_hand
@@ -107,7 +107,7 @@ def _gie(options: Options, *, json: bool) -> int:
         unread = counted(converted.unread, "question")
         tell(f"of {unread} no answer could be read: their words decide")
     if converted.usage:
-        say(f"generalists took {usage_text(converted.usage)}")
+        say(f"generalists took {format_usage(converted.usage)}")
     say(
         f"{converted.data}: {counted(converted.items, 'item')}, {converted.bytes / 1e6:.1f} MB;"
         " give it as --data"
@@ -149,7 +149,7 @@ def _show(result: Prepared, out: Path) -> None:
     counts = [f"{result.counts[s]:,} {words}" for s, words in STATUSES.items() if result.counts[s]]
     say(f"{result.what}: {', '.join(counts)}")
     if result.usage:
-        say(f"generalists took {usage_text(result.usage)}")
+        say(f"generalists took {format_usage(result.usage)}")
     say(f"kept in {out}; open {result.review} to accept or reject")
     if result.exit_code:
         tell("the same command tries again what failed")

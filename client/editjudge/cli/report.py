@@ -15,7 +15,7 @@ from ..base.terminal import say, tell
 from ..base.text import counted
 from ..report.pictures import SIDE
 from ..report.site import write_report
-from ..report.view import LiveRuns, serving
+from ..report.view import LiveRuns, serve_page
 
 _SHOWN = 3
 """Pictures that are named where more are not shown."""
@@ -28,7 +28,7 @@ def report_command(
     if out is not None and port:
         raise ConfigError("--port shows the page, --out writes it", "leave one out")
     if out is None:
-        with LiveRuns(runs, published=published) as live:
+        with LiveRuns(runs, with_published=published) as live:
             asyncio.run(_serve(live, port))
     else:
         _write(runs, out, published=published, side=size)
@@ -38,15 +38,15 @@ def _write(runs: tuple[Path, ...], out: Path, *, published: bool, side: int) -> 
     written = write_report(
         runs,
         out,
-        published=published,
+        with_published=published,
         pictures=side > 0,
         side=side or SIDE,
         progress=_progress,
     )
-    for line in written.unshown[:_SHOWN]:
+    for line in written.picture_problems[:_SHOWN]:
         tell(f"not shown: {line}")
-    if len(written.unshown) > _SHOWN:
-        tell(f"and {len(written.unshown) - _SHOWN:,} more pictures")
+    if len(written.picture_problems) > _SHOWN:
+        tell(f"and {len(written.picture_problems) - _SHOWN:,} more pictures")
     say(f"wrote {written.page}: {counted(written.edits, 'edit')}")
 
 
@@ -62,6 +62,6 @@ async def _serve(live: LiveRuns, port: int) -> None:
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, ended.set)
-    async with serving(live, port) as address:
+    async with serve_page(live, port) as address:
         say(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
         await ended.wait()

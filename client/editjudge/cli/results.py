@@ -19,19 +19,19 @@ from ..base.errors import ConfigError, EditjudgeError
 from ..base.terminal import say, tell
 from ..base.text import counted
 from ..benchmarks.rounds import JudgeRounds
-from ..report.numbers import legend, untrained_line
+from ..report.numbers import explain_signs, format_untrained_warning
 from ..report.summary import (
-    agreement_tables,
-    comparability,
-    counted_lines,
-    narrowed,
-    reasons,
-    results_tables,
-    typeset,
-    with_something,
-    without_intervals,
+    build_agreement_tables,
+    build_results_tables,
+    describe_comparability,
+    describe_counting,
+    drop_empty_columns,
+    format_results,
+    list_interval_reasons,
+    list_missing_reasons,
+    narrow_results,
 )
-from ..report.table import Form, Table
+from ..report.table import Table, TextFormat
 from .options import pairs_of, rules_of
 from .output import print_json, print_tables
 
@@ -41,7 +41,7 @@ def summary_command(
     single_image: tuple[str, ...],
     dimension: tuple[str, ...],
     model: tuple[str, ...],
-    format_: Form | None,
+    format_: TextFormat | None,
     *,
     published: bool,
     count_missing: bool,
@@ -60,9 +60,9 @@ def summary_command(
         rules = rules_of(options, view.spec)
         results = view.results(single_image, rules, count_missing=count_missing, common=common)
         waiting = _waiting_reasons(view, results) if unserved else None
-    results = narrowed(results, dimension, model)
+    results = narrow_results(results, dimension, model)
     if format_:
-        say(typeset(results, format_).rstrip("\n"))
+        say(format_results(results, format_).rstrip("\n"))
         return
     printed = published_beside(results) if published else None
     if json:
@@ -97,14 +97,14 @@ def _show_summary(
     """The table, with what it is about above it and what has no number below."""
     _say_above(results)
     show = partial(
-        results_tables,
+        build_results_tables,
         cells=results.models,
         beside=results,
         width=console().width,
         decimals=results.benchmark.decimals,
         each_round=each_round,
     )
-    columns_with_numbers, left_out = with_something(results.columns, results.models, run)
+    columns_with_numbers, left_out = drop_empty_columns(results.columns, results.models, run)
     if printed is not None:
         _show_published(printed, show)
     elif columns_with_numbers:
@@ -112,15 +112,15 @@ def _show_summary(
     columns = printed.shown if printed else columns_with_numbers
     of_table = (row[column.id] for row in results.models.values() for column in columns)
     for line in (
-        *legend(of_table),
-        *reasons(columns, results.models),
-        *without_intervals(columns, results.models),
+        *explain_signs(of_table),
+        *list_missing_reasons(columns, results.models),
+        *list_interval_reasons(columns, results.models),
         *(() if printed else left_out),
-        *counted_lines(results),
+        *describe_counting(results),
     ):
         say(line)
     if results.agreement:
-        print_tables(agreement_tables(results.agreement))
+        print_tables(build_agreement_tables(results.agreement))
 
 
 def _say_above(results: Results) -> None:
@@ -135,7 +135,7 @@ def _say_above(results: Results) -> None:
     say(", ".join(filter(None, about)))
     for role, identity in results.services.items():
         say(f"{role}: {identity}")
-    if warning := untrained_line(results.services):
+    if warning := format_untrained_warning(results.services):
         say(warning, fg="red", bold=True)
     if results.judge_rounds.each and any(role.is_generalist for role in results.services):
         say(_judges(results.judge_rounds))
@@ -148,7 +148,7 @@ def _show_published(printed: PublishedBeside, show: Callable[..., Iterable[Table
         say(f"† published: {printed.title}, {table.source}, judge: {table.judge}{note}")
         rows = {f"† {model}": row for model, row in table.models.items()}
         print_tables(show(printed.columns_of(table), published=rows))
-    for line in comparability(printed):
+    for line in describe_comparability(printed):
         say(line)
 
 

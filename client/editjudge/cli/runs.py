@@ -33,10 +33,10 @@ from ..base.terminal import say, tell
 from ..base.text import counted
 from ..base.verdict import Pending
 from ..benchmarks.cell import Tally
-from ..report.live import display, summary
-from ..report.numbers import untrained_line, usage_text
-from ..report.summary import results_tables, with_something
-from ..report.table import Head, Row, Table
+from ..report.display import format_progress, make_display
+from ..report.numbers import format_untrained_warning, format_usage
+from ..report.summary import build_results_tables, drop_empty_columns
+from ..report.table import Heading, Row, Table
 from .options import check_judges, settings_of, shard_of, spec_of
 from .output import print_json, print_tables
 from .services import services_at_hand
@@ -124,8 +124,8 @@ def run_command(
 
 def _judge(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **how: Any) -> int:
     with (
-        display(as_json=as_json) as shown,
-        Running(spec, out, settings, tell=shown, every=shown.every, **how) as running,
+        make_display(as_json=as_json) as shown,
+        Running(spec, out, settings, tell=shown, every=shown.seconds_between, **how) as running,
     ):
         result = _outcome(running, settings)
     if result is None:
@@ -208,17 +208,17 @@ def _signals(judging: asyncio.Task[RunResult]) -> Iterator[None]:
 def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) -> None:
     finished = result.finished
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
-    shown, _ = with_something(columns(judged, titles), result.cells, result.out)
+    shown, _ = drop_empty_columns(columns(judged, titles), result.cells, result.out)
     if shown:
-        print_tables(results_tables(shown, result.cells, result.beside, console().width))
-    if warning := untrained_line(result.services_of(d.id for d in judged)):
+        print_tables(build_results_tables(shown, result.cells, result.beside, console().width))
+    if warning := format_untrained_warning(result.services_of(d.id for d in judged)):
         say(warning, fg="red", bold=True)
     for line in unasked:
         say(line)
     for line in _unserved(result, has_table=bool(shown)):
         say(line)
     if finished.usage:
-        say(f"generalists took {usage_text(finished.usage)}")
+        say(f"generalists took {format_usage(finished.usage)}")
     for line in (_done(result), *_ending(result), f"kept in {result.out}", *_next(result)):
         tell(line)
 
@@ -255,7 +255,7 @@ def _next(result: RunResult) -> Iterator[str]:
 def _done(result: RunResult) -> str:
     """Say what this session did, in one line."""
     if result.finished.edits:
-        return summary(result.finished)
+        return format_progress(result.finished)
     counts = (cell.counts for row in result.cells.values() for cell in row.values())
     waiting = sum(count.get("not_served", 0) for count in counts)
     if waiting:
@@ -337,7 +337,10 @@ def changes_table(changes: Changes) -> Table:
         count = sum(change.before.statuses.values())
         rows.append(Row((model, dimension, count, *means, change.changed, change.kept)))
     return Table(
-        (*(Head(name, fold=True) for name in words), *(Head(name, right=True) for name in figures)),
+        (
+            *(Heading(name, fold=True) for name in words),
+            *(Heading(name, right=True) for name in figures),
+        ),
         rows,
         notes=["Means of the verdicts with a number; missing outputs are not judged."],
     )

@@ -18,7 +18,7 @@ from ..panel.prompt import Pictures
 from ..panel.specialists import own_services
 from ..prompts.custom_templates import custom_templates
 from ..prompts.rubrics import rubric_files, rubrics_among
-from ..report.numbers import judged_by, skipped, verdict_table
+from ..report.numbers import build_verdict_table, describe_judge_use, group_skip_reasons
 from ..scorers.judge_scorer import prompt_about
 from .options import settings_of, texts_in, with_rubrics
 from .output import print_json, print_tables
@@ -75,12 +75,12 @@ def _preview(edit: Edit, rubrics: Mapping[str, str]) -> int:
 
 
 def _show(judgement: Judgement) -> None:
-    table = verdict_table(judgement)
+    table = build_verdict_table(judgement)
     if table.rows:
         print_tables([table])
-    for line in judged_by(judgement):
+    for line in describe_judge_use(judgement):
         say(line)
-    for reason, names in skipped(judgement).items():
+    for reason, names in group_skip_reasons(judgement).items():
         say(f"not judged, {reason}: {', '.join(names)}")
     item = judgement.edit.item
     image, mask = judgement.edit.image, item.mask

@@ -20,7 +20,7 @@ from ..base.identity import printed
 from ..base.local_stack import StackState, running_stack
 from ..base.terminal import say, tell
 from ..panel import Panel
-from ..report.table import Head, Row, Table
+from ..report.table import Heading, Row, Table
 from .options import settings_of
 from .output import print_json, print_tables
 
@@ -254,7 +254,7 @@ def _show_canaries(examined: canary.Examined, file: Path) -> None:
 
 def _canary_table(examined: canary.Examined) -> Table:
     figures = ("place", "first", "now", "difference")
-    heads = (Head("canary"), *(Head(name, right=True) for name in figures))
+    heads = (Heading("canary"), *(Heading(name, right=True) for name in figures))
     since = f"1 to 5; now against the first look, {examined.since or 'none'}"
     return Table(heads, [*map(_canary_row, examined.canaries)], notes=[since])
 

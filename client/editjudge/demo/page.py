@@ -5,14 +5,14 @@ from __future__ import annotations
 from ..app.view import RunView
 from ..base.verdict import Score
 from ..report.figures import draw_points
-from ..report.page import About
+from ..report.page import PageOptions
 from .edits import DEMO
 
 _OUTSIDE = "core.psnr.source.outside"
 _INSIDE = "core.aligned_psnr.target.inside"
 
 
-def about(view: RunView) -> About:
+def about(view: RunView) -> PageOptions:
     """The words of the page, and a plot of what is kept against what is done."""
     points: dict[str, list[tuple[float, float]]] = {}
     for row in view.rows():
@@ -26,4 +26,4 @@ def about(view: RunView) -> About:
     )
     words = DEMO["page"]
     introduction = [(part["heading"], part["text"]) for part in words["introduction"]]
-    return About("editjudge demo", introduction=introduction, figures={words["plot"]: svg})
+    return PageOptions("editjudge demo", introduction=introduction, figures={words["plot"]: svg})

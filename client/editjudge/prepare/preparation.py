@@ -38,7 +38,7 @@ from ..engine.session import asking
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
 from ..panel.context import CallContext
-from ..report.live import display
+from ..report.display import make_display
 from .folder import CALLS, REVIEW, Folder, Record, named_by_mask
 from .items import FIELDS, JUDGE, STATUSES, DraftData, Entry
 from .makers import Maker
@@ -206,8 +206,8 @@ class Preparation:
             await self.ledger.keep_fact(self._fact_name(), identities)
             line = Line(total=self.left)
             progress = Progress({self.maker.what: line}, edits=self.left, budget=budget)
-            with display(as_json=False) as shown:
-                due = time.monotonic() + shown.every
+            with make_display(as_json=False) as shown:
+                due = time.monotonic() + shown.seconds_between
 
                 async def ask_entry(ref: ItemRef) -> Entry:
                     nonlocal due
@@ -217,7 +217,7 @@ class Preparation:
                     line.scored += entry.status != "failed"
                     if time.monotonic() >= due:
                         shown(Progressed.by(progress, panel))
-                        due = time.monotonic() + shown.every
+                        due = time.monotonic() + shown.seconds_between
                     return entry
 
                 # Enough that no endpoint waits for images to be decoded.

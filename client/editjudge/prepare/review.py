@@ -17,9 +17,9 @@ from ..base.text import few
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import Line
 from ..benchmarks.texts import said
-from ..report.edits import Edits, Plain
-from ..report.page import About, page_html, report_of
-from ..report.pictures import PictureNames, data_uri, small, thumbnails
+from ..report.edits import Edits, JsonObject
+from ..report.page import PageOptions, build_report, render_page
+from ..report.pictures import PictureNames, encode_thumbnail, make_thumbnails, to_data_uri
 from .folder import ACCEPTED, REJECTED, REVIEW, Folder, Record, strip_made, write, write_lines
 from .items import STATUSES, TO_REVIEW, DraftData, Entry, What
 
@@ -62,17 +62,17 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
     names, pictures = PictureNames(), dict[str, str]()
 
     def keep(name: str, webp: bytes) -> None:
-        pictures[name] = data_uri(webp)
+        pictures[name] = to_data_uri(webp)
 
     index = _index(data, shown, names)
-    for _ in thumbnails(names.files, keep, _SIDE):
+    for _ in make_thumbnails(names.files, keep, _SIDE):
         pass  # one that cannot be read stands as missing
     for ref in shown:
         if name := _mask_name(ref):
             keep(name, _mask(data.pictures(ref)["mask"][0], ref.data))
     good = _GOOD_MASK if record.what == "masks" else _GOOD_QUESTION
     made_by = [f"{role}: {identity}" for role, identity in record.made_by.items()]
-    about = About(
+    about = PageOptions(
         f"{_TITLES[record.what]}: accept or reject",
         introduction=[("", good), ("", _HOW), *(("", line) for line in made_by)],
         review={
@@ -82,11 +82,11 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
             "items": [_item(folder, ref.data, entries[ref.id]) for ref in shown],
         },
     )
-    report = {**report_of((), Edits(names), about), "models": [{"name": "", "run": 0}]}
-    write(folder.path / REVIEW, page_html(report, index, pictures=pictures).encode())
+    report = {**build_report((), Edits(names), about), "models": [{"name": "", "run": 0}]}
+    write(folder.path / REVIEW, render_page(report, index, pictures=pictures).encode())
 
 
-def _index(data: DraftData, shown: Sequence[ItemRef], names: PictureNames) -> Plain:
+def _index(data: DraftData, shown: Sequence[ItemRef], names: PictureNames) -> JsonObject:
     """Write the items as the page's index of edits; each item has one edit without a result."""
     files = [data.pictures(ref) for ref in shown]
     lines: list[Line] = [ref.data for ref in shown]
@@ -119,10 +119,10 @@ def _mask(file: Path, line: Line) -> bytes:
     mask = load_mask(file)
     mask = mask.inverted() if line.mask_shows == "kept" else mask
     white = mask.selected.astype(np.uint8) * 255
-    return small(np.repeat(white[..., None], 3, axis=2), _SIDE)
+    return encode_thumbnail(np.repeat(white[..., None], 3, axis=2), _SIDE)
 
 
-def _item(folder: Folder, line: Line, entry: Entry) -> Plain:
+def _item(folder: Folder, line: Line, entry: Entry) -> JsonObject:
     """Describe one item for the page.
 
     `seen` is the digest of what is shown; `status` is empty where something was made.

@@ -20,8 +20,8 @@ from ..base.verdict import MissingOutput, NoScore, Outcome, Score
 from ..benchmarks.column import Row
 from .pictures import PictureNames
 
-Plain: TypeAlias = dict[str, Any]
-Prompts: TypeAlias = Callable[[str], StoredPrompt | None]
+JsonObject: TypeAlias = dict[str, Any]
+FindPrompt: TypeAlias = Callable[[str], StoredPrompt | None]
 """The prompt of a digest; None where it is not kept."""
 CHUNK = 50
 """Edits whose details come together."""
@@ -65,7 +65,7 @@ class PageRun:
 
     results: Results
     checks: str
-    published: PublishedBeside | None
+    published_beside: PublishedBeside | None
 
     def __init__(self, view: RunView, number: int = 0, models_before: int = 0) -> None:
         self.header = header = view.header
@@ -76,14 +76,14 @@ class PageRun:
         self.data = f"{header.benchmark} {header.data_digest} {header.data}"
 
     @classmethod
-    def of(cls, views: Sequence[RunView]) -> list[PageRun]:
+    def from_views(cls, views: Sequence[RunView]) -> list[PageRun]:
         """Several runs for one page."""
         runs: list[PageRun] = []
         for number, view in enumerate(views):
             runs.append(cls(view, number, sum(len(run.models) for run in runs)))
         return runs
 
-    def read(self, edits: Edits, *, published: bool) -> None:
+    def read(self, edits: Edits, *, with_published: bool) -> None:
         """Read all of it once: its edits are added on the way to its table.
 
         Args:
@@ -93,21 +93,21 @@ class PageRun:
             ConfigError: it has dimensions that this editjudge does not know, or its data has none
                 of its items.
         """
-        evidence = edits.keep is not None
+        evidence = edits.save_chunk is not None
         self.results = self.view.results(each=partial(edits.add, self), evidence=evidence)
-        self.published = published_beside(self.results) if published else None
+        self.published_beside = published_beside(self.results) if with_published else None
         self.checks = last_checks(self.results.services)
 
-    def describe(self, edits: Edits, numbers: Collection[int], chunk: Chunk) -> None:
+    def add_details(self, edits: Edits, numbers: Collection[int], chunk: DetailChunk) -> None:
         """Add to a chunk those of some edits that are of this run."""
-        mine = {edits.keys[n][1:]: n for n in numbers if edits.keys[n][0] == self.number}
+        numbers_here = {edits.keys[n][1:]: n for n in numbers if edits.keys[n][0] == self.number}
 
-        def each(row: Row, stored: Sequence[StoredVerdict]) -> None:
-            if (number := mine.get((row.item.id, row.model))) is not None:
-                chunk.add(number, edits, self, row, stored)
+        def add_row(row: Row, verdicts: Sequence[StoredVerdict]) -> None:
+            if (number := numbers_here.get((row.item.id, row.model))) is not None:
+                chunk.add(number, edits, self, row, verdicts)
 
-        items = {item for item, _ in mine}
-        for _ in self.view.rows(items, each=each, evidence=True) if items else ():
+        items = {item for item, _ in numbers_here}
+        for _ in self.view.rows(items, each=add_row, evidence=True) if items else ():
             pass
 
 
@@ -136,7 +136,7 @@ class _Dimension:
         self.status.append(letter)
         self.kind.append(_KIND_LETTERS[outcome.kind] if isinstance(outcome, NoScore) else " ")
 
-    def plain(self) -> tuple[list[float | None] | None, str, str | None]:
+    def to_json(self) -> tuple[list[float | None] | None, str, str | None]:
         """Values, status and kind, each short where all edits are alike."""
         values = self.values if any(value is not None for value in self.values) else None
         status = "".join(self.status) if len({*self.status}) > 1 else "".join(self.status[:1])
@@ -158,17 +158,17 @@ class Edits:
     """
 
     def __init__(
-        self, names: PictureNames, keep: Callable[[str, Plain], None] | None = None
+        self, names: PictureNames, keep: Callable[[str, JsonObject], None] | None = None
     ) -> None:
         self.names = names
-        self.keep = keep
-        self._chunk = Chunk()
+        self.save_chunk = keep
+        self._chunk = DetailChunk()
         self.dimensions: dict[str, int] = {}
         self.keys: list[tuple[int, str, str]] = []
         self._columns: list[_Dimension] = []
         self._numbers: dict[tuple[str, str], int] = {}
-        self._items: list[Plain] = []
-        self._edits: list[Plain] = []
+        self._items: list[JsonObject] = []
+        self._edits: list[JsonObject] = []
 
     @property
     def count(self) -> int:
@@ -184,13 +184,13 @@ class Edits:
         """The number of the item of an edit."""
         return int(self._edits[edit]["item"])
 
-    def judged(self) -> int:
+    def count_finished(self) -> int:
         """Edits of which nothing is still to be judged."""
         pending = STATUS_LETTERS["pending"]
         columns = [column.status for column in self._columns]
         return sum(pending not in letters for letters in zip(*columns, strict=True))
 
-    def add(self, run: PageRun, row: Row, stored: Sequence[StoredVerdict]) -> None:
+    def add(self, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]) -> None:
         """Add an edit of a run, with its verdicts, also those that nothing counts."""
         pictures = run.pictures(row.item.id)
         item = self._numbers.setdefault((run.data, row.item.id), len(self._items))
@@ -210,23 +210,23 @@ class Edits:
             column.fill(self.count)
             column.add(outcome)
         self.keys.append((run.number, row.item.id, row.model))
-        if self.keep is not None:
-            self._chunk.add(self.count - 1, self, run, row, stored)
+        if self.save_chunk is not None:
+            self._chunk.add(self.count - 1, self, run, row, verdicts)
             if self.count % CHUNK == 0:
-                self.end()
+                self.flush()
 
-    def end(self) -> None:
+    def flush(self) -> None:
         """Hand over the details that are left."""
-        chunk = self._chunk.plain()
-        if self.keep is not None and chunk["edits"]:
-            self.keep(f"detail-{self.chunks - 1}", chunk)
-            self._chunk = Chunk()
+        chunk = self._chunk.to_json()
+        if self.save_chunk is not None and chunk["edits"]:
+            self.save_chunk(f"detail-{self.chunks - 1}", chunk)
+            self._chunk = DetailChunk()
 
-    def index(self) -> Plain:
+    def build_index(self) -> JsonObject:
         """All edits, column by column."""
         for column in self._columns:
             column.fill(self.count)
-        columns = [column.plain() for column in self._columns]
+        columns = [column.to_json() for column in self._columns]
         return {
             "items": {name: [item[name] for item in self._items] for name in _ITEM_FIELDS},
             **{name: [edit[name] for edit in self._edits] for name in _EDIT_FIELDS},
@@ -241,7 +241,7 @@ class Edits:
             self._columns.append(_Dimension())
         return self._columns[number]
 
-    def _item(self, run: PageRun, item: Item, pictures: Pictures) -> Plain:
+    def _item(self, run: PageRun, item: Item, pictures: Pictures) -> JsonObject:
         name = self.names.name
         return {
             "id": item.id,
@@ -255,18 +255,18 @@ class Edits:
         }
 
 
-class Chunk:
+class DetailChunk:
     """What there is to say of some edits; what they share is held once."""
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
-        self._prompts: dict[str, Plain | None] = {}
+        self._prompts: dict[str, JsonObject | None] = {}
         self._calls: dict[str, int] = {}
-        self._replies: list[Plain] = []
-        self._items: dict[int, Plain] = {}
-        self._edits: dict[int, Plain] = {}
+        self._replies: list[JsonObject] = []
+        self._items: dict[int, JsonObject] = {}
+        self._edits: dict[int, JsonObject] = {}
 
-    def plain(self) -> Plain:
+    def to_json(self) -> JsonObject:
         """As JSON."""
         return {
             "texts": list(self._texts),
@@ -277,7 +277,7 @@ class Chunk:
         }
 
     def add(
-        self, number: int, edits: Edits, run: PageRun, row: Row, stored: Sequence[StoredVerdict]
+        self, number: int, edits: Edits, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]
     ) -> None:
         """Add an edit by its number."""
         pictures, item = run.pictures(row.item.id), edits.item_of(number)
@@ -289,15 +289,15 @@ class Chunk:
             }
             extra = dict(row.item.extra) or None
             self._items[item] = {"files": files, "hint": row.item.hint, "extra": extra}
-        counted = {
-            one.dimension: one for one in stored if row.outcomes.get(one.dimension) is one.verdict
+        counted_verdicts = {
+            one.dimension: one for one in verdicts if row.outcomes.get(one.dimension) is one.verdict
         }
         rows = {
-            name: row_of(counted[name])
-            if name in counted
+            name: row_of(counted_verdicts[name])
+            if name in counted_verdicts
             else VerdictRow.of(row.item.id, row.model, name, outcome)
             for name, outcome in row.outcomes.items()
-            if name in counted or outcome.status in _WITH_REASON
+            if name in counted_verdicts or outcome.status in _WITH_REASON
         }
         self._edits[number] = {
             "file": _path(pictures.outputs.get(row.model)),
@@ -307,7 +307,7 @@ class Chunk:
             ],
         }
 
-    def _verdict(self, row: VerdictRow, prompt: Prompts) -> Plain:
+    def _verdict(self, row: VerdictRow, prompt: FindPrompt) -> JsonObject:
         """A verdict as `show --json` has it, with its long parts by number."""
         calls = row.calls or ()
         for call in calls:
@@ -322,16 +322,16 @@ class Chunk:
             "versions": self._text(row.versions),
         }
 
-    def _prompt(self, stored: StoredPrompt | None) -> Plain | None:
-        if stored is None or not stored.parts:
+    def _prompt(self, prompt: StoredPrompt | None) -> JsonObject | None:
+        if prompt is None or not prompt.parts:
             return None
         parts = [
             {"text": self._text(str(part["text"])), "data": bool(part.get("data"))}
             if "text" in part
             else dict(part)
-            for part in stored.parts
+            for part in prompt.parts
         ]
-        return {"system": self._text(stored.system or None), "parts": parts}
+        return {"system": self._text(prompt.system or None), "parts": parts}
 
     def _text(self, text: str | None) -> int | None:
         """The number of a text here."""

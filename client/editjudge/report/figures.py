@@ -19,11 +19,11 @@ from ..base.errors import MissingExtra
 from ..benchmarks.column import Column
 from ..benchmarks.figures import Figure, Kind, Panel
 from ..stats.clusters import Floats
-from .numbers import arrow
+from .numbers import direction_arrow
 
 _T = TypeVar("_T")
-Form: TypeAlias = Literal["svg", "pdf", "png"]
-Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
+FileFormat: TypeAlias = Literal["svg", "pdf", "png"]
+ColumnValues: TypeAlias = Mapping[str, Mapping[str, float | None]]
 """By model and column id."""
 Intervals: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]
 """Ends by model and column id, where there are any."""
@@ -31,7 +31,7 @@ Intervals: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]
 _FORMS = Path(__file__).parent / "forms"
 _LOOKS = tomllib.loads((_FORMS / "looks.toml").read_text("utf-8"))
 _COLOURS: list[str] = _LOOKS["colours"]
-LOOKS = len(_COLOURS) * len(_LOOKS["rounds"])
+MAX_LOOKS = len(_COLOURS) * len(_LOOKS["rounds"])
 """Models that a figure tells apart; after them looks come again."""
 _LINE = ("color", "marker", "linestyle", "fillstyle")
 _FILLED = 4
@@ -46,7 +46,9 @@ _STEPS = 20
 _WRAPPED = 14
 
 
-def drawn(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Panel, ...]:
+def drawable_panels(
+    figure: Figure, columns: Sequence[Column], numbers: ColumnValues
+) -> tuple[Panel, ...]:
     """The panels that have something to show: a radar of three axes, otherwise one number."""
     return tuple(
         panel
@@ -55,17 +57,19 @@ def drawn(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[
     )
 
 
-def shown(figure: Figure, columns: Sequence[Column], numbers: Numbers) -> tuple[Column, ...]:
+def drawable_columns(
+    figure: Figure, columns: Sequence[Column], numbers: ColumnValues
+) -> tuple[Column, ...]:
     """The columns of which the figure shows a number, each once."""
-    panels = drawn(figure, columns, numbers)
+    panels = drawable_panels(figure, columns, numbers)
     return tuple({c.id: c for p in panels for c in _with_numbers(p, columns, numbers)}.values())
 
 
-def draw(
+def draw_figure(
     figure: Figure,
     columns: Sequence[Column],
-    numbers: Numbers,
-    form: Form,
+    numbers: ColumnValues,
+    form: FileFormat,
     warning: str = "",
     intervals: Intervals = MappingProxyType({}),
 ) -> bytes:
@@ -82,9 +86,9 @@ def draw(
 
     Raises:
         MissingExtra: matplotlib is not installed.
-        ValueError: no panel has anything to show; see `drawn`.
+        ValueError: no panel has anything to show; see `drawable_panels`.
     """
-    panels = drawn(figure, columns, numbers)
+    panels = drawable_panels(figure, columns, numbers)
     if not panels:
         raise ValueError("nothing to draw")
     kind = _KINDS[figure.kind]
@@ -95,20 +99,22 @@ def draw(
     with _canvas(width * wide * across, height * down + 0.3) as canvas:
         for place, panel in enumerate(panels, 1):
             axes: Any = canvas.add_subplot(down, across, place, projection=kind.projection)
-            held = _shown(figure, panel, columns, numbers)
-            values = _values(held, numbers)
-            kind.draw(axes, figure, held, values)
+            panel_columns = _panel_columns(figure, panel, columns, numbers)
+            values = _values(panel_columns, numbers)
+            kind.draw(axes, figure, panel_columns, values)
             if figure.kind == "means":
-                ends = [intervals.get(model, {}).get(held[0].id) for model in numbers]
-                _with_ends(axes, ends, values)
+                ends = [intervals.get(model, {}).get(panel_columns[0].id) for model in numbers]
+                _draw_intervals(axes, ends, values)
             axes.set_title(panel.title, fontsize=10, pad=kind.pad)
         _legend(canvas, list(numbers))
         if warning:
             canvas.suptitle(warning, color="#b00020", fontsize=10)
-        return _saved(canvas, form)
+        return _save_figure(canvas, form)
 
 
-def draw_masks(shares: Sequence[float], form: Form, printed: float | None = None) -> bytes:
+def draw_mask_sizes(
+    shares: Sequence[float], form: FileFormat, printed_share: float | None = None
+) -> bytes:
     """Draw how many items have a mask of which size, in steps of a twentieth of the picture.
 
     Args:
@@ -122,15 +128,15 @@ def draw_masks(shares: Sequence[float], form: Form, printed: float | None = None
         axes = canvas.add_subplot()
         steps = [step / _STEPS for step in range(_STEPS + 1)]
         axes.hist(shares, bins=steps, color=_COLOURS[0], edgecolor="white")
-        if printed is not None:
-            axes.axvline(printed, color=_COLOURS[1], linestyle="--", linewidth=1.2)
-            label = f"† most below {printed:.0%}"
+        if printed_share is not None:
+            axes.axvline(printed_share, color=_COLOURS[1], linestyle="--", linewidth=1.2)
+            label = f"† most below {printed_share:.0%}"
             at = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-            axes.annotate(label, (printed, 0.95), (4, 0), color=_COLOURS[1], **at)
+            axes.annotate(label, (printed_share, 0.95), (4, 0), color=_COLOURS[1], **at)
         axes.set_xlim(0, 1)
         axes.set_xlabel(f"share of the picture that the mask covers ({len(shares):,} masks)")
         axes.set_ylabel("items")
-        return _saved(canvas, form)
+        return _save_figure(canvas, form)
 
 
 def draw_points(
@@ -149,10 +155,10 @@ def draw_points(
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         _legend(canvas, list(points))
-        return svg_element(_saved(canvas, "svg"))
+        return extract_svg_element(_save_figure(canvas, "svg"))
 
 
-def svg_element(svg: bytes) -> str:
+def extract_svg_element(svg: bytes) -> str:
     """A figure within a page, where the XML declaration and document type have no place."""
     text = svg.decode()
     return text[text.index("<svg") :]
@@ -174,7 +180,7 @@ def _canvas(width: float, height: float) -> Iterator[Any]:
         yield Canvas(figsize=(width, height))
 
 
-def _saved(canvas: Any, form: Form) -> bytes:
+def _save_figure(canvas: Any, form: FileFormat) -> bytes:
     out = io.BytesIO()
     # What would say when it was drawn.
     nothing = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": None}[form]
@@ -193,7 +199,7 @@ def _legend(canvas: Any, models: Sequence[str]) -> None:
         handles |= dict(zip(labels, some, strict=True))
     names = {
         label: name
-        for number, name in enumerate(_shortened(models))
+        for number, name in enumerate(_shorten_names(models))
         if (label := _label(number)) in handles
     }
     longest = max(map(len, names.values()), default=1)
@@ -210,7 +216,7 @@ def _legend(canvas: Any, models: Sequence[str]) -> None:
         text.set_text(name)
 
 
-def _shortened(names: Sequence[str]) -> list[str]:
+def _shorten_names(names: Sequence[str]) -> list[str]:
     """Long names without their middle, of which more stays where two would be the same."""
     for most in count(_LONGEST):
         short = [_without_middle(name, most) for name in names]
@@ -230,23 +236,23 @@ def _label(number: int) -> str:
     return f"model {number}"
 
 
-def _shown(
-    figure: Figure, panel: Panel, columns: Sequence[Column], numbers: Numbers
+def _panel_columns(
+    figure: Figure, panel: Panel, columns: Sequence[Column], numbers: ColumnValues
 ) -> list[Column]:
     """What the panel has a place for: of turns also those without numbers before the last."""
-    held = _with_numbers(panel, columns, numbers)
+    columns_with_numbers = _with_numbers(panel, columns, numbers)
     if figure.kind != "turns":
-        return held
-    meant = panel.of(columns)
-    return list(meant[: meant.index(held[-1]) + 1])
+        return columns_with_numbers
+    all_columns = panel.of(columns)
+    return list(all_columns[: all_columns.index(columns_with_numbers[-1]) + 1])
 
 
-def _with_numbers(panel: Panel, columns: Sequence[Column], numbers: Numbers) -> list[Column]:
+def _with_numbers(panel: Panel, columns: Sequence[Column], numbers: ColumnValues) -> list[Column]:
     rows = numbers.values()
     return [c for c in panel.of(columns) if any(row.get(c.id) is not None for row in rows)]
 
 
-def _values(columns: Sequence[Column], numbers: Numbers) -> Floats:
+def _values(columns: Sequence[Column], numbers: ColumnValues) -> Floats:
     """The numbers of each model (a row) in each column; NaN where there is none."""
     rows = [[row.get(column.id) for column in columns] for row in numbers.values()]
     return np.array(rows, dtype=np.float64)
@@ -254,10 +260,13 @@ def _values(columns: Sequence[Column], numbers: Numbers) -> Floats:
 
 def _radar(axes: Any, figure: Figure, columns: Sequence[Column], values: Floats) -> None:
     angles = np.linspace(0, 2 * math.pi, len(columns), endpoint=False)
-    names = [_wrapped(figure.name(column)) for column in columns]
+    names = [_wrap_label(figure.name(column)) for column in columns]
     if figure.relative:
         values = _shares(columns, values)
-        names = [f"{n} {arrow(c.higher_is_better)}" for n, c in zip(names, columns, strict=True)]
+        names = [
+            f"{n} {direction_arrow(c.higher_is_better)}"
+            for n, c in zip(names, columns, strict=True)
+        ]
         axes.set_ylim(-0.15, 1.05)
         axes.set_yticks([0, 0.5, 1], ["worst", "", "best"], fontsize=7, color="#555555")
     else:
@@ -267,10 +276,10 @@ def _radar(axes: Any, figure: Figure, columns: Sequence[Column], values: Floats)
         if np.isnan(row).all():
             continue
         line = {name: style[name] for name in _LINE}
-        closed = [*angles, 0.0], [*row, row[0]]
-        axes.plot(*closed, label=label, linewidth=1.4, markersize=3, **line)
+        outline = [*angles, 0.0], [*row, row[0]]
+        axes.plot(*outline, label=label, linewidth=1.4, markersize=3, **line)
         if len(values) <= _FILLED and not np.isnan(row).any():
-            axes.fill(*closed, color=style["color"], alpha=0.08)
+            axes.fill(*outline, color=style["color"], alpha=0.08)
     axes.set_xticks(angles, names, fontsize=7 if len(columns) > 12 else 8)
     axes.set_theta_offset(math.pi / 2)
     axes.set_theta_direction(-1)
@@ -284,8 +293,8 @@ def _tasks(axes: Any, figure: Figure, columns: Sequence[Column], values: Floats)
     half = room * 0.46
     for index, (label, style, row) in enumerate(_each(values)):
         places = np.arange(len(columns)) - 0.41 + room * (index + 0.5)
-        hatched = {"hatch": style["hatch"], "edgecolor": "white"} if style["hatch"] else {}
-        axes.bar(places, row, 2 * half, label=label, color=style["color"], **hatched)
+        hatching = {"hatch": style["hatch"], "edgecolor": "white"} if style["hatch"] else {}
+        axes.bar(places, row, 2 * half, label=label, color=style["color"], **hatching)
         there = places[~np.isnan(row)]
         # A foot, over the axis: a bar of 0 is seen, one that is not there has none.
         foot = {"colors": style["color"], "linewidth": 3, "clip_on": False, "zorder": 3}
@@ -294,7 +303,7 @@ def _tasks(axes: Any, figure: Figure, columns: Sequence[Column], values: Floats)
     if len(columns) > 5:
         axes.set_xticks(range(len(columns)), names, rotation=35, ha="right")
     else:
-        axes.set_xticks(range(len(columns)), map(_wrapped, names))
+        axes.set_xticks(range(len(columns)), map(_wrap_label, names))
     axes.set_ylim(0, figure.top)
 
 
@@ -304,7 +313,7 @@ def _turns(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> N
         axes.plot(turns, row, label=label, markersize=4, **{name: style[name] for name in _LINE})
     axes.set_xticks(turns)
     axes.set_xlabel("turn")
-    axes.set_ylabel(f"{columns[0].title} {arrow(columns[0].higher_is_better)}")
+    axes.set_ylabel(f"{columns[0].title} {direction_arrow(columns[0].higher_is_better)}")
 
 
 def _scatter(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> None:
@@ -315,8 +324,8 @@ def _scatter(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) ->
         inside = style["color"] if style["fillstyle"] == "full" else "none"
         look = {"marker": style["marker"], "edgecolors": style["color"], "facecolors": inside}
         axes.scatter(row[:1], row[1:2], s=42, label=label, **look)
-    axes.set_xlabel(f"{x.group}: {x.title} {arrow(x.higher_is_better)}")
-    axes.set_ylabel(f"{y.group}: {y.title} {arrow(y.higher_is_better)}")
+    axes.set_xlabel(f"{x.group}: {x.title} {direction_arrow(x.higher_is_better)}")
+    axes.set_ylabel(f"{y.group}: {y.title} {direction_arrow(y.higher_is_better)}")
 
 
 def _means(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> None:
@@ -331,7 +340,7 @@ def _means(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> N
     axes.set_ylabel("higher is better" if columns[0].higher_is_better else "lower is better")
 
 
-def _with_ends(axes: Any, ends: Sequence[tuple[float, float] | None], values: Floats) -> None:
+def _draw_intervals(axes: Any, ends: Sequence[tuple[float, float] | None], values: Floats) -> None:
     """The interval of each model's mean."""
     for place, (of, (_, style, row)) in enumerate(zip(ends, _each(values), strict=True)):
         if of and not np.isnan(row[0]):
@@ -364,7 +373,7 @@ def _shares(columns: Sequence[Column], values: Floats) -> Floats:
     return np.where((low == high) & ~np.isnan(values), 1.0, shares)
 
 
-def _wrapped(text: str) -> str:
+def _wrap_label(text: str) -> str:
     """On several lines where it is long."""
     return "\n".join(wrap(text.replace("_", " "), _WRAPPED, break_long_words=False))
 

@@ -19,29 +19,29 @@ from ..base.verdict import (
 from ..benchmarks.cell import Cell
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
-from .table import Head, Number, Row, Table
+from .table import Heading, Number, Row, Table
 
 _SMALLEST = 6
 """Decimals with which half of an interval is still spelt out."""
 _SKIPPED = (NotApplicable, NotServed, MissingOutput)
-_NOTE = Head("note", fold=True)
+_NOTE = Heading("note", fold=True)
 _STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
 
 
-def arrow(higher_is_better: bool) -> str:
+def direction_arrow(higher_is_better: bool) -> str:
     """The direction of a metric, as papers print it."""
     return "↑" if higher_is_better else "↓"
 
 
-def value_text(value: float, dimension: Dimension) -> str:
+def format_value(value: float, dimension: Dimension) -> str:
     """A value with its unit, to four significant digits or the unit's usual two."""
     return f"{value:.2f} {dimension.unit}" if dimension.unit else f"{value:.4g}"
 
 
-def verdict_table(judgement: Judgement) -> Table:
+def build_verdict_table(judgement: Judgement) -> Table:
     """One judged edit: a row per dimension that was judged."""
     return Table(
-        (Head("dimension"), Head("value", right=True), *map(Head, ("range", "")), _NOTE),
+        (Heading("dimension"), Heading("value", right=True), *map(Heading, ("range", "")), _NOTE),
         [
             _verdict_row(judgement, name, outcome)
             for name, outcome in judgement.outcomes.items()
@@ -53,47 +53,51 @@ def verdict_table(judgement: Judgement) -> Table:
 def _verdict_row(judgement: Judgement, name: str, outcome: Outcome) -> Row:
     dimension = judgement.dimensions[name]
     low, high = dimension.range
-    value = value_text(outcome.value, dimension) if isinstance(outcome, Score) else "-"
+    value = format_value(outcome.value, dimension) if isinstance(outcome, Score) else "-"
     untrained_note = "UNTRAINED weights, not a result" * (name in judgement.untrained)
-    notes = "; ".join(filter(None, [untrained_note, note(outcome)]))
-    direction = arrow(dimension.higher_is_better)
+    notes = "; ".join(filter(None, [untrained_note, describe_outcome(outcome)]))
+    direction = direction_arrow(dimension.higher_is_better)
     style = _STYLES.get(outcome.status, "dim")
     return Row((name, value, f"{low:g}..{high:g}", direction, notes), style)
 
 
-def judged_by(judgement: Judgement) -> list[str]:
+def describe_judge_use(judgement: Judgement) -> list[str]:
     """What a reader must know of the generalist's part: whose prompts, and what it took."""
-    asked: dict[str, list[str]] = {}
+    names_by_words: dict[str, list[str]] = {}
     for name, outcome in judgement.outcomes.items():
         words = judgement.dimensions[name].words
         if words and not isinstance(outcome, _SKIPPED):
-            asked.setdefault(words, []).append(name)
-    lines = [f"prompts in {words} words: {', '.join(names)}" for words, names in asked.items()]
+            names_by_words.setdefault(words, []).append(name)
+    lines = [
+        f"prompts in {words} words: {', '.join(names)}" for words, names in names_by_words.items()
+    ]
     if judgement.usage:
-        lines.append(f"the generalist took {usage_text(judgement.usage)}")
+        lines.append(f"the generalist took {format_usage(judgement.usage)}")
     return lines
 
 
-def untrained_line(identities: Identities) -> str:
+def format_untrained_warning(identities: Identities) -> str:
     """A warning where weights are random; empty where none are."""
     names = untrained(identities)
     return f"UNTRAINED weights, not a result: {', '.join(names)}" if names else ""
 
 
-def usage_text(usage: Mapping[str, float]) -> str:
+def format_usage(usage: Mapping[str, float]) -> str:
     """Calls, cost and tokens in words; known are calls whose replies are kept."""
-    prompt, cached = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
-    known = usage.get("known", 0)
+    prompt, cached_tokens = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
+    cached_calls = usage.get("known", 0)
     parts = (
-        counted(round(usage.get("calls", 0)), "call") + f" ({known:,.0f} known)" * bool(known),
+        counted(round(usage.get("calls", 0)), "call")
+        + f" ({cached_calls:,.0f} known)" * bool(cached_calls),
         f"cost {usage['cost']:.4g}" if "cost" in usage else "",
-        f"{prompt:,.0f} prompt tokens" + (f" ({cached / prompt:.0%} cached)" if prompt else ""),
+        f"{prompt:,.0f} prompt tokens"
+        + (f" ({cached_tokens / prompt:.0%} cached)" if prompt else ""),
         f"{usage.get('completion_tokens', 0):,.0f} generated",
     )
     return ", ".join(filter(None, parts))
 
 
-def skipped(judgement: Judgement) -> dict[str, list[str]]:
+def group_skip_reasons(judgement: Judgement) -> dict[str, list[str]]:
     """Why dimensions were not judged, each reason with the dimensions it concerns."""
     reasons: dict[str, list[str]] = {}
     for name, outcome in judgement.outcomes.items():
@@ -102,7 +106,7 @@ def skipped(judgement: Judgement) -> dict[str, list[str]]:
     return reasons
 
 
-def note(outcome: Outcome) -> str:
+def describe_outcome(outcome: Outcome) -> str:
     """What a reader should know of an outcome beside its number."""
     match outcome:
         case Score(evidence=evidence):
@@ -117,7 +121,7 @@ def note(outcome: Outcome) -> str:
     return outcome.reason
 
 
-def best_and_second(
+def rank_best_two(
     texts: Sequence[str], values: Sequence[float | None], *, higher_is_better: bool
 ) -> list[int]:
     """The place of each number of a column: 1 for the best, 2 for the second, 0 for others.
@@ -137,7 +141,7 @@ def best_and_second(
     return [places.get(text, 0) for text in texts]
 
 
-def number(cell: Cell, decimals: int | None = None, place: int = 0) -> Number:
+def format_cell(cell: Cell, decimals: int | None = None, place: int = 0) -> Number:
     """A mean with its coverage: how many of the edits asked about have a number.
 
     Beside it half of its interval and what else a reader has to know; see `sure_text`.
@@ -152,24 +156,24 @@ def number(cell: Cell, decimals: int | None = None, place: int = 0) -> Number:
         footnote = f"{cell.scored:,} of {cell.asked:,} edits have a number"
     if cell.value is None:
         return Number("-", 0, "", cell.reason if decimals is None else coverage, footnote)
-    value = rounded(cell.value, decimals)
-    return Number(value, place, sure_text(cell, decimals), coverage, footnote)
+    value = format_decimals(cell.value, decimals)
+    return Number(value, place, format_uncertainty(cell, decimals), coverage, footnote)
 
 
-def carried(cells: Iterable[Cell]) -> int:
+def choose_decimals(cells: Iterable[Cell]) -> int:
     """To how many decimals the numbers of a column are printed that no paper has printed.
 
     The largest has four significant digits, and no half of an interval is smaller than the last.
     """
-    held = [cell for cell in cells if cell.value is not None]
-    largest = max((abs(cell.value) for cell in held if cell.value), default=1.0)
-    halves = (cell.interval.half for cell in held if cell.interval)
+    numbered_cells = [cell for cell in cells if cell.value is not None]
+    largest = max((abs(cell.value) for cell in numbered_cells if cell.value), default=1.0)
+    halves = (cell.interval.half for cell in numbered_cells if cell.interval)
     least = min((half for half in halves if half), default=math.inf)
     first = 0 if math.isinf(least) else -math.floor(math.log10(least))
     return max(0, 3 - math.floor(math.log10(largest)), first if first <= _SMALLEST else 0)
 
 
-def rounded(value: float, decimals: int | None) -> str:
+def format_decimals(value: float, decimals: int | None) -> str:
     """A number to so many decimals; None for four significant digits."""
     if decimals is None:
         return f"{value:.4g}"
@@ -177,7 +181,7 @@ def rounded(value: float, decimals: int | None) -> str:
     return f"{round(value, decimals) + 0.0:.{decimals}f}"
 
 
-def sure_text(cell: Cell, decimals: int | None = None) -> str:
+def format_uncertainty(cell: Cell, decimals: int | None = None) -> str:
     """What stands behind a mean: half of its interval, its spread over rounds, and its signs.
 
     `*2` says that a rule put two of its numbers in, `^3` that three are capped, `~` that it rests
@@ -187,7 +191,7 @@ def sure_text(cell: Cell, decimals: int | None = None) -> str:
     half = cell.interval.half if cell.interval else None
     return "".join(
         (
-            "" if half is None else f" ±{half_text(half, decimals)}",
+            "" if half is None else f" ±{format_half_width(half, decimals)}",
             "" if cell.sd is None else f" sd {cell.sd:{form}}",
             f" *{cell.imputed}" if cell.imputed else "",
             f" ^{cell.capped}" if cell.capped else "",
@@ -196,14 +200,14 @@ def sure_text(cell: Cell, decimals: int | None = None) -> str:
     )
 
 
-def ends_text(low: float, high: float) -> str:
+def format_interval(low: float, high: float) -> str:
     """The ends of an interval, to the digits of its half: they are never printed alike."""
     first = _first((high - low) / 2)
     if first > _SMALLEST:
         places = max(0, first + 1 - _first(max(abs(low), abs(high))))
         return f"{low:.{places}e} \u2013 {high:.{places}e}"
     places = max(0, first + 1)
-    return f"{rounded(low, places)} \u2013 {rounded(high, places)}"
+    return f"{format_decimals(low, places)} \u2013 {format_decimals(high, places)}"
 
 
 def _first(number: float) -> int:
@@ -211,7 +215,7 @@ def _first(number: float) -> int:
     return -math.floor(math.log10(number))
 
 
-def half_text(half: float, decimals: int | None = None) -> str:
+def format_half_width(half: float, decimals: int | None = None) -> str:
     """Half of an interval, which is more than 0 and is never printed as 0.
 
     Args:
@@ -220,10 +224,10 @@ def half_text(half: float, decimals: int | None = None) -> str:
     first = _first(half)
     if first > _SMALLEST:
         return f"{half:.1e}"
-    return rounded(half, max(0, first + 1) if decimals is None else max(decimals, first))
+    return format_decimals(half, max(0, first + 1) if decimals is None else max(decimals, first))
 
 
-def not_finished(edits: int) -> str:
+def format_pending_warning(edits: int) -> str:
     """What a reader must know of numbers of half a run.
 
     Args:
@@ -232,18 +236,18 @@ def not_finished(edits: int) -> str:
     return f"the run is not finished: at least {counted(edits, 'edit')} pending"
 
 
-def legend(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:
+def explain_signs(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:
     """What the signs mean that stand in these cells, a line each.
 
     Args:
         mend: Say too by which option it would be otherwise.
     """
-    held = [cell for cell in cells if cell.value is not None]
-    if any(cell.interval and cell.interval.half is not None for cell in held):
+    numbered_cells = [cell for cell in cells if cell.value is not None]
+    if any(cell.interval and cell.interval.half is not None for cell in numbered_cells):
         yield "±: half of the 95 % interval, clustered by source picture"
-    if any(cell.imputed for cell in held):
+    if any(cell.imputed for cell in numbered_cells):
         yield "*n: imputed: a rule put n of these numbers in, no judge did"
-    if any(cell.capped for cell in held):
+    if any(cell.capped for cell in numbered_cells):
         yield "^n: n of these numbers are capped: the pictures are (nearly) identical"
-    if any(cell.other_items for cell in held):
+    if any(cell.other_items for cell in numbered_cells):
         yield f"~: rests on items on which not all models have a number{': see --common' * mend}"

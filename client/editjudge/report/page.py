@@ -31,10 +31,10 @@ from ..benchmarks.cell import Interval
 from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.figures import figures
-from .edits import CHUNK, Edits, PageRun, Plain
-from .figures import LOOKS, draw, drawn, svg_element
-from .numbers import ends_text, untrained_line
-from .summary import comparability, paper_numbers, reasons, with_something
+from .edits import CHUNK, Edits, JsonObject, PageRun
+from .figures import MAX_LOOKS, draw_figure, drawable_panels, extract_svg_element
+from .numbers import format_interval, format_untrained_warning
+from .summary import describe_comparability, drop_empty_columns, format_column, list_missing_reasons
 
 Mode: TypeAlias = Literal["file", "folder", "view"]
 """How a page comes to what it shows: it is all in it, in files beside it, or at a server."""
@@ -54,7 +54,7 @@ _CONNECTS = {"file": "'none'", "folder": "'none'", "view": "'self'"}
 
 
 @dataclass(frozen=True)
-class About:
+class PageOptions:
     """What a page says besides what its runs hold.
 
     Attributes:
@@ -75,30 +75,30 @@ class About:
     figures: Mapping[str, str] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     data: str = "data"
-    review: Plain | None = None
+    review: JsonObject | None = None
 
 
-def report_of(runs: Sequence[PageRun], edits: Edits, about: About) -> Plain:
+def build_report(runs: Sequence[PageRun], edits: Edits, about: PageOptions) -> JsonObject:
     """What the page needs first, as JSON; see the page's scripts for who reads what.
 
     Args:
         runs: In the order in which their edits were added.
     """
     places = {key: n for n, key in enumerate(_models(runs))}
-    known = {name: one for run in runs for name, one in run.view.resolved.known.items()}
+    dimensions = {name: one for run in runs for name, one in run.view.resolved.known.items()}
     further = [{"title": title, "note": "", "svg": svg} for title, svg in about.figures.items()]
     paper_figures, why = _figures_of(runs)
     return {
         "version": about.version,
-        "title": about.title or title_of(runs),
+        "title": about.title or make_title(runs),
         "mode": about.mode,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "editjudge": package_version("editjudge"),
         "introduction": [{"heading": h, "text": text} for h, text in about.introduction],
-        "warnings": [*_warnings(runs), *_unfinished(edits), *about.warnings, *why],
+        "warnings": [*_warnings(runs), *_pending_warnings(edits), *about.warnings, *why],
         "runs": [_run(run) for run in runs],
         "models": [{"name": name, "run": number} for number, name in places],
-        "dimensions": [_dimension(known[name]) for name in edits.dimensions],
+        "dimensions": [_dimension(dimensions[name]) for name in edits.dimensions],
         "tables": [_table(some, runs, places) for some in _alike(runs)],
         "figures": [*further, *paper_figures],
         "chunk": CHUNK,
@@ -108,7 +108,7 @@ def report_of(runs: Sequence[PageRun], edits: Edits, about: About) -> Plain:
     }
 
 
-def title_of(runs: Sequence[PageRun]) -> str:
+def make_title(runs: Sequence[PageRun]) -> str:
     """What a page of these runs is called."""
     names = dict.fromkeys(run.results.benchmark.title for run in runs)
     return f"{', '.join(names)}: {', '.join(run.name for run in runs)}"
@@ -119,7 +119,7 @@ def _models(runs: Sequence[PageRun]) -> Iterator[tuple[int, str]]:
     return ((number, name) for number, run in enumerate(runs) for name in run.header.outputs)
 
 
-def _run(run: PageRun) -> Plain:
+def _run(run: PageRun) -> JsonObject:
     results, header = run.results, run.header
     return {
         "name": run.name,
@@ -141,8 +141,8 @@ def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
     today = package_version("editjudge")
     for run in runs:
         before = f"{run.name}: " if len(runs) > 1 else ""
-        untrained = untrained_line(run.results.services)
-        lines = [untrained] if untrained else []
+        untrained_warning = format_untrained_warning(run.results.services)
+        lines = [untrained_warning] if untrained_warning else []
         lines += [*filter(None, [run.checks])]
         if run.header.editjudge != today:
             by = run.header.editjudge
@@ -150,14 +150,14 @@ def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
         yield from (before + line for line in lines)
 
 
-def _unfinished(edits: Edits) -> Iterator[str]:
+def _pending_warnings(edits: Edits) -> Iterator[str]:
     """What the numbers do not rest on, for it is still to be judged."""
-    if pending := edits.count - edits.judged():
+    if pending := edits.count - edits.count_finished():
         are = counted(pending, "edit is", "edits are")
         yield f"{are} pending (not judged yet, or changed since): the numbers are of the others"
 
 
-def _dimension(dimension: Dimension) -> Plain:
+def _dimension(dimension: Dimension) -> JsonObject:
     return {
         "id": dimension.id,
         "title": dimension.id.partition(".")[2] or dimension.id,
@@ -181,18 +181,18 @@ def _alike(runs: Sequence[PageRun]) -> list[list[int]]:
 
 def _table(
     numbers: Sequence[int], runs: Sequence[PageRun], places: Mapping[tuple[int, str], int]
-) -> Plain:
+) -> JsonObject:
     """One table of runs that have the same columns."""
     first = runs[numbers[0]]
     keys = [key for key in places if key[0] in numbers]
     results = _together(first.results, keys, runs)
-    columns, left_out = with_something(results.columns, results.models, Path(first.name))
+    columns, left_out = drop_empty_columns(results.columns, results.models, Path(first.name))
     by_column = [_cells(results, column) for column in columns]
-    notes = [*reasons(columns, results.models), *left_out]
+    notes = [*list_missing_reasons(columns, results.models), *left_out]
     if any(row[c.id].imputed for row in results.models.values() for c in columns):
         notes.append("* imputed: a rule put some of these numbers in, no judge did")
-    if first.published is not None:
-        notes += comparability(first.published)
+    if first.published_beside is not None:
+        notes += describe_comparability(first.published_beside)
     return {
         "title": ", ".join(filter(None, [results.benchmark.title, results.benchmark.table])),
         "columns": [_column(column, results.benchmark) for column in columns],
@@ -200,7 +200,7 @@ def _table(
             {"model": places[key], "cells": [cells[row] for cells in by_column]}
             for row, key in enumerate(keys)
         ],
-        "published": plain_of(first.published.tables) if first.published else [],
+        "published": plain_of(first.published_beside.tables) if first.published_beside else [],
         "notes": notes,
     }
 
@@ -215,18 +215,18 @@ def _together(
     return replace(results, models=cells)
 
 
-def _cells(results: Results, column: Column) -> list[Plain]:
+def _cells(results: Results, column: Column) -> list[JsonObject]:
     """One column, model by model: a cell as `summary --json` has it, and as it is printed."""
     cells = [row[column.id] for row in results.models.values()]
-    printed = paper_numbers(results, column, [*results.models])
+    numbers = format_column(results, column, [*results.models])
     return [
         {
             **plain_of(replace(cell, signature=Signature(()))),
             "text": number.text,
-            "place": number.place,
+            "rank": number.rank,
             "ends": _ends(cell.interval),
         }
-        for cell, number in zip(cells, printed, strict=True)
+        for cell, number in zip(cells, numbers, strict=True)
     ]
 
 
@@ -234,10 +234,10 @@ def _ends(interval: Interval | None) -> str:
     """The ends of a 95 % interval; empty where there is none."""
     if interval is None or interval.low is None or interval.high is None:
         return ""
-    return ends_text(interval.low, interval.high)
+    return format_interval(interval.low, interval.high)
 
 
-def _column(column: Column, benchmark: Benchmark) -> Plain:
+def _column(column: Column, benchmark: Benchmark) -> JsonObject:
     decimals = benchmark.decimals if column.decimals is None else column.decimals
     return {
         "id": column.id,
@@ -250,7 +250,7 @@ def _column(column: Column, benchmark: Benchmark) -> Plain:
     }
 
 
-def _figures_of(runs: Sequence[PageRun]) -> tuple[list[Plain], list[str]]:
+def _figures_of(runs: Sequence[PageRun]) -> tuple[list[JsonObject], list[str]]:
     """The figures of all runs, and why there are none."""
     try:
         return [figure for run in runs for figure in _figures(run)], []
@@ -258,20 +258,20 @@ def _figures_of(runs: Sequence[PageRun]) -> tuple[list[Plain], list[str]]:
         return [], [f"without figures: {error}"]
 
 
-def _figures(run: PageRun) -> Iterator[Plain]:
+def _figures(run: PageRun) -> Iterator[JsonObject]:
     """The figures of the benchmark's paper, as far as there is something to show."""
     results = run.results
     numbers = {m: {c: cell.value for c, cell in row.items()} for m, row in results.models.items()}
-    if len(numbers) > LOOKS:
+    if len(numbers) > MAX_LOOKS:
         return
-    warning = untrained_line(results.services)
+    warning = format_untrained_warning(results.services)
     for figure in figures(results.benchmark.name):
-        if drawn(figure, results.columns, numbers):
-            svg = svg_element(draw(figure, results.columns, numbers, "svg", warning))
+        if drawable_panels(figure, results.columns, numbers):
+            svg = extract_svg_element(draw_figure(figure, results.columns, numbers, "svg", warning))
             yield {"title": f"{figure.kind}, {figure.source}", "note": run.name, "svg": svg}
 
 
-def page_html(
+def render_page(
     report: Mapping[str, Any],
     edits: Mapping[str, Any] | None = None,
     details: Mapping[str, Mapping[str, Any] | str] | None = None,
@@ -298,9 +298,9 @@ def page_html(
         title=report["title"],
         mode=mode,
         report=report,
-        style=Markup(_joined(".css")),  # noqa: S704 - ours
-        script=Markup(_joined(".js")),  # noqa: S704 - ours
-        policy="" if mode == "view" else policy(mode),
+        style=Markup(_join_sources(".css")),  # noqa: S704 - ours
+        script=Markup(_join_sources(".js")),  # noqa: S704 - ours
+        policy="" if mode == "view" else build_security_policy(mode),
         blocks=list(_blocks(report, edits, details or {}, pictures or {})),
         version=package_version("editjudge"),
     )
@@ -316,18 +316,18 @@ def _blocks(
     if edits is not None:
         details = {"report": report, "edits": edits, **details}
     for name, chunk in details.items():
-        text = chunk if isinstance(chunk, str) else script_json(chunk)
+        text = chunk if isinstance(chunk, str) else dump_script_json(chunk)
         yield f"data-{name}", _JSON, Markup(text)  # noqa: S704 - escaped for this place
     for name, uri in pictures.items():
         yield f"picture-{name}", "text/plain", Markup(uri)  # noqa: S704 - base64
 
 
-def policy(mode: Mode) -> str:
+def build_security_policy(mode: Mode) -> str:
     """What a page may do: its own style and script, its pictures, and nothing else.
 
     It is a header where a server sends the page, which none may frame then.
     """
-    script, style = _digest(_joined(".js")), _digest(_joined(".css"))
+    script, style = _digest(_join_sources(".js")), _digest(_join_sources(".css"))
     rules = [
         "default-src 'none'",
         f"script-src {script}{_MORE_SCRIPTS[mode]}",
@@ -342,7 +342,7 @@ def policy(mode: Mode) -> str:
     return "; ".join(rules)
 
 
-def script_json(value: object) -> str:
+def dump_script_json(value: object) -> str:
     """JSON that stays JSON within a script element, and as an expression of a script.
 
     Lone surrogates of a judge's reply, which no file can hold, are escaped.
@@ -368,7 +368,7 @@ def _finite(value: Any) -> Any:
 
 
 @cache
-def _joined(suffix: str) -> str:
+def _join_sources(suffix: str) -> str:
     """All files of the page of one kind, in the order of their names."""
     folder = files(__package__) / _WEB
     texts = {one.name: one for one in folder.iterdir() if one.name.endswith(suffix)}

@@ -38,20 +38,20 @@ class PictureNames:
 
     def __init__(self, files: dict[str, Path] | None = None) -> None:
         self.files: dict[str, Path] = {} if files is None else files
-        self._known: dict[Path, str | None] = {}
+        self._names: dict[Path, str | None] = {}
 
     def name(self, file: Path | None) -> str | None:
         """What the page calls a picture; None where there is no such file."""
         if file is None:
             return None
-        if file not in self._known:
-            self._known[file] = name = picture_name(file)
+        if file not in self._names:
+            self._names[file] = name = name_picture(file)
             if name is not None:
                 self.files[name] = file
-        return self._known[file]
+        return self._names[file]
 
 
-def picture_name(file: Path) -> str | None:
+def name_picture(file: Path) -> str | None:
     """The name of a picture as it is now: another one as soon as it changes.
 
     Returns:
@@ -65,16 +65,16 @@ def picture_name(file: Path) -> str | None:
     return hashlib.sha256(where + stat).hexdigest()[:_NAME]
 
 
-def thumbnail(file: Path, side: int = SIDE) -> bytes:
+def make_thumbnail(file: Path, side: int = SIDE) -> bytes:
     """A picture as WebP, at most so large; never enlarged.
 
     Raises:
         ImageError: it cannot be read; see `load_image`.
     """
-    return small(load_image(file).rgb, side)
+    return encode_thumbnail(load_image(file).rgb, side)
 
 
-def small(pixels: RGB, side: int = SIDE) -> bytes:
+def encode_thumbnail(pixels: RGB, side: int = SIDE) -> bytes:
     """The same of pixels."""
     picture = Pil.fromarray(pixels)
     picture.thumbnail((side, side), Pil.Resampling.BICUBIC, reducing_gap=3.0)
@@ -83,12 +83,12 @@ def small(pixels: RGB, side: int = SIDE) -> bytes:
     return buffer.getvalue()
 
 
-def data_uri(webp: bytes) -> str:
+def to_data_uri(webp: bytes) -> str:
     """A thumbnail that needs no file."""
     return f"data:image/webp;base64,{pybase64.b64encode(webp).decode('ascii')}"
 
 
-def thumbnails(
+def make_thumbnails(
     files: Mapping[str, Path], keep: Callable[[str, bytes], None], side: int = SIDE
 ) -> Iterator[str | None]:
     """Make thumbnails on all cores, and hand each over as soon as it is made.
@@ -101,9 +101,9 @@ def thumbnails(
         After each, why it could not be made; None where it could.
     """
 
-    def made(name: str) -> tuple[str, bytes | ImageError]:
+    def make_one(name: str) -> tuple[str, bytes | ImageError]:
         try:
-            return name, thumbnail(files[name], side)
+            return name, make_thumbnail(files[name], side)
         except ImageError as error:
             return name, error
 
@@ -111,7 +111,7 @@ def thumbnails(
     # In threads, for Pillow works without the interpreter's lock; few are held at once.
     with ThreadPoolExecutor(os.cpu_count() or 1, "thumbnails") as pool:
         while some := list(islice(remaining, _AHEAD)):
-            for name, webp in pool.map(made, some):
+            for name, webp in pool.map(make_one, some):
                 if isinstance(webp, ImageError):
                     yield str(webp)
                 else:

@@ -13,11 +13,11 @@ from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.output_files import on_disk, put
 from ..base.text import counted
-from .edits import Edits, PageRun, Plain
-from .page import About, Mode, page_html, report_of, script_json
-from .pictures import SIDE, PictureNames, data_uri, thumbnails
+from .edits import Edits, JsonObject, PageRun
+from .page import Mode, PageOptions, build_report, dump_script_json, render_page
+from .pictures import SIDE, PictureNames, make_thumbnails, to_data_uri
 
-LARGEST = 1000
+MAX_EDITS_IN_FILE = 1000
 """Edits up to which a page may be one file."""
 INDEX = "index.html"
 _MARK = b'<meta name="generator" content="editjudge report">'
@@ -29,7 +29,7 @@ Progress = Callable[[Iterable[str | None], int], Iterable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenPage:
     """What was written.
 
     Attributes:
@@ -40,7 +40,7 @@ class Written:
 
     page: Path
     edits: int
-    unshown: tuple[str, ...]
+    picture_problems: tuple[str, ...]
 
 
 @dataclass
@@ -53,21 +53,21 @@ class _File:
     details: dict[str, str] = field(default_factory=dict)
     pictures: dict[str, str] = field(default_factory=dict)
 
-    def keep(self, name: str, chunk: Plain) -> None:
+    def keep(self, name: str, chunk: JsonObject) -> None:
         """Hold a chunk of details."""
-        self.details[name] = script_json(chunk)
+        self.details[name] = dump_script_json(chunk)
 
     def keep_picture(self, name: str, webp: bytes) -> None:
         """Hold a thumbnail."""
-        self.pictures[name] = data_uri(webp)
+        self.pictures[name] = to_data_uri(webp)
 
     def lacks(self, name: str) -> bool:
         """Whether a thumbnail is to be made."""
         return name not in self.pictures
 
-    def end(self, report: Plain, edits: Plain) -> None:
+    def end(self, report: JsonObject, edits: JsonObject) -> None:
         """Write the page."""
-        put(self.page, page_html(report, edits, self.details, self.pictures).encode())
+        put(self.page, render_page(report, edits, self.details, self.pictures).encode())
 
 
 class _Folder:
@@ -82,9 +82,9 @@ class _Folder:
         for folder in (self.data, "pictures"):
             (out / folder).mkdir(parents=True, exist_ok=True)
 
-    def keep(self, name: str, chunk: Plain) -> None:
+    def keep(self, name: str, chunk: JsonObject) -> None:
         """Write a chunk of details as a script."""
-        text = f"editjudge.put({script_json(name)},{script_json(chunk)});\n"
+        text = f"editjudge.put({dump_script_json(name)},{dump_script_json(chunk)});\n"
         (self._out / self.data / f"{name}.js").write_bytes(text.encode())
 
     def keep_picture(self, name: str, webp: bytes) -> None:
@@ -95,9 +95,9 @@ class _Folder:
         """Whether a thumbnail is to be made."""
         return not self._picture(name).is_file()
 
-    def end(self, report: Plain, edits: Plain) -> None:
+    def end(self, report: JsonObject, edits: JsonObject) -> None:
         """Write the page in the place of the old one, whose details go then."""
-        put(self.page, page_html(report, edits, mode="folder").encode())
+        put(self.page, render_page(report, edits, mode="folder").encode())
         for details in (self._out / "data").glob(f"{_DATA}*"):
             if details != self._out / self.data:
                 shutil.rmtree(details, ignore_errors=True)
@@ -110,12 +110,12 @@ def write_report(
     runs: Sequence[Path],
     out: Path,
     *,
-    published: bool = False,
+    with_published: bool = False,
     pictures: bool = True,
     side: int = SIDE,
-    about: About | None = None,
-    progress: Progress = lambda made, _: made,
-) -> Written:
+    about: PageOptions | None = None,
+    progress: Progress = lambda outcomes, _: outcomes,
+) -> WrittenPage:
     """Write a page of runs: one file where its name ends in .html, else a folder.
 
     A page is there whole or not at all; in a folder thumbnails that are there are not made again.
@@ -133,51 +133,53 @@ def write_report(
         InputError: the data of a run is not there any more.
         StoreError: a run is damaged, or the disk is full.
     """
-    one_file = out.suffix.lower() in {".html", ".htm"}
-    _check_out(out, one_file=one_file)
+    is_file = out.suffix.lower() in {".html", ".htm"}
+    _check_out(out, is_file=is_file)
     with ExitStack() as stack, on_disk(out):
         views = [stack.enter_context(RunView(run)) for run in runs]
-        if one_file and (count := sum(map(_edits_asked, views))) > LARGEST:
+        if is_file and (count := sum(map(_count_edits, views))) > MAX_EDITS_IN_FILE:
             raise ConfigError(
-                f"{count:,} edits are too many for one file, at most {LARGEST:,}",
+                f"{count:,} edits are too many for one file, at most {MAX_EDITS_IN_FILE:,}",
                 f"give a folder: --out {out.with_suffix('')}",
             )
-        place = _File(out) if one_file else _Folder(out)
+        place = _File(out) if is_file else _Folder(out)
         edits = Edits(PictureNames(), place.keep)
-        page_runs = PageRun.of(views)
+        page_runs = PageRun.from_views(views)
         for run in page_runs:
-            run.read(edits, published=published)
-        edits.end()
-        named = edits.names.files if pictures else {}
-        missing = {name: file for name, file in named.items() if place.lacks(name)}
-        made = progress(thumbnails(missing, place.keep_picture, side), len(missing))
-        lost = tuple(why for why in made if why is not None)
-        about = about or About()
-        warnings = (*about.warnings, *_unshown(lost))
+            run.read(edits, with_published=with_published)
+        edits.flush()
+        picture_files = edits.names.files if pictures else {}
+        missing_files = {name: file for name, file in picture_files.items() if place.lacks(name)}
+        outcomes = progress(
+            make_thumbnails(missing_files, place.keep_picture, side), len(missing_files)
+        )
+        problems = tuple(why for why in outcomes if why is not None)
+        about = about or PageOptions()
+        warnings = (*about.warnings, *_warn_of_pictures(problems))
         data = place.data
         about = replace(about, mode=place.mode, version=data, data=data, warnings=warnings)
-        place.end(report_of(page_runs, edits, about), edits.index())
-    return Written(place.page, edits.count, lost)
+        place.end(build_report(page_runs, edits, about), edits.build_index())
+    return WrittenPage(place.page, edits.count, problems)
 
 
-def _edits_asked(view: RunView) -> int:
+def _count_edits(view: RunView) -> int:
     """How many edits a page of a run would have."""
     return sum(1 for _ in view.resolved.dataset.items()) * len(view.header.outputs)
 
 
-def _unshown(lost: Sequence[str]) -> Iterator[str]:
-    if lost:
-        yield f"{counted(len(lost), 'picture')} cannot be shown (first: {lost[0]})"
+def _warn_of_pictures(problems: Sequence[str]) -> Iterator[str]:
+    if problems:
+        yield f"{counted(len(problems), 'picture')} cannot be shown (first: {problems[0]})"
 
 
-def _check_out(out: Path, *, one_file: bool) -> None:
+def _check_out(out: Path, *, is_file: bool) -> None:
     """Refuse to write over what is no page of ours.
 
     Raises:
         ConfigError: it is something else.
     """
     mend = "give another --out, or remove it"
-    if one_file:
+    if is_file:
         if out.is_dir():
             raise ConfigError(f"{out} is a folder", "give a file, or a name without .html")
         if out.exists() and not _is_page(out):
@@ -193,5 +195,5 @@ def _check_out(out: Path, *, one_file: bool) -> None:
 
 
 def _is_page(file: Path) -> bool:
-    with file.open("rb") as opened:
-        return _MARK in opened.read(_HEAD)
+    with file.open("rb") as stream:
+        return _MARK in stream.read(_HEAD)

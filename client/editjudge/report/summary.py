@@ -22,15 +22,15 @@ from ..base.text import counted, few
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from .numbers import (
-    arrow,
-    best_and_second,
-    carried,
-    legend,
-    not_finished,
-    number,
-    rounded,
+    choose_decimals,
+    direction_arrow,
+    explain_signs,
+    format_cell,
+    format_decimals,
+    format_pending_warning,
+    rank_best_two,
 )
-from .table import Form, Head, Number, Row, Table
+from .table import Heading, Number, Row, Table, TextFormat
 
 _Grid: TypeAlias = Mapping[tuple[str, str], Sequence[Number]]
 """By model and judge (none for all judges together), the number of each column."""
@@ -55,7 +55,7 @@ _NUMBERS = (
 )
 
 
-def chosen(
+def select_columns(
     results: Results, columns: Collection[str] = (), models: Collection[str] = ()
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     """The columns and models that are meant.
@@ -77,8 +77,8 @@ def chosen(
             mend = f"give an id, a part of one, a title or a glob: {titles}"
             raise ConfigError(f"no column {pattern}", mend)
     names = tuple(models) or tuple(results.models)
-    meant = (c for c in results.columns if not columns or _is_meant(c, columns))
-    return tuple(c for c in meant if any(results.models[n][c.id].asked for n in names)), names
+    matches = (c for c in results.columns if not columns or _is_meant(c, columns))
+    return tuple(c for c in matches if any(results.models[n][c.id].asked for n in names)), names
 
 
 def _is_meant(column: Column, patterns: Iterable[str]) -> bool:
@@ -93,7 +93,7 @@ def _is_meant(column: Column, patterns: Iterable[str]) -> bool:
     )
 
 
-def narrowed(
+def narrow_results(
     results: Results, columns: Collection[str] = (), models: Collection[str] = ()
 ) -> Results:
     """The table with these columns and models alone; with all where none are named.
@@ -103,27 +103,27 @@ def narrowed(
     """
     if not columns and not models:
         return results
-    meant, names = chosen(results, columns, models)
-    ids = {column.id for column in meant}
+    selected_columns, names = select_columns(results, columns, models)
+    ids = {column.id for column in selected_columns}
 
     def of_ids(row: Mapping[str, Cell]) -> dict[str, Cell]:
         return {name: cell for name, cell in row.items() if name in ids}
 
-    asking = {name for column in meant for name in column.dimensions}
+    dimension_ids = {name for column in selected_columns for name in column.dimensions}
     return replace(
         results,
-        columns=meant,
+        columns=selected_columns,
         models={name: of_ids(results.models[name]) for name in names},
         judges={
             name: {judge: of_ids(row) for judge, row in results.judges[name].items()}
             for name in names
             if name in results.judges
         },
-        agreement=tuple(one for one in results.agreement if one.dimension in asking),
+        agreement=tuple(one for one in results.agreement if one.dimension in dimension_ids),
     )
 
 
-def typeset(results: Results, form: Form) -> str:
+def format_results(results: Results, form: TextFormat) -> str:
     """The table as text, best numbers bold and second ones underlined.
 
     Of each number that not all edits asked about have a part in, a footnote says how many have.
@@ -131,40 +131,42 @@ def typeset(results: Results, form: Form) -> str:
     Args:
         form: `latex` needs the package booktabs; `csv` has each number unrounded.
     """
-    meant, names = chosen(results)
+    selected_columns, names = select_columns(results)
     if form == "csv":
-        return _numbers_table(results, meant, names).written(form)
-    by_column = [paper_numbers(results, column, names) for column in meant]
+        return _numbers_table(results, selected_columns, names).to_text(form)
+    by_column = [format_column(results, column, names) for column in selected_columns]
     rows = zip(*by_column, strict=True) if by_column else ((),) * len(names)
     grid = {(name, ""): row for name, row in zip(names, rows, strict=True)}
-    grouped = any(column.group for column in meant)
-    as_rows = grouped or len(meant) > max(_WIDE, len(names))
-    table = _by_column(meant, grid, names) if as_rows else _by_model(meant, grid)
-    notes, about = tuple(_notes(results, meant, names)), tuple(_made_of(results))
-    return replace(table, notes=notes, about=about).written(form)
+    has_groups = any(column.group for column in selected_columns)
+    as_rows = has_groups or len(selected_columns) > max(_WIDE, len(names))
+    table = (
+        _by_column(selected_columns, grid, names) if as_rows else _by_model(selected_columns, grid)
+    )
+    notes, about = tuple(_notes(results, selected_columns, names)), tuple(_made_of(results))
+    return replace(table, notes=notes, about=about).to_text(form)
 
 
-def paper_numbers(results: Results, column: Column, models: Sequence[str]) -> list[Number]:
+def format_column(results: Results, column: Column, models: Sequence[str]) -> list[Number]:
     """The numbers of one column, with the best and the second."""
     cells = [results.models[model][column.id] for model in models]
     decimals = _decimals(results, column, cells)
-    texts = ["-" if cell.value is None else rounded(cell.value, decimals) for cell in cells]
+    texts = ["-" if cell.value is None else format_decimals(cell.value, decimals) for cell in cells]
     values = [cell.value for cell in cells]
-    places = best_and_second(texts, values, higher_is_better=column.higher_is_better)
-    return [number(cell, decimals, place) for cell, place in zip(cells, places, strict=True)]
+    places = rank_best_two(texts, values, higher_is_better=column.higher_is_better)
+    return [format_cell(cell, decimals, place) for cell, place in zip(cells, places, strict=True)]
 
 
 def _decimals(results: Results, column: Column, cells: Sequence[Cell]) -> int:
     """As the paper prints; where there is no such table, as many as the numbers carry."""
     if column.decimals is not None:
         return column.decimals
-    return results.benchmark.decimals if results.benchmark.table else carried(cells)
+    return results.benchmark.decimals if results.benchmark.table else choose_decimals(cells)
 
 
 def _made_of(results: Results) -> Iterator[str]:
     switches = f" with {', '.join(sorted(results.switches))}" if results.switches else ""
-    named = ", ".join(filter(None, [results.benchmark.title, results.protocol]))
-    yield f"{named}{switches}, {results.items:,} items"
+    title = ", ".join(filter(None, [results.benchmark.title, results.protocol]))
+    yield f"{title}{switches}, {results.items:,} items"
     yield from (f"{role}: {identity}" for role, identity in results.services.items())
 
 
@@ -172,19 +174,19 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
     cells = [results.models[model][column.id] for model in models for column in columns]
     if names := untrained(results.services):
         yield f"UNTRAINED weights, not a result: {', '.join(map(str, names))}"
-    yield from legend(cells, mend=False)
+    yield from explain_signs(cells, mend=False)
     if any(cell.sd is not None for cell in cells):
         yield "sd: standard deviation over rounds"
-    yield from counted_lines(results)
+    yield from describe_counting(results)
 
 
-def counted_lines(results: Results) -> Iterator[str]:
+def describe_counting(results: Results) -> Iterator[str]:
     """Which edits count otherwise than usual, or not yet."""
     rows = results.models.values()
     if pending := sum(
         max((c.counts.get("pending", 0) for c in r.values()), default=0) for r in rows
     ):
-        yield not_finished(pending)
+        yield format_pending_warning(pending)
     if results.count_missing:
         yield "missing outputs count as the worst value of each metric"
     if results.common:
@@ -203,16 +205,16 @@ def _numbers_table(results: Results, columns: Sequence[Column], models: Sequence
             counts = (cell.scored, cell.asked, cell.imputed)
             further = (cell.capped, int(cell.other_items))
             rows.append(Row((*names, cell.value, cell.sd, *counts, *interval, *further)))
-    return Table([Head(name) for name in _NUMBERS], rows)
+    return Table([Heading(name) for name in _NUMBERS], rows)
 
 
-def results_tables(
+def build_results_tables(
     columns: Iterable[Column],
     cells: Mapping[str, Mapping[str, Cell]],
     beside: JudgeSpread | None = None,
     width: int = WIDTH,
     decimals: int = 2,
-    published: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    published_rows: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     *,
     each_round: bool = False,
 ) -> tuple[Table, ...]:
@@ -229,23 +231,23 @@ def results_tables(
         published: Rows of the paper, by name and column; they have no coverage.
     """
     columns, beside = tuple(columns), beside or JudgeSpread()
-    grouped = any(column.group for column in columns)
-    if grouped:
+    has_groups = any(column.group for column in columns)
+    if has_groups:
         columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
-    usual = decimals if grouped or published else None
-    grid = _grid(columns, cells, beside, published, usual, each_round=each_round)
-    if not grouped:
+    usual = decimals if has_groups or published_rows else None
+    grid = _grid(columns, cells, beside, published_rows, usual, each_round=each_round)
+    if not has_groups:
         table = _by_model(columns, grid)
         if _width(table) <= width:
             return (table,)
     # The paper's rows go on in further tables, the run's own stand in each.
-    always = tuple(cells) if published else ()
+    always = tuple(cells) if published_rows else ()
     names = _width(_by_column(columns, grid, ()))
     split = _that_fit(grid, width - names, always)
     return tuple(_by_column(columns, grid, models) for models in split)
 
 
-def with_something(
+def drop_empty_columns(
     columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]], run: Path
 ) -> tuple[tuple[Column, ...], list[str]]:
     """The columns that have a number of any model, or a reason of their own why there is none.
@@ -253,20 +255,22 @@ def with_something(
     Returns:
         With them what is left out, and who names it, a line each.
     """
-    shown, unserved, unasked = [], 0, 0
+    filled_columns, without_services, without_items = [], 0, 0
     for column in columns:
-        asked = [row[column.id] for row in cells.values() if row[column.id].asked]
-        if not asked:
+        asked_cells = [row[column.id] for row in cells.values() if row[column.id].asked]
+        if not asked_cells:
             # Of a paper's table what is about other tasks is not missed.
-            unasked += not column.group
-        elif all(_waits(cell) for cell in asked):
-            unserved += 1
+            without_items += not column.group
+        elif all(_waits(cell) for cell in asked_cells):
+            without_services += 1
         else:
-            shown.append(column)
-    lines = [f"{need_models(unserved, 'number')}: {naming(run)}"] if unserved else []
-    if unasked:
-        lines.append(f"{counted(unasked, 'number asks', 'numbers ask')} nothing of any item")
-    return tuple(shown), lines
+            filled_columns.append(column)
+    lines = (
+        [f"{need_models(without_services, 'number')}: {naming(run)}"] if without_services else []
+    )
+    if without_items:
+        lines.append(f"{counted(without_items, 'number asks', 'numbers ask')} nothing of any item")
+    return tuple(filled_columns), lines
 
 
 def _waits(cell: Cell) -> bool:
@@ -279,7 +283,7 @@ def _grid(
     columns: Sequence[Column],
     cells: Mapping[str, Mapping[str, Cell]],
     beside: JudgeSpread,
-    published: Mapping[str, Mapping[str, float]],
+    published_rows: Mapping[str, Mapping[str, float]],
     decimals: int | None,
     *,
     each_round: bool,
@@ -291,11 +295,15 @@ def _grid(
     }
 
     def whole(row: Mapping[str, Cell]) -> list[Number]:
-        return [number(row[name], n) if name in row else _NOTHING for name, n in places.items()]
+        return [
+            format_cell(row[name], n) if name in row else _NOTHING for name, n in places.items()
+        ]
 
     def bare(row: Mapping[str, float | None]) -> list[Number]:
         values = ((row.get(name), n) for name, n in places.items())
-        return [_NOTHING if value is None else Number(rounded(value, n)) for value, n in values]
+        return [
+            _NOTHING if value is None else Number(format_decimals(value, n)) for value, n in values
+        ]
 
     for model, row in cells.items():
         grid[model, ""] = whole(row)
@@ -306,28 +314,33 @@ def _grid(
         for judge, of in judges.items() if each_round else ():
             for n in range(beside.rounds):
                 label = f"{judge}, round {n + 1}" if several else f"run {n + 1}"
-                held = {name: cell for name, cell in of.items() if n < len(cell.rounds)}
-                grid[model, label] = bare({name: cell.rounds[n] for name, cell in held.items()})
-    return grid | {(name, ""): bare(printed) for name, printed in published.items()}
+                judged_rounds = {name: cell for name, cell in of.items() if n < len(cell.rounds)}
+                grid[model, label] = bare(
+                    {name: cell.rounds[n] for name, cell in judged_rounds.items()}
+                )
+    return grid | {(name, ""): bare(numbers) for name, numbers in published_rows.items()}
 
 
-def comparability(beside: PublishedBeside) -> Iterator[str]:
+def describe_comparability(beside: PublishedBeside) -> Iterator[str]:
     """Which columns can be compared with the printed ones, and why, a line for each reason."""
     if not beside.shown:
         yield f"{beside.title} prints nothing of what was asked for"
-    said: dict[Comparability, list[str]] = {}
+    titles_by_verdict: dict[Comparability, list[str]] = {}
     for column in beside.shown:
-        titles = said.setdefault(beside.columns[column.id], [])
+        titles = titles_by_verdict.setdefault(beside.columns[column.id], [])
         if column.title not in titles:
             titles.append(column.title)
-    for verdict, titles in said.items():
+    for verdict, titles in titles_by_verdict.items():
         can = "can be compared" if verdict.comparable else "cannot be compared"
         yield f"- {can} with what is printed: {', '.join(titles)} ({verdict.why})"
 
 
 def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
     """A row for each model and judge."""
-    heads = (Head("model"), *(Head(_titled(column), right=True) for column in columns))
+    heads = (
+        Heading("model"),
+        *(Heading(_title_with_arrow(column), right=True) for column in columns),
+    )
     rows = [
         Row((_label(model, judge), *numbers), "dim" if judge else "")
         for (model, judge), numbers in grid.items()
@@ -338,19 +351,19 @@ def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
 def _by_column(columns: Sequence[Column], grid: _Grid, models: Sequence[str]) -> Table:
     """A row for each column and judge; the groups of columns first, where they have any."""
     judges = list(dict.fromkeys(judge for _, judge in grid))
-    grouped = any(column.group for column in columns)
+    has_groups = any(column.group for column in columns)
     rows = []
     for place, column in enumerate(columns):
-        group = [column.group] if grouped else []
+        group = [column.group] if has_groups else []
         for judge in judges:
             of = (grid.get((model, judge)) for model in models)
             numbers = [_NOTHING if row is None else row[place] for row in of]
             if not models or any(one.text for one in numbers):
-                label = _label(_titled(column), judge)
+                label = _label(_title_with_arrow(column), judge)
                 rows.append(Row((*group, label, *numbers), "dim" if judge else ""))
-    names = [Head("")] if grouped else []
-    heads = (*names, Head("metric"), *(Head(model, right=True) for model in models))
-    return Table(heads, rows, grouped=grouped)
+    names = [Heading("")] if has_groups else []
+    heads = (*names, Heading("metric"), *(Heading(model, right=True) for model in models))
+    return Table(heads, rows, has_groups=has_groups)
 
 
 def _width(table: Table) -> int:
@@ -371,22 +384,24 @@ def _that_fit(grid: _Grid, width: int, always: Collection[str]) -> Iterator[list
     for (model, _), numbers in grid.items():
         longest = max(cell_len(str(text)) for text in (model, *numbers)) + _BETWEEN_CELLS
         widths[model] = max(widths.get(model, 0), longest)
-    kept = [model for model in widths if model in always]
-    if sum(widths[model] for model in kept) > width // 2:
-        kept = []
-    some = list(kept)
+    fixed_models = [model for model in widths if model in always]
+    if sum(widths[model] for model in fixed_models) > width // 2:
+        fixed_models = []
+    some = list(fixed_models)
     for model in widths:
-        if model in kept:
+        if model in fixed_models:
             continue
-        if len(some) > len(kept) and sum(widths[name] for name in (*some, model)) > width:
+        if len(some) > len(fixed_models) and sum(widths[name] for name in (*some, model)) > width:
             yield some
-            some = list(kept)
+            some = list(fixed_models)
         some.append(model)
     if some:
         yield some
 
 
-def reasons(columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) -> tuple[str, ...]:
+def list_missing_reasons(
+    columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]
+) -> tuple[str, ...]:
     """Why cells have no number, one line for each reason with the columns and models it is of."""
     titles_by_reason: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for column in columns:
@@ -405,7 +420,7 @@ def reasons(columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]) 
     )
 
 
-def without_intervals(
+def list_interval_reasons(
     columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]
 ) -> Iterator[str]:
     """Why numbers have no interval, one line for each reason with the columns it is of."""
@@ -430,7 +445,7 @@ def _why(cell: Cell) -> str:
     return f"{cell.reason} ({', '.join(f'{n:,} {s}'.replace('_', ' ') for s, n in counts.items())})"
 
 
-def agreement_tables(agreements: Iterable[Agreement]) -> tuple[Table, ...]:
+def build_agreement_tables(agreements: Iterable[Agreement]) -> tuple[Table, ...]:
     """How far each two judges agree, and each over its rounds; reasons stand below."""
     agreements = tuple(agreements)
     kinds = {
@@ -445,8 +460,8 @@ def _agreement_table(title: str, agreements: Sequence[Agreement]) -> Table:
     names = [name for name in _FIGURES if any(name in a.figures for a in agreements)]
     why = dict.fromkeys(f.reason for a in agreements for f in a.figures.values() if f.reason)
     marks = {reason: "*" * place for place, reason in enumerate(why, 1)}
-    figures = [Head(_FIGURES[name][0], right=True) for name in names]
-    heads = (Head("dimension"), Head("judged by"), Head("edits", right=True), *figures)
+    figures = [Heading(_FIGURES[name][0], right=True) for name in names]
+    heads = (Heading("dimension"), Heading("judged by"), Heading("edits", right=True), *figures)
     rows = [
         Row(
             (
@@ -459,7 +474,7 @@ def _agreement_table(title: str, agreements: Sequence[Agreement]) -> Table:
         for agreement in agreements
     ]
     notes = [f"{mark} {reason}" for reason, mark in marks.items()]
-    return Table(heads, rows, title, grouped=True, notes=notes)
+    return Table(heads, rows, title, has_groups=True, notes=notes)
 
 
 def _figure(name: str, figure: Figure | None, marks: Mapping[str, str]) -> str:
@@ -470,8 +485,8 @@ def _figure(name: str, figure: Figure | None, marks: Mapping[str, str]) -> str:
     return format(figure.value, _FIGURES[name][1])
 
 
-def _titled(column: Column) -> str:
-    return f"{column.title} {arrow(column.higher_is_better)}"
+def _title_with_arrow(column: Column) -> str:
+    return f"{column.title} {direction_arrow(column.higher_is_better)}"
 
 
 def _label(text: str, judge: str) -> str:

@@ -15,7 +15,7 @@ from ..base.text import inert
 if TYPE_CHECKING:
     from rich.table import Table as Terminal
 
-Form: TypeAlias = Literal["latex", "markdown", "csv"]
+TextFormat: TypeAlias = Literal["latex", "markdown", "csv"]
 _LAST_LATIN = 0x17F
 """Of the characters that pdflatex has without further packages, nearly."""
 
@@ -33,13 +33,13 @@ class Number:
     """
 
     text: str
-    place: int = 0
-    beside: str = ""
+    rank: int = 0
+    suffix: str = ""
     coverage: str = ""
     footnote: str = ""
 
     def __str__(self) -> str:
-        return f"{self.text}{self.beside}{self.coverage and f' ({self.coverage})'}"
+        return f"{self.text}{self.suffix}{self.coverage and f' ({self.coverage})'}"
 
 
 Plain: TypeAlias = str | int | float | bool | None
@@ -47,7 +47,7 @@ Content: TypeAlias = Plain | Number | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class Heading:
     """A column.
 
     Attributes:
@@ -84,18 +84,18 @@ class Table:
         about: What it was made of, a line each, for a paper.
     """
 
-    heads: Sequence[Head]
+    heads: Sequence[Heading]
     rows: Sequence[Row]
     title: str = ""
-    grouped: bool = False
+    has_groups: bool = False
     notes: Sequence[str] = ()
     about: Sequence[str] = ()
 
-    def written(self, form: Form) -> str:
+    def to_text(self, form: TextFormat) -> str:
         """The table as text that ends with a line."""
         return _csv(self) if form == "csv" else _marked_up(self, form)
 
-    def terminal(self) -> Terminal:
+    def to_terminal(self) -> Terminal:
         """The table for a console."""
         from rich.table import Table as Terminal
         from rich.text import Text
@@ -118,9 +118,9 @@ class Table:
         above: str | None = None
         for row in self.rows:
             texts = [_text(cell) for cell in row.cells]
-            group = texts[0] if self.grouped else None
-            begins = self.grouped and above not in {None, group}
-            if self.grouped and group == above:
+            group = texts[0] if self.has_groups else None
+            begins = self.has_groups and above not in {None, group}
+            if self.has_groups and group == above:
                 texts[0] = ""
             above = group
             yield row, begins, texts
@@ -170,8 +170,8 @@ def _marked_up(table: Table, form: Literal["latex", "markdown"]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    escaped = {"latex": _latex_text, "markdown": _markdown_text}[form]
-    environment.filters |= {"escaped": escaped, "one_line": _one_line}
+    escape = {"latex": _latex_text, "markdown": _markdown_text}[form]
+    environment.filters |= {"escaped": escape, "one_line": _one_line}
     environment.tests["number"] = lambda cell: isinstance(cell, Number)
     cells = (cell for row in table.rows for cell in row.cells)
     footnotes = (cell.footnote for cell in cells if isinstance(cell, Number) and cell.footnote)
@@ -214,8 +214,10 @@ def _latex_text(text: str) -> str:
 
 def _markdown_text(text: str) -> str:
     """Text of which Markdown and HTML take nothing for a mark."""
-    escaped = "".join(f"\\{each}" if each in "\\`*_[]|#~$" else each for each in _one_line(text))
-    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped_text = "".join(
+        f"\\{each}" if each in "\\`*_[]|#~$" else each for each in _one_line(text)
+    )
+    return escaped_text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 _LATEX_CHARACTERS = {

@@ -19,9 +19,9 @@ from aiohttp.http import HttpProcessingError
 from ..app.view import RunView
 from ..base.errors import ConfigError, EditjudgeError, ImageError, StoreError
 from ..base.terminal import tell
-from .edits import CHUNK, Chunk, Edits, PageRun, Plain
-from .page import About, page_html, policy, report_of, script_json
-from .pictures import SIDE, PictureNames, picture_name, thumbnail
+from .edits import CHUNK, DetailChunk, Edits, JsonObject, PageRun
+from .page import PageOptions, build_report, build_security_policy, dump_script_json, render_page
+from .pictures import SIDE, PictureNames, make_thumbnail, name_picture
 
 HOST = "127.0.0.1"
 LARGE = 2048
@@ -64,24 +64,28 @@ class _Snapshot:
     """
 
     def __init__(
-        self, runs: Sequence[Path], pictures: dict[str, Path], version: str, *, published: bool
+        self, runs: Sequence[Path], pictures: dict[str, Path], version: str, *, with_published: bool
     ) -> None:
         self._lock, self._open = Lock(), True
         self._edits = edits = Edits(PictureNames(pictures))
         with ExitStack() as stack:
             views = [stack.enter_context(RunView(run)) for run in runs]
-            self._runs = PageRun.of(views)
+            self._runs = PageRun.from_views(views)
             for run in self._runs:
-                run.read(edits, published=published)
+                run.read(edits, with_published=with_published)
             self._views = stack.pop_all()
-        self.version, self.asked, self.judged = version, edits.count, edits.judged()
-        self.edits = script_json(edits.index())
-        report = report_of(self._runs, edits, About(mode="view", version=version))
-        self.title, self.report = report["title"], script_json(report)
+        self.version, self.edit_count, self.finished_count = (
+            version,
+            edits.count,
+            edits.count_finished(),
+        )
+        self.edits = dump_script_json(edits.build_index())
+        report = build_report(self._runs, edits, PageOptions(mode="view", version=version))
+        self.title, self.report = report["title"], dump_script_json(report)
 
     def detail(self, number: int) -> str | None:
         """A chunk of details as JSON; None where there is no such, or the runs were closed."""
-        edits, chunk = self._edits, Chunk()
+        edits, chunk = self._edits, DetailChunk()
         if not 0 <= number < edits.chunks:
             return None
         numbers = range(number * CHUNK, min((number + 1) * CHUNK, edits.count))
@@ -89,8 +93,8 @@ class _Snapshot:
             if not self._open:
                 return None
             for run in self._runs:
-                run.describe(edits, numbers, chunk)
-        return script_json(chunk.plain())
+                run.add_details(edits, numbers, chunk)
+        return dump_script_json(chunk.to_json())
 
     def close(self) -> None:
         """Close the runs, once nobody reads them."""
@@ -114,13 +118,13 @@ class LiveRuns:
         StoreError: a run is damaged.
     """
 
-    def __init__(self, runs: Sequence[Path], *, published: bool = False) -> None:
-        self._runs, self._published = tuple(runs), published
+    def __init__(self, runs: Sequence[Path], *, with_published: bool = False) -> None:
+        self._runs, self._with_published = tuple(runs), with_published
         self._pictures: dict[str, Path] = {}
         self._changed_pictures: set[str] = set()
         self._lock = Lock()
         self._problem = ""
-        self._changed = self._due = -float("inf")
+        self._changed_at = self._due_at = -float("inf")
         self.snapshot = self._read(self._version())
 
     def __enter__(self) -> LiveRuns:
@@ -129,19 +133,19 @@ class LiveRuns:
     def __exit__(self, *_: object) -> None:
         self.snapshot.close()
 
-    def progress(self) -> Plain:
+    def check_progress(self) -> JsonObject:
         """How far the runs are, read anew where that is due, and why that cannot be."""
         with self._lock:
             self._refresh()
             snapshot, problem = self.snapshot, self._problem
             waits = self._version() != snapshot.version
-            live = waits or time.monotonic() - self._changed < _QUIET_SECONDS
+            live = waits or time.monotonic() - self._changed_at < _QUIET_SECONDS
         return {
             "version": snapshot.version,
             "live": live and not problem,
             "said": problem,
-            "judged": snapshot.judged,
-            "asked": snapshot.asked,
+            "judged": snapshot.finished_count,
+            "asked": snapshot.edit_count,
         }
 
     def detail(self, number: int) -> str | None:
@@ -157,7 +161,7 @@ class LiveRuns:
         Of another one the runs are read anew, for what was judged is not what is there.
         """
         file = self._pictures.get(name)
-        if file is None or picture_name(file) == name:
+        if file is None or name_picture(file) == name:
             return file
         self._changed_pictures.add(name)
         return None
@@ -166,12 +170,12 @@ class LiveRuns:
         version = self._version()
         if version == self.snapshot.version:
             self._problem = ""
-        elif time.monotonic() >= self._due:
-            self._changed = time.monotonic()
+        elif time.monotonic() >= self._due_at:
+            self._changed_at = time.monotonic()
             try:
                 before, self.snapshot = self.snapshot, self._read(version)
             except (EditjudgeError, StoreError) as error:  # it is being merged, moved or removed
-                self._due = time.monotonic() + _QUIET_SECONDS / 10
+                self._due_at = time.monotonic() + _QUIET_SECONDS / 10
                 problem = f"what was read before is shown: {error}"
                 if problem != self._problem:
                     tell(problem)
@@ -182,16 +186,18 @@ class LiveRuns:
 
     def _read(self, version: str) -> _Snapshot:
         began = time.thread_time()
-        snapshot = _Snapshot(self._runs, self._pictures, version, published=self._published)
+        snapshot = _Snapshot(
+            self._runs, self._pictures, version, with_published=self._with_published
+        )
         took = time.thread_time() - began
-        self._due = time.monotonic() + max(_FEWEST_SECONDS, _SHARE * took)
+        self._due_at = time.monotonic() + max(_FEWEST_SECONDS, _SHARE * took)
         return snapshot
 
     def _version(self) -> str:
         """Another text where a run was written to, or a picture changed; no file is opened."""
         stats = [_size_and_time(run / name) for run in self._runs for name in _FILES]
-        seen = repr((stats, len(self._changed_pictures)))
-        return hashlib.sha256(seen.encode()).hexdigest()[:16]
+        facts = repr((stats, len(self._changed_pictures)))
+        return hashlib.sha256(facts.encode()).hexdigest()[:16]
 
 
 def _size_and_time(file: Path) -> tuple[int, int]:
@@ -213,19 +219,19 @@ class _Pages:
     async def page(self, _: web.Request) -> web.Response:
         """The page, which asks for all else."""
         report = json.loads(self._runs.snapshot.report)
-        html = await asyncio.to_thread(page_html, report, mode="view")
+        html = await asyncio.to_thread(render_page, report, mode="view")
         return web.Response(
             text=html,
             content_type="text/html",
             charset="utf-8",
-            headers={"Content-Security-Policy": policy("view")},
+            headers={"Content-Security-Policy": build_security_policy("view")},
         )
 
     async def data(self, request: web.Request) -> web.Response:
         """The report, the index of edits, or a chunk of details."""
         name, snapshot = request.match_info["name"], self._runs.snapshot
         if name == "state":
-            return _json(json.dumps(await asyncio.to_thread(self._runs.progress)))
+            return _json(json.dumps(await asyncio.to_thread(self._runs.check_progress)))
         if name in {"report", "edits"}:
             return _json(snapshot.report if name == "report" else snapshot.edits)
         number = name.removeprefix("detail-")
@@ -252,7 +258,7 @@ class _Pages:
         if file is None:
             raise web.HTTPNotFound
         async with self._places:
-            webp = await asyncio.to_thread(thumbnail, file, side)
+            webp = await asyncio.to_thread(make_thumbnail, file, side)
         # It may have been written while it was read.
         if await asyncio.to_thread(self._runs.picture, name) is None:
             raise web.HTTPNotFound
@@ -274,7 +280,7 @@ def _json(text: str) -> web.Response:
 
 
 @asynccontextmanager
-async def serving(runs: LiveRuns, port: int = 0) -> AsyncIterator[str]:
+async def serve_page(runs: LiveRuns, port: int = 0) -> AsyncIterator[str]:
     """Serve a page of runs on this machine alone; where it is.
 
     Whoever does not know the address finds nothing: its path holds a secret, for other people on

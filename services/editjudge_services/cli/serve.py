@@ -15,7 +15,7 @@ from editjudge.base.terminal import say, tell
 from editjudge.cli.options import settings_of
 from editjudge.cli.output import print_json, print_tables
 from editjudge.cli.services import services_at_hand
-from editjudge.report.table import Head, Row, Table
+from editjudge.report.table import Heading, Row, Table
 
 from ..gateway.calls import alone_in, purge, purging, space_in
 from ..gateway.options import ServiceOptions, parted
@@ -59,9 +59,9 @@ def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool)
     if json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
         return
-    table = Table(list(map(Head, columns)), list(map(Row, rows)))
+    table = Table(list(map(Heading, columns)), list(map(Row, rows)))
     if csv:
-        say(table.written("csv"), nl=False)
+        say(table.to_text("csv"), nl=False)
     else:
         print_tables([table])
 

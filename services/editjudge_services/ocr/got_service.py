@@ -31,7 +31,7 @@ class GotOcr(Specialist):
             RuntimeError: its weights are absent, or not the declared ones.
         """
         from ..segmentation.checkpoints import accelerator
-        from .got import GotReader
+        from .got_reader import GotReader
 
         artefact = declared_artefact(self.entry, declared)
         self._reader = GotReader.from_folder(artefact.folder, device=accelerator(declared))

@@ -12,7 +12,7 @@ from ..segmentation.checkpoints import byte_tokenizer, require, seen
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import DTYPES, parity, spread, tiny
-from .got import GotReader
+from .got_reader import GotReader
 
 _TOLERANCE = {"fp32": 1e-5, "bf16": 0.05}
 """Of the probability of any first token."""

@@ -29,7 +29,7 @@ from editjudge.benchmarks.fusion import min_max, product
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.fold import derive
-from editjudge.report.summary import agreement_tables, results_tables
+from editjudge.report.summary import build_agreement_tables, build_results_tables
 from editjudge.scorers.vqa import FiveLevel
 
 from ...fakes.scorers import Scripted, edit
@@ -186,7 +186,7 @@ def test_where_one_judge_finds_nothing_to_ask_the_other_counts() -> None:
 def shown(tables: Any, width: int) -> list[str]:
     out = io.StringIO()
     for table in tables:
-        Console(file=out, width=width).print(table.terminal())
+        Console(file=out, width=width).print(table.to_terminal())
     return out.getvalue().splitlines()
 
 
@@ -199,7 +199,7 @@ def test_no_number_is_cut_however_narrow(width: int, group: str, models: str) ->
     ]
     said = {judge: tuple(tuple(v) * 9 for v in rounds) for judge, rounds in SAID.items()}
     found, cells = made(said, columns=columns, models=models)
-    lines = shown(results_tables(columns, cells, found, width), width)
+    lines = shown(build_results_tables(columns, cells, found, width), width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
     assert "…" not in text
@@ -210,7 +210,9 @@ def test_no_number_is_cut_however_narrow(width: int, group: str, models: str) ->
 
 def test_the_rows_of_one_judge_follow_the_one_of_all() -> None:
     found, cells = made(SAID)
-    rows = [line.split("│")[1:-1] for line in shown(results_tables([MEAN], cells, found), 200)]
+    rows = [
+        line.split("│")[1:-1] for line in shown(build_results_tables([MEAN], cells, found), 200)
+    ]
     assert [[cell.rstrip() for cell in row] for row in rows if row] == [
         [" m", " 3.625 sd 0.18 (4/4)"],
         ["   one", "  2.25 sd 0.35 (4/4)"],
@@ -220,7 +222,7 @@ def test_the_rows_of_one_judge_follow_the_one_of_all() -> None:
 
 def test_one_judge_is_the_ensemble() -> None:
     found, cells = made({"one": SAID["one"]}, JudgeRounds(("one",), 2))
-    text = "\n".join(shown(results_tables([PLAIN, MEAN], cells, found), 200))
+    text = "\n".join(shown(build_results_tables([PLAIN, MEAN], cells, found), 200))
     assert "2.25 sd 0.35 (4/4)" in text
     assert "2.5 (4/4)" in text
     assert "  one" not in text
@@ -228,7 +230,7 @@ def test_one_judge_is_the_ensemble() -> None:
 
 def test_agreement_is_shown_with_reasons_for_what_is_not_defined() -> None:
     found, _ = made({"one": ((4, 4), (4, 4)), "two": ((1, 2), (2, 2))})
-    lines = shown(agreement_tables(found.agreement), 100)
+    lines = shown(build_agreement_tables(found.agreement), 100)
     text = "\n".join(lines)
     assert max(map(len, lines)) <= 100
     assert "│ -* " in text or " -* │" in text
@@ -244,6 +246,6 @@ def test_agreement_is_shown_with_reasons_for_what_is_not_defined() -> None:
 def test_grouped_numbers_are_as_the_paper_prints(value: float, decimals: int, text: str) -> None:
     columns = [column("c", Mean("x"), "shown", "A"), column("d", Mean("y"), "empty", "B")]
     cells = {"m": {"x.c": Cell(value, {"scored": 2}), "x.d": Cell(None, {})}}
-    lines = shown(results_tables(columns, cells, decimals=decimals), 100)
+    lines = shown(build_results_tables(columns, cells, decimals=decimals), 100)
     assert f" {text} (2/2) " in "\n".join(lines)
     assert not any("empty" in line for line in lines), "what asks nothing has no row"

@@ -11,7 +11,7 @@ from PIL import Image as Pil
 
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.cli.plot import mask_shares
-from editjudge.report.figures import draw_masks
+from editjudge.report.figures import draw_mask_sizes
 
 
 def test_the_shares_of_the_masks_there_are(tmp_path: Path) -> None:
@@ -30,9 +30,9 @@ def test_the_shares_of_the_masks_there_are(tmp_path: Path) -> None:
 
 def test_the_figure_counts_them_and_marks_what_is_printed() -> None:
     shares = [0.01, 0.04, 0.06, 0.5]
-    picture = draw_masks(shares, "svg", 0.2).decode()
+    picture = draw_mask_sizes(shares, "svg", 0.2).decode()
     assert "(4 masks)" in picture
     assert "† most below 20%" in picture
-    assert "most below" not in draw_masks(shares, "svg").decode()
-    assert draw_masks(shares, "png") == draw_masks(shares, "png")
-    assert Pil.open(io.BytesIO(draw_masks([0.0, 1.0], "png"))).size[0] > 500
+    assert "most below" not in draw_mask_sizes(shares, "svg").decode()
+    assert draw_mask_sizes(shares, "png") == draw_mask_sizes(shares, "png")
+    assert Pil.open(io.BytesIO(draw_mask_sizes([0.0, 1.0], "png"))).size[0] > 500

@@ -45,7 +45,7 @@ CHANGES = {
 def shown(width: int) -> str:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        console.print(changes_table(CHANGES).terminal())
+        console.print(changes_table(CHANGES).to_terminal())
     return capture.get()
 
 

@@ -130,7 +130,7 @@ def test_nothing_that_can_be_drawn(tmp_path: Path) -> None:
 
 def test_looks_that_come_again_are_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "looks come again" not in told(run)
-    monkeypatch.setattr("editjudge.cli.plot.LOOKS", 1)
+    monkeypatch.setattr("editjudge.cli.plot.MAX_LOOKS", 1)
     assert "2 models: after 1 looks come again; choose some with --model" in told(run)
 
 

@@ -13,7 +13,7 @@ from editjudge.base.verdict import Score
 from editjudge.benchmarks.figures import Figure
 from editjudge.report import page as module
 from editjudge.report.edits import CHUNK, Edits, PageRun
-from editjudge.report.page import About, report_of
+from editjudge.report.page import PageOptions, build_report
 from editjudge.report.pictures import PictureNames
 
 from ...report_runs import ASKED, DIMENSIONS, NASTY, READ, make_run, picture
@@ -27,15 +27,15 @@ class Page:
         self.index = Edits(PictureNames(), self.chunks.__setitem__)
         views = [RunView(run) for run in runs]
         try:
-            self.shown = PageRun.of(views)
+            self.shown = PageRun.from_views(views)
             for each in self.shown:
-                each.read(self.index, published=False)
+                each.read(self.index, with_published=False)
         finally:
             for view in views:
                 view.close()
-        self.index.end()
-        self.edits = self.index.index()
-        self.report = report_of(self.shown, self.index, About())
+        self.index.flush()
+        self.edits = self.index.build_index()
+        self.report = build_report(self.shown, self.index, PageOptions())
 
     def verdict(self, edit: int, dimension: str) -> dict[str, Any]:
         number = self.index.dimensions[dimension]
@@ -112,7 +112,7 @@ def test_the_leaderboard_is_the_summary(page: Page, run: Path) -> None:
             of = results.models[model][column["id"]]
             assert (cell["value"], cell["scored"], cell["asked"]) == (of.value, of.scored, of.asked)
     for place in range(len(table["columns"])):
-        assert sorted(row["cells"][place]["place"] for row in table["rows"]) in ([1, 2], [1, 1])
+        assert sorted(row["cells"][place]["rank"] for row in table["rows"]) in ([1, 2], [1, 1])
 
 
 def test_what_nobody_serves_is_one_line(tmp_path: Path) -> None:
@@ -165,9 +165,9 @@ def test_without_matplotlib_there_are_no_figures(
         raise MissingExtra("figures", "demo")
 
     monkeypatch.setattr(module, "figures", lambda _: [Figure("radar", "figure 1", ())])
-    monkeypatch.setattr(module, "drawn", lambda *_: [object()])
-    monkeypatch.setattr(module, "draw", missing)
-    report = report_of(page.shown, page.index, About())
+    monkeypatch.setattr(module, "drawable_panels", lambda *_: [object()])
+    monkeypatch.setattr(module, "draw_figure", missing)
+    report = build_report(page.shown, page.index, PageOptions())
     assert report["figures"] == []
     assert any("editjudge[demo]" in line for line in report["warnings"])
 
@@ -176,5 +176,5 @@ def test_another_version_is_told(page: Page, monkeypatch: pytest.MonkeyPatch) ->
     (shown,) = page.shown
     older = shown.header.model_copy(update={"editjudge": "0.0.1"})
     monkeypatch.setattr(shown, "header", older)
-    report = report_of([shown], page.index, About())
+    report = build_report([shown], page.index, PageOptions())
     assert any("last written by editjudge 0.0.1" in line for line in report["warnings"])

@@ -15,15 +15,15 @@ from editjudge.benchmarks.figures import KINDS, Figure, Panel, figures, means
 from editjudge.benchmarks.published_tables import published
 from editjudge.benchmarks.registry import benchmark, benchmarks
 from editjudge.report.figures import (
-    LOOKS,
-    Numbers,
+    MAX_LOOKS,
+    ColumnValues,
     _shares,
-    _shortened,
+    _shorten_names,
     _styles,
-    draw,
+    draw_figure,
     draw_points,
-    drawn,
-    shown,
+    drawable_columns,
+    drawable_panels,
 )
 
 NAMES = [name for name in benchmarks() if name != "core"]
@@ -56,13 +56,13 @@ def test_every_panel_names_columns_there_are(name: str) -> None:
 def test_the_papers_numbers_are_drawn(name: str) -> None:
     columns, rows = benchmark(name).rules().columns, printed(name)
     for figure in figures(name):
-        if panels := drawn(figure, columns, rows):
-            picture = draw(figure, columns, rows, "svg").decode()
+        if panels := drawable_panels(figure, columns, rows):
+            picture = draw_figure(figure, columns, rows, "svg").decode()
             assert all(panel.title.replace("&", "&amp;") in picture for panel in panels)
             meant = {c.id for panel in panels for c in panel.of(columns)}
             whole = [m for m, row in rows.items() if meant <= row.keys()]
             assert all(f">{model}<" in picture for model in whole)
-    kinds = {f.kind for f in figures(name) if drawn(f, columns, rows)}
+    kinds = {f.kind for f in figures(name) if drawable_panels(f, columns, rows)}
     assert kinds & {"radar", "tasks"}
 
 
@@ -75,8 +75,8 @@ def test_omni_by_turn() -> None:
         model: {c.id: start - n / 20 for n, c in enumerate(overall[:6])}
         for model, start in (("a", 0.9), ("b", 0.7))
     }
-    assert len(drawn(turns, columns, rows)) == 1
-    assert b">turn<" in draw(turns, columns, rows, "svg")
+    assert len(drawable_panels(turns, columns, rows)) == 1
+    assert b">turn<" in draw_figure(turns, columns, rows, "svg")
 
 
 def test_turns_keep_their_numbers() -> None:
@@ -84,7 +84,7 @@ def test_turns_keep_their_numbers() -> None:
     columns = benchmark("omni_iie").rules().columns
     overall = turns.panels[0].of(columns)
     rows = {"a": {c.id: 0.5 for c in overall[1:4]}}  # rounds 2, 3 and 4
-    picture = draw(turns, columns, rows, "svg").decode()
+    picture = draw_figure(turns, columns, rows, "svg").decode()
     ticks = re.findall(r'id="xtick_\d+".*?>([^<]+)</text>', picture, re.DOTALL)
     assert ticks == ["1", "2", "3", "4"]
 
@@ -93,9 +93,9 @@ RADAR, BARS = figures("gie")[1], figures("gie")[0]
 COLUMNS = benchmark("gie").rules().columns
 
 
-def marks_of(rows: Numbers, figure: Figure) -> int:
+def marks_of(rows: ColumnValues, figure: Figure) -> int:
     """Lines, bars and points of the picture: fewer where there are gaps."""
-    return len(re.findall(rb"<use |<path ", draw(figure, COLUMNS, rows, "svg")))
+    return len(re.findall(rb"<use |<path ", draw_figure(figure, COLUMNS, rows, "svg")))
 
 
 def test_a_gap_is_no_zero() -> None:
@@ -113,7 +113,7 @@ def test_a_bar_of_zero_is_seen() -> None:
     full: dict[str, float | None] = dict.fromkeys(ids, 50.0)
 
     def blue(row: dict[str, float | None]) -> int:
-        png = draw(BARS, COLUMNS, {"a": row, "b": full}, "png")
+        png = draw_figure(BARS, COLUMNS, {"a": row, "b": full}, "png")
         pixels = np.asarray(Pil.open(io.BytesIO(png)).convert("RGB"))
         return int((pixels == (0x00, 0x72, 0xB2)).all(axis=-1).sum())
 
@@ -121,18 +121,18 @@ def test_a_bar_of_zero_is_seen() -> None:
 
 
 def test_what_nobody_has_is_left_out() -> None:
-    assert drawn(RADAR, COLUMNS, {"a": {}}) == ()
+    assert drawable_panels(RADAR, COLUMNS, {"a": {}}) == ()
     with pytest.raises(ValueError, match="nothing to draw"):
-        draw(RADAR, COLUMNS, {"a": {}}, "svg")
+        draw_figure(RADAR, COLUMNS, {"a": {}}, "svg")
     two = {c.id: 1.0 for c in RADAR.panels[0].of(COLUMNS)[:2]}
-    assert drawn(RADAR, COLUMNS, {"a": two}) == ()  # two axes are no radar
+    assert drawable_panels(RADAR, COLUMNS, {"a": two}) == ()  # two axes are no radar
 
 
 def test_only_what_has_numbers_is_shown() -> None:
     three = RADAR.panels[0].of(COLUMNS)[:3]
     rows = {"a": {c.id: 1.0 for c in three[:2]}, "b": {three[2].id: 1.0}}
-    assert shown(RADAR, COLUMNS, rows) == three
-    assert shown(RADAR, COLUMNS, {"a": rows["a"]}) == ()  # two axes are no radar
+    assert drawable_columns(RADAR, COLUMNS, rows) == three
+    assert drawable_columns(RADAR, COLUMNS, {"a": rows["a"]}) == ()  # two axes are no radar
 
 
 def test_the_better_is_farther_out_also_where_less_is_better() -> None:
@@ -149,8 +149,8 @@ EVIL = ["$x^2$", "_hidden", "</svg><script>alert(1)</script>"]
 def test_names_are_text_and_a_figure_is_the_same_every_time(form: Any) -> None:
     ids = [c.id for c in BARS.panels[0].of(COLUMNS)]
     rows = {name: dict.fromkeys(ids, 10.0 * n) for n, name in enumerate(EVIL)}
-    picture = draw(BARS, COLUMNS, rows, form, warning="UNTRAINED <weights>")
-    assert picture == draw(BARS, COLUMNS, rows, form, warning="UNTRAINED <weights>")
+    picture = draw_figure(BARS, COLUMNS, rows, form, warning="UNTRAINED <weights>")
+    assert picture == draw_figure(BARS, COLUMNS, rows, form, warning="UNTRAINED <weights>")
     if form == "svg":
         assert b"<script" not in picture
         for name in (b"$x^2$", b"_hidden", b"UNTRAINED &lt;weights"):
@@ -160,7 +160,7 @@ def test_names_are_text_and_a_figure_is_the_same_every_time(form: Any) -> None:
 def test_twenty_models_are_all_in_the_legend() -> None:
     figure = replace(RADAR, relative=False, top=1.0)
     rows = {f"m{n}": {c.id: n / 20 for c in RADAR.panels[0].of(COLUMNS)} for n in range(20)}
-    picture = draw(figure, COLUMNS, rows, "svg").decode()
+    picture = draw_figure(figure, COLUMNS, rows, "svg").decode()
     assert all(f">m{n}<" in picture for n in range(20))
 
 
@@ -175,7 +175,7 @@ def test_twenty_models_are_all_in_the_legend() -> None:
 )
 def test_looks_differ(seen_by: tuple[str, ...]) -> None:
     looks = [tuple(style[name] for name in seen_by) for style in _styles()]
-    assert len(set(looks)) == len(looks) == LOOKS == 64
+    assert len(set(looks)) == len(looks) == MAX_LOOKS == 64
 
 
 def test_a_legend_has_room_for_all_names() -> None:
@@ -189,7 +189,7 @@ def test_a_legend_has_room_for_all_names() -> None:
         [f"{'long-' * 20}{n}" for n in range(25)],
         [f"{'long-' * 20}{n}{'-long' * 20}" for n in range(3)],
     ):
-        svg = draw(figure, COLUMNS, dict.fromkeys(names, row), "svg").decode()
+        svg = draw_figure(figure, COLUMNS, dict.fromkeys(names, row), "svg").decode()
         width, height = map(float, re.findall(r'viewBox="0 0 (\S+) (\S+)"', svg)[0])
         legend = svg[svg.index('id="legend_1"') :]
         places = re.findall(r'<text style="[^"]*" x="([\d.-]+)" y="([\d.-]+)"', legend)
@@ -208,25 +208,25 @@ def test_points_are_reproducible() -> None:
 
 
 def test_long_names_lose_their_middle_and_stay_apart() -> None:
-    assert _shortened(["short", "x" * 48]) == ["short", "x" * 48]
-    (short,) = _shortened(["begin" + "x" * 80 + "end"])
+    assert _shorten_names(["short", "x" * 48]) == ["short", "x" * 48]
+    (short,) = _shorten_names(["begin" + "x" * 80 + "end"])
     assert len(short) == 48
     assert re.fullmatch("beginx+…x+end", short)
     alike = [f"{'x' * 40}{n}{'x' * 40}" for n in range(3)]
-    assert len(set(_shortened(alike))) == 3
-    assert _shortened([]) == []
+    assert len(set(_shorten_names(alike))) == 3
+    assert _shorten_names([]) == []
 
 
 def test_means_are_drawn_with_their_intervals() -> None:
     assert not figures("core")
     columns = benchmark("i2i").rules().columns[:2]
     first, second = (column.id for column in columns)
-    rows: Numbers = {"ours": {first: 1.5, second: None}, "theirs": {first: 1.25, second: None}}
+    rows: ColumnValues = {"ours": {first: 1.5, second: None}, "theirs": {first: 1.25, second: None}}
     figure = means(columns)
-    (panel,) = drawn(figure, columns, rows)
+    (panel,) = drawable_panels(figure, columns, rows)
     assert panel.columns == (first,)
-    without = draw(figure, columns, rows, "svg")
-    svg = draw(figure, columns, rows, "svg", "", {"ours": {first: (1.0, 2.0)}}).decode()
+    without = draw_figure(figure, columns, rows, "svg")
+    svg = draw_figure(figure, columns, rows, "svg", "", {"ours": {first: (1.0, 2.0)}}).decode()
     assert svg != without.decode()
     for words in ("ours", "theirs", panel.title):
         assert f">{words}<" in svg

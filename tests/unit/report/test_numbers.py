@@ -9,8 +9,8 @@ import pytest
 from editjudge.base.signature import Signature
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
-from editjudge.report.numbers import ends_text, half_text, legend, number
-from editjudge.report.summary import with_something, without_intervals
+from editjudge.report.numbers import explain_signs, format_cell, format_half_width, format_interval
+from editjudge.report.summary import drop_empty_columns, list_interval_reasons
 
 SURE = Interval(1.0, 3.0, 0.5, 9, "clustered")
 UNSURE = Interval(None, None, None, 1, "clustered", "all edits share a source picture")
@@ -35,7 +35,7 @@ def cell(value: float | None = 2.0, **further: object) -> Cell:
     ],
 )
 def test_a_cell(shown: Cell, decimals: int | None, text: str) -> None:
-    assert str(number(shown, decimals)) == text
+    assert str(format_cell(shown, decimals)) == text
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_cell(shown: Cell, decimals: int | None, text: str) -> None:
 def test_half_an_interval_is_never_printed_as_0(
     half: float, decimals: int | None, text: str
 ) -> None:
-    assert half_text(half, decimals) == text
+    assert format_half_width(half, decimals) == text
 
 
 @pytest.mark.parametrize(
@@ -70,19 +70,19 @@ def test_half_an_interval_is_never_printed_as_0(
 def test_the_ends_of_an_interval_are_never_printed_alike(
     low: float, high: float, text: str
 ) -> None:
-    assert ends_text(low, high) == text
+    assert format_interval(low, high) == text
 
 
 def test_signs_are_explained_where_they_are() -> None:
-    assert list(legend([cell(), cell(None, interval=SURE)])) == []
-    signs = [line[0] for line in legend([cell(interval=SURE, capped=1, other_items=True)])]
+    assert list(explain_signs([cell(), cell(None, interval=SURE)])) == []
+    signs = [line[0] for line in explain_signs([cell(interval=SURE, capped=1, other_items=True)])]
     assert signs == ["±", "^", "~"]
 
 
 def test_what_has_no_interval_is_told_by_reason() -> None:
     columns = [column(name) for name in "abcdefgh"]
     row = {one.id: cell(interval=UNSURE) for one in columns} | {"a": cell(interval=SURE)}
-    assert list(without_intervals(columns, {"m": row})) == [
+    assert list(list_interval_reasons(columns, {"m": row})) == [
         "- without interval: all edits share a source picture: B, C, D, E, F, G and 1 more"
     ]
 
@@ -95,7 +95,7 @@ def test_what_nobody_serves_or_asks_is_a_line() -> None:
         "made": Cell(None, {"scored": 1, "not_served": 1}, awaits=frozenset({"not_served"})),
         "unasked": Cell(None, {}),
     }
-    told, lines = with_something([column(name) for name in row], {"m": row}, Path("my run"))
+    told, lines = drop_empty_columns([column(name) for name in row], {"m": row}, Path("my run"))
     assert [one.id for one in told] == ["told", "nothing"]
     assert lines == [
         "2 numbers need models that nobody serves: editjudge summary 'my run' --unserved",

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.report.page import Mode, page_html, policy, script_json
+from editjudge.report.page import Mode, build_security_policy, dump_script_json, render_page
 
 ANY_TEXT = st.text(st.characters(), max_size=40)  # lone surrogates too
 ANY_JSON = st.recursive(
@@ -65,19 +65,21 @@ def elements(html: str) -> Elements:
 
 @given(ANY_JSON)
 def test_json_in_a_script_is_the_same_json(value: Any) -> None:
-    text = script_json(value)
+    text = dump_script_json(value)
     assert not set(text) & set("<>&\u2028\u2029")
     text.encode("utf-8")
     assert json.loads(text) == value
 
 
 def test_what_is_no_number_in_json_is_told_in_words() -> None:
-    assert json.loads(script_json({"a": [float("nan"), float("-inf")]})) == {"a": ["nan", "-inf"]}
+    assert json.loads(dump_script_json({"a": [float("nan"), float("-inf")]})) == {
+        "a": ["nan", "-inf"]
+    }
 
 
 @pytest.mark.parametrize("mode", ["file", "folder", "view"])
 def test_a_page_may_run_its_own_script_alone(mode: Mode) -> None:
-    html = page_html(REPORT, {"items": {}}, mode=mode)
+    html = render_page(REPORT, {"items": {}}, mode=mode)
     held = elements(html).held
     scripts = [
         text for tag, attributes, text in held if tag == "script" and "type" not in attributes
@@ -86,16 +88,20 @@ def test_a_page_may_run_its_own_script_alone(mode: Mode) -> None:
     assert len(scripts) == len(styles) == 1, "what is hashed is one of each"
     for name, text in (("script-src", scripts[0]), ("style-src", styles[0])):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert f"{name} 'sha256-{digest}'" in policy(mode)
-    assert "unsafe" not in policy(mode)
-    assert policy(mode).startswith("default-src 'none'; ")
-    assert ("frame-ancestors 'none'" in policy(mode)) == (mode == "view"), "a meta may not say it"
+        assert f"{name} 'sha256-{digest}'" in build_security_policy(mode)
+    assert "unsafe" not in build_security_policy(mode)
+    assert build_security_policy(mode).startswith("default-src 'none'; ")
+    assert ("frame-ancestors 'none'" in build_security_policy(mode)) == (mode == "view"), (
+        "a meta may not say it"
+    )
     told = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
     assert (told is None) == (mode == "view")
 
 
 def test_a_page_loads_nothing_and_has_no_handlers() -> None:
-    html = page_html(REPORT, {"items": {}}, {"detail-0": {}}, {"0f": "data:image/webp;base64,AA=="})
+    html = render_page(
+        REPORT, {"items": {}}, {"detail-0": {}}, {"0f": "data:image/webp;base64,AA=="}
+    )
     for tag, name, value in elements(html).attributes:
         assert not name.startswith("on"), (tag, name)
         assert name != "style", tag
@@ -105,7 +111,9 @@ def test_a_page_loads_nothing_and_has_no_handlers() -> None:
 
 def test_what_comes_from_elsewhere_stays_text() -> None:
     nasty = "</script><!--<script>alert(1)//"
-    html = page_html(REPORT, {"items": {"instruction": [nasty]}}, {"detail-0": {"texts": [nasty]}})
+    html = render_page(
+        REPORT, {"items": {"instruction": [nasty]}}, {"detail-0": {"texts": [nasty]}}
+    )
     assert nasty not in html
     assert "<img src=x" not in html
     kinds = [

@@ -11,7 +11,12 @@ from editjudge.base.verdict import Failure, NoScore, NotServed, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import Judgement, judge
-from editjudge.report.numbers import best_and_second, note, number, untrained_line
+from editjudge.report.numbers import (
+    describe_outcome,
+    format_cell,
+    format_untrained_warning,
+    rank_best_two,
+)
 
 from ...fakes.scorers import FakePanel, Scripted, edit
 
@@ -40,24 +45,28 @@ NOTES = [
 
 @pytest.mark.parametrize(("outcome", "text"), NOTES)
 def test_notes(outcome: Any, text: str) -> None:
-    assert text in note(outcome)
+    assert text in describe_outcome(outcome)
 
 
 def test_random_weights_are_told() -> None:
     reader = {ServiceName("ocr", "ppocr"): ModelIdentity("untrained=yes/1")}
     network = {ServiceName("lpips", "vgg"): ModelIdentity("lpips_vgg/1", {"untrained": "yes"})}
-    assert untrained_line(network | reader) == "UNTRAINED weights, not a result: lpips.vgg"
-    assert untrained_line(reader) == "", "a name is not a fact"
+    assert (
+        format_untrained_warning(network | reader) == "UNTRAINED weights, not a result: lpips.vgg"
+    )
+    assert format_untrained_warning(reader) == "", "a name is not a fact"
 
 
 def test_cells_show_their_coverage() -> None:
-    assert str(number(Cell(0.5, {"scored": 3, "failed": 1}))) == "0.5 (3/4)"
-    assert str(number(Cell(None, {"failed": 1}, reason="nothing scored"))) == "- (nothing scored)"
+    assert str(format_cell(Cell(0.5, {"scored": 3, "failed": 1}))) == "0.5 (3/4)"
+    assert (
+        str(format_cell(Cell(None, {"failed": 1}, reason="nothing scored"))) == "- (nothing scored)"
+    )
 
 
 def test_the_best_and_the_second_are_told_by_what_is_printed() -> None:
     texts, values = ["0.5", "0.7", "0.5", "-", "0.1"], [0.501, 0.7, 0.499, None, 0.1]
-    assert best_and_second(texts, values, higher_is_better=True) == [2, 1, 2, 0, 0]
-    assert best_and_second(texts, values, higher_is_better=False) == [2, 0, 2, 0, 1]
-    assert best_and_second(["1"], [1.0], higher_is_better=True) == [0], "nobody is beaten"
-    assert best_and_second(["1", "-"], [1.0, None], higher_is_better=True) == [0, 0]
+    assert rank_best_two(texts, values, higher_is_better=True) == [2, 1, 2, 0, 0]
+    assert rank_best_two(texts, values, higher_is_better=False) == [2, 0, 2, 0, 1]
+    assert rank_best_two(["1"], [1.0], higher_is_better=True) == [0], "nobody is beaten"
+    assert rank_best_two(["1", "-"], [1.0, None], higher_is_better=True) == [0, 0]

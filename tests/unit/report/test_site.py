@@ -87,7 +87,7 @@ def test_what_was_interrupted_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(site, "page_html", broken)
+        patch.setattr(site, "render_page", broken)
         with pytest.raises(KeyboardInterrupt):
             write_report([run], out)
     assert (out / "index.html").read_bytes() == before
@@ -181,7 +181,7 @@ def test_data_that_is_gone_is_told(tmp_path: Path) -> None:
 def test_many_edits_need_a_folder(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(site, "LARGEST", 11)
+    monkeypatch.setattr(site, "MAX_EDITS_IN_FILE", 11)
     with pytest.raises(ConfigError, match=r"12 edits are too many for one file.*--out .*page$"):
         write_report([run], tmp_path / "page.html")
 
@@ -191,7 +191,7 @@ def test_pictures_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     (tmp_path / "outputs/m/item 0.png").write_bytes(b"no picture")
     (tmp_path / "mask.png").unlink()
     done = write_report([run], tmp_path / "page.html")
-    (why,) = done.unshown
+    (why,) = done.picture_problems
     assert "item 0.png: not an image" in why
     report = json.loads(blocks(done.page)["data-report"])
     assert any("1 picture cannot be shown" in line for line in report["warnings"])

@@ -14,8 +14,8 @@ from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.registry import benchmark
-from editjudge.report.summary import narrowed, typeset
-from editjudge.report.table import Form
+from editjudge.report.summary import format_results, narrow_results
+from editjudge.report.table import TextFormat
 
 UP = Column("up", "quality", Mean("x"), True, "here")
 DOWN = Column("down", "error", Mean("y"), False, "here")
@@ -48,7 +48,7 @@ def three() -> Results:
 
 
 def test_latex() -> None:
-    text = typeset(three(), "latex")
+    text = format_results(three(), "latex")
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert rows == [
         r"model & quality $\uparrow$ & error $\downarrow$ \\",
@@ -65,7 +65,7 @@ def test_latex() -> None:
 
 
 def test_markdown_with_chosen_columns_and_models() -> None:
-    text = typeset(narrowed(three(), ["ERR*"], ["b", "a"]), "markdown")
+    text = format_results(narrow_results(three(), ["ERR*"], ["b", "a"]), "markdown")
     assert text.splitlines()[:4] == [
         "| model | error ↓ |",
         "| --- | ---: |",
@@ -77,12 +77,12 @@ def test_markdown_with_chosen_columns_and_models() -> None:
 def test_a_column_by_a_part_of_its_id() -> None:
     preserved = replace(UP, id="gie.mean.ssim", title="SSIM (mean)")
     both = results((DOWN, preserved), a={"down": cell(1.0), "gie.mean.ssim": cell(0.5)})
-    text = typeset(narrowed(both, ["SSIM"]), "csv")
+    text = format_results(narrow_results(both, ["SSIM"]), "csv")
     assert [row["column"] for row in csv.DictReader(io.StringIO(text))] == ["gie.mean.ssim"]
 
 
 def test_csv_is_not_rounded() -> None:
-    rows = list(csv.DictReader(io.StringIO(typeset(three(), "csv"))))
+    rows = list(csv.DictReader(io.StringIO(format_results(three(), "csv"))))
     assert [row["model"] for row in rows] == ["a", "a", "b", "b", "c", "c"]
     assert rows[3] | {"value": "1.0", "scored": "7", "asked": "10", "imputed": "0"} == rows[3]
     assert rows[5]["value"] == ""
@@ -90,7 +90,7 @@ def test_csv_is_not_rounded() -> None:
 
 def test_groups_make_columns_rows() -> None:
     grouped = tuple(replace(column, group="G & H") for column in (UP, DOWN))
-    text = typeset(
+    text = format_results(
         results(
             grouped, a={"up": cell(1.0), "down": cell(5.0)}, b={"up": cell(2), "down": cell(6)}
         ),
@@ -104,9 +104,9 @@ def test_groups_make_columns_rows() -> None:
 
 def test_what_is_printed_alike_shares_its_place() -> None:
     table = results((UP,), a={"up": cell(1.00101)}, b={"up": cell(1.00102)}, c={"up": cell(0.5)})
-    assert typeset(table, "latex").count(r"\textbf{1.001}") == 2
+    assert format_results(table, "latex").count(r"\textbf{1.001}") == 2
     alone = results((UP,), a={"up": cell(1.0)})
-    assert "textbf" not in typeset(alone, "latex")
+    assert "textbf" not in format_results(alone, "latex")
 
 
 EVIL = "\\input{/etc/passwd}\n% $x$ <img src=x onerror=y> |a|*b*"
@@ -114,7 +114,9 @@ EVIL = "\\input{/etc/passwd}\n% $x$ <img src=x onerror=y> |a|*b*"
 
 @pytest.mark.parametrize("form", ["latex", "markdown", "csv"])
 def test_names_are_text(form: Any) -> None:
-    text = typeset(results((UP,), **{EVIL: {"up": cell(1.0)}, "=1+1": {"up": cell(2.0)}}), form)
+    text = format_results(
+        results((UP,), **{EVIL: {"up": cell(1.0)}, "=1+1": {"up": cell(2.0)}}), form
+    )
     if form == "latex":
         assert r"\input" not in text
         assert r"\textbackslash{}input\{/etc/passwd\} \% \$x\$" in text
@@ -129,9 +131,9 @@ def test_names_are_text(form: Any) -> None:
 @pytest.mark.parametrize("name", ["[1]", "*star"])
 def test_a_row_of_latex_is_no_argument_of_the_one_above(name: str) -> None:
     models = results((UP,), **{name: {"up": cell(1.0)}})
-    assert f"\n{{}}{name} & 1.000 " in typeset(models, "latex")
+    assert f"\n{{}}{name} & 1.000 " in format_results(models, "latex")
     groups = results((replace(UP, group=name),), a={"up": cell(1.0)})
-    assert f"\n{{}}{name} & quality " in typeset(groups, "latex")
+    assert f"\n{{}}{name} & quality " in format_results(groups, "latex")
 
 
 @pytest.mark.parametrize(
@@ -147,12 +149,12 @@ def test_a_row_of_latex_is_no_argument_of_the_one_above(name: str) -> None:
 )
 def test_what_is_not_there_is_named(columns: list[str], models: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        narrowed(three(), columns, models)
+        narrow_results(three(), columns, models)
 
 
 def test_many_footnotes_have_marks_of_their_own() -> None:
     rows = {f"m{n}": {"up": cell(1.0, n, 100)} for n in range(1, 60)}
-    text = typeset(results((UP,), **rows), "latex")
+    text = format_results(results((UP,), **rows), "latex")
     assert r"\textsuperscript{z}" in text
     assert r"\textsuperscript{aa}" in text
     assert r"\textsuperscript{bg}" in text
@@ -164,22 +166,22 @@ def test_a_table_is_narrowed_by_words() -> None:
         a={"up": cell(1.0), "down": cell(5.0)},
         b={"up": cell(3.0), "down": cell(1.0)},
     )
-    assert narrowed(wide) is wide
-    narrow = narrowed(wide, ["colour qual"], ["b"])
+    assert narrow_results(wide) is wide
+    narrow = narrow_results(wide, ["colour qual"], ["b"])
     assert [column.id for column in narrow.columns] == ["up"]
     assert narrow.models == {"b": {"up": wide.models["b"]["up"]}}
     with pytest.raises(ConfigError, match="no column size"):
-        narrowed(wide, ["size"])
+        narrow_results(wide, ["size"])
 
 
 def test_intervals_stand_beside_numbers_and_are_explained() -> None:
     sure = replace(cell(2.0), interval=Interval(1.5, 2.5, 0.2, 7, "clustered"))
     table = results((UP,), a={"up": sure}, b={"up": cell(1.0)})
-    latex = typeset(table, "latex")
+    latex = format_results(table, "latex")
     assert r"a & \textbf{2.000} $\pm$0.500 \\" in latex
     assert r"$\pm$: half of the 95 \% interval" in latex
-    assert "**2.000** ±0.500" in typeset(table, "markdown")
-    first = next(csv.DictReader(io.StringIO(typeset(table, "csv"))))
+    assert "**2.000** ±0.500" in format_results(table, "markdown")
+    first = next(csv.DictReader(io.StringIO(format_results(table, "csv"))))
     told = {name: first[name] for name in ("low", "high", "error", "clusters", "method")}
     assert [*told.values()] == ["1.5", "2.5", "0.2", "7", "clustered"]
 
@@ -202,29 +204,29 @@ def test_a_column_that_no_paper_prints_has_the_digits_that_it_carries(
 ) -> None:
     first, second = values
     table = results((UP,), a={"up": sure(*first)}, b={"up": sure(*second)})
-    text = typeset(table, "latex")
+    text = format_results(table, "latex")
     assert all(each in text for each in printed), text
 
 
 def test_a_published_table_has_the_digits_of_its_paper() -> None:
     table = replace(results((UP,), a={"up": cell(0.12345)}), benchmark=benchmark("i2i"))
-    assert "a & 0.123 " in typeset(table, "latex")
+    assert "a & 0.123 " in format_results(table, "latex")
     own = (replace(UP, decimals=1),)
-    assert "a & 0.1 " in typeset(replace(table, columns=own), "latex")
+    assert "a & 0.1 " in format_results(replace(table, columns=own), "latex")
 
 
 def test_the_only_number_of_a_column_is_not_the_best() -> None:
-    text = typeset(results((UP,), a={"up": cell(1.0)}, b={"up": cell(None)}), "latex")
+    text = format_results(results((UP,), a={"up": cell(1.0)}, b={"up": cell(None)}), "latex")
     assert "textbf" not in text
 
 
 def test_a_run_that_is_not_finished_says_so() -> None:
     half = Cell(1.0, {"scored": 4, "pending": 3})
     table = results(a={"up": half, "down": cell(1.0)}, b={"up": half, "down": half})
-    forms: tuple[Form, ...] = ("latex", "markdown")
+    forms: tuple[TextFormat, ...] = ("latex", "markdown")
     for form in forms:
-        assert "the run is not finished: at least 6 edits pending" in typeset(table, form)
-    assert "not finished" not in typeset(three(), "latex")
+        assert "the run is not finished: at least 6 edits pending" in format_results(table, form)
+    assert "not finished" not in format_results(three(), "latex")
 
 
 def test_notes_name_no_option_and_marks_come_in_order_of_reading() -> None:
@@ -232,7 +234,7 @@ def test_notes_name_no_option_and_marks_come_in_order_of_reading() -> None:
     table = results(
         a={"up": cell(1.0), "down": other}, b={"up": cell(1.0, 8), "down": cell(2.0, 7)}
     )
-    text = typeset(table, "latex")
+    text = format_results(table, "latex")
     assert "--common" not in text
     assert r"a}~7 of 10 edits have a number; \textsuperscript{b}~8 of 10" in text
 
@@ -240,11 +242,11 @@ def test_notes_name_no_option_and_marks_come_in_order_of_reading() -> None:
 def test_many_columns_become_rows() -> None:
     many = tuple(replace(UP, id=f"c{n}", title=f"c{n}") for n in range(10))
     row = {column.id: cell(1.0) for column in many}
-    text = typeset(results(many, a=row, b=row), "latex")
+    text = format_results(results(many, a=row, b=row), "latex")
     assert r"metric & a & b \\" in text
     assert r"c9 $\uparrow$ & " in text
 
 
 def test_letters_that_pdflatex_lacks_are_told() -> None:
-    assert "xelatex" in typeset(results((UP,), 模型={"up": cell(1.0)}), "latex")
-    assert "xelatex" not in typeset(three(), "latex")
+    assert "xelatex" in format_results(results((UP,), 模型={"up": cell(1.0)}), "latex")
+    assert "xelatex" not in format_results(three(), "latex")

@@ -5,29 +5,35 @@ from __future__ import annotations
 import csv
 import io
 
-from editjudge.report.table import Head, Number, Row, Table
+from editjudge.report.table import Heading, Number, Row, Table
 
 TABLE = Table(
-    (Head("group"), Head("name"), Head("size", right=True), Head("done"), Head("of")),
+    (
+        Heading("group"),
+        Heading("name"),
+        Heading("size", right=True),
+        Heading("done"),
+        Heading("of"),
+    ),
     [
         Row(("a", "one", 1234, True, ("x", "y"))),
         Row(("a", "two", 0.123456, False, ())),
         Row(("b", "=3", None, None, ["z"]), "dim"),
         Row(("b", "four", Number("2", 1, " ±1", "3/4", "3 of 4"), True, ())),
     ],
-    grouped=True,
+    has_groups=True,
     notes=("a note",),
 )
 
 
 def test_csv_has_every_cell_as_it_is() -> None:
-    read = list(csv.DictReader(io.StringIO(TABLE.written("csv"))))
+    read = list(csv.DictReader(io.StringIO(TABLE.to_text("csv"))))
     assert read[0] == {"group": "a", "name": "one", "size": "1234", "done": "True", "of": "x, y"}
     assert read[2]["name"] == "'=3", "a spreadsheet computes nothing"
 
 
 def test_people_read_a_group_once() -> None:
-    rows = [line for line in TABLE.written("markdown").splitlines() if line.startswith("|")]
+    rows = [line for line in TABLE.to_text("markdown").splitlines() if line.startswith("|")]
     assert rows == [
         "| group | name | size | done | of |",
         "| --- | --- | ---: | --- | --- |",
@@ -36,9 +42,9 @@ def test_people_read_a_group_once() -> None:
         "| b | =3 |  |  | z |",
         "|  | four | **2** ±1<sup>a</sup> | yes |  |",
     ]
-    assert TABLE.written("latex").count(r"\addlinespace") == 1
+    assert TABLE.to_text("latex").count(r"\addlinespace") == 1
 
 
 def test_a_terminal_shows_coverage_in_the_cell() -> None:
-    column = TABLE.terminal().columns[2]
+    column = TABLE.to_terminal().columns[2]
     assert [str(cell) for cell in column.cells] == ["1,234", "0.1235", "", "2 ±1 (3/4)"]

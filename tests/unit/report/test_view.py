@@ -16,8 +16,8 @@ import pytest_asyncio
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.base.verdict import Score
 from editjudge.report import view as module
-from editjudge.report.page import policy
-from editjudge.report.view import LiveRuns, _names, serving
+from editjudge.report.page import build_security_policy
+from editjudge.report.view import LiveRuns, _names, serve_page
 from editjudge.storage.store import RunStore
 
 from ...report_runs import DIMENSIONS, make_run, picture
@@ -26,7 +26,7 @@ from ...report_runs import DIMENSIONS, make_run, picture
 @pytest_asyncio.fixture
 async def address(run: Path) -> AsyncIterator[str]:
     with LiveRuns([run]) as live:
-        async with serving(live) as at:
+        async with serve_page(live) as at:
             yield at
 
 
@@ -39,7 +39,7 @@ async def test_the_page_and_what_it_asks_for(address: str) -> None:
     status, page, headers = await get(address)
     assert status == 200
     assert b'data-mode="view"' in page
-    assert headers["Content-Security-Policy"] == policy("view")
+    assert headers["Content-Security-Policy"] == build_security_policy("view")
     assert headers["X-Content-Type-Options"] == "nosniff"
     told = {
         name: json.loads((await get(f"{address}data/{name}.json"))[1])
@@ -96,7 +96,7 @@ async def test_a_picture_that_broke_is_told(tmp_path: Path) -> None:
     (tmp_path / "outputs/m/item 0.png").write_bytes(b"no picture")
     with LiveRuns([run]) as live:
         name = json.loads(live.snapshot.edits)["picture"][0]
-        async with serving(live) as at:
+        async with serve_page(live) as at:
             status, text, _ = await get(f"{at}pictures/{name}")
     assert (status, b"not an image" in text) == (422, True)
 
@@ -105,7 +105,7 @@ async def test_a_port_that_is_taken_is_told(run: Path, address: str) -> None:
     port = urlsplit(address).port
     assert port
     with LiveRuns([run]) as live, pytest.raises(ConfigError, match=f"port {port}: .*--port"):
-        async with serving(live, port):
+        async with serve_page(live, port):
             pass
 
 
@@ -121,7 +121,7 @@ async def test_a_picture_that_changed_is_never_shown_by_its_old_name(tmp_path: P
     run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1], odd=False)
     output = tmp_path / "outputs/m/item 0.png"
     with LiveRuns([run]) as live:
-        async with serving(live) as at:
+        async with serve_page(live) as at:
             before = json.loads(live.snapshot.edits)
             old = f"{at}pictures/{before['picture'][0]}"
             _, was, _ = await get(old)
@@ -147,9 +147,9 @@ async def test_a_picture_that_changes_while_it_is_read_is_not_served(
         picture(file, 99)
         return b"of the old one"
 
-    monkeypatch.setattr("editjudge.report.view.thumbnail", late)
+    monkeypatch.setattr("editjudge.report.view.make_thumbnail", late)
     with LiveRuns([run]) as live:
-        async with serving(live) as at:
+        async with serve_page(live) as at:
             name = json.loads(live.snapshot.edits)["picture"][0]
             assert (await get(f"{at}pictures/{name}"))[0] == 404
 
@@ -186,15 +186,15 @@ async def test_what_is_no_request_is_no_trace_on_the_terminal(
 def test_a_run_is_read_while_it_is_written(tmp_path: Path) -> None:
     run = make_run(tmp_path, 2, ("m",), dimensions=DIMENSIONS[:1], odd=False)
     with LiveRuns([run]) as live:
-        before = live.progress()
+        before = live.check_progress()
         assert not before["live"]
-        assert live.progress() == before, "looking at it changes nothing"
+        assert live.check_progress() == before, "looking at it changes nothing"
         with RunStore.open(run) as store:
             signatures = dict.fromkeys(DIMENSIONS[:1], "another")
             edit = store.edit("item 1", "m")
             assert edit is not None
             store.keep_now(store.judged_edit(edit), {DIMENSIONS[0]: Score(value=1)}, signatures)
-            after = live.progress()
+            after = live.check_progress()
         assert after["version"] != before["version"]
         assert (after["live"], after["judged"], after["asked"]) == (True, 1, 2)
         assert json.loads(live.snapshot.report)["version"] == after["version"]
@@ -210,12 +210,12 @@ def test_what_was_read_stays_where_a_run_goes(
     with LiveRuns([run]) as live:
         before = live.snapshot.edits
         (run / "run.sqlite").rename(run / "away.sqlite")
-        live.progress()
-        told = live.progress()
+        live.check_progress()
+        told = live.check_progress()
         assert live.snapshot.edits == before
         assert (told["live"], "what was read before is shown" in told["said"]) == (False, True)
         (run / "away.sqlite").rename(run / "run.sqlite")
-        assert live.progress()["said"] == ""
+        assert live.check_progress()["said"] == ""
     assert capsys.readouterr().err.count("what was read before is shown") == 1
 
 

@@ -27,7 +27,7 @@
   function told(cell) {
     const counts = Object.entries(cell.counts).map(([s, n]) => `${n} ${s.replace("_", " ")}`);
     const lines = [
-      cell.place === 1 && "the best of this column", cell.place === 2 && "the second of this column",
+      cell.rank === 1 && "the best of this column", cell.rank === 2 && "the second of this column",
       cell.reason, counts.join(", "),
       cell.imputed && `${cell.imputed} put in by a rule of the benchmark`,
       cell.capped && `${cell.capped} capped: pictures are nearly identical`,
@@ -44,9 +44,9 @@
     const marks = `${cell.imputed || cell.capped ? "*" : ""}${cell.other_items ? "\u2021" : ""}`;
     const range = !none && cell.ends;
     return [
-      node("span", { class: ["value", "best", "second"][cell.place] || "value" },
+      node("span", { class: ["value", "best", "second"][cell.rank] || "value" },
         none ? "\u2013" : cell.text,
-        cell.place > 0 && node("span", { class: "aside" }, cell.place === 1 ? " best" : " second"),
+        cell.rank > 0 && node("span", { class: "aside" }, cell.rank === 1 ? " best" : " second"),
         marks && node("sup", {}, marks)),
       range && node("span", { class: "range" }, range),
       !none && interval(cell, place),

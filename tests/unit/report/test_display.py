@@ -10,7 +10,7 @@ from rich.console import Console
 
 from editjudge.engine.events import Endpoint, Finished, Progressed
 from editjudge.engine.progress import Line
-from editjudge.report.live import Lines, drawn, summary
+from editjudge.report.display import LineDisplay, draw_progress, format_progress
 
 
 def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> Progressed:
@@ -48,7 +48,7 @@ def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> Progressed
 def shown(event: Progressed, width: int, height: int) -> list[str]:
     file = io.StringIO()
     screen = Console(file=file, width=width, height=height, force_terminal=False)
-    screen.print(drawn(event, width, height))
+    screen.print(draw_progress(event, width, height))
     return file.getvalue().splitlines()
 
 
@@ -83,10 +83,10 @@ def test_the_bar_moves_with_calls_and_not_only_with_edits() -> None:
 
 def test_all_numbers_are_about_the_whole_run() -> None:
     """A resumed run begins where the last session ended, in edits as in verdicts."""
-    assert summary(progress(usage={}, endpoints=0)) == (
+    assert format_progress(progress(usage={}, endpoints=0)) == (
         "15/40 edits (10 judged before), 27/80 verdicts; 2.5 edits/s; 9 s left"
     )
-    assert "before" not in summary(progress(judged_before=0))
+    assert "before" not in format_progress(progress(judged_before=0))
 
 
 def test_at_the_end_nothing_is_left_to_wait_for() -> None:
@@ -104,7 +104,7 @@ def test_at_the_end_nothing_is_left_to_wait_for() -> None:
         not_served={},
         columns={},
     )
-    assert "left" not in summary(ended)
+    assert "left" not in format_progress(ended)
 
 
 def test_a_log_is_not_flooded(
@@ -112,11 +112,11 @@ def test_a_log_is_not_flooded(
 ) -> None:
     """Every five seconds at first; of an hour about fifty lines, not seven hundred."""
     now = 0.0
-    monkeypatch.setattr("editjudge.report.live.time.monotonic", lambda: now)
-    lines = Lines()
+    monkeypatch.setattr("editjudge.report.display.time.monotonic", lambda: now)
+    lines = LineDisplay()
     for step in range(1, 721):
-        now = step * Lines.every
-        lines.progressed(progress())
+        now = step * LineDisplay.seconds_between
+        lines.show_progress(progress())
         if step == 5:
             assert capsys.readouterr().err.count("\n") == 5
     assert 35 < capsys.readouterr().err.count("\n") < 60

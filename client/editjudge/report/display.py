@@ -19,7 +19,7 @@ from ..base.terminal import say_json, tell
 from ..base.text import counted
 from ..engine.events import Counted, Noted, Progressed, RunEvent
 from ..engine.progress import Line
-from .numbers import usage_text
+from .numbers import format_usage
 
 _SELDOM = 0.1
 """Share of the time gone by that passes between two lines: an hour has about 50 of them."""
@@ -31,10 +31,10 @@ class Display(AbstractContextManager["Display"]):
     """Shows events; use as a context manager, and give it as a run's `progress`.
 
     Attributes:
-        every: Seconds between two events `progress`.
+        seconds_between: Seconds between two events `progress`.
     """
 
-    every = 1.0
+    seconds_between = 1.0
 
     def __exit__(self, *_: object) -> None:
         """Nothing is to be ended."""
@@ -43,56 +43,56 @@ class Display(AbstractContextManager["Display"]):
         """Show an event."""
         match event:
             case Noted():
-                self.say(event.text)
+                self.show_message(event.text)
             case Progressed():
-                self.progressed(event)
+                self.show_progress(event)
 
-    def say(self, line: str) -> None:
+    def show_message(self, line: str) -> None:
         """Something people should know."""
         tell(line)
 
-    def progressed(self, event: Progressed) -> None:
+    def show_progress(self, event: Progressed) -> None:
         """How far it is."""
 
 
-class Lines(Display):
+class LineDisplay(Display):
     """A line now and then, on standard error: the longer it takes, the more seldom."""
 
-    every = 5.0
+    seconds_between = 5.0
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._told = self._began
+        self._began_at = time.monotonic()
+        self._last_line_at = self._began_at
 
-    def progressed(self, event: Progressed) -> None:
+    def show_progress(self, event: Progressed) -> None:
         """One line, where the last one is a while ago: how far, how fast, and what is in flight."""
         now = time.monotonic()
-        if now - self._told >= (now - self._began) * _SELDOM:
-            self._told = now
-            tell(summary(event))
+        if now - self._last_line_at >= (now - self._began_at) * _SELDOM:
+            self._last_line_at = now
+            tell(format_progress(event))
 
 
-class Events(Display):
+class EventDisplay(Display):
     """One JSON object per line, on standard output."""
 
-    every = 2.0
+    seconds_between = 2.0
 
     def __call__(self, event: RunEvent) -> None:
         """As it is."""
         say_json(text_of(event, indent=None))
 
-    def say(self, line: str) -> None:
+    def show_message(self, line: str) -> None:
         """The event `note`."""
         self(Noted(text=line))
 
 
-class Terminal(Display):
+class TerminalDisplay(Display):
     """A table that is drawn anew, on standard error.
 
     Drawn when it is told to, not by a thread of its own.
     """
 
-    every = 0.25
+    seconds_between = 0.25
 
     def __init__(self) -> None:
         self._console = console(err=True)
@@ -105,30 +105,30 @@ class Terminal(Display):
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def progressed(self, event: Progressed) -> None:
+    def show_progress(self, event: Progressed) -> None:
         """Draw how far it is, on no more lines than there are."""
         size = self._console.size
-        self._live.update(drawn(event, size.width, size.height), refresh=True)
+        self._live.update(draw_progress(event, size.width, size.height), refresh=True)
 
-    def say(self, line: str) -> None:
+    def show_message(self, line: str) -> None:
         """Above the table."""
         self._console.print(line)
 
 
-def display(*, as_json: bool) -> Display:
+def make_display(*, as_json: bool) -> Display:
     """What suits where the output goes."""
     if as_json:
-        return Events()
-    return Terminal() if sys.stderr.isatty() else Lines()
+        return EventDisplay()
+    return TerminalDisplay() if sys.stderr.isatty() else LineDisplay()
 
 
-def summary(counts: Counted) -> str:
+def format_progress(counts: Counted) -> str:
     """How far a run is, in one line: what is done of all that was asked for, by all sessions."""
     parts = [_edits(counts), _verdicts(counts), *_without_number(counts), *_speed(counts)]
     if isinstance(counts, Progressed):
         parts += _in_flight(counts)
         if counts.usage:
-            parts.append(usage_text(counts.usage))
+            parts.append(format_usage(counts.usage))
     return "; ".join([f"{parts[0]}, {parts[1]}", *parts[2:]])
 
 
@@ -153,24 +153,24 @@ def _speed(counts: Counted) -> Iterator[str]:
     if counts.edits_per_second:
         yield f"{counts.edits_per_second:.3g} edits/s"
     if counts.seconds_left:
-        yield f"{clock(counts.seconds_left)} left"
+        yield f"{format_duration(counts.seconds_left)} left"
 
 
 def _in_flight(event: Progressed) -> list[str]:
     parts = []
     for url, endpoint in event.endpoints.items():
-        waiting = f"+{endpoint.waiting}" if endpoint.waiting else ""
-        again = f", {counted(endpoint.again, 'retry', 'retries')}" if endpoint.again else ""
-        broken = ", unreachable" if endpoint.open else ""
-        waits = f", waits for {endpoint.waits_for}" if endpoint.waits_for else ""
+        queue_note = f"+{endpoint.waiting}" if endpoint.waiting else ""
+        retry_note = f", {counted(endpoint.again, 'retry', 'retries')}" if endpoint.again else ""
+        open_note = ", unreachable" if endpoint.open else ""
+        wait_note = f", waits for {endpoint.waits_for}" if endpoint.waits_for else ""
         parts.append(
-            f"{url} {endpoint.in_flight}{waiting} of {endpoint.limit} in flight"
-            f"{again}{broken}{waits}"
+            f"{url} {endpoint.in_flight}{queue_note} of {endpoint.limit} in flight"
+            f"{retry_note}{open_note}{wait_note}"
         )
     return parts
 
 
-def clock(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds as people say them."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -179,7 +179,7 @@ def clock(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def drawn(event: Progressed, width: int, height: int) -> Group:
+def draw_progress(event: Progressed, width: int, height: int) -> Group:
     """How far a run is, on a terminal of so many columns and rows.
 
     A bar over all edits, which moves with every call that is done; speed and time left; what is in
@@ -193,7 +193,7 @@ def drawn(event: Progressed, width: int, height: int) -> Group:
     head.add_row(bar, "; ".join([_edits(event), *_speed(event)]))
     calls = _in_flight(event)
     lines = ["; ".join([_verdicts(event), *_without_number(event)])]
-    lines += [usage_text(event.usage)] if event.usage else []
+    lines += [format_usage(event.usage)] if event.usage else []
     lines += calls[:_ENDPOINTS]
     if more := len(calls[_ENDPOINTS:]):
         lines.append(f"and {more} more endpoints")

@@ -5,7 +5,7 @@ from PIL import Image as Pil
 
 from editjudge.base.contracts import OCR
 from editjudge.base.errors import ConfigError
-from editjudge_services.ocr.got import GotReader, loop, without_loop
+from editjudge_services.ocr.got_reader import GotReader, loop, without_loop
 from editjudge_services.ocr.got_service import GotOcr
 from editjudge_services.ocr.recipe import RECIPES
 from editjudge_services.runtime.specialist import Request
