@@ -5,9 +5,9 @@ from .app.dimensions import DimensionSet as DimensionSet
 from .app.verdicts import ScoreReport as ScoreReport
 from .panel.budget import Budget as Budget
 from .panel.calls import Call as Call
-from .panel.calls import RememberedReplies as RememberedReplies
+from .panel.calls import CallRecord as CallRecord
+from .panel.calls import MemoryReplies as MemoryReplies
 from .panel.calls import Reply as Reply
-from .panel.calls import Said as Said
 from .panel.calls import SpecialistCall as SpecialistCall
 from .panel.calls import Usage as Usage
 from .panel.context import CallContext as CallContext

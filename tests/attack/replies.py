@@ -162,7 +162,7 @@ async def _asked(
                 shown = f"{error.reason} {error.evidence}"
             except ServiceError as error:
                 outcome, shown = type(error).__name__, str(error)
-            shown += str([each.model_dump() for each in (await ledger.said(calls)).values()])
+            shown += str([each.model_dump() for each in (await ledger.get_records(calls)).values()])
     if SECRET in shown:
         raise Broken(f"the key is shown: {shown[:300]!r}")
     _check_shown(shown)

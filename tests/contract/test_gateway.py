@@ -22,8 +22,8 @@ from PIL import Image as Pil
 from editjudge.app.client import make_edit
 from editjudge.base.config import Settings, load_settings
 from editjudge.cli import main
-from editjudge.gateway.messages import request_of
-from editjudge.panel.calls import Said
+from editjudge.gateway.messages import make_score_request
+from editjudge.panel.calls import CallRecord
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import RunStore
 from editjudge.v1 import judge_pb2 as pb
@@ -72,7 +72,7 @@ async def told(*arguments: Any) -> tuple[int, str]:
     return await asyncio.to_thread(run)
 
 
-def generalists(said: Iterable[Said]) -> list[dict[str, Any]]:
+def generalists(said: Iterable[CallRecord]) -> list[dict[str, Any]]:
     """What they said; what it cost is of whoever paid."""
     return [one.model_dump(exclude={"cost"}) for one in said if one.prompt is not None]
 
@@ -454,7 +454,7 @@ async def test_a_service_is_told_names_of_files_and_no_folders(tmp_path: Path) -
     Pil.fromarray(np.full((24, 40, 3), 90, np.uint8)).save(tmp_path / "edited.png")
     source, edited, mask = (tmp_path / name for name in ("source.png", "edited.png", "mask.jpg"))
     made = make_edit(source=source, edited=edited, instruction="x", mask=mask)
-    sent = request_of(made, (), pb.Protocol()).edit
+    sent = make_score_request(made, (), pb.Protocol()).edit
     names = [picture.name for picture in (*sent.sources, sent.edited, sent.mask)]
     assert names == ["source.png", "edited.png", "mask.png"]
     asked = ["--source", source, "--edited", edited, "--mask", mask, "--instruction", "x"]

@@ -429,7 +429,7 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
     told: list[str] = []
 
     async def asks(cache: CallCache) -> None:
-        await cache.of("a").calls.said(["sha256:none"])
+        await cache.of("a").calls.get_records(["sha256:none"])
 
     async with CallCache(tmp_path, shared=False, say=told.append) as cache:
         first = asyncio.create_task(asks(cache))
@@ -525,10 +525,10 @@ async def test_no_store_of_a_team_reads_what_another_keeps(
             await ours.put(call, Reply({"SCORE": b"secret"}))
             known = [await cache.of(team).calls.get(call) for team in teams]
         else:
-            await ours.keep_fact("secret", "ours")
-            known = [await cache.of(team).calls.fact("secret") for team in teams]
+            await ours.put_fact("secret", "ours")
+            known = [await cache.of(team).calls.get_fact("secret") for team in teams]
         others = [cache.of(team).calls for team in teams if team != "a"]
-        assert [await other.said([call.key]) for other in others] == [{}] * len(others)
+        assert [await other.get_records([call.key]) for other in others] == [{}] * len(others)
         salts = {cache.of(team).salt for team in teams}
     assert [value is not None for value in known] == [team == "a" for team in teams]
     assert len(salts) == len(teams)

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 from editjudge.base.config import GeneralistEndpoint, Price
 from editjudge.base.identity import ServiceName
-from editjudge.panel.calls import RememberedReplies, ReplyStore
+from editjudge.panel.calls import MemoryReplies, ReplyStore
 from editjudge.panel.choices import ChoiceDistribution
 from editjudge.panel.context import NOBODY, CallContext
 from editjudge.panel.generalist import Generalist
@@ -125,7 +125,7 @@ def generalist(
         ServiceName.generalist("judge"),
         endpoint,
         pool_of(transport, concurrency),
-        ledger or RememberedReplies(),
+        ledger or MemoryReplies(),
     )
 
 

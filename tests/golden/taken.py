@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from editjudge.cli import main
-from editjudge.panel.calls import call_json
+from editjudge.panel.calls import to_canonical_json
 from editjudge.storage.database import Database
 from editjudge.storage.tables import CALLS
 
@@ -132,7 +132,11 @@ def ledger(file: Path) -> dict[str, Any]:
         for row in database.rows(CALLS, "WHERE dropped = 0 ORDER BY key", long=True):
             document = database.packer.unpack(row[7])
             abstained = row[4] is None and row[8] is None
-            told = document["service"], call_json(document["form"]), document.get("repeat", 0)
+            told = (
+                document["service"],
+                to_canonical_json(document["form"]),
+                document.get("repeat", 0),
+            )
             calls.append((row[2].hex(), *told, abstained))
     services = sorted({service for _, service, *_ in calls})
     forms = sorted({form for _, _, form, *_ in calls})

@@ -40,7 +40,7 @@ from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import Judgement, Signatures, judge
 from ..panel import Panel
 from ..panel.budget import Budget
-from ..panel.calls import Said
+from ..panel.calls import CallRecord
 from ..panel.context import CallContext, CallNotes
 from ..panel.specialists import own_services
 from ..prompts.custom_templates import custom_templates
@@ -225,11 +225,11 @@ class Client:
         if self._gateway is None:
             context = CallContext(budget or self.budget)
             return await self.judge(edit, asked, known, signatures, context)
-        from ..gateway.messages import protocol_of
-        from ..gateway.session import Far
+        from ..gateway.messages import make_protocol
+        from ..gateway.session import GatewaySession
 
-        protocol = protocol_of(CORE, "", JudgeRounds(), texts)
-        judges = Far(self._gateway, protocol, budget or self.budget)
+        protocol = make_protocol(CORE, "", JudgeRounds(), texts)
+        judges = GatewaySession(self._gateway, protocol, budget or self.budget)
         await judges.begin(asked, known, signatures)
         return await judges.judge(edit, asked, known, signatures)
 
@@ -286,12 +286,12 @@ class Client:
         Args:
             context: Who pays for the calls, and where they are kept.
         """
-        heard: dict[str, Said] = {}
+        heard: dict[str, CallRecord] = {}
         panel = self.panel.within(context.noting(CallNotes(said=heard)))
         judgement = await judge(edit, dimensions, known, panel, signatures)
         calls = {key for outcome in judgement.outcomes.values() for key in calls_of(outcome)}
         # What was heard may be kept nowhere; specialists' are read as they are kept.
-        kept = await panel.said(calls - heard.keys())
+        kept = await panel.get_records(calls - heard.keys())
         said = {key: said for key, said in heard.items() if key in calls}
         return replace(judgement, said={**kept, **said})
 

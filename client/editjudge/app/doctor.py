@@ -295,7 +295,7 @@ async def _of_gateway(
             problem=f"there: {problem}",
             mend="whoever runs the Judge service sees to it",
         )
-        for problem in gateway.told
+        for problem in gateway.service_problems
     ]
     if expected is None:
         return findings

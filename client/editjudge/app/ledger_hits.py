@@ -96,7 +96,7 @@ async def _identities(
     """Of the services that these settings mean, as the run or the ledger last met them."""
     if before is not None and before.settings == asking(settings):
         return before.identities
-    fact = await ledger.fact(services_fact(settings))
+    fact = await ledger.get_fact(services_fact(settings))
     return None if fact is None else IDENTITIES.validate_json(fact)
 
 

@@ -461,16 +461,16 @@ def _judges_of(resolved: Resolved) -> Opened:
             async with near(settings, calls, policy, budget) as judges:
                 yield judges
             return
-        from ..gateway.messages import protocol_of
+        from ..gateway.messages import make_protocol
         from ..gateway.panel import Gateway
-        from ..gateway.session import far
+        from ..gateway.session import open_session
 
         spec = resolved.spec
-        protocol = protocol_of(
+        protocol = make_protocol(
             spec.benchmark, resolved.rules.protocol, spec.judge_rounds, spec.prompts
         )
         gateway = Gateway(settings.gateway, settings, calls, policy)
-        async with far(gateway, protocol, resolved, calls, budget) as through:
+        async with open_session(gateway, protocol, resolved, calls, budget) as through:
             yield through
 
     return opened

@@ -13,7 +13,7 @@ from ..base.signature import versions
 from ..base.strict import STRICT, Number, Strict
 from ..base.verdict import Evidence, NoScore, NoScoreKind, Outcome, Score, Status, calls_of
 from ..engine.judge import Judgement
-from ..panel.calls import Said
+from ..panel.calls import CallRecord
 from .view import RunView, StoredEdit, StoredVerdict
 
 
@@ -45,7 +45,7 @@ class Row(Strict):
     signature: str | None = None
     versions: str | None = None
     evidence: Evidence | None = None
-    calls: tuple[Said, ...] | None = None
+    calls: tuple[CallRecord, ...] | None = None
 
     @classmethod
     def of(cls, item: str, model: str, dimension: str, outcome: Outcome, **more: Any) -> Self:

@@ -12,7 +12,7 @@ from ..base.digest import content_digest
 from ..base.errors import Abstained, ServiceError
 from ..base.images import Image, load_image
 from ..base.item import Edit, Item
-from ..panel.calls import RememberedReplies
+from ..panel.calls import MemoryReplies
 from ..panel.generalist import Generalist
 from ..prompts import Template
 from ..scorers.judge_scorer import Question
@@ -105,7 +105,7 @@ async def look(generalist: Generalist, rounds: int) -> Look:
             scores[name].append(float(LOW + (HIGH - LOW) * share))
 
     # A store for each round: equal calls in flight, and calls that are stored, are made once.
-    times = [generalist.with_replies(RememberedReplies()) for _ in range(rounds)]
+    times = [generalist.with_replies(MemoryReplies()) for _ in range(rounds)]
     await asyncio.gather(*(ask(asked, name) for asked in times for name in canaries()))
     return Look(
         when=began,

@@ -29,7 +29,7 @@ from ..base.verdict import (
 from ..benchmarks.dimension import Dimension
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
-from ..panel.calls import CallStore, Said
+from ..panel.calls import CallRecord, CallStore
 from ..panel.context import CallContext, CallNotes
 from ..scorers.scorer import Scorer
 from .fold import calls_of, fold, in_order
@@ -70,7 +70,7 @@ class Judgement:
     untrained: frozenset[str] = frozenset()
     usage: Mapping[str, float] = field(default_factory=dict)
     errors: Mapping[str, ServiceError] = field(default_factory=dict)
-    said: Mapping[str, Said] = field(default_factory=dict)
+    said: Mapping[str, CallRecord] = field(default_factory=dict)
     versions: str | None = None
 
     @property

@@ -186,7 +186,7 @@ class Session:
     async def _keep_judges(self, identities: Identities, panel: Panel) -> None:
         await _aside(lambda: self._amend(self._store.header, identities, panel))
         met = IDENTITIES.dump_json(panel.identities()).decode()
-        await self._calls.keep_fact(services_fact(self.settings), met)
+        await self._calls.put_fact(services_fact(self.settings), met)
 
     async def _keep_learned(self, panel: Panel) -> None:
         """Keep what was learned of judges only while they judged: it is in what they signed.

@@ -14,7 +14,7 @@ SERVICE = "the Judge service"
 """How errors call it."""
 
 
-class Told(NamedTuple):
+class PanelReport(NamedTuple):
     """What a service says of itself.
 
     Attributes:
@@ -39,7 +39,7 @@ class JudgeService(GrpcConnection):
     def __init__(self, endpoint: GatewayEndpoint, policy: RetryPolicy) -> None:
         super().__init__(endpoint, SERVICE, policy, judge_pb2_grpc.JudgeServiceStub)
 
-    async def panel(self, request: pb.GetPanelRequest, timeout: float) -> Told:
+    async def panel(self, request: pb.GetPanelRequest, timeout: float) -> PanelReport:
         """Who judges there.
 
         Args:
@@ -49,10 +49,10 @@ class JudgeService(GrpcConnection):
             ServiceError: it cannot be reached or asked.
         """
 
-        async def once(left: float) -> Told:
+        async def once(left: float) -> PanelReport:
             seconds = min(left, timeout)
             call = self.stub.GetPanel(request, timeout=seconds, metadata=self.metadata)
-            return Told(await self.answer(call), await team_of(call))
+            return PanelReport(await self.answer(call), await team_of(call))
 
         return await self.retried(once)
 

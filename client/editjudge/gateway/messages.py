@@ -34,7 +34,7 @@ from ..base.verdict import Failure, NoScore, Outcome, Score
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.fold import within
-from ..panel.calls import Said
+from ..panel.calls import CallRecord
 from ..v1 import judge_pb2 as pb
 
 M = TypeVar("M", bound=Message)
@@ -57,7 +57,7 @@ _OUTCOMES: Mapping[str, type[Outcome]] = {
 }
 
 
-def message_of(kind: type[M], fields: Mapping[str, Any]) -> M:
+def make_message(kind: type[M], fields: Mapping[str, Any]) -> M:
     """A message with these fields; what has no number of its own in the proto is JSON in it.
 
     The proto calls such a field by its name and `_json`.
@@ -75,7 +75,7 @@ def message_of(kind: type[M], fields: Mapping[str, Any]) -> M:
     return message
 
 
-def fields_of(message: Message) -> dict[str, Any]:
+def read_fields(message: Message) -> dict[str, Any]:
     """The fields that a message has, by name: the opposite of `message_of`, for its parts too.
 
     Raises:
@@ -94,11 +94,11 @@ def _field(field: Any, value: Any) -> tuple[str, Any]:
             raise ValueError(f"{name}: there is no {value}")
         return name, word.name.removeprefix(f"{field.enum_type.name.upper()}_").lower()
     if isinstance(value, Message):
-        return name, fields_of(value)
+        return name, read_fields(value)
     if isinstance(value, Mapping):
         return name, dict(value)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return name, [fields_of(one) if isinstance(one, Message) else one for one in value]
+        return name, [read_fields(one) if isinstance(one, Message) else one for one in value]
     return name, value
 
 
@@ -109,7 +109,7 @@ def _read(name: str, text: str) -> Any:
         raise ValueError(f"{name}: this is no JSON: {error}") from error
 
 
-def request_of(
+def make_score_request(
     edit: Edit, dimensions: Iterable[Dimension], protocol: pb.Protocol
 ) -> pb.ScoreRequest:
     """What asks a Judge service for an edit, whatever its benchmark."""
@@ -133,10 +133,10 @@ def request_of(
     if edit.image is None and edit.missing is not None:
         fields["missing"] = pb.Missing(kind=edit.missing.kind, reason=whole(edit.missing.reason))
     named = [dimension.id for dimension in dimensions]
-    return pb.ScoreRequest(edit=message_of(pb.Edit, fields), dimensions=named, protocol=protocol)
+    return pb.ScoreRequest(edit=make_message(pb.Edit, fields), dimensions=named, protocol=protocol)
 
 
-def protocol_of(
+def make_protocol(
     benchmark: str, name: str, judge_rounds: JudgeRounds, prompts: Mapping[str, str]
 ) -> pb.Protocol:
     """By which rules is judged, and who is asked.
@@ -157,7 +157,7 @@ def protocol_of(
 
 def _flaw(field: str, outcome: NoScore | Failure) -> pb.Flaw:
     fields = outcome.model_dump(exclude={"error", "calls"})
-    return message_of(pb.Flaw, fields | {"field": field, "reason": outcome.reason})
+    return make_message(pb.Flaw, fields | {"field": field, "reason": outcome.reason})
 
 
 def _picture(image: Image) -> pb.Picture:
@@ -173,7 +173,7 @@ def _mask(mask: Mask) -> pb.Picture:
     return pb.Picture(data=buffer.getvalue(), name=whole(f"{PurePath(mask.name).stem}.png"))
 
 
-def identities_of(panel: pb.GetPanelResponse) -> dict[ServiceName, ModelIdentity]:
+def read_identities(panel: pb.GetPanelResponse) -> dict[ServiceName, ModelIdentity]:
     """Who judges, by role.
 
     Raises:
@@ -185,14 +185,14 @@ def identities_of(panel: pb.GetPanelResponse) -> dict[ServiceName, ModelIdentity
     }
 
 
-def outcome_of(message: pb.Outcome, dimension: Dimension) -> Outcome:
+def read_outcome(message: pb.Outcome, dimension: Dimension) -> Outcome:
     """What became of a dimension.
 
     Raises:
         ValueError: the message is no outcome: a status that nobody knows, a number that is none,
             or one with a status that has none.
     """
-    fields = fields_of(message)
+    fields = read_fields(message)
     kind = _OUTCOMES.get(fields.get("status", ""))
     if kind is None:
         raise ValueError(f"{dimension.id} has no status")
@@ -208,35 +208,35 @@ def outcome_of(message: pb.Outcome, dimension: Dimension) -> Outcome:
     return within(dimension, outcome)
 
 
-def failure_of(error: ServiceError) -> pb.Failure:
+def get_failure(error: ServiceError) -> pb.Failure:
     """What became of a call, as messages say it."""
     kinds = (FAILURES[kind] for kind in type(error).__mro__ if kind in FAILURES)
     return next(kinds, pb.FAILURE_UNSPECIFIED)
 
 
-def kind_of(failure: int) -> type[ServiceError] | None:
+def get_error_kind(failure: int) -> type[ServiceError] | None:
     """The kind of error that stands behind a failed outcome, where one does."""
     return next((kind for kind, number in FAILURES.items() if number == failure), None)
 
 
-def call_of(said: Said) -> pb.Call:
+def make_call(said: CallRecord) -> pb.Call:
     """A call to a judge and what came back, as a message."""
     fields = said.model_dump()
-    return message_of(pb.Call, {"key": fields.pop("call"), **fields})
+    return make_message(pb.Call, {"key": fields.pop("call"), **fields})
 
 
-def said_of(message: pb.Call) -> Said:
+def read_call(message: pb.Call) -> CallRecord:
     """A call to a judge, and what came back.
 
     Raises:
         ValueError: its reply is no JSON.
     """
     fields = dict.fromkeys(("model", "prompt", "cost")) | dict.fromkeys(COUNTS[1:], 0)
-    fields |= fields_of(message)
-    return Said.model_validate({"call": fields.pop("key", ""), **fields})
+    fields |= read_fields(message)
+    return CallRecord.model_validate({"call": fields.pop("key", ""), **fields})
 
 
-def usage_of(message: pb.Usage) -> dict[str, float]:
+def read_usage(message: pb.Usage) -> dict[str, float]:
     """What generalists took; empty where nobody was asked."""
-    counts = dict.fromkeys(COUNTS, 0) | fields_of(message)
+    counts = dict.fromkeys(COUNTS, 0) | read_fields(message)
     return counts if any(counts[name] for name in COUNTS) else {}

@@ -16,8 +16,8 @@ from ..panel.redaction import short
 from ..panel.replica import DEFAULT_POLICY, Replica
 from ..panel.retry import RetryPolicy
 from ..v1 import judge_pb2 as pb
-from .connection import SERVICE, JudgeService, Told
-from .messages import identities_of
+from .connection import SERVICE, JudgeService, PanelReport
+from .messages import read_identities
 
 
 class Gateway(Panel):
@@ -52,7 +52,7 @@ class Gateway(Panel):
         self._endpoint = endpoint
         self._known: dict[ServiceName, ModelIdentity] = {}
         self._priced: frozenset[ServiceName] = frozenset()
-        self.told: tuple[str, ...] = ()
+        self.service_problems: tuple[str, ...] = ()
 
     async def __aenter__(self) -> Self:
         def connect(policy: RetryPolicy) -> JudgeService:
@@ -75,7 +75,7 @@ class Gateway(Panel):
         """The service compares its servers itself."""
         return ()
 
-    async def learn(self, request: pb.GetPanelRequest) -> Told:
+    async def learn(self, request: pb.GetPanelRequest) -> PanelReport:
         """Ask the service who judges there; from here on these are the services.
 
         Raises:
@@ -83,7 +83,7 @@ class Gateway(Panel):
                 was never reached is not waited for.
         """
 
-        async def asked(service: JudgeService) -> Told:
+        async def asked(service: JudgeService) -> PanelReport:
             try:
                 return await service.panel(request, self._settings.probe_timeout)
             except (Unreachable, DeadlineExceeded) as error:
@@ -92,17 +92,17 @@ class Gateway(Panel):
                 # For the pool it would be lost, and waited for; perhaps it never was there.
                 raise self.error(ServiceError, error.detail) from error
 
-        told = await self._pool.run(asked)
+        report = await self._pool.run(asked)
         try:
-            self._known = identities_of(told.panel)
+            self._known = read_identities(report.panel)
         except ValueError as error:
             raise self.error(BadReply, str(error)) from error
-        priced = (service.role for service in told.panel.services if service.priced)
+        priced = (service.role for service in report.panel.services if service.priced)
         self._priced = frozenset(map(ServiceName.parsed, priced))
-        self.version = told.panel.version
-        self.told = tuple(map(short, told.panel.problems))
+        self.version = report.panel.version
+        self.service_problems = tuple(map(short, report.panel.problems))
         self._asked = True
-        return told
+        return report
 
     async def score(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         """Have an edit judged, within the limit of the service.
@@ -127,15 +127,15 @@ class Gateway(Panel):
         """Whether any generalist there has a price, so that costs are told."""
         return bool(self._priced)
 
-    def unpriced(self, roles: Iterable[ServiceName]) -> list[ServiceName]:
+    def list_unpriced(self, roles: Iterable[ServiceName]) -> list[ServiceName]:
         """The generalists among these of which no costs are told."""
         return sorted(r for r in roles if r.is_generalist and r not in self._priced)
 
     def why_not(self, service: ServiceName) -> str:
         """Why a service does not judge there."""
         self._check_entered()
-        told = "; ".join(self.told)
-        return f"the Judge service at {self.url} does not have it{told and f': {told}'}"
+        report = "; ".join(self.service_problems)
+        return f"the Judge service at {self.url} does not have it{report and f': {report}'}"
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         """Identity of every service there, for signatures."""

@@ -36,7 +36,7 @@ from ..panel.budget import Budget
 from ..panel.calls import CallStore, Usage
 from ..v1 import judge_pb2 as pb
 from .connection import SERVICE
-from .messages import kind_of, outcome_of, request_of, said_of, usage_of
+from .messages import get_error_kind, make_score_request, read_call, read_outcome, read_usage
 from .panel import Gateway
 
 MEND = (
@@ -47,7 +47,7 @@ _NAMED = 3
 _FACT = "spent through Judge services"
 
 
-class Far:
+class GatewaySession:
     """Judges through a Judge service.
 
     Args:
@@ -106,7 +106,7 @@ class Far:
             role = ServiceName.generalist(name)
             if role not in self.panel.served:
                 raise ConfigError(f"{role} cannot be used: {self.panel.why_not(role)}", MEND)
-        unpriced = self.panel.unpriced(roles & self.panel.served)
+        unpriced = self.panel.list_unpriced(roles & self.panel.served)
         if self._budget.limit is not None and unpriced:
             raise ConfigError(
                 f"max_cost is set, but {SERVICE} at {self.panel.url} tells no costs of"
@@ -133,7 +133,7 @@ class Far:
         ordered = in_order(asked, {**known, **{d.id: d for d in asked}})
         if not calls_on(edit, ordered, unserved(ordered, self.panel, here=False)):
             return await judge(edit, asked, known, self.panel, signatures)
-        request = request_of(edit, asked, self._protocol)
+        request = make_score_request(edit, asked, self._protocol)
         try:
             judgement = await self._judged(edit, asked, request, signatures)
         except ServiceError as error:
@@ -144,7 +144,7 @@ class Far:
             services = self.panel.identities()
             return Judgement(edit, named, outcomes, expected, services, errors=errors)
         if self._calls is not None:
-            await self._calls.keep_said(judgement.said.values())
+            await self._calls.put_records(judgement.said.values())
         return judgement
 
     async def _judged(
@@ -204,12 +204,12 @@ class Far:
     ) -> Judgement:
         told = {outcome.dimension: outcome for outcome in response.outcomes}
         try:
-            outcomes = {d.id: outcome_of(told[d.id], d) for d in asked}
-            said = {call.key: said_of(call) for call in response.calls}
+            outcomes = {d.id: read_outcome(told[d.id], d) for d in asked}
+            said = {call.key: read_call(call) for call in response.calls}
         except (KeyError, ValueError, RecursionError) as error:
             told_of = f"no outcome of {error}" if isinstance(error, KeyError) else str(error)
             raise self.panel.error(BadReply, told_of) from error
-        kinds = {name: kind_of(told[name].failure) for name in outcomes}
+        kinds = {name: get_error_kind(told[name].failure) for name in outcomes}
         return Judgement(
             edit=edit,
             dimensions={d.id: d for d in asked},
@@ -217,7 +217,7 @@ class Far:
             signatures=signatures,
             services=self.panel.identities(),
             untrained=frozenset(name for name in outcomes if told[name].untrained),
-            usage=usage_of(response.usage),
+            usage=read_usage(response.usage),
             errors={
                 name: self.panel.error(kind, told[name].reason)
                 for name, kind in kinds.items()
@@ -229,7 +229,7 @@ class Far:
 
     async def _recall(self) -> None:
         """Count in what earlier sessions spent."""
-        known = None if self._calls is None else await self._calls.fact(_FACT)
+        known = None if self._calls is None else await self._calls.get_fact(_FACT)
         if known is not None:
             self._paid, dearest = json.loads(known)
             self._budget.goes_on(self._paid, dearest)
@@ -238,7 +238,7 @@ class Far:
         """Keep what was spent, for later sessions."""
         if self._calls is not None and cost:
             self._paid += cost
-            await self._calls.keep_fact(_FACT, json.dumps([self._paid, self._budget.dearest]))
+            await self._calls.put_fact(_FACT, json.dumps([self._paid, self._budget.dearest]))
 
 
 def _signatures_in(response: pb.ScoreResponse) -> dict[str, str]:
@@ -275,11 +275,11 @@ def _otherwise(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, 
 
 
 @contextlib.asynccontextmanager
-async def far(
+async def open_session(
     panel: Gateway, protocol: pb.Protocol, order: Order, calls: CallStore, budget: Budget
 ) -> AsyncIterator[Judges]:
     """Judges of a session through a Judge service."""
     async with panel:
-        judges = Far(panel, protocol, budget, calls)
+        judges = GatewaySession(panel, protocol, budget, calls)
         await judges.begin(order.dimensions, order.known, order.signed)
         yield Judges(panel, judges.judge, here=False)

@@ -15,7 +15,7 @@ from ..base.config import Endpoint, GeneralistEndpoint, Settings
 from ..base.contracts import Tensors
 from ..base.errors import ConfigError, NotServed, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
-from .calls import RememberedReplies, ReplyStore, Said
+from .calls import CallRecord, MemoryReplies, ReplyStore
 from .context import NOBODY, CallContext
 from .endpoints import (
     add_problem,
@@ -73,7 +73,7 @@ class Panel:
         self._settings = settings
         self._stack = AsyncExitStack()
         self._policy = policy
-        self._replies = RememberedReplies() if ledger is None else ledger
+        self._replies = MemoryReplies() if ledger is None else ledger
         self._calls = ledger
         self._cached = CachedSpecialists()
         self._replaying = False
@@ -233,9 +233,9 @@ class Panel:
         if not self._asked:
             raise RuntimeError("nobody was asked yet: enter it, `async with Panel(…) as panel`")
 
-    async def said(self, calls: Iterable[str]) -> Mapping[str, Said]:
+    async def get_records(self, calls: Iterable[str]) -> Mapping[str, CallRecord]:
         """What came back from calls, by key, as far as they are kept."""
-        return await (self.context.calls or self._replies).said(calls)
+        return await (self.context.calls or self._replies).get_records(calls)
 
     def gauges(self) -> dict[str, Gauge]:
         """The load of every endpoint now, by its address."""

@@ -42,7 +42,7 @@ class Usage:
     completion_tokens: int = 0
 
     @classmethod
-    def counted(cls, prompt: object, cached: object, completion: object) -> Self:
+    def from_counts(cls, prompt: object, cached: object, completion: object) -> Self:
         """What a server says that a call took; 0 for what is no count of tokens."""
         tokens = _tokens(prompt)
         return cls(tokens, min(_tokens(cached), tokens), _tokens(completion))
@@ -139,7 +139,7 @@ class SpecialistCall:
 AnyCall: TypeAlias = Call | SpecialistCall
 
 
-class Said(BaseModel):
+class CallRecord(BaseModel):
     """One call, and what came back.
 
     Attributes:
@@ -166,14 +166,14 @@ class Said(BaseModel):
     cost: float | None
 
 
-def shown(said: Iterable[Said]) -> list[dict[str, Any]]:
+def dump_records(records: Iterable[CallRecord]) -> list[dict[str, Any]]:
     """Calls as JSON shows them beside the evidence of a verdict."""
-    return [one.model_dump() for one in said]
+    return [one.model_dump() for one in records]
 
 
-def said_of(call: Call, reply: Reply) -> Said:
+def make_record(call: Call, reply: Reply) -> CallRecord:
     """A generalist's reply, without the pictures that the call holds."""
-    return Said(
+    return CallRecord(
         call=call.key,
         judge=call.judge,
         model=reply.model,
@@ -196,13 +196,13 @@ class ReplyStore(Protocol):
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
         """Keep a reply, and return it as it will come back from now on: the first one stays."""
 
-    async def said(self, keys: Iterable[str]) -> Mapping[str, Said]:
+    async def get_records(self, keys: Iterable[str]) -> Mapping[str, CallRecord]:
         """What came back from calls, by key; those that are not known are left out."""
 
-    async def fact(self, name: str) -> str | None:
+    async def get_fact(self, name: str) -> str | None:
         """Something found out about a service before, or None."""
 
-    async def keep_fact(self, name: str, value: str) -> None:
+    async def put_fact(self, name: str, value: str) -> None:
         """Keep what was found out; the last stays."""
 
 
@@ -212,14 +212,14 @@ class CallStore(ReplyStore, Protocol):
     async def drop(self, keys: Iterable[str]) -> int:
         """Forget replies, so that the calls are made again; returns how many there were."""
 
-    async def keep_said(self, said: Iterable[Said]) -> None:
+    async def put_records(self, records: Iterable[CallRecord]) -> None:
         """Keep what generalists said to others who asked for us; what specialists did is too brief.
 
         It cost nothing here: whoever asked tells what was paid.
         """
 
 
-class RememberedReplies:
+class MemoryReplies:
     """The replies of generalists, gone with their panel. A `ReplyStore`.
 
     Args:
@@ -229,7 +229,7 @@ class RememberedReplies:
     def __init__(self, most: int | None = None) -> None:
         self._most = most
         # Of a call no more is kept than is shown of it: a prompt holds its pictures.
-        self._made: OrderedDict[str, tuple[Reply, Said]] = OrderedDict()
+        self._made: OrderedDict[str, tuple[Reply, CallRecord]] = OrderedDict()
         self._facts: dict[str, str] = {}
 
     async def get(self, call: AnyCall) -> Reply | None:
@@ -241,29 +241,29 @@ class RememberedReplies:
         """Keep a generalist's reply; the first one for a call stays."""
         if isinstance(call, SpecialistCall):
             return reply
-        kept, _ = self._made.setdefault(call.key, (reply, said_of(call, reply)))
+        kept, _ = self._made.setdefault(call.key, (reply, make_record(call, reply)))
         if self._most is not None and len(self._made) > self._most:
             self._made.popitem(last=False)
         return kept
 
-    async def said(self, keys: Iterable[str]) -> dict[str, Said]:
+    async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         """What came back from calls, by key; those that are not known are left out."""
         return {key: self._made[key][1] for key in keys if key in self._made}
 
-    async def fact(self, name: str) -> str | None:
+    async def get_fact(self, name: str) -> str | None:
         """Something found out about a service before, or None."""
         return self._facts.get(name)
 
-    async def keep_fact(self, name: str, value: str) -> None:
+    async def put_fact(self, name: str, value: str) -> None:
         """Keep what was found out; the last stays."""
         self._facts[name] = value
 
 
 def _key(depends: list[object]) -> str:
-    text = call_json(depends)
+    text = to_canonical_json(depends)
     return content_digest(text.encode("utf-8", "surrogatepass"))
 
 
-def call_json(value: object) -> str:
+def to_canonical_json(value: object) -> str:
     """JSON text with sorted keys: equal values are equal texts."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=dict)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from .budget import Budget
-from .calls import Call, Reply, Said, said_of
+from .calls import Call, CallRecord, Reply, make_record
 
 if TYPE_CHECKING:
     from ..base.config import Price
@@ -100,7 +100,7 @@ class CallNotes:
     stored: int = 0
     asked: int = 0
     answered: int = 0
-    said: dict[str, Said] | None = None
+    said: dict[str, CallRecord] | None = None
 
     def reply(self, call: Call, reply: Reply, *, made_now: bool) -> None:
         """Note a generalist's reply."""
@@ -115,7 +115,7 @@ class CallNotes:
         for name, number in more.items():
             self.usage[name] = self.usage.get(name, 0) + number
         if self.said is not None:
-            self.said[call.key] = said_of(call, reply)
+            self.said[call.key] = make_record(call, reply)
 
 
 @dataclass(frozen=True, slots=True)

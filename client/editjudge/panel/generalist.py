@@ -267,7 +267,7 @@ class Generalist:
             made = await self._call(prompt, {"choices": list(choices), "labels": LABELS}, repeat)
         except LogprobsUnavailable:
             # The server is started otherwise than when it was asked: it is asked again next time.
-            await self._ledger.keep_fact(self._fact, "")
+            await self._ledger.put_fact(self._fact, "")
             raise
         reply, key = made
         spread = ChoiceDistribution(**reply.content)
@@ -368,12 +368,12 @@ class Generalist:
             learned.method = choice.distribution.method
             context.paying().count(choice.usage)
         fact = f"{learned.method} {learned.without_logprobs}".strip()
-        await self._ledger.keep_fact(self._fact, fact)
+        await self._ledger.put_fact(self._fact, fact)
 
     async def _recall(self) -> None:
         """Take the method from the ledger, where it is known."""
         learned = self._learned
-        if not learned.method and (known := await self._ledger.fact(self._fact)):
+        if not learned.method and (known := await self._ledger.get_fact(self._fact)):
             learned.method, _, learned.without_logprobs = known.partition(" ")
 
     @property

@@ -167,7 +167,7 @@ class Preparation:
         asyncio.run(self._recall())
 
     async def _recall(self) -> None:
-        stored = await self.ledger.fact(self._fact_name())
+        stored = await self.ledger.get_fact(self._fact_name())
         if stored is None:
             return
         self.identities = _IDENTITIES.validate_json(stored)
@@ -203,7 +203,7 @@ class Preparation:
         async with open_panel(settings, self.ledger, self.maker.roles, budget) as panel:
             self._note_services(panel.identities())
             identities = _IDENTITIES.dump_json(self.identities).decode()
-            await self.ledger.keep_fact(self._fact_name(), identities)
+            await self.ledger.put_fact(self._fact_name(), identities)
             line = Line(total=self.left)
             progress = Progress({self.maker.what: line}, edits=self.left, budget=budget)
             with make_display(as_json=False) as shown:

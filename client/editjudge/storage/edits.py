@@ -14,7 +14,7 @@ from ..base.item import Missing
 from ..base.parse import parse_json
 from ..base.verdict import Score, Verdict
 from ..engine.contents import Standing
-from ..panel.calls import Said
+from ..panel.calls import CallRecord
 from .codec import digest_from_bytes
 from .tables import encoded, text
 
@@ -49,7 +49,7 @@ class StoredVerdict:
     verdict: Verdict
     signature: str
     versions: str = ""
-    said: tuple[Said, ...] = ()
+    said: tuple[CallRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

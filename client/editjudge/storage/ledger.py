@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from ..base.contracts import Tensors
 from ..base.errors import StoreError
-from ..panel.calls import AnyCall, Reply, Said, SpecialistCall, Usage
+from ..panel.calls import AnyCall, CallRecord, Reply, SpecialistCall, Usage
 from ..panel.prompt import Prompt, Text
 from .codec import digest_from_bytes, digest_to_bytes, outputs_from_bytes, outputs_to_bytes
 from .database import RESTORE, Database, Row
@@ -124,13 +124,13 @@ class Ledger:
             outputs = outputs_to_bytes(call.service.role, reply.content)
             self._keep(call.key, document, outputs=outputs)
 
-    async def keep_said(self, said: Iterable[Said]) -> None:
+    async def put_records(self, records: Iterable[CallRecord]) -> None:
         """Keep what generalists said to others who asked for us; see `CallStore`."""
-        await self._database.aside(self._keep_said, tuple(said))
+        await self._database.aside(self._keep_said, tuple(records))
 
-    def _keep_said(self, said: Iterable[Said]) -> None:
+    def _keep_said(self, records: Iterable[CallRecord]) -> None:
         with self._database.transaction():
-            for entry in said:
+            for entry in records:
                 if entry.prompt is None or not isinstance(entry.reply, dict):
                     continue
                 self._keep_prompt(entry.prompt, {"system": "", "parts": []})
@@ -214,24 +214,24 @@ class Ledger:
         rows = self._database.rows(CALLS, "WHERE team = ? AND dropped = 1", encoded(self.team))
         return frozenset(digest_from_bytes(row[2]) for row in rows)
 
-    async def fact(self, name: str) -> str | None:
+    async def get_fact(self, name: str) -> str | None:
         """Something found out about a service before, or None."""
         return await self._database.aside(self._database.fact, name)
 
-    async def keep_fact(self, name: str, value: str) -> None:
+    async def put_fact(self, name: str, value: str) -> None:
         """Keep what was found out; the last stays."""
         await self._database.aside(self._database.keep_fact, name, value)
 
-    async def said(self, keys: Iterable[str]) -> dict[str, Said]:
+    async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         """What came back from calls, by key; those that are not known are left out."""
         return await self._database.aside(self._said, tuple(keys))
 
-    def _said(self, keys: Iterable[str]) -> dict[str, Said]:
+    def _said(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         with self._database.snapshot():  # they may be purged meanwhile
             rows = {key: self._row(key) for key in keys}
             return {key: self._as_said(row) for key, row in rows.items() if row is not None}
 
-    def said_by(self, number: int) -> Said:
+    def said_by(self, number: int) -> CallRecord:
         """What came back from the call of a row.
 
         Raises:
@@ -243,10 +243,10 @@ class Ledger:
             raise StoreError(f"{self.path} is damaged: it lacks call {number}", RESTORE)
         return self._as_said(row)
 
-    def _as_said(self, row: Row) -> Said:
+    def _as_said(self, row: Row) -> CallRecord:
         _, _, key, _, prompt, _, cost, stored, outputs = row
         document = self._database.packer.unpack(stored)
-        return Said(
+        return CallRecord(
             call=digest_from_bytes(key),
             judge=document["service"],
             model=document.get("model"),

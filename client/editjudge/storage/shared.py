@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..base.errors import StoreError
-from ..panel.calls import AnyCall, CallStore, Reply, Said
+from ..panel.calls import AnyCall, CallRecord, CallStore, Reply
 from .ledger import Ledger
 
 T = TypeVar("T")
@@ -75,26 +75,26 @@ class SharedCalls:
         await self._shared(lambda: self._ledger.put(call, reply))
         return kept
 
-    async def said(self, keys: Iterable[str]) -> Mapping[str, Said]:
+    async def get_records(self, keys: Iterable[str]) -> Mapping[str, CallRecord]:
         """What came back from calls, by key, of those of the run."""
-        return await self._own.said(keys)
+        return await self._own.get_records(keys)
 
-    async def fact(self, name: str) -> str | None:
+    async def get_fact(self, name: str) -> str | None:
         """Something found out about a service before, by this run or another; None otherwise."""
-        if (known := await self._own.fact(name)) is not None:
+        if (known := await self._own.get_fact(name)) is not None:
             return known
-        if (fact := await self._shared(lambda: self._ledger.fact(name))) is not None:
-            await self._own.keep_fact(name, fact)
+        if (fact := await self._shared(lambda: self._ledger.get_fact(name))) is not None:
+            await self._own.put_fact(name, fact)
         return fact
 
-    async def keep_fact(self, name: str, value: str) -> None:
+    async def put_fact(self, name: str, value: str) -> None:
         """Keep what was found out; the last stays."""
-        await self._own.keep_fact(name, value)
-        await self._shared(lambda: self._ledger.keep_fact(name, value))
+        await self._own.put_fact(name, value)
+        await self._shared(lambda: self._ledger.put_fact(name, value))
 
-    async def keep_said(self, said: Iterable[Said]) -> None:
+    async def put_records(self, records: Iterable[CallRecord]) -> None:
         """Keep what generalists said to others who asked for us, in the run alone."""
-        await self._own.keep_said(said)
+        await self._own.put_records(records)
 
     async def drop(self, keys: Iterable[str]) -> int:
         """Forget the run's replies, so that the calls are made again; returns how many."""

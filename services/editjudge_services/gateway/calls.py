@@ -17,10 +17,10 @@ from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.service import (
     Call,
     CallContext,
+    CallRecord,
     Ledger,
-    RememberedReplies,
+    MemoryReplies,
     Reply,
-    Said,
     SpecialistCall,
 )
 
@@ -121,7 +121,7 @@ class CallCache:
             raise
 
 
-class CallsOfTeam(RememberedReplies):
+class CallsOfTeam(MemoryReplies):
     """The calls of one team in the ledger of all. A `ReplyStore`.
 
     While the ledger cannot be used, and where there is none, the latest replies of generalists are
@@ -146,11 +146,13 @@ class CallsOfTeam(RememberedReplies):
         kept = await self._tried(lambda ledger: ledger.put(call, reply), None)
         return await super().put(call, reply) if kept is None else kept
 
-    async def said(self, keys: Iterable[str]) -> dict[str, Said]:
+    async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         """What came back from calls, by key; those that are not known are left out."""
         asked = tuple(keys)
-        kept: Mapping[str, Said] = await self._tried(lambda ledger: ledger.said(asked), {})
-        return {**await super().said(asked), **kept}
+        kept: Mapping[str, CallRecord] = await self._tried(
+            lambda ledger: ledger.get_records(asked), {}
+        )
+        return {**await super().get_records(asked), **kept}
 
     async def _tried(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
         return await self._cache.tried(lambda ledger: work(ledger.for_team(self._team)), otherwise)

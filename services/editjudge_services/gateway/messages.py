@@ -8,7 +8,7 @@ from editjudge import Judgement
 from editjudge.base.signature import versions
 from editjudge.base.text import whole
 from editjudge.base.verdict import Outcome, Score, calls_of
-from editjudge.gateway.messages import call_of, failure_of, fields_of, message_of
+from editjudge.gateway.messages import get_failure, make_call, make_message, read_fields
 from editjudge.v1 import judge_pb2 as pb
 
 from .schemas import DimensionServed, Protocol, ScoreAsked, Unusable, checked
@@ -38,7 +38,7 @@ def protocol_of(message: pb.Protocol) -> Protocol:
 
 def _fields(message: pb.ScoreRequest | pb.Protocol) -> dict[str, Any]:
     try:
-        return fields_of(message)
+        return read_fields(message)
     except ValueError as error:
         field, _, reason = str(error).partition(": ")
         raise Unusable(f"edit.{field}", reason) from error
@@ -52,9 +52,9 @@ def response_of(judgement: Judgement, request_id: str) -> pb.ScoreResponse:
         edit_id=edit.item.id,
         outcomes=[_outcome(judgement, name, each) for name, each in judgement.outcomes.items()],
         services={role: str(identity) for role, identity in judgement.services.items()},
-        usage=message_of(pb.Usage, judgement.usage),
+        usage=make_message(pb.Usage, judgement.usage),
         notes=[whole(f"{p.name}: {note}") for p in edit.pictures for note in p.notes],
-        calls=[call_of(said) for said in judgement.said.values()],
+        calls=[make_call(said) for said in judgement.said.values()],
     )
 
 
@@ -68,8 +68,8 @@ def _outcome(judgement: Judgement, name: str, outcome: Outcome) -> pb.Outcome:
         "calls": calls_of(outcome),
     }
     error = judgement.errors.get(name)
-    failure = None if error is None else failure_of(error)
-    message = message_of(pb.Outcome, fields)
+    failure = None if error is None else get_failure(error)
+    message = make_message(pb.Outcome, fields)
     if failure is not None:
         message.failure = failure
     return message

@@ -79,7 +79,7 @@ async def test_shards_become_one(tmp_path: Path) -> None:
         await store.ledger.put(
             call, Reply({"text": "long reply " * 99}, "judge", Usage(1, 0, 1), 0.5)
         )
-        await store.ledger.keep_fact("judge.method", "logprobs")
+        await store.ledger.put_fact("judge.method", "logprobs")
         put(store, "one", {"core.a": Score(value=2, calls=(call.key,))}, "beta")
         store.keep_now(JudgedEdit("two", "beta", None, Missing("absent", "no file")))
     before = {**shown(first), **shown(tmp_path / "b")}
@@ -92,7 +92,7 @@ async def test_shards_become_one(tmp_path: Path) -> None:
         assert store.header.dimensions == ("core.a", "core.b", "core.c")
         assert [edit.model for edit in store.edits() if edit.missing] == ["beta"]
         assert await store.ledger.get(call) is not None
-        assert await store.ledger.fact("judge.method") == "logprobs"
+        assert await store.ledger.get_fact("judge.method") == "logprobs"
         (rests,) = [one for one in store.verdicts() if one.said]
         assert (rests.model, rests.said[0].reply) == ("beta", {"text": "long reply " * 99})
 

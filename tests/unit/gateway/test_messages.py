@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from editjudge.base.errors import DeadlineExceeded, LogprobsUnavailable, OutOfTime, ServiceError
-from editjudge.gateway.messages import failure_of, kind_of
+from editjudge.gateway.messages import get_error_kind, get_failure
 from editjudge.v1 import judge_pb2 as pb
 
 
@@ -19,7 +19,7 @@ def kinds(of: type[ServiceError] = ServiceError) -> Iterator[type[ServiceError]]
 
 def test_every_kind_of_failure_is_told() -> None:
     for kind in kinds():
-        failure = failure_of(kind("no", service="judge", endpoint="http://here"))
+        failure = get_failure(kind("no", service="judge", endpoint="http://here"))
         assert failure != pb.FAILURE_UNSPECIFIED, kind
-        known = kind_of(failure)
+        known = get_error_kind(failure)
         assert known is DeadlineExceeded if kind is OutOfTime else issubclass(kind, known or str)

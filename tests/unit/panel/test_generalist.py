@@ -22,7 +22,7 @@ from editjudge.base.errors import (
 )
 from editjudge.base.images import load_image
 from editjudge.panel.budget import Budget
-from editjudge.panel.calls import RememberedReplies, Said
+from editjudge.panel.calls import CallRecord, MemoryReplies
 from editjudge.panel.context import CallContext, CallNotes
 from editjudge.panel.endpoints import check_consent
 from editjudge.panel.generalist import limit_of
@@ -43,14 +43,14 @@ def asked(number: int) -> Prompt:
     return Prompt("judge", (Text(f"Question {number}?"),))
 
 
-async def replies(store: RememberedReplies, calls: Sequence[str]) -> list[Said]:
+async def replies(store: MemoryReplies, calls: Sequence[str]) -> list[CallRecord]:
     """What came back from calls, in their order."""
-    said = await store.said(calls)
+    said = await store.get_records(calls)
     return [said[key] for key in calls]
 
 
 async def test_a_choice_with_its_evidence() -> None:
-    store = RememberedReplies()
+    store = MemoryReplies()
     judge = generalist(ScriptedTransport({"Yes": 0.6, "No": 0.2}), ledger=store)
     await judge.open(1)
     said = await judge.choose(PROMPT, YES_NO)
@@ -114,7 +114,7 @@ async def test_the_ledger_outlives_the_judge(tmp_path: Path) -> None:
 
 async def test_an_answer_with_a_contract() -> None:
     transport = ScriptedTransport(GOOD)
-    store = RememberedReplies()
+    store = MemoryReplies()
     said = await generalist(transport, ledger=store, max_tokens=77, seed=5).answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
     assert [one.reply for one in await replies(store, said.calls)] == [
@@ -136,7 +136,7 @@ async def test_an_unreadable_reply_is_asked_for_once_more() -> None:
 
 async def test_a_second_unreadable_reply_is_unparsable() -> None:
     transport = ScriptedTransport("I would say 4.", '{"reasoning": "", "quality": 4.5}')
-    store = RememberedReplies()
+    store = MemoryReplies()
     with pytest.raises(Abstained) as caught:
         await generalist(transport, ledger=store).answer(PROMPT, SCORES)
     assert caught.value.kind == "unparsable"
@@ -222,7 +222,7 @@ async def test_a_sampled_judge_that_declines_in_words() -> None:
 )
 async def test_the_model_that_answers(answered: str, accept: Any, wrong: bool) -> None:
     transport = ScriptedTransport(Completion(GOOD, "stop", answered, Usage()))
-    store = RememberedReplies()
+    store = MemoryReplies()
     judge = generalist(transport, ledger=store, accept=accept)
     if not wrong:
         said = await judge.answer(PROMPT, SCORES)
@@ -296,7 +296,7 @@ async def test_without_probabilities_the_word_is_sampled() -> None:
 
 
 async def test_the_evidence_of_several_samples() -> None:
-    store = RememberedReplies()
+    store = MemoryReplies()
     transport = ScriptedTransport("No.", "Perhaps", "Yes", "Yes")
     judge = generalist(transport, ledger=store, logprobs="never", samples=3, price=PRICE)
     notes = CallNotes()

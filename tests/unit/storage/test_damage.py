@@ -44,7 +44,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         put(store, "item 1", {"core.a": scored(7)})
         content = FileContent(bytes(8), bytes(16))
         store.keep_contents([], FileCache({1: content}, digest("data"), bytes(16)), {})
-        await store.ledger.keep_fact("choices of judge", "logprobs")
+        await store.ledger.put_fact("choices of judge", "logprobs")
 
     with RunStore.open(folder, HEADER) as store:
         asyncio.run(judged(store))

@@ -74,7 +74,7 @@ async def test_what_is_purged_is_gone_and_the_rest_answers(tmp_path: Path) -> No
         assert await service.get(other) == REPLY
         assert await service.get(specialist) is not None
         await service.put(call(), REPLY)  # its prompt was gone with the others
-        assert (await service.said([call().key]))[call().key].prompt == PROMPT.digest
+        assert (await service.get_records([call().key]))[call().key].prompt == PROMPT.digest
         assert await ledger.purge(shrink=True) == 3
         assert b"zeppelin" not in path.read_bytes()
         assert service.count == 0
@@ -125,7 +125,7 @@ async def test_a_service_that_knows_purged_texts_writes_them_anew(tmp_path: Path
         for asked, reply in (first, other):
             for looking in (service, ledger):
                 assert await looking.get(asked) == reply
-                told = (await looking.said([asked.key]))[asked.key]
+                told = (await looking.get_records([asked.key]))[asked.key]
                 assert (told.judge, told.model) == (asked.judge, reply.model)
 
 
@@ -232,10 +232,10 @@ async def test_a_dropped_reply_can_be_made_again() -> None:
 
 async def test_facts() -> None:
     with Ledger() as ledger:
-        assert await ledger.fact("judge.method") is None
-        await ledger.keep_fact("judge.method", "sampled")
-        await ledger.keep_fact("judge.method", "logprobs")
-        assert await ledger.fact("judge.method") == "logprobs"
+        assert await ledger.get_fact("judge.method") is None
+        await ledger.put_fact("judge.method", "sampled")
+        await ledger.put_fact("judge.method", "logprobs")
+        assert await ledger.get_fact("judge.method") == "logprobs"
 
 
 async def test_broken_text_of_a_server_is_kept() -> None:
@@ -251,7 +251,7 @@ async def test_what_was_said() -> None:
         await ledger.put(call(), REPLY)
         await ledger.put(FEATURES, Reply({"EMBEDDING": np.ones(64, np.float32)}))
         await ledger.put(few, Reply({"DISTANCE": np.ones(1, np.float32), "TEXT": b"ab"}))
-        said = await ledger.said([call().key, "sha256:" + "0" * 64, FEATURES.key, few.key])
+        said = await ledger.get_records([call().key, "sha256:" + "0" * 64, FEATURES.key, few.key])
     assert list(said) == [call().key, FEATURES.key, few.key]
     assert said[call().key].model_dump() == {
         "call": call().key,
@@ -294,7 +294,7 @@ async def test_no_team_reads_what_another_has(tmp_path: Path) -> None:
         blue = red.for_team("blue")
         await red.put(asked, REPLY)
         assert await blue.get(asked) is None
-        assert await blue.said([asked.key]) == {}
+        assert await blue.get_records([asked.key]) == {}
         assert await blue.drop([asked.key]) == 0
         await blue.put(asked, REPLY)
         space = await red.space()

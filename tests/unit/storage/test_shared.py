@@ -57,7 +57,7 @@ async def test_what_a_run_paid_for_costs_the_next_nothing(
     await first.calls.put(call(), REPLY)
     await first.calls.put(FEATURES, Reply(vector))
     await first.calls.put(abstains, Reply({"kind": "degenerate", "reason": "no region"}))
-    await first.calls.keep_fact("choices of judge", "logprobs")
+    await first.calls.put_fact("choices of judge", "logprobs")
     known = await second.calls.get(call())
     assert known is not None
     assert (known.content, known.cost) == (REPLY.content, 0.0)
@@ -67,12 +67,12 @@ async def test_what_a_run_paid_for_costs_the_next_nothing(
     said = await second.calls.get(abstains)
     assert said is not None
     assert said.content["reason"] == "no region"
-    assert await second.calls.fact("choices of judge") == "logprobs"
+    assert await second.calls.get_fact("choices of judge") == "logprobs"
     # The run is whole without the ledger, and has spent nothing.
     assert await second.own.get(call()) == known
     assert (second.own.count, second.own.costs) == (3, (0.0, 0.0))
     assert first.own.costs == (0.5, 0.5)
-    assert await second.own.fact("choices of judge") == "logprobs"
+    assert await second.own.get_fact("choices of judge") == "logprobs"
 
 
 async def test_what_a_run_has_dropped_is_asked_anew(

@@ -174,7 +174,7 @@ def usage_of(data: Mapping[str, Any]) -> Usage:
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return Usage.counted(usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))
+    return Usage.from_counts(usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))
 
 
 def _is_data(part: Text | Picture) -> bool:

@@ -429,4 +429,4 @@ def _kind(info: Any) -> str:
 
 
 def _usage(reply: Any) -> Usage:
-    return Usage.counted(reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens)
+    return Usage.from_counts(reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens)
