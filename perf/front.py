@@ -84,11 +84,11 @@ def serve_null(told: Connection) -> None:
 
 def serve_judge(told: Connection) -> None:
     """The Judge service without other services: dimensions of pixels."""
-    from editjudge_services.gateway.server import serving
-    from editjudge_services.gateway.service import Judging
+    from editjudge_services.gateway.server import serve_grpc
+    from editjudge_services.gateway.service import JudgeService
 
     async def run() -> None:
-        async with Judging(Settings()) as judging, serving(judging, "127.0.0.1:0") as at:
+        async with JudgeService(Settings()) as service, serve_grpc(service, "127.0.0.1:0") as at:
             told.send(int(at.rpartition(":")[2]))
             await asyncio.Event().wait()
 

@@ -29,8 +29,8 @@ from editjudge.storage.store import RunStore
 from editjudge.v1 import judge_pb2 as pb
 from editjudge_services.gateway.calls import FILE
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.server import serving
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.server import serve_grpc
+from editjudge_services.gateway.service import JudgeService
 
 from ..fakes.judge_service import ScriptedService
 from ..fakes.triton import Failure
@@ -48,11 +48,11 @@ JUDGES = ("--judge", "judge", "--judge", "second", "--rounds", 2)
 @asynccontextmanager
 async def service(
     settings: Settings, options: ServiceOptions | None = None
-) -> AsyncIterator[tuple[Judging, str]]:
+) -> AsyncIterator[tuple[JudgeService, str]]:
     """A Judge service in this process, and its address for clients."""
-    async with Judging(settings, options) as judging:
-        async with serving(judging, "127.0.0.1:0", drain=5) as address:
-            yield judging, f"grpc://{address}"
+    async with JudgeService(settings, options) as service:
+        async with serve_grpc(service, "127.0.0.1:0", drain=5) as address:
+            yield service, f"grpc://{address}"
 
 
 async def ran(*arguments: Any) -> tuple[int, Any]:
@@ -135,8 +135,8 @@ async def small(folder: Path, **changed: Any) -> AsyncIterator[tuple[list[Any], 
 async def scripted(folder: Path) -> AsyncIterator[tuple[list[Any], ScriptedService, str]]:
     """The small run, and a service that tests may change."""
     options = ServiceOptions(cache=folder / "calls")
-    async with small(folder) as (arguments, settings), Judging(settings, options) as judging:
-        service = ScriptedService(judging)
+    async with small(folder) as (arguments, settings), JudgeService(settings, options) as service:
+        service = ScriptedService(service)
         async with service.serving() as url:
             yield [*arguments, "--out", folder / "run"], service, url
 
@@ -165,8 +165,8 @@ async def test_a_service_without_room_is_waited_for(tmp_path: Path) -> None:
 
 async def test_a_service_that_restarts_in_the_middle_is_waited_for(tmp_path: Path) -> None:
     async with small(tmp_path) as (arguments, settings):
-        async with Judging(settings) as judging:
-            first = ScriptedService(judging)
+        async with JudgeService(settings) as service:
+            first = ScriptedService(service)
             gone = asyncio.Event()
 
             def goes(*_: Any) -> None:
@@ -180,7 +180,7 @@ async def test_a_service_that_restarts_in_the_middle_is_waited_for(tmp_path: Pat
                     ran(*arguments, "--out", tmp_path / "run", "--gateway", url)
                 )
                 await until(lambda: gone.is_set() or running.done())
-            second = ScriptedService(judging)
+            second = ScriptedService(service)
             async with second.serving(int(url.rpartition(":")[2])):
                 code, _ = await running
     assert code == 0
@@ -345,15 +345,15 @@ async def test_a_service_that_becomes_another_meanwhile_signs_as_what_it_is(tmp_
     triton = Specialists(("quality_piqe",))
     async with triton.serving() as url:
         settings = Settings.model_validate({"endpoints": {"a": {"url": url}}})
-        async with Judging(settings) as judging:
-            service = ScriptedService(judging)
+        async with JudgeService(settings) as service:
+            service = ScriptedService(service)
             changed = asyncio.Event()
 
             async def become(request: Any, context: Any) -> Any:
                 if len(service.asked) > 4 and not changed.is_set():
                     changed.set()
                     triton.implementation = "another.2"
-                    await judging.client.panel.rebind()
+                    await service.client.panel.rebind()
                 return await score(request, context)
 
             score = service.Score

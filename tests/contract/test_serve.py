@@ -23,11 +23,11 @@ from editjudge.base.config import Settings
 from editjudge.base.verdict import Failure
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway.admission import Shared
-from editjudge_services.gateway.errors import Busy
+from editjudge_services.gateway.admission import SharedLimit
+from editjudge_services.gateway.errors import NoCapacity
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.server import SERVICE, serving
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.server import SERVICE, serve_grpc
+from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
 from ..fakes.openai import ScriptedOpenAi
@@ -54,16 +54,16 @@ def asking(*dimensions: str, request_id: str = "", **fields: Any) -> pb.ScoreReq
     )
 
 
-def teams_of(judging: Judging) -> set[str]:
+def teams_of(service: JudgeService) -> set[str]:
     """Those that have used anything."""
-    return set(re.findall(r'editjudge_edits_total{team="(.*?)"}', judging.metrics.text().decode()))
+    return set(re.findall(r'editjudge_edits_total{team="(.*?)"}', service.metrics.text().decode()))
 
 
 class Served:
     """A service that runs, and a stub for it."""
 
-    def __init__(self, judging: Judging, address: str, channel: Any) -> None:
-        self.judging = judging
+    def __init__(self, service: JudgeService, address: str, channel: Any) -> None:
+        self.service = service
         self.address = address
         self.channel = channel
         self.stub = judge_pb2_grpc.JudgeServiceStub(channel)
@@ -71,10 +71,10 @@ class Served:
 
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
-    async with Judging(Settings()) as judging:
-        async with serving(judging, "127.0.0.1:0", drain=5) as address:
+    async with JudgeService(Settings()) as service:
+        async with serve_grpc(service, "127.0.0.1:0", drain=5) as address:
             async with grpc.aio.insecure_channel(address) as channel:
-                yield Served(judging, address, channel)
+                yield Served(service, address, channel)
 
 
 async def test_a_score_is_the_one_that_our_client_gives(served: Served) -> None:
@@ -182,14 +182,14 @@ async def test_over_the_room_of_one_the_others_are_judged() -> None:
     scripted = ScriptedOpenAi(30.0)
     async with scripted.serving() as url:
         settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
-        async with Judging(settings, ServiceOptions(edits=4, edits_of_one=2)) as judging:
-            async with serving(judging, "127.0.0.1:0", drain=0.1) as address:
+        async with JudgeService(settings, ServiceOptions(edits=4, edits_of_one=2)) as service:
+            async with serve_grpc(service, "127.0.0.1:0", drain=0.1) as address:
                 async with grpc.aio.insecure_channel(address) as channel:
                     stub = judge_pb2_grpc.JudgeServiceStub(channel)
                     slow = asking("core.instruction_following")
                     calls = [stub.Score(slow, metadata=[("x-team", "busy")]) for _ in range(2)]
                     waiting = [asyncio.ensure_future(_outcome(call)) for call in calls]
-                    await until(lambda: judging.in_flight.get("busy") == 2)
+                    await until(lambda: service.in_flight.get("busy") == 2)
                     with pytest.raises(grpc.aio.AioRpcError) as caught:
                         await stub.Score(asking(), metadata=[("x-team", "busy")])
                     assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -197,7 +197,7 @@ async def test_over_the_room_of_one_the_others_are_judged() -> None:
                     for call in calls:
                         call.cancel()
                     await asyncio.gather(*waiting)
-                    await until(lambda: not judging.in_flight)
+                    await until(lambda: not service.in_flight)
 
 
 async def _outcome(call: Any) -> Any:
@@ -211,22 +211,22 @@ async def test_a_caller_s_deadline_ends_the_calls_that_it_made() -> None:
     scripted = ScriptedOpenAi(60.0)
     async with scripted.serving() as url:
         settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
-        async with Judging(settings) as judging:
-            async with serving(judging, "127.0.0.1:0", drain=0.1) as address:
+        async with JudgeService(settings) as service:
+            async with serve_grpc(service, "127.0.0.1:0", drain=0.1) as address:
                 async with grpc.aio.insecure_channel(address) as channel:
                     stub = judge_pb2_grpc.JudgeServiceStub(channel)
                     with pytest.raises(grpc.aio.AioRpcError) as caught:
                         await stub.Score(asking("core.instruction_following"), timeout=2)
                     assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-                    await until(lambda: not judging.in_flight and scripted.cancelled)
+                    await until(lambda: not service.in_flight and scripted.cancelled)
 
 
 async def test_what_is_in_flight_is_finished_when_it_ends() -> None:
     scripted = ScriptedOpenAi(1.0, None)
     async with scripted.serving() as url:
         settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
-        async with Judging(settings) as judging:
-            async with serving(judging, "127.0.0.1:0", drain=60) as address:
+        async with JudgeService(settings) as service:
+            async with serve_grpc(service, "127.0.0.1:0", drain=60) as address:
                 channel = grpc.aio.insecure_channel(address)
                 stub = judge_pb2_grpc.JudgeServiceStub(channel)
                 call = asyncio.ensure_future(
@@ -239,8 +239,8 @@ async def test_what_is_in_flight_is_finished_when_it_ends() -> None:
 
 
 async def test_it_says_that_it_ends_and_still_answers_for_a_while() -> None:
-    async with Judging(Settings()) as judging:
-        async with serving(judging, "127.0.0.1:0", notice=3) as address:
+    async with JudgeService(Settings()) as service:
+        async with serve_grpc(service, "127.0.0.1:0", notice=3) as address:
             channel = grpc.aio.insecure_channel(address)
             checks = health_pb2_grpc.HealthStub(channel)
             watched = checks.Watch(health_pb2.HealthCheckRequest(service=""))
@@ -258,14 +258,14 @@ async def test_it_says_that_it_ends_and_still_answers_for_a_while() -> None:
 async def test_a_defect_in_one_edit_costs_that_one(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    judge = served.judging.client.judge
+    judge = served.service.client.judge
 
     async def trips(edit: Any, *asked: Any, **more: Any) -> Any:
         if edit.item.id == "bad":
             raise LookupError("half \ud83d")
         return await judge(edit, *asked, **more)
 
-    monkeypatch.setattr(served.judging.client, "judge", trips)
+    monkeypatch.setattr(served.service.client, "judge", trips)
 
     async def requests() -> AsyncIterator[pb.ScoreStreamRequest]:
         for name in ("a", "bad", "c"):
@@ -285,14 +285,14 @@ async def test_a_defect_in_one_edit_costs_that_one(
 async def test_half_a_character_in_a_reason_ends_no_stream(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge = served.judging.client.judge
+    judge = served.service.client.judge
 
     async def failing(*asked: Any, **more: Any) -> Any:
         judged = await judge(*asked, **more)
         failed = {name: Failure(error="cut \ud83d") for name in judged.outcomes}
         return replace(judged, outcomes=failed)
 
-    monkeypatch.setattr(served.judging.client, "judge", failing)
+    monkeypatch.setattr(served.service.client, "judge", failing)
     response = await served.stub.Score(asking())
     assert response.outcomes[0].reason == "cut \ufffd"
 
@@ -306,15 +306,15 @@ async def test_services_are_looked_for_again_whatever_went_wrong(
         asked.append(len(asked))
         raise OSError("too many open files")
 
-    async with Judging(Settings(), rebind_seconds=0.01) as judging:
-        monkeypatch.setattr(judging.client.panel, "rebind", rebind)
+    async with JudgeService(Settings(), rebind_seconds=0.01) as service:
+        monkeypatch.setattr(service.client.panel, "rebind", rebind)
         await until(lambda: len(asked) > 2)
     assert "looking for services: OSError: too many open files" in capsys.readouterr().err
 
 
 async def test_edits_of_a_stream_wait_for_places() -> None:
-    async with Judging(Settings(), ServiceOptions(edits=3, edits_of_one=2)) as judging:
-        async with serving(judging, "127.0.0.1:0", drain=1) as address:
+    async with JudgeService(Settings(), ServiceOptions(edits=3, edits_of_one=2)) as service:
+        async with serve_grpc(service, "127.0.0.1:0", drain=1) as address:
             async with grpc.aio.insecure_channel(address) as channel:
                 stub = judge_pb2_grpc.JudgeServiceStub(channel)
 
@@ -324,12 +324,12 @@ async def test_edits_of_a_stream_wait_for_places() -> None:
 
                 answers = [a.WhichOneof("result") async for a in stub.ScoreStream(requests())]
     assert answers == ["response"] * 12
-    assert not judging.in_flight
+    assert not service.in_flight
 
 
 async def test_pictures_are_decoded_only_where_there_is_room() -> None:
-    async with Judging(Settings(), ServiceOptions(megapixels=4 * 32 * 32 / 2**20)) as judging:
-        async with serving(judging, "127.0.0.1:0", drain=1) as address:
+    async with JudgeService(Settings(), ServiceOptions(megapixels=4 * 32 * 32 / 2**20)) as service:
+        async with serve_grpc(service, "127.0.0.1:0", drain=1) as address:
             async with grpc.aio.insecure_channel(address) as channel:
                 stub = judge_pb2_grpc.JudgeServiceStub(channel)
                 assert await stub.Score(asking())
@@ -341,19 +341,19 @@ async def test_pictures_are_decoded_only_where_there_is_room() -> None:
 
 @pytest.mark.parametrize("waits", [True, False])
 async def test_what_is_shared_is_waited_for_or_refused(waits: bool) -> None:
-    shared = Shared(3, 2, "edits")
+    shared = SharedLimit(3, 2, "edits")
     had = []
 
     async def take() -> None:
-        async with shared.taking("b", 2, waits=waits):
+        async with shared.acquire("b", 2, may_wait=waits):
             had.append("b")
 
-    async with shared.taking("a", 2, waits=False):
+    async with shared.acquire("a", 2, may_wait=False):
         if not waits:
-            with pytest.raises(Busy, match="3 edits are in hand now"):
+            with pytest.raises(NoCapacity, match="3 edits are in hand now"):
                 await take()
-            with pytest.raises(Busy, match="2 edits of yours"):
-                async with shared.taking("a", 1, waits=False):
+            with pytest.raises(NoCapacity, match="2 edits of yours"):
+                async with shared.acquire("a", 1, may_wait=False):
                     pass
             return
         waiting = asyncio.create_task(take())
@@ -361,7 +361,7 @@ async def test_what_is_shared_is_waited_for_or_refused(waits: bool) -> None:
         assert not had
     await waiting
     assert had == ["b"]
-    assert not shared.taken
+    assert not shared.in_use
 
 
 async def test_more_ids_than_anybody_means_are_refused_at_once(served: Served) -> None:
@@ -395,10 +395,10 @@ async def test_a_deadline_that_is_over_is_said(monkeypatch: pytest.MonkeyPatch) 
     async def slow(*_: Any, **__: Any) -> None:
         await asyncio.sleep(60)
 
-    async with Judging(Settings()) as judging:
-        monkeypatch.setattr(judging, "score", slow)
+    async with JudgeService(Settings()) as service:
+        monkeypatch.setattr(service, "score", slow)
         with pytest.raises(AssertionError, match="DEADLINE_EXCEEDED"):
-            await JudgeServicer(judging).Score(asking(), Context())
+            await JudgeServicer(service).Score(asking(), Context())
 
 
 UNKNOWN = [

@@ -18,9 +18,9 @@ from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway import http, server
-from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.server import SERVICE, serving
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.http import serve_http
+from editjudge_services.gateway.server import SERVICE, serve_grpc
+from editjudge_services.gateway.service import JudgeService
 
 from .test_serve import asking, png
 from .test_serve_json import asking as asking_json
@@ -32,16 +32,16 @@ GARBAGE = b"\xff\xfe not a message"
 
 
 @pytest.fixture
-async def judging() -> AsyncIterator[Judging]:
-    async with Judging(Settings()) as judging:
-        yield judging
+async def service() -> AsyncIterator[JudgeService]:
+    async with JudgeService(Settings()) as service:
+        yield service
 
 
 @pytest.fixture
-async def channel(judging: Judging, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
+async def channel(service: JudgeService, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     options = dict(server._OPTIONS) | {"grpc.max_receive_message_length": LARGEST}
     monkeypatch.setattr(server, "_OPTIONS", tuple(options.items()))
-    async with serving(judging, "127.0.0.1:0", drain=5) as address:
+    async with serve_grpc(service, "127.0.0.1:0", drain=5) as address:
         async with grpc.aio.insecure_channel(address) as channel:
             yield channel
 
@@ -287,11 +287,11 @@ WEB: Mapping[str, tuple[str, str, Mapping[str, str], bytes, int, str, str]] = {
 
 @pytest.mark.parametrize("case", WEB)
 async def test_a_bad_request_is_refused_by_its_status_and_the_next_is_answered(
-    judging: Judging, monkeypatch: pytest.MonkeyPatch, case: str
+    service: JudgeService, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     monkeypatch.setattr(http, "MAX_BODY_BYTES", LARGEST)
     method, path, headers, body, status, code, field = WEB[case]
-    async with serving_json(judging, "127.0.0.1", 0, 5) as base:
+    async with serve_http(service, "127.0.0.1", 0, 5) as base:
         async with aiohttp.ClientSession() as session:
             asked = session.request(method, base + path, data=body or None, headers=headers)
             async with asked as reply:
@@ -304,8 +304,8 @@ async def test_a_bad_request_is_refused_by_its_status_and_the_next_is_answered(
                 assert reply.status == 200
 
 
-async def test_who_asks_for_heads_gets_them(judging: Judging) -> None:
-    async with serving_json(judging, "127.0.0.1", 0, 5) as base:
+async def test_who_asks_for_heads_gets_them(service: JudgeService) -> None:
+    async with serve_http(service, "127.0.0.1", 0, 5) as base:
         async with aiohttp.ClientSession() as session:
             for path in ("/health", "/v1/panel", "/v1/openapi.json"):
                 async with session.head(base + path) as reply:

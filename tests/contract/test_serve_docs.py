@@ -6,14 +6,14 @@ import aiohttp
 
 from editjudge.app.verdicts import ScoreReport
 from editjudge.base.config import Settings
-from editjudge_services.gateway.http import serving_json
+from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.openapi import EXAMPLES
-from editjudge_services.gateway.schemas import Batch
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.schemas import BatchReply
+from editjudge_services.gateway.service import JudgeService
 
 
 async def test_the_page_is_served_with_its_policy() -> None:
-    async with Judging(Settings()) as judging, serving_json(judging, "127.0.0.1", 0, 5) as base:
+    async with JudgeService(Settings()) as service, serve_http(service, "127.0.0.1", 0, 5) as base:
         async with aiohttp.ClientSession() as session:
             async with session.get(f"{base}/v1/docs") as reply:
                 page = await reply.text()
@@ -27,12 +27,12 @@ async def test_the_page_is_served_with_its_policy() -> None:
 
 
 async def test_its_examples_are_judged_as_they_stand() -> None:
-    async with Judging(Settings()) as judging, serving_json(judging, "127.0.0.1", 0, 5) as base:
+    async with JudgeService(Settings()) as service, serve_http(service, "127.0.0.1", 0, 5) as base:
         async with aiohttp.ClientSession() as session:
             async with session.post(base + "/v1/score", json=EXAMPLES["/v1/score"]) as reply:
                 score = ScoreReport.model_validate(await reply.json())
             asked = session.post(base + "/v1/score:batch", json=EXAMPLES["/v1/score:batch"])
             async with asked as reply:
-                batch = Batch.model_validate(await reply.json())
+                batch = BatchReply.model_validate(await reply.json())
     assert any(verdict.value is not None for verdict in score.verdicts)
     assert [result.error for result in batch.results] == [None]

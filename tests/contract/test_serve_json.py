@@ -22,11 +22,11 @@ from editjudge.base.config import Settings
 from editjudge.base.images import Mask
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway.http import openapi, serving_json
-from editjudge_services.gateway.options import ServiceOptions, parted
-from editjudge_services.gateway.server import serving
-from editjudge_services.gateway.service import Judging
-from editjudge_services.gateway.usage import used_in
+from editjudge_services.gateway.http import make_openapi, serve_http
+from editjudge_services.gateway.options import ServiceOptions, split_address
+from editjudge_services.gateway.server import serve_grpc
+from editjudge_services.gateway.service import JudgeService
+from editjudge_services.gateway.usage import read_usage
 
 from ..fakes.openai import ScriptedOpenAi
 from ..patience import until
@@ -69,8 +69,8 @@ class Json:
 
 @pytest.fixture
 async def served() -> AsyncIterator[Json]:
-    async with Judging(Settings(), ServiceOptions(edits=40)) as judging:
-        async with serving_json(judging, "127.0.0.1", 0, 5) as base:
+    async with JudgeService(Settings(), ServiceOptions(edits=40)) as service:
+        async with serve_http(service, "127.0.0.1", 0, 5) as base:
             async with aiohttp.ClientSession() as session:
                 yield Json(session, base)
 
@@ -135,7 +135,7 @@ async def test_dimensions_panel_and_health(served: Json) -> None:
 async def test_the_description_fits_what_is_answered(served: Json) -> None:
     status, described = await served.get("/v1/openapi.json")
     assert status == 200
-    assert described == openapi()
+    assert described == make_openapi()
     schemas = described["components"]["schemas"]
     assert schemas["ScoreAsked"]["additionalProperties"] is False
     checks = {"$defs": schemas, "$ref": "#/$defs/ScoreReport"}
@@ -145,8 +145,8 @@ async def test_the_description_fits_what_is_answered(served: Json) -> None:
 
 
 async def test_a_batch_waits_for_places_where_they_are_few() -> None:
-    async with Judging(Settings(), ServiceOptions(edits=8, edits_of_one=4)) as judging:
-        async with serving_json(judging, "127.0.0.1", 0, 5) as base:
+    async with JudgeService(Settings(), ServiceOptions(edits=8, edits_of_one=4)) as service:
+        async with serve_http(service, "127.0.0.1", 0, 5) as base:
             async with aiohttp.ClientSession() as session:
                 requests = [asking(id=str(i)) for i in range(64)]
                 status, body = await Json(session, base).post(
@@ -159,16 +159,16 @@ async def test_a_batch_waits_for_places_where_they_are_few() -> None:
 async def test_a_defect_in_one_edit_of_a_batch_costs_that_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with Judging(Settings()) as judging:
-        judge = judging.client.judge
+    async with JudgeService(Settings()) as service:
+        judge = service.client.judge
 
         async def trips(edit: Any, *asked: Any, **more: Any) -> Any:
             if edit.item.id == "1":
                 raise LookupError("half \ud83d")
             return await judge(edit, *asked, **more)
 
-        monkeypatch.setattr(judging.client, "judge", trips)
-        async with serving_json(judging, "127.0.0.1", 0, 5) as base:
+        monkeypatch.setattr(service.client, "judge", trips)
+        async with serve_http(service, "127.0.0.1", 0, 5) as base:
             async with aiohttp.ClientSession() as session:
                 client = Json(session, base)
                 requests = [asking(id=str(i)) for i in range(3)]
@@ -184,20 +184,20 @@ async def test_who_goes_away_keeps_no_place() -> None:
     scripted = ScriptedOpenAi(60.0)
     async with scripted.serving() as url:
         settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
-        async with Judging(settings) as judging:
-            async with serving_json(judging, "127.0.0.1", 0, 0.1) as base:
+        async with JudgeService(settings) as service:
+            async with serve_http(service, "127.0.0.1", 0, 0.1) as base:
                 async with aiohttp.ClientSession() as session:
                     slow = asking() | {"dimensions": ["core.instruction_following"]}
                     call = asyncio.ensure_future(session.post(f"{base}/v1/score", json=slow))
                     await until(lambda: scripted.requests)
-                    assert judging.in_flight
+                    assert service.in_flight
                     call.cancel()
-                await until(lambda: not judging.in_flight)
+                await until(lambda: not service.in_flight)
 
 
 async def test_a_place_comes_before_the_body() -> None:
-    async with Judging(Settings(), ServiceOptions(edits=2, edits_of_one=1)) as judging:
-        async with serving_json(judging, "127.0.0.1", 0, 0.1) as base:
+    async with JudgeService(Settings(), ServiceOptions(edits=2, edits_of_one=1)) as service:
+        async with serve_http(service, "127.0.0.1", 0, 0.1) as base:
             async with aiohttp.ClientSession() as session:
 
                 async def never() -> AsyncIterator[bytes]:
@@ -207,7 +207,7 @@ async def test_a_place_comes_before_the_body() -> None:
                 slow = asyncio.ensure_future(
                     session.post(f"{base}/v1/score", data=never(), headers=JSON)
                 )
-                await until(lambda: judging.in_flight)
+                await until(lambda: service.in_flight)
                 status, body = await Json(session, base).post("/v1/score", b"not even JSON")
                 assert (status, body["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
                 slow.cancel()
@@ -243,9 +243,9 @@ async def test_an_item_of_a_benchmark_is_judged_as_over_grpc() -> None:
     question = {"question": "Is it red?", "answer": "yes"}
     async with scripted.serving() as url:
         settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
-        async with Judging(settings) as judging, contextlib.AsyncExitStack() as stack:
-            base = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 5))
-            at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", drain=5))
+        async with JudgeService(settings) as service, contextlib.AsyncExitStack() as stack:
+            base = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 5))
+            at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=5))
             session = await stack.enter_async_context(aiohttp.ClientSession())
             channel = await stack.enter_async_context(grpc.aio.insecure_channel(at))
             body = asking(
@@ -313,12 +313,12 @@ async def test_both_protocols_end_together() -> None:
     """While either finishes what is in flight, neither takes anything new."""
     async with ScriptedOpenAi(60.0, 60.0, None).serving() as url, contextlib.AsyncExitStack() as on:
         settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
-        judging = await on.enter_async_context(Judging(settings))
+        service = await on.enter_async_context(JudgeService(settings))
         session = await on.enter_async_context(aiohttp.ClientSession())
-        async with serving_json(judging, "127.0.0.1", 0, 60) as base:
+        async with serve_http(service, "127.0.0.1", 0, 60) as base:
             client = Json(session, base)
             body = asking() | {"dimensions": ["core.instruction_following"]}
-            async with serving(judging, "127.0.0.1:0", drain=60) as at:
+            async with serve_grpc(service, "127.0.0.1:0", drain=60) as at:
                 channel = await on.enter_async_context(grpc.aio.insecure_channel(at))
                 stub = judge_pb2_grpc.JudgeServiceStub(channel)
                 edit = pb.Edit(
@@ -329,10 +329,10 @@ async def test_both_protocols_end_together() -> None:
                 request = pb.ScoreRequest(edit=edit, dimensions=["core.instruction_following"])
                 far = stub.Score(request)
                 near = asyncio.create_task(client.post("/v1/score", body))
-                await until(lambda: sum(judging.in_flight.values()) == 2)
+                await until(lambda: sum(service.in_flight.values()) == 2)
 
                 async def refused() -> bool:
-                    await judging.over.wait()
+                    await service.shutdown.wait()
                     await asyncio.sleep(0)
                     try:
                         await client.post("/v1/score", asking())
@@ -352,8 +352,8 @@ async def test_what_is_in_flight_is_finished_and_what_takes_longer_is_cut() -> N
         scripted = ScriptedOpenAi(seconds, None)
         async with scripted.serving() as url, aiohttp.ClientSession() as session:
             settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
-            async with Judging(settings) as judging:
-                async with serving_json(judging, "127.0.0.1", 0, 60 if finished else 0.1) as base:
+            async with JudgeService(settings) as service:
+                async with serve_http(service, "127.0.0.1", 0, 60 if finished else 0.1) as base:
                     body = asking() | {"dimensions": ["core.instruction_following"]}
                     near = asyncio.create_task(Json(session, base).post("/v1/score", body))
                     await until(lambda: scripted.requests)  # noqa: B023
@@ -362,13 +362,13 @@ async def test_what_is_in_flight_is_finished_and_what_takes_longer_is_cut() -> N
                 else:
                     with pytest.raises(aiohttp.ClientError):
                         await near
-                assert not judging.in_flight
+                assert not service.in_flight
 
 
 async def test_an_address_of_ipv6_is_served_and_shown() -> None:
-    host, port = parted("[::1]:0")
+    host, port = split_address("[::1]:0")
     assert (host, port) == ("::1", 0)
-    async with Judging(Settings()) as judging, serving_json(judging, host, port, 1) as base:
+    async with JudgeService(Settings()) as service, serve_http(service, host, port, 1) as base:
         assert base.startswith("http://[::1]:")
         async with aiohttp.ClientSession() as session:
             assert (await Json(session, base).get("/v1/panel"))[0] == 200
@@ -376,10 +376,10 @@ async def test_an_address_of_ipv6_is_served_and_shown() -> None:
 
 async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
-    async with Judging(
+    async with JudgeService(
         Settings(), ServiceOptions(held_bytes=2**20, cache=tmp_path, audit=log)
-    ) as judging:
-        async with serving_json(judging, "127.0.0.1", 0, 1) as web, aiohttp.ClientSession() as http:
+    ) as service:
+        async with serve_http(service, "127.0.0.1", 0, 1) as web, aiohttp.ClientSession() as http:
 
             async def post(data: bytes, team: str = "a", kind: str = "application/json") -> int:
                 headers = {"x-team": team, "content-type": kind}
@@ -390,11 +390,11 @@ async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Pat
             assert await post(b"{") == 400
             assert await post(good, kind="text/plain") == 415
             assert await post(b" " * 2**20) == 400  # more than one caller can ever have
-            async with judging.requests.taking("a", 2**19, waits=False):
+            async with service.requests.acquire("a", 2**19, may_wait=False):
                 assert await post(good) == 429
                 assert await post(good, team="a b") == 400
             assert await post(good) == 200
-    ((_, team), used), *others = used_in(tmp_path).items()
+    ((_, team), used), *others = read_usage(tmp_path).items()
     assert (team, others) == ("a", [])
     assert (used.edits, used.refused) == (2, 4)
     statuses = [json.loads(line)["status"] for line in log.read_text().splitlines()]

@@ -27,13 +27,19 @@ from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway import usage
-from editjudge_services.gateway.calls import FILE, CallCache, purge, purging, space_in
-from editjudge_services.gateway.http import serving_json
+from editjudge_services.gateway.calls import (
+    FILE,
+    CallCache,
+    measure_space,
+    purge,
+    purge_periodically,
+)
+from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.server import serving
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.server import serve_grpc
+from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
-from editjudge_services.gateway.usage import UsageLog, Used, used_in
+from editjudge_services.gateway.usage import TeamUsage, UsageLog, read_usage
 
 from ..fakes.openai import ScriptedOpenAi, problem
 from ..patience import patience, until
@@ -56,8 +62,8 @@ def settings(url: str) -> Settings:
 class Service:
     """A service that runs, asked over gRPC and JSON."""
 
-    def __init__(self, judging: Judging, address: str, web: str) -> None:
-        self.judging = judging
+    def __init__(self, judge_service: JudgeService, address: str, web: str) -> None:
+        self.judge_service = judge_service
         self.web = web
         self._channel = grpc.aio.insecure_channel(address)
         self.stub = judge_pb2_grpc.JudgeServiceStub(self._channel)
@@ -91,10 +97,10 @@ async def running(
     **more: Any,
 ) -> AsyncIterator[Service]:
     options = ServiceOptions(edits=edits, cache=folder, **more)
-    async with Judging(settings(url), options) as judging:
-        async with serving_json(judging, "127.0.0.1", 0, 1) as web:
-            async with serving(judging, "127.0.0.1:0", drain=5) as address:
-                service = Service(judging, address, web)
+    async with JudgeService(settings(url), options) as judge_service:
+        async with serve_http(judge_service, "127.0.0.1", 0, 1) as web:
+            async with serve_grpc(judge_service, "127.0.0.1:0", drain=5) as address:
+                service = Service(judge_service, address, web)
                 try:
                     yield service
                 finally:
@@ -130,7 +136,7 @@ async def test_a_team_gets_no_reply_of_another_unless_they_share(
         # What the second is told is what the first was told, word for word.
         assert (ours == theirs == nobodys == case) is not shared
         assert len(scripted.requests) == (1 if shared else 4)
-        used = {team: each for (_, team), each in used_in(tmp_path).items()}
+        used = {team: each for (_, team), each in read_usage(tmp_path).items()}
     if not shared:
         assert used["audio"] == used["vision"] == used[""] == used["Vision"]
     assert used["audio"].cached == (1 if shared else 0)
@@ -182,16 +188,16 @@ async def test_a_failure_is_not_kept(tmp_path: Path) -> None:
             scored, tokens = await service.score("a")
     assert (failed.status, nothing) == (pb.STATUS_FAILED, 0)
     assert (scored.status, tokens) == (pb.STATUS_SCORED, 101)
-    (used,) = used_in(tmp_path).values()
+    (used,) = read_usage(tmp_path).values()
     assert (used.calls, used.failed, used.edits) == (1, 1, 2)
 
 
 async def test_a_second_service_on_the_same_folder_is_refused(tmp_path: Path) -> None:
-    async with Judging(Settings(), ServiceOptions(cache=tmp_path)):
+    async with JudgeService(Settings(), ServiceOptions(cache=tmp_path)):
         with pytest.raises(ConfigError, match="another Judge service"):
-            async with Judging(Settings(), ServiceOptions(cache=tmp_path)):
+            async with JudgeService(Settings(), ServiceOptions(cache=tmp_path)):
                 pass
-    async with Judging(Settings(), ServiceOptions(cache=tmp_path)):
+    async with JudgeService(Settings(), ServiceOptions(cache=tmp_path)):
         pass
 
 
@@ -252,10 +258,10 @@ async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path) -> None:
     scripted, told = scripted_judge(), []
     async with scripted.serving() as url, running(url, tmp_path) as service:
         await service.score("a", instruction="paint a zeppelin")
-        async with purging(tmp_path, 3600.0, told.append):
+        async with purge_periodically(tmp_path, 3600.0, told.append):
             assert (await service.score("a", instruction="paint a zeppelin"))[1] == 0
         kept = tmp_path / FILE
-        async with purging(tmp_path, -1.0, told.append, every=0.01):
+        async with purge_periodically(tmp_path, -1.0, told.append, every=0.01):
             await until(lambda: not count_of(kept, "a"))
         assert (await service.score("a", instruction="paint a zeppelin"))[1] == 101
     assert not told
@@ -269,9 +275,9 @@ async def test_calls_are_purged_by_team_and_age_while_it_runs(tmp_path: Path) ->
                 await service.score(team, instruction="paint a zeppelin")
             with pytest.raises(ConfigError, match="no calls of team 'c'"):
                 await purge(tmp_path, ["c"], None)
-            assert (await space_in(tmp_path)).keys() == {"a", "b"}
+            assert (await measure_space(tmp_path)).keys() == {"a", "b"}
             assert await purge(tmp_path, ["a"], None) == {"a": 1}
-            assert (await space_in(tmp_path)).keys() == {"b"}
+            assert (await measure_space(tmp_path)).keys() == {"b"}
             _, ours = await service.score("a", instruction="paint a zeppelin")
             _, theirs = await service.score("b", instruction="paint a zeppelin")
             assert (ours, theirs) == (101, 0)
@@ -284,7 +290,7 @@ async def test_calls_are_purged_by_team_and_age_while_it_runs(tmp_path: Path) ->
         assert b"zeppelin" not in (tmp_path / FILE).read_bytes()
         async with running(url, tmp_path) as service:
             assert (await service.score("b", instruction="paint a zeppelin"))[1] == 101
-    (used,) = [each for (_, team), each in used_in(tmp_path).items() if team == "a"]
+    (used,) = [each for (_, team), each in read_usage(tmp_path).items() if team == "a"]
     assert (used.calls, used.cached) == (2, 1)  # what was used is not purged
 
 
@@ -333,12 +339,12 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
     monkeypatch.setattr(Dimension, "signature", slow)
     about = pb.GetPanelRequest(protocol=pb.Protocol(benchmark="kris", rounds=7), dimensions=["*"])
     team = [("x-team", "a")]
-    async with Judging(Settings(), ServiceOptions(edits=1, audit=log)) as judging:
-        async with serving(judging, "127.0.0.1:0", drain=5) as address:
-            service = Service(judging, address, "")
+    async with JudgeService(Settings(), ServiceOptions(edits=1, audit=log)) as judge_service:
+        async with serve_grpc(judge_service, "127.0.0.1:0", drain=5) as address:
+            service = Service(judge_service, address, "")
             first = asyncio.ensure_future(_outcome(service.stub.GetPanel(about, metadata=team)))
             await until(lambda: threads)
-            assert dict(judging.in_flight) == {"a": 1}
+            assert dict(judge_service.in_flight) == {"a": 1}
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await service.stub.GetPanel(about, metadata=team)
             assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -347,7 +353,7 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
             signatures = (await first).signatures
             await service.stub.Score(asking(ASKED), metadata=team)
             await service.close()
-        text = judging.metrics.text().decode()
+        text = judge_service.metrics.text().decode()
     assert threading.main_thread() not in threads
     assert 'editjudge_edits_total{team="a"} 1.0' in text
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -394,13 +400,13 @@ class Context:
 async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Path) -> None:
     scripted = scripted_judge(None, 600.0)
     async with scripted.serving() as url:
-        async with Judging(settings(url), ServiceOptions(cache=tmp_path)) as judging:
+        async with JudgeService(settings(url), ServiceOptions(cache=tmp_path)) as judge_service:
             slow = asking(ASKED, "core.blending_naturalness")
             context = Context()
             with pytest.raises(AssertionError, match="DEADLINE_EXCEEDED"):
-                await JudgeServicer(judging).Score(slow, context)
+                await JudgeServicer(judge_service).Score(slow, context)
     assert context.headers == {"x-tokens-used": "101"}
-    (used,) = used_in(tmp_path).values()
+    (used,) = read_usage(tmp_path).values()
     assert (used.edits, used.refused, used.calls, used.tokens) == (0, 1, 1, 101)
 
 
@@ -429,7 +435,7 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
     told: list[str] = []
 
     async def asks(cache: CallCache) -> None:
-        await cache.of("a").calls.get_records(["sha256:none"])
+        await cache.for_team("a").calls.get_records(["sha256:none"])
 
     async with CallCache(tmp_path, shared=False, say=told.append) as cache:
         first = asyncio.create_task(asks(cache))
@@ -456,8 +462,8 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
         monkeypatch.setattr(usage, "_write", slow)
 
         async def uses() -> None:
-            log.add("a", Used(edits=1))
-            await log.written()
+            log.add("a", TeamUsage(edits=1))
+            await log.flush()
 
         several = [asyncio.create_task(uses()) for _ in range(3)]
         await asyncio.sleep(0)
@@ -468,7 +474,7 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
         for each in several:
             await _outcome(each)
     assert not told
-    (used,) = used_in(tmp_path).values()
+    (used,) = read_usage(tmp_path).values()
     assert used.edits == 3
 
 
@@ -485,12 +491,12 @@ async def test_what_cannot_be_written_now_is_later(
         with monkeypatch.context() as patched:
             patched.setattr(usage, "_write", full)
             for _ in range(3):
-                log.add("a", Used(edits=1))
-                await log.written()
+                log.add("a", TeamUsage(edits=1))
+                await log.flush()
         assert len(told) == 1
-        log.add("a", Used(calls=1, cost=0.5))
-    (used,) = used_in(tmp_path).values()
-    assert used == Used(edits=3, calls=1, cost=0.5)
+        log.add("a", TeamUsage(calls=1, cost=0.5))
+    (used,) = read_usage(tmp_path).values()
+    assert used == TeamUsage(edits=3, calls=1, cost=0.5)
 
 
 async def test_none_but_the_owner_may_read_what_is_kept(tmp_path: Path) -> None:
@@ -520,15 +526,15 @@ async def test_no_store_of_a_team_reads_what_another_keeps(
     teams = ["", "a", "A", "a.b", "a_b", "*", "a' OR '1'='1"]
     call = SpecialistCall(PIQE, "piqe", {"IMAGE": "sha256:0"}, {})
     async with CallCache(tmp_path if specialist else None, shared=False, say=print) as cache:
-        ours = cache.of("a").calls
+        ours = cache.for_team("a").calls
         if specialist:
             await ours.put(call, Reply({"SCORE": b"secret"}))
-            known = [await cache.of(team).calls.get(call) for team in teams]
+            known = [await cache.for_team(team).calls.get(call) for team in teams]
         else:
             await ours.put_fact("secret", "ours")
-            known = [await cache.of(team).calls.get_fact("secret") for team in teams]
-        others = [cache.of(team).calls for team in teams if team != "a"]
+            known = [await cache.for_team(team).calls.get_fact("secret") for team in teams]
+        others = [cache.for_team(team).calls for team in teams if team != "a"]
         assert [await other.get_records([call.key]) for other in others] == [{}] * len(others)
-        salts = {cache.of(team).salt for team in teams}
+        salts = {cache.for_team(team).salt for team in teams}
     assert [value is not None for value in known] == [team == "a" for team in teams]
     assert len(salts) == len(teams)

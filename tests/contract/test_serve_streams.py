@@ -15,8 +15,8 @@ from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.server import serving
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.server import serve_grpc
+from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
 from ..patience import until
@@ -65,8 +65,8 @@ async def test_a_stream_holds_one_message_at_most_that_has_no_room(
 ) -> None:
     goes_on = asyncio.Event()
     callers = [Caller(10) for _ in range(3)]
-    async with Judging(Settings(), ServiceOptions(held_bytes=2 * 4 * ONE)) as judging:
-        score = judging.score
+    async with JudgeService(Settings(), ServiceOptions(held_bytes=2 * 4 * ONE)) as service:
+        score = service.score
 
         async def held_up(*asked: Any, **more: Any) -> Any:
             await goes_on.wait()
@@ -74,25 +74,25 @@ async def test_a_stream_holds_one_message_at_most_that_has_no_room(
 
         async def answers(caller: Caller) -> int:
             caller.ends.set()
-            stream = JudgeServicer(judging).ScoreStream(aiter(caller), Context())
+            stream = JudgeServicer(service).ScoreStream(aiter(caller), Context())
             return len([answer async for answer in stream if answer.response.outcomes])
 
-        monkeypatch.setattr(judging, "score", held_up)
+        monkeypatch.setattr(service, "score", held_up)
         streams = [asyncio.create_task(answers(caller)) for caller in callers]
-        await until(lambda: judging.requests.taken.get("a") == 4 * ONE)
+        await until(lambda: service.requests.in_use.get("a") == 4 * ONE)
         for _ in range(200):  # whoever could read on does so
             await asyncio.sleep(0)
-        assert judging.requests.taken == {"a": 4 * ONE}
+        assert service.requests.in_use == {"a": 4 * ONE}
         assert sum(caller.read for caller in callers) == 4 + len(callers)
         goes_on.set()
         assert await asyncio.gather(*streams) == [10] * 3
-        assert not judging.requests.taken
-        assert not judging.streams.taken
+        assert not service.requests.in_use
+        assert not service.streams.in_use
 
 
 async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
-    async with Judging(Settings(), ServiceOptions(streams=3, streams_of_one=2)) as judging:
-        async with serving(judging, "127.0.0.1:0", drain=0.1) as address:
+    async with JudgeService(Settings(), ServiceOptions(streams=3, streams_of_one=2)) as service:
+        async with serve_grpc(service, "127.0.0.1:0", drain=0.1) as address:
             async with grpc.aio.insecure_channel(address) as channel:
                 stub = judge_pb2_grpc.JudgeServiceStub(channel)
 
@@ -119,20 +119,20 @@ async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
                 await first.done_writing()
                 assert await first.read() is grpc.aio.EOF
                 second.cancel()
-                await until(lambda: judging.streams.taken == {"other": 1})
+                await until(lambda: service.streams.in_use == {"other": 1})
                 await opened("busy")
                 third.cancel()
 
 
 async def test_who_reads_no_answer_and_hangs_up_gives_his_place_back() -> None:
-    async with Judging(Settings()) as judging:
-        async with serving(judging, "127.0.0.1:0", drain=0.1) as address:
+    async with JudgeService(Settings()) as service:
+        async with serve_grpc(service, "127.0.0.1:0", drain=0.1) as address:
             async with grpc.aio.insecure_channel(address) as channel:
                 call = judge_pb2_grpc.JudgeServiceStub(channel).ScoreStream()
                 long = asking(request_id="x" * 1_000_000)  # it comes back: more than is sent unread
                 for _ in range(6):
                     await call.write(pb.ScoreStreamRequest(request=long))
-                await until(lambda: teams_of(judging) and not judging.requests.taken)
-                assert judging.streams.taken
+                await until(lambda: teams_of(service) and not service.requests.in_use)
+                assert service.streams.in_use
                 call.cancel()
-                await until(lambda: not judging.streams.taken and not judging.requests.taken)
+                await until(lambda: not service.streams.in_use and not service.requests.in_use)

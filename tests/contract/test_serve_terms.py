@@ -17,10 +17,10 @@ from editjudge.base.errors import Unreachable
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway import schemas
-from editjudge_services.gateway.http import serving_json
+from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.server import serving
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.server import serve_grpc
+from editjudge_services.gateway.service import JudgeService
 
 from ..fakes.openai import Fault, ScriptedOpenAi
 from ..fakes.triton import ScriptedTriton
@@ -33,20 +33,20 @@ URGENT = [("x-class", "interactive")]
 
 
 @asynccontextmanager
-async def stub_of(judging: Judging) -> AsyncIterator[Any]:
-    async with serving(judging, "127.0.0.1:0", drain=0.1) as address:
+async def stub_of(service: JudgeService) -> AsyncIterator[Any]:
+    async with serve_grpc(service, "127.0.0.1:0", drain=0.1) as address:
         async with grpc.aio.insecure_channel(address) as channel:
             yield judge_pb2_grpc.JudgeServiceStub(channel)
 
 
 @asynccontextmanager
-async def judged_by(triton: ScriptedTriton, llm: ScriptedOpenAi) -> AsyncIterator[Judging]:
+async def judged_by(triton: ScriptedTriton, llm: ScriptedOpenAi) -> AsyncIterator[JudgeService]:
     async with triton.serving() as at, llm.serving() as url:
         settings = Settings.model_validate(
             {"endpoints": {"local": {"url": at}}, "generalists": {"judge": {"url": url}}}
         )
-        async with Judging(settings) as judging:
-            yield judging
+        async with JudgeService(settings) as service:
+            yield service
 
 
 def priorities(triton: ScriptedTriton) -> list[int]:
@@ -56,7 +56,7 @@ def priorities(triton: ScriptedTriton) -> list[int]:
 @pytest.mark.parametrize("stream", [False, True])
 async def test_triton_gets_no_more_time_than_the_caller_waits(stream: bool) -> None:
     triton = ScriptedTriton()
-    async with judged_by(triton, ScriptedOpenAi()) as judging, stub_of(judging) as stub:
+    async with judged_by(triton, ScriptedOpenAi()) as service, stub_of(service) as stub:
         if stream:
             call = stub.ScoreStream(timeout=20)
             await call.write(pb.ScoreStreamRequest(request=asking("core.quality.piqe")))
@@ -75,15 +75,15 @@ async def test_triton_gets_no_more_time_than_the_caller_waits(stream: bool) -> N
 
 async def test_callers_in_a_hurry_lose_no_server_for_others() -> None:
     triton = ScriptedTriton(60.0)
-    async with judged_by(triton, ScriptedOpenAi()) as judging, stub_of(judging) as stub:
+    async with judged_by(triton, ScriptedOpenAi()) as service, stub_of(service) as stub:
         for _ in range(8):
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await stub.Score(asking("core.quality.piqe"), timeout=0.3)
             assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        await until(lambda: not judging.in_flight)
+        await until(lambda: not service.in_flight)
         triton.script = [ScriptedTriton().script[0]]
         response = await stub.Score(asking("core.quality.piqe"))
-        (replica,) = judging.client.panel.services["quality.piqe"].replicas  # type: ignore[index]
+        (replica,) = service.client.panel.services["quality.piqe"].replicas  # type: ignore[index]
     assert response.outcomes[0].status == pb.STATUS_SCORED
     assert not replica.gauge().open
 
@@ -91,7 +91,7 @@ async def test_callers_in_a_hurry_lose_no_server_for_others() -> None:
 @pytest.mark.parametrize("headers", [URGENT, [("x-class", "batch")], [("x-class", "root")], []])
 async def test_the_class_goes_on_as_a_priority(headers: list[tuple[str, str]]) -> None:
     triton, llm = ScriptedTriton(), ScriptedOpenAi(owner="vllm")
-    async with judged_by(triton, llm) as judging, stub_of(judging) as stub:
+    async with judged_by(triton, llm) as service, stub_of(service) as stub:
         assert (await stub.Score(asking(*BOTH), metadata=headers)).outcomes
         call = stub.ScoreStream(metadata=headers)
         request = asking(*BOTH, edited=pb.Picture(data=png(2)))
@@ -106,8 +106,8 @@ async def test_the_class_goes_on_as_a_priority(headers: list[tuple[str, str]]) -
 
 async def test_the_class_goes_on_from_json_too() -> None:
     triton, llm = ScriptedTriton(), ScriptedOpenAi(owner="vllm")
-    async with judged_by(triton, llm) as judging:
-        async with serving_json(judging, "127.0.0.1", 0, 5) as base:
+    async with judged_by(triton, llm) as service:
+        async with serve_http(service, "127.0.0.1", 0, 5) as base:
             async with aiohttp.ClientSession() as session:
                 one = asking_json() | {"dimensions": list(BOTH)}
                 two = {"requests": [asking_json(target_text="x") | {"dimensions": list(BOTH)}]}
@@ -122,7 +122,7 @@ async def test_the_class_goes_on_from_json_too() -> None:
 
 async def test_who_serves_others_is_sent_no_priority() -> None:
     llm = ScriptedOpenAi(owner="openai")
-    async with judged_by(ScriptedTriton(), llm) as judging, stub_of(judging) as stub:
+    async with judged_by(ScriptedTriton(), llm) as service, stub_of(service) as stub:
         assert (await stub.Score(asking(BOTH[1]), metadata=URGENT)).outcomes
     assert llm.requests
     assert not any("priority" in body for body in llm.requests)
@@ -132,7 +132,7 @@ async def test_a_vllm_without_priorities_is_asked_again_without() -> None:
     words = "Got priority -1 but Priority scheduling is not enabled."
     refusal = Fault(400, {"error": {"message": words, "code": 400}})
     llm = ScriptedOpenAi(refusal, None, owner="vllm")
-    async with judged_by(ScriptedTriton(), llm) as judging, stub_of(judging) as stub:
+    async with judged_by(ScriptedTriton(), llm) as service, stub_of(service) as stub:
         for seed in (1, 2):
             request = asking(BOTH[1], edited=pb.Picture(data=png(seed)))
             response = await stub.Score(request, metadata=URGENT)
@@ -144,7 +144,7 @@ async def test_a_vllm_without_priorities_is_asked_again_without() -> None:
 
 async def test_priority_is_in_no_signature_and_no_key() -> None:
     triton, llm = ScriptedTriton(), ScriptedOpenAi(owner="vllm")
-    async with judged_by(triton, llm) as judging, stub_of(judging) as stub:
+    async with judged_by(triton, llm) as service, stub_of(service) as stub:
         urgent = await stub.Score(asking(*BOTH), metadata=URGENT, timeout=30)
         asked_before = len(llm.requests)
         other = await stub.Score(asking(*BOTH))
@@ -175,10 +175,10 @@ async def test_who_goes_away_frees_no_room_for_pictures_that_are_still_decoded(
 ) -> None:
     slow = Slow()
     monkeypatch.setattr(schemas, "load_image", slow)
-    async with Judging(
+    async with JudgeService(
         Settings(), ServiceOptions(megapixels=4 * 32 * 32 / 2**20, edits_of_one=8)
-    ) as judging:
-        async with stub_of(judging) as stub, serving_json(judging, "127.0.0.1", 0, 1) as base:
+    ) as service:
+        async with stub_of(service) as stub, serve_http(service, "127.0.0.1", 0, 1) as base:
             async with aiohttp.ClientSession() as session:
 
                 async def call() -> Any:
@@ -194,6 +194,6 @@ async def test_who_goes_away_frees_no_room_for_pictures_that_are_still_decoded(
                 with pytest.raises(grpc.aio.AioRpcError) as caught:
                     await stub.Score(asking())
                 assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-                assert (slow.decoding, len(judging.in_flight)) == (1, 1)
+                assert (slow.decoding, len(service.in_flight)) == (1, 1)
                 slow.go_on.set()
-                await until(lambda: not judging.in_flight and not slow.decoding)
+                await until(lambda: not service.in_flight and not slow.decoding)

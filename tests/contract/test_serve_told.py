@@ -11,9 +11,9 @@ import pytest
 
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge_services.gateway.accounting import Audit
+from editjudge_services.gateway.accounting import AuditLog
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.service import JudgeService
 
 from .test_serve import asking
 from .test_serve_json import asking as asking_json
@@ -65,7 +65,7 @@ async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: 
 
 async def test_an_audit_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give another file"):
-        Judging(Settings(), ServiceOptions(audit=tmp_path / "no" / "such" / "folder"))
+        JudgeService(Settings(), ServiceOptions(audit=tmp_path / "no" / "such" / "folder"))
 
 
 def test_a_full_disk_costs_lines_of_the_audit_and_nothing_else(
@@ -73,7 +73,7 @@ def test_a_full_disk_costs_lines_of_the_audit_and_nothing_else(
 ) -> None:
     full = tmp_path / "audit"
     full.symlink_to("/dev/full")
-    audit = Audit(full)
+    audit = AuditLog(full)
     for _ in range(3):
         audit.write("{}")
     told = f"{full}: lines of the audit are lost: No space left on device\n"
@@ -81,7 +81,7 @@ def test_a_full_disk_costs_lines_of_the_audit_and_nothing_else(
     full.unlink()
     audit.write('{"one": 1}')  # it was moved away
     assert full.read_text(encoding="utf-8") == '{"one": 1}\n'
-    Audit(Path("-")).write('{"two": 2}')
+    AuditLog(Path("-")).write('{"two": 2}')
     assert capsys.readouterr().err == '{"two": 2}\n'
 
 

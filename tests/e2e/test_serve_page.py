@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from editjudge.base.config import Settings
-from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.http import serve_http
+from editjudge_services.gateway.service import JudgeService
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -40,7 +40,7 @@ def opened(address: str, scheme: str) -> Iterator[Page]:
 
 @pytest.mark.browser
 async def test_the_page_keeps_to_its_policy_fits_and_has_two_colours() -> None:
-    async with Judging(Settings()) as judging, serving_json(judging, "127.0.0.1", 0, 5) as base:
+    async with JudgeService(Settings()) as service, serve_http(service, "127.0.0.1", 0, 5) as base:
         colours = {
             await asyncio.to_thread(_colour, f"{base}/v1/docs", scheme)
             for scheme in ("light", "dark")

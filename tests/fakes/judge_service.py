@@ -10,7 +10,7 @@ import grpc
 
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
 from .triton import Failure
@@ -29,8 +29,8 @@ class ScriptedService(JudgeServicer):
         callers: Metadata of all calls.
     """
 
-    def __init__(self, judging: Judging) -> None:
-        super().__init__(judging)
+    def __init__(self, service: JudgeService) -> None:
+        super().__init__(service)
         self.token = ""
         self.refusal = grpc.StatusCode.UNAUTHENTICATED
         self.panels: Callable[[pb.GetPanelResponse], None] = lambda _: None

@@ -14,8 +14,8 @@ import grpc
 from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway.server import serving
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.server import serve_grpc
+from editjudge_services.gateway.service import JudgeService
 
 from ..patience import until
 from .test_front import Door
@@ -69,12 +69,12 @@ async def calling(*teams: Asking) -> Any:
 
 async def test_a_service_that_is_drained_while_calls_run_loses_none(tmp_path: Path) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        judging = await stack.enter_async_context(Judging(Settings()))
-        stays = await stack.enter_async_context(serving(judging, "127.0.0.1:0", drain=1))
+        service = await stack.enter_async_context(JudgeService(Settings()))
+        stays = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
         goes = contextlib.AsyncExitStack()
-        leaving = await stack.enter_async_context(Judging(Settings()))
+        leaving = await stack.enter_async_context(JudgeService(Settings()))
         # As `editjudge serve` has it: longer than Envoy takes to ask for health.
-        gone = await goes.enter_async_context(serving(leaving, "127.0.0.1:0", notice=8, drain=5))
+        gone = await goes.enter_async_context(serve_grpc(leaving, "127.0.0.1:0", notice=8, drain=5))
         door = Door(tmp_path, triton={}, judge={"addresses": [stays, gone]}, rate=WIDE)
         vision = Asking(door, "vision", dimensions)
         door.token("vision")
@@ -95,8 +95,8 @@ async def test_a_key_that_is_taken_back_while_calls_run_ends_its_team_alone(
     tmp_path: Path,
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        judging = await stack.enter_async_context(Judging(Settings()))
-        at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", drain=1))
+        service = await stack.enter_async_context(JudgeService(Settings()))
+        at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
         door = Door(tmp_path, triton={}, judge={"addresses": [at]}, rate=WIDE)
         leaving, staying = (Asking(door, team, dimensions) for team in ("leaving", "staying"))
         for team in ("leaving", "staying"):

@@ -33,9 +33,9 @@ from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.front.identity import Authority, TeamKeys
 from editjudge_services.front.server import EnvoyServer
 from editjudge_services.front.values import FrontValues
-from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.server import serving
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.http import serve_http
+from editjudge_services.gateway.server import serve_grpc
+from editjudge_services.gateway.service import JudgeService
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_serve import png, teams_of
@@ -346,19 +346,21 @@ async def _asks_a_generalist(door: Door, token: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def judging_behind(triton: TritonServer, folder: Path) -> AsyncIterator[tuple[Door, Judging]]:
+async def judging_behind(
+    triton: TritonServer, folder: Path
+) -> AsyncIterator[tuple[Door, JudgeService]]:
     """The Judge service before the real Triton, behind a door of its own."""
     settings = Settings(endpoints={"local": Endpoint(url=triton.url)})
-    async with Judging(settings) as judging, contextlib.AsyncExitStack() as stack:
-        web = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 5))
-        rpc = await stack.enter_async_context(serving(judging, "127.0.0.1:0", drain=5))
+    async with JudgeService(settings) as service, contextlib.AsyncExitStack() as stack:
+        web = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 5))
+        rpc = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=5))
         judge = {"addresses": [rpc], "json_addresses": [web.removeprefix("http://")]}
         door = Door(folder, triton, judge=judge)
         token = door.token("vision")
         door.server.start()
         try:
             await door.answers(token, grpc.StatusCode.OK)
-            yield door, judging
+            yield door, service
         finally:
             door.server.stop()
 
@@ -369,7 +371,7 @@ async def test_the_judge_service_behind_the_door_gives_what_our_client_gives(
     source, edited = png(0), png(1)
     dimensions = ["core.psnr.*", "core.quality.piqe"]
     picture = {"data": base64.b64encode(source).decode()}
-    async with judging_behind(triton, tmp_path) as (door, judging):
+    async with judging_behind(triton, tmp_path) as (door, service):
         metadata = [("authorization", f"Bearer {door.token('vision')}"), ("x-team", "audio")]
         credentials = grpc.ssl_channel_credentials(door.authority.certificate.read_bytes())
         edit = pb.Edit(
@@ -402,7 +404,7 @@ async def test_the_judge_service_behind_the_door_gives_what_our_client_gives(
             async with session.post(url, json=body, ssl=context) as reply:
                 assert reply.status == 200
                 web = ScoreReport.model_validate(await reply.json())
-        assert teams_of(judging) == {"vision"}
+        assert teams_of(service) == {"vision"}
     direct_edit = make_edit(source=source, edited=edited, instruction="x")
     async with Client(Settings(endpoints={"local": Endpoint(url=triton.url)})) as client:
         direct = ScoreReport.of(await client.score(direct_edit, dimensions))

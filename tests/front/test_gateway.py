@@ -43,7 +43,7 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
     arguments = [*case.arguments(tmp_path), *ASKED, "--limit", 5]
     teams = ("vision", "audio", "busy")
     (behind := tmp_path / "door").mkdir()
-    async with judging_behind(triton, behind) as (door, judging):
+    async with judging_behind(triton, behind) as (door, service):
         files = {team: thin(door, team, door.token(team)) for team in teams}
         # Whoever knows the key that was made last knows the others too.
         await door.answers(door.token("last"), grpc.StatusCode.OK)
@@ -51,7 +51,7 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
             *(ran("run", *arguments, "--out", tmp_path / t, "--config", files[t]) for t in teams)
         )
         assert [code for code, _ in ended] == [0, 0, 0], ended
-        assert teams_of(judging) == set(teams)
+        assert teams_of(service) == set(teams)
         code, found = await asyncio.to_thread(
             spoken, "doctor", "--config", files["vision"], "--json"
         )
@@ -69,10 +69,10 @@ async def test_a_token_that_is_not_taken_is_one_line(triton: TritonServer, tmp_p
     case = next(case for case in CASES if case.name == "core")
     arguments = [*case.arguments(tmp_path), *ASKED, "--out", tmp_path / "run"]
     (behind := tmp_path / "door").mkdir()
-    async with judging_behind(triton, behind) as (door, judging):
+    async with judging_behind(triton, behind) as (door, service):
         expired = thin(door, "vision", door.expired("vision"))
         code, said = await told("run", *arguments, "--config", expired)
         assert code == 2
         assert "Jwt is expired" in said
         assert "editjudge doctor --gateway" in said
-        assert not teams_of(judging)
+        assert not teams_of(service)

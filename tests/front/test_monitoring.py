@@ -15,10 +15,10 @@ from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway.http import serving_json
+from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.server import serving
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.server import serve_grpc
+from editjudge_services.gateway.service import JudgeService
 from editjudge_services.runtime.process import asked
 from editjudge_services.runtime.triton_server import TritonServer
 
@@ -78,9 +78,9 @@ async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform
         service = await limits.enter_async_context(RateLimits().serving())
         stack.push_async_callback(limits.aclose)
         room = ServiceOptions(edits=2, edits_of_one=2)
-        judging = await stack.enter_async_context(Judging(settings(vllm), room))
-        web = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 1))
-        at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", drain=1))
+        service = await stack.enter_async_context(JudgeService(settings(vllm), room))
+        web = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 1))
+        at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
         judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
         door = Door(folder, triton, judge=judge, token_limits={"service": service})
         for team in ("vision", "busy"):

@@ -16,9 +16,9 @@ import pytest
 
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway.http import serving_json
-from editjudge_services.gateway.server import serving
-from editjudge_services.gateway.service import Judging
+from editjudge_services.gateway.http import serve_http
+from editjudge_services.gateway.server import serve_grpc
+from editjudge_services.gateway.service import JudgeService
 
 from ..contract.test_serve import asking, png
 from ..contract.test_serve_json import asking as asking_json
@@ -98,9 +98,9 @@ async def test_the_judge_service_tells_what_its_generalist_took(tmp_path: Path) 
     async with contextlib.AsyncExitStack() as stack:
         vllm = await stack.enter_async_context(scripted.serving())
         service = await stack.enter_async_context(limits.serving())
-        judging = await stack.enter_async_context(Judging(settings(vllm)))
-        web = await stack.enter_async_context(serving_json(judging, "127.0.0.1", 0, 1))
-        at = await stack.enter_async_context(serving(judging, "127.0.0.1:0", drain=1))
+        service = await stack.enter_async_context(JudgeService(settings(vllm)))
+        web = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 1))
+        at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
         judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
         door = Door(tmp_path, triton={}, judge=judge, token_limits={"service": service})
         metadata = [("authorization", f"Bearer {door.token('vision')}")]

@@ -17,9 +17,9 @@ from editjudge.cli.output import print_json, print_tables
 from editjudge.cli.services import services_at_hand
 from editjudge.report.table import Heading, Row, Table
 
-from ..gateway.calls import alone_in, purge, purging, space_in
-from ..gateway.options import ServiceOptions, parted
-from ..gateway.usage import COUNTS, used_in
+from ..gateway.calls import lock_folder, measure_space, purge, purge_periodically
+from ..gateway.options import ServiceOptions, split_address
+from ..gateway.usage import COUNTS, read_usage
 
 _DAY_SECONDS = 86_400
 
@@ -40,7 +40,7 @@ def serve_command(**values: Any) -> None:
 def purge_command(folder: Path, team: tuple[str, ...], older_than: float | None) -> None:
     """Delete calls that a service has kept; without a team or an age, say what space they take."""
     if not team and older_than is None:
-        for name, size in asyncio.run(space_in(folder)).items():
+        for name, size in asyncio.run(measure_space(folder)).items():
             say(f"{_named(name)}: {size / 1e6:.2f} MB")
         return
     before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
@@ -52,7 +52,7 @@ def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool)
     """Show what each team has used on each day (UTC)."""
     rows = [
         (*day, *astuple(used))
-        for day, used in used_in(folder).items()
+        for day, used in read_usage(folder).items()
         if not team or day[1] in team
     ]
     columns = ("day", "team", *COUNTS)
@@ -79,34 +79,34 @@ def _check(options: ServiceOptions) -> None:
     """
     options.check()
     try:
-        from ..gateway.accounting import Audit
-        from ..gateway.service import Judging  # noqa: F401 - that it can be
+        from ..gateway.accounting import AuditLog
+        from ..gateway.service import JudgeService  # noqa: F401 - that it can be
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
-    Audit(options.audit)
+    AuditLog(options.audit)
     if options.cache is not None:
-        with alone_in(options.cache):
+        with lock_folder(options.cache):
             pass
 
 
 async def _serve(settings: Settings, options: ServiceOptions) -> None:
-    from ..gateway.http import serving_json
-    from ..gateway.server import serving, until_told
-    from ..gateway.service import Judging
+    from ..gateway.http import serve_http
+    from ..gateway.server import serve_grpc, wait_for_signal
+    from ..gateway.service import JudgeService
 
-    async with Judging(settings, options) as judging, contextlib.AsyncExitStack() as served:
+    async with JudgeService(settings, options) as judging, contextlib.AsyncExitStack() as served:
         try:
             web = await served.enter_async_context(
-                serving_json(judging, *parted(options.http_address), options.drain)
+                serve_http(judging, *split_address(options.http_address), options.drain)
             )
             at = await served.enter_async_context(
-                serving(judging, options.address, options.notice, options.drain)
+                serve_grpc(judging, options.address, options.notice, options.drain)
             )
         except OSError as error:
             raise ConfigError(str(error), "give other addresses") from error
         if options.cache is not None and options.keep_days is not None:
             seconds = options.keep_days * _DAY_SECONDS
-            await served.enter_async_context(purging(options.cache, seconds, tell))
+            await served.enter_async_context(purge_periodically(options.cache, seconds, tell))
         say(f"judging at {at} (gRPC) and {web} (JSON)")
-        await until_told()
+        await wait_for_signal()
         tell("ending: what is in flight is finished")

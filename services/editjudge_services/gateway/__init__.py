@@ -1,1 +1,1 @@
-"""The Judge service: judging for callers without our client, over gRPC and JSON."""
+"""The Judge service: service for callers without our client, over gRPC and JSON."""

@@ -30,7 +30,7 @@ REQUEST_HEADER = "x-request-id"
 _URGENT = "interactive"
 
 
-def terms_in(headers: Mapping[str, str], seconds: float | None = None) -> Terms:
+def read_terms(headers: Mapping[str, str], seconds: float | None = None) -> Terms:
     """Those of class `interactive` go first; who says nothing is not one of them.
 
     Args:
@@ -67,7 +67,7 @@ class Caller:
         return cls(team, method, str(number), terms)
 
 
-class Asking:
+class RequestAccount:
     """One request from its arrival to its answer; use as a context manager.
 
     Args:
@@ -77,7 +77,7 @@ class Asking:
     Attributes:
         dimensions: How many were asked for, once it is known.
         edits: That are judged where it comes to an end; what only asks has none.
-        in_parts: Its edits account for themselves from here on; it itself says nothing more.
+        is_split: Its edits account for themselves from here on; it itself says nothing more.
         code: What became of it, as gRPC names it; what is set stands, but for errors of ours.
         seconds: It took, at the end.
         notes: Of its calls.
@@ -87,14 +87,14 @@ class Asking:
         self,
         caller: Caller,
         meter: Meter,
-        ended: Callable[[Asking], None],
+        ended: Callable[[RequestAccount], None],
     ) -> None:
         self.caller = caller
         self.meter = meter
         self.notes = CallNotes()
         self.dimensions = 0
         self.edits = 1
-        self.in_parts = False
+        self.is_split = False
         self.code = "OK"
         self.seconds = 0.0
         self._ended = ended
@@ -109,7 +109,7 @@ class Asking:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.in_parts:
+        if self.is_split:
             return
         self.seconds = time.monotonic() - self._began
         if isinstance(error, EditjudgeError):
@@ -117,18 +117,18 @@ class Asking:
         elif error is not None and self.code == "OK":
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
         notes = self.notes
-        self.meter.note(cached=notes.stored, calls=notes.answered)
+        self.meter.add(cached=notes.stored, calls=notes.answered)
         if self.code == "OK":
             # A specialist that did not answer has failed.
-            self.meter.note(edits=self.edits, failed=notes.asked - notes.answered)
+            self.meter.add(edits=self.edits, failed=notes.asked - notes.answered)
         else:
-            self.meter.note(refused=1)
+            self.meter.add(refused=1)
         self._ended(self)
 
     @property
     def line(self) -> str:
         """What the audit has of it, as JSON: no picture, no word of the request, no token."""
-        used = asdict(self.meter.used)
+        used = asdict(self.meter.total)
         for name in ("edits", "refused"):
             del used[name]
         return json.dumps(
@@ -145,7 +145,7 @@ class Asking:
         )
 
 
-class Audit:
+class AuditLog:
     """A line for each request, in a file that may be moved away meanwhile, or on standard error.
 
     Args:

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from .errors import Busy
-from .schemas import Unusable
+from .errors import NoCapacity
+from .schemas import InvalidRequest
 
 
-class Shared:
+class SharedLimit:
     """Something of which there is so much for all callers, and so much for each.
 
     Args:
@@ -23,45 +23,45 @@ class Shared:
         taken: What each caller has now.
     """
 
-    def __init__(self, most: int, of_one: int, named: str, field: str = "edit") -> None:
-        self._most = most
-        self._of_one = min(most, of_one)
-        self._named = named
+    def __init__(self, limit: int, caller_limit: int, unit: str, field: str = "edit") -> None:
+        self._limit = limit
+        self._caller_limit = min(limit, caller_limit)
+        self._unit = unit
         self._field = field
-        self._freed = asyncio.Event()
-        self.taken: dict[str, int] = {}
+        self._released = asyncio.Event()
+        self.in_use: dict[str, int] = {}
 
     @contextlib.asynccontextmanager
-    async def taking(self, caller: str, amount: int, *, waits: bool) -> AsyncIterator[None]:
+    async def acquire(self, caller: str, amount: int, *, may_wait: bool) -> AsyncIterator[None]:
         """Have so much of it until the block is left.
 
         Args:
-            waits: Until there is room, instead of being refused.
+            may_wait: Until there is room, instead of being refused.
 
         Raises:
             Unusable: it is more than one caller can ever have.
             Busy: there is no room now.
         """
-        if amount > self._of_one:
-            most = f"at most {self._of_one:,}"
-            raise Unusable(self._field, f"{amount:,} {self._named}", f"send {most} at a time")
+        if amount > self._caller_limit:
+            limit = f"at most {self._caller_limit:,}"
+            raise InvalidRequest(self._field, f"{amount:,} {self._unit}", f"send {limit} at a time")
         while told := self._full(caller, amount):
-            if not waits:
-                raise Busy(told, "ask again in a second")
-            self._freed.clear()
-            await self._freed.wait()
-        self.taken[caller] = self.taken.get(caller, 0) + amount
+            if not may_wait:
+                raise NoCapacity(told, "ask again in a second")
+            self._released.clear()
+            await self._released.wait()
+        self.in_use[caller] = self.in_use.get(caller, 0) + amount
         try:
             yield
         finally:
-            self.taken[caller] -= amount
-            if not self.taken[caller]:
-                del self.taken[caller]
-            self._freed.set()
+            self.in_use[caller] -= amount
+            if not self.in_use[caller]:
+                del self.in_use[caller]
+            self._released.set()
 
     def _full(self, caller: str, amount: int) -> str:
-        if sum(self.taken.values()) + amount > self._most:
-            return f"{self._most:,} {self._named} are in hand now"
-        if self.taken.get(caller, 0) + amount > self._of_one:
-            return f"{self._of_one:,} {self._named} of yours are in hand now"
+        if sum(self.in_use.values()) + amount > self._limit:
+            return f"{self._limit:,} {self._unit} are in hand now"
+        if self.in_use.get(caller, 0) + amount > self._caller_limit:
+            return f"{self._caller_limit:,} {self._unit} of yours are in hand now"
         return ""

@@ -25,7 +25,7 @@ from editjudge.service import (
 )
 
 from ..runtime.cache import BoundedCache
-from .usage import made_private
+from .usage import make_private
 
 T = TypeVar("T")
 FILE = "calls.sqlite"
@@ -60,13 +60,13 @@ class CallCache:
         self._opening: asyncio.Task[Ledger] | None = None
         self._turn = asyncio.Lock()
         self._again = 0.0
-        self._teams: BoundedCache[CallsOfTeam] = BoundedCache(_MOST_TEAMS)
+        self._teams: BoundedCache[TeamCalls] = BoundedCache(_MOST_TEAMS)
         self._secret = secrets.token_hex()
         self._resources = contextlib.ExitStack()
 
     async def __aenter__(self) -> Self:
         if self.folder is not None:
-            self._resources.enter_context(alone_in(self.folder))
+            self._resources.enter_context(lock_folder(self.folder))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -81,15 +81,15 @@ class CallCache:
         """Its size on the disk."""
         return 0 if self.folder is None else sum(map(_size, self.folder.glob("*")))
 
-    def of(self, team: str) -> CallContext:
+    def for_team(self, team: str) -> CallContext:
         """The calls that answer a team, and no other."""
         name = "" if self._shared else team
         if (calls := self._teams.get(name)) is None:
-            self._teams.put(name, calls := CallsOfTeam(self, name), 1)
+            self._teams.put(name, calls := TeamCalls(self, name), 1)
         salt = hashlib.sha256(f"{self._secret} {team}".encode()).hexdigest()
         return CallContext(calls=calls, salt="" if self._shared else salt)
 
-    async def tried(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
+    async def try_ledger(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
         """What the ledger says; something else where it cannot be used now."""
         if self.folder is None:
             return otherwise
@@ -99,7 +99,7 @@ class CallCache:
                 return otherwise
             try:
                 return await work(await self._ledger(self.folder / FILE))
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, judging is not
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, service is not
                 self._again = time.monotonic() + _LEFT_ALONE_SECONDS
                 self._say(f"calls are not kept for {_LEFT_ALONE_SECONDS:.0f} s: {error}")
                 return otherwise
@@ -108,7 +108,7 @@ class CallCache:
         """The ledger, opened by the first who asks, also where he is cancelled meanwhile."""
 
         def opened() -> Ledger:
-            made_private(path)
+            make_private(path)
             return Ledger(path)
 
         if self._opening is None:
@@ -121,7 +121,7 @@ class CallCache:
             raise
 
 
-class CallsOfTeam(MemoryReplies):
+class TeamCalls(MemoryReplies):
     """The calls of one team in the ledger of all. A `ReplyStore`.
 
     While the ledger cannot be used, and where there is none, the latest replies of generalists are
@@ -136,30 +136,32 @@ class CallsOfTeam(MemoryReplies):
     async def get(self, call: Call | SpecialistCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
         remembered = await super().get(call)
-        return remembered or await self._tried(lambda ledger: ledger.get(call), None)
+        return remembered or await self._try_ledger(lambda ledger: ledger.get(call), None)
 
     async def put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:
         """Keep a reply, also where the caller is cancelled; the first one for a call stays."""
         return await asyncio.shield(asyncio.create_task(self._put(call, reply)))
 
     async def _put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:
-        kept = await self._tried(lambda ledger: ledger.put(call, reply), None)
+        kept = await self._try_ledger(lambda ledger: ledger.put(call, reply), None)
         return await super().put(call, reply) if kept is None else kept
 
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         """What came back from calls, by key; those that are not known are left out."""
         asked = tuple(keys)
-        kept: Mapping[str, CallRecord] = await self._tried(
+        kept: Mapping[str, CallRecord] = await self._try_ledger(
             lambda ledger: ledger.get_records(asked), {}
         )
         return {**await super().get_records(asked), **kept}
 
-    async def _tried(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
-        return await self._cache.tried(lambda ledger: work(ledger.for_team(self._team)), otherwise)
+    async def _try_ledger(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
+        return await self._cache.try_ledger(
+            lambda ledger: work(ledger.for_team(self._team)), otherwise
+        )
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Have a folder for oneself.
 
     Raises:
@@ -178,7 +180,7 @@ def alone_in(folder: Path) -> Iterator[None]:
         yield
 
 
-async def space_in(folder: Path) -> Mapping[str, int]:
+async def measure_space(folder: Path) -> Mapping[str, int]:
     """About how many bytes the calls of each team take.
 
     Raises:
@@ -208,7 +210,7 @@ async def purge(folder: Path, teams: Iterable[str], before: float | None) -> dic
         ConfigError: no calls of a team are kept there.
         StoreError: the ledger is damaged.
     """
-    space = await space_in(folder)
+    space = await measure_space(folder)
     named = tuple(teams)
     if unknown := [team for team in named if team not in space]:
         raise ConfigError(
@@ -218,7 +220,7 @@ async def purge(folder: Path, teams: Iterable[str], before: float | None) -> dic
     with contextlib.ExitStack() as resources:
         alone = True
         try:
-            resources.enter_context(alone_in(folder))
+            resources.enter_context(lock_folder(folder))
         except ConfigError:
             alone = False
         with Ledger(folder / FILE) as ledger:
@@ -228,7 +230,7 @@ async def purge(folder: Path, teams: Iterable[str], before: float | None) -> dic
 
 
 @contextlib.asynccontextmanager
-async def purging(
+async def purge_periodically(
     folder: Path, seconds: float, say: Callable[[str], None], every: float = _PURGED_EVERY_SECONDS
 ) -> AsyncIterator[None]:
     """Delete calls of all teams once they are old, for the duration of a block.

@@ -15,23 +15,23 @@ from editjudge.base.terminal import tell
 from editjudge.base.text import whole
 from editjudge.v1 import judge_pb2 as pb
 
-from .schemas import Refused, Unusable
+from .schemas import InvalidRequest, Refusal
 
 _SHOWN = 300
 
 
-class Busy(EditjudgeError):
-    """There is no room now; asking again later can help."""
+class NoCapacity(EditjudgeError):
+    """There is no room now; account again later can help."""
 
 
-class Late(EditjudgeError):
+class DeadlineExceeded(EditjudgeError):
     """The caller's deadline is over."""
 
 
 _CODES: tuple[tuple[type[EditjudgeError], str], ...] = (
-    (Unusable, "INVALID_ARGUMENT"),
-    (Busy, "RESOURCE_EXHAUSTED"),
-    (Late, "DEADLINE_EXCEEDED"),
+    (InvalidRequest, "INVALID_ARGUMENT"),
+    (NoCapacity, "RESOURCE_EXHAUSTED"),
+    (DeadlineExceeded, "DEADLINE_EXCEEDED"),
     (ConfigError, "FAILED_PRECONDITION"),
 )
 
@@ -41,7 +41,7 @@ def code_of(error: EditjudgeError) -> str:
     return next((code for kind, code in _CODES if isinstance(error, kind)), "INTERNAL")
 
 
-def foreseen(error: Exception) -> EditjudgeError:
+def wrap_defect(error: Exception) -> EditjudgeError:
     """The error that a caller meets; one that nobody foresaw is ours, and costs it alone."""
     if isinstance(error, EditjudgeError):
         return error
@@ -50,19 +50,19 @@ def foreseen(error: Exception) -> EditjudgeError:
     return EditjudgeError(defect)
 
 
-def refused(error: EditjudgeError) -> Refused:
+def describe_error(error: EditjudgeError) -> Refusal:
     """An error as JSON has it."""
-    return Refused(
+    return Refusal(
         code=code_of(error),
         message=whole(error.message),
-        field=error.field if isinstance(error, Unusable) else "",
+        field=error.field if isinstance(error, InvalidRequest) else "",
         mend=whole(error.mend),
     )
 
 
-def refusal_of(error: EditjudgeError, request_id: str) -> pb.Refusal:
+def make_refusal(error: EditjudgeError, request_id: str) -> pb.Refusal:
     """An error as a stream has it."""
-    fields = refused(error).model_dump()
+    fields = describe_error(error).model_dump()
     code = code_pb2.Code.Value(fields.pop("code"))
     return pb.Refusal(request_id=request_id, code=code, **fields)
 
@@ -70,12 +70,12 @@ def refusal_of(error: EditjudgeError, request_id: str) -> pb.Refusal:
 async def abort(context: Any, error: EditjudgeError) -> NoReturn:
     """End a gRPC call with an error, as every client reads it: with its field, or when to retry."""
     detail = AnyMessage()
-    if isinstance(error, Unusable):
+    if isinstance(error, InvalidRequest):
         violation = error_details_pb2.BadRequest.FieldViolation(
             field=error.field, description=whole(f"{error.reason}; {error.mend}".rstrip("; "))
         )
         detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
-    elif isinstance(error, Busy):
+    elif isinstance(error, NoCapacity):
         detail.Pack(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=1)))
     sent = status_pb2.Status(
         code=code_pb2.Code.Value(code_of(error)),

@@ -16,27 +16,27 @@ from editjudge.base.text import whole
 from editjudge.base.threads import in_thread
 from editjudge.service import ScoreReport
 
-from .accounting import REQUEST_HEADER, Asking, Caller, terms_in
-from .errors import foreseen, refused
+from .accounting import REQUEST_HEADER, Caller, RequestAccount, read_terms
+from .errors import describe_error, wrap_defect
 from .metrics import CONTENT_TYPE
-from .openapi import openapi, own_page
-from .protocols import listed
+from .openapi import make_openapi, render_own_page
+from .protocols import list_dimensions
 from .schemas import (
-    Batch,
-    BatchAsked,
-    DimensionServed,
-    Error,
-    PanelServed,
-    Part,
-    Refused,
-    Result,
-    ScoreAsked,
-    Unusable,
-    checked,
+    BatchReply,
+    BatchRequest,
+    BatchResult,
+    ErrorReply,
+    InvalidRequest,
+    JsonModel,
+    PanelReply,
+    Refusal,
+    ScoreRequest,
+    ServedDimension,
+    parse_request,
 )
-from .service import Judging
+from .service import JudgeService
 
-W = TypeVar("W", bound=Part)
+W = TypeVar("W", bound=JsonModel)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _HTTP = {"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "RESOURCE_EXHAUSTED": 429}
 _OF_BATCH = 16
@@ -54,11 +54,11 @@ class JsonService:
     """The routes.
 
     Args:
-        judging: Entered by whoever made it.
+        service: Entered by whoever made it.
     """
 
-    def __init__(self, judging: Judging) -> None:
-        self._judging = judging
+    def __init__(self, service: JudgeService) -> None:
+        self._service = service
 
     def app(self) -> web.Application:
         """The application with all routes."""
@@ -79,64 +79,66 @@ class JsonService:
         return app
 
     async def _score(self, request: web.Request) -> web.Response:
-        async def read() -> ScoreAsked:
-            return await _body(request, ScoreAsked)
+        async def read() -> ScoreRequest:
+            return await _body(request, ScoreRequest)
 
-        with self._asking(request) as asking:
-            team = asking.caller.team
-            async with self._judging.requests.taking(team, _announced(request), waits=False):
-                return _reply(ScoreReport.of(await self._judging.score(read, asking)))
+        with self._open_account(request) as account:
+            team = account.caller.team
+            async with self._service.requests.acquire(team, _announced(request), may_wait=False):
+                return _reply(ScoreReport.of(await self._service.score(read, account)))
 
     async def _batch(self, request: web.Request) -> web.Response:
-        with self._asking(request) as asking:
-            team = asking.caller.team
-            async with self._judging.requests.taking(team, _announced(request), waits=False):
-                batch = await _body(request, BatchAsked)
-                asking.in_parts = True
+        with self._open_account(request) as account:
+            team = account.caller.team
+            async with self._service.requests.acquire(team, _announced(request), may_wait=False):
+                batch = await _body(request, BatchRequest)
+                account.is_split = True
                 some = asyncio.Semaphore(_OF_BATCH)
                 results = await asyncio.gather(
                     *(self._result(request, each, some) for each in batch.requests)
                 )
-        return _reply(Batch(results=tuple(results)))
+        return _reply(BatchReply(results=tuple(results)))
 
-    async def _result(self, request: web.Request, sent: object, some: asyncio.Semaphore) -> Result:
-        async def read() -> ScoreAsked:
-            return await in_thread(checked, ScoreAsked.model_validate, sent)
+    async def _result(
+        self, request: web.Request, sent: object, some: asyncio.Semaphore
+    ) -> BatchResult:
+        async def read() -> ScoreRequest:
+            return await in_thread(parse_request, ScoreRequest.model_validate, sent)
 
         try:
-            with self._asking(request) as asking:
+            with self._open_account(request) as account:
                 async with some:
-                    score = ScoreReport.of(await self._judging.score(read, asking, waits=True))
+                    score = ScoreReport.of(await self._service.score(read, account, may_wait=True))
             text_of(score)  # what cannot be written costs itself
-            return Result(score=score)
+            return BatchResult(score=score)
         except Exception as error:  # noqa: BLE001 - of this request alone
-            return Result(error=refused(foreseen(error)))
+            return BatchResult(error=describe_error(wrap_defect(error)))
 
     @contextlib.contextmanager
-    def _asking(self, request: web.Request) -> Iterator[Asking]:
+    def _open_account(self, request: web.Request) -> Iterator[RequestAccount]:
         """Account for a request or an edit of it; the tokens of all its edits are its reply's."""
-        with self._judging.asking(_caller(request)) as asking:
+        with self._service.open_account(_caller(request)) as account:
             try:
-                yield asking
+                yield account
             except web.HTTPException:  # too large, or no JSON
-                asking.code = "INVALID_ARGUMENT"
+                account.code = "INVALID_ARGUMENT"
                 raise
             finally:
-                request[_TOKENS] = request.get(_TOKENS, 0) + asking.meter.used.tokens
+                request[_TOKENS] = request.get(_TOKENS, 0) + account.meter.total.tokens
 
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])
-        asked = await asyncio.to_thread(listed, patterns, "pattern")
-        return _reply(DimensionServed.all_of(asked, self._judging.client.panel))
+        asked = await asyncio.to_thread(list_dimensions, patterns, "pattern")
+        return _reply(ServedDimension.list_served(asked, self._service.client.panel))
 
     async def _panel(self, _: web.Request) -> web.Response:
-        return _reply(PanelServed.of(self._judging.client.panel))
+        return _reply(PanelReply.of(self._service.client.panel))
 
     async def _openapi(self, _: web.Request) -> web.Response:
-        return web.json_response(openapi())
+        return web.json_response(make_openapi())
 
     async def _docs(self, _: web.Request) -> web.Response:
-        html, policy = await asyncio.to_thread(own_page)
+        html, policy = await asyncio.to_thread(render_own_page)
         headers = {
             "content-security-policy": policy,
             "referrer-policy": "no-referrer",
@@ -145,12 +147,12 @@ class JsonService:
         return web.Response(text=html, content_type="text/html", headers=headers)
 
     async def _health(self, _: web.Request) -> web.Response:
-        if self._judging.ending:
+        if self._service.is_terminating:
             return web.Response(status=503, text="ending")
         return web.Response(text="serving")
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        text = await asyncio.to_thread(self._judging.metrics.text)
+        text = await asyncio.to_thread(self._service.metrics.text)
         return web.Response(body=text, headers={"content-type": CONTENT_TYPE})
 
 
@@ -161,16 +163,16 @@ async def _refusals(request: web.Request, handler: Handler) -> web.StreamRespons
         return await handler(request)
     except web.HTTPRequestEntityTooLarge:
         mend = f"send less than {MAX_BODY_BYTES:,} bytes"
-        why, status = Refused(code="INVALID_ARGUMENT", message="too large", mend=mend), 413
+        why, status = Refusal(code="INVALID_ARGUMENT", message="too large", mend=mend), 413
     except web.HTTPException as error:
         why, status = _no_such(request, error), error.status
         headers = {"allow": error.headers["Allow"]} if "Allow" in error.headers else {}
-        return _reply(Error(error=why), status=status, headers=headers)
+        return _reply(ErrorReply(error=why), status=status, headers=headers)
     except Exception as error:  # noqa: BLE001 - of this request alone
-        why = refused(foreseen(error))
+        why = describe_error(wrap_defect(error))
         status = _HTTP.get(why.code, 500)
     headers = {"retry-after": "1"} if status == 429 else {}
-    return _reply(Error(error=why), status=status, headers=headers)
+    return _reply(ErrorReply(error=why), status=status, headers=headers)
 
 
 def _check_query(request: web.Request) -> None:
@@ -184,19 +186,19 @@ def _check_query(request: web.Request) -> None:
     there = _QUERIES.get(request.path, ())
     if unknown := [name for name in request.query if name not in there]:
         mend = f"there is {', '.join(there)}" if there else "leave it out"
-        raise Unusable(unknown[0][:_SHOWN], "no such field of a query", mend)
+        raise InvalidRequest(unknown[0][:_SHOWN], "no such field of a query", mend)
 
 
-def _no_such(request: web.Request, error: web.HTTPException) -> Refused:
+def _no_such(request: web.Request, error: web.HTTPException) -> Refusal:
     """Of a request that no route takes as it is."""
     if isinstance(error, web.HTTPNotFound):
         message = f"{request.path[:_SHOWN]}: nothing is served here"
-        return Refused(code="NOT_FOUND", message=message, mend="see /v1/docs")
+        return Refusal(code="NOT_FOUND", message=message, mend="see /v1/docs")
     if isinstance(error, web.HTTPMethodNotAllowed):
         message = f"{request.path[:_SHOWN]} takes no {request.method[:_SHOWN]}"
         mend = f"use {' or '.join(sorted(error.allowed_methods))}"
-        return Refused(code="UNIMPLEMENTED", message=message, mend=mend)
-    return Refused(code="INVALID_ARGUMENT", message=error.reason, mend="see /v1/docs")
+        return Refusal(code="UNIMPLEMENTED", message=message, mend=mend)
+    return Refusal(code="INVALID_ARGUMENT", message=error.reason, mend="see /v1/docs")
 
 
 async def _body(request: web.Request, model: type[W]) -> W:
@@ -211,12 +213,12 @@ async def _body(request: web.Request, model: type[W]) -> W:
         reason = f"the body is {request.content_type[:_SHOWN]}; send it as content-type: {_JSON}"
         raise web.HTTPUnsupportedMediaType(reason=reason)
     if "content-encoding" in request.headers:
-        raise Unusable("body", "it is encoded", "send JSON without encodings")
+        raise InvalidRequest("body", "it is encoded", "send JSON without encodings")
     try:
         text = await request.read()
     except web.RequestPayloadError as error:
-        raise Unusable("body", "it is cut short", "send all of it") from error
-    return await in_thread(checked, model.model_validate_json, text)
+        raise InvalidRequest("body", "it is cut short", "send all of it") from error
+    return await in_thread(parse_request, model.model_validate_json, text)
 
 
 def _announced(request: web.Request) -> int:
@@ -250,7 +252,7 @@ def _reply(
 def _caller(request: web.Request) -> Caller:
     said = request.headers
     team, number = said.get(TEAM_HEADER, ""), said.get(REQUEST_HEADER, "")
-    return Caller.of(team, request.path, number, terms_in(said))
+    return Caller.of(team, request.path, number, read_terms(said))
 
 
 async def _tell_tokens(request: web.Request, response: web.StreamResponse) -> None:
@@ -259,8 +261,10 @@ async def _tell_tokens(request: web.Request, response: web.StreamResponse) -> No
 
 
 @contextlib.asynccontextmanager
-async def serving_json(judging: Judging, host: str, port: int, drain: float) -> AsyncIterator[str]:
-    """Serve at an address until the block is left, or `judging` takes nothing more.
+async def serve_http(
+    service: JudgeService, host: str, port: int, drain: float
+) -> AsyncIterator[str]:
+    """Serve at an address until the block is left, or `service` takes nothing more.
 
     What is in flight then has `drain` seconds.
 
@@ -271,7 +275,7 @@ async def serving_json(judging: Judging, host: str, port: int, drain: float) -> 
         OSError: the address is taken.
     """
     runner = web.AppRunner(
-        JsonService(judging).app(),
+        JsonService(service).app(),
         access_log=None,
         shutdown_timeout=drain / 2,  # it is taken twice
         auto_decompress=False,  # a few bytes would become gigabytes
@@ -280,7 +284,7 @@ async def serving_json(judging: Judging, host: str, port: int, drain: float) -> 
     await runner.setup()
 
     async def end() -> None:
-        await judging.over.wait()
+        await service.shutdown.wait()
         await runner.cleanup()
 
     ending = asyncio.create_task(end())
@@ -290,5 +294,5 @@ async def serving_json(judging: Judging, host: str, port: int, drain: float) -> 
         shown = f"[{host}]" if ":" in host else host
         yield f"http://{shown}:{runner.addresses[0][1]}"
     finally:
-        judging.over.set()
+        service.shutdown.set()
         await ending

@@ -11,12 +11,12 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from .errors import abort
-from .schemas import Unusable
+from .schemas import InvalidRequest
 
 _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 
-class Entrance(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+class DecodingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     """Refuses garbage with INVALID_ARGUMENT, where grpcio calls it UNKNOWN; it ends a stream."""
 
     async def intercept_service(
@@ -40,7 +40,7 @@ def _parsing(handler: Any, kind: str) -> Callable[[Any, Any], Any]:
             return handler.request_deserializer(data)
         except DecodeError:
             reason = f"{len(data):,} bytes are no message of this method"
-            await abort(context, Unusable("request", reason, "make it from the proto"))
+            await abort(context, InvalidRequest("request", reason, "make it from the proto"))
 
     async def each(sent: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
         async for data in sent:

@@ -11,10 +11,10 @@ from editjudge.base.verdict import Outcome, Score, calls_of
 from editjudge.gateway.messages import get_failure, make_call, make_message, read_fields
 from editjudge.v1 import judge_pb2 as pb
 
-from .schemas import DimensionServed, Protocol, ScoreAsked, Unusable, checked
+from .schemas import InvalidRequest, Protocol, ScoreRequest, ServedDimension, parse_request
 
 
-def asked_of(request: pb.ScoreRequest) -> ScoreAsked:
+def read_score_request(request: pb.ScoreRequest) -> ScoreRequest:
     """What a request asks; no picture is decoded yet.
 
     Raises:
@@ -24,16 +24,16 @@ def asked_of(request: pb.ScoreRequest) -> ScoreAsked:
     fields.pop("request_id", None)
     # The proto tells no empty text from one that is not there.
     fields["edit"] = {"instruction": ""} | fields.get("edit", {})
-    return checked(ScoreAsked.model_validate, fields)
+    return parse_request(ScoreRequest.model_validate, fields)
 
 
-def protocol_of(message: pb.Protocol) -> Protocol:
+def read_protocol(message: pb.Protocol) -> Protocol:
     """Which rules judge; what a message leaves out is as usual.
 
     Raises:
         Unusable: naming the field.
     """
-    return checked(Protocol.model_validate, _fields(message), "protocol")
+    return parse_request(Protocol.model_validate, _fields(message), "protocol")
 
 
 def _fields(message: pb.ScoreRequest | pb.Protocol) -> dict[str, Any]:
@@ -41,10 +41,10 @@ def _fields(message: pb.ScoreRequest | pb.Protocol) -> dict[str, Any]:
         return read_fields(message)
     except ValueError as error:
         field, _, reason = str(error).partition(": ")
-        raise Unusable(f"edit.{field}", reason) from error
+        raise InvalidRequest(f"edit.{field}", reason) from error
 
 
-def response_of(judgement: Judgement, request_id: str) -> pb.ScoreResponse:
+def make_response(judgement: Judgement, request_id: str) -> pb.ScoreResponse:
     """A judged edit."""
     edit = judgement.edit
     return pb.ScoreResponse(
@@ -75,7 +75,7 @@ def _outcome(judgement: Judgement, name: str, outcome: Outcome) -> pb.Outcome:
     return message
 
 
-def dimension_of(dimension: DimensionServed) -> pb.Dimension:
+def make_dimension(dimension: ServedDimension) -> pb.Dimension:
     """A dimension that can be asked for."""
     fields = dimension.model_dump(exclude={"range", "variant", "prompts"})
     lowest, highest = dimension.range

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from .accounting import Asking
-from .usage import Used
+from .accounting import RequestAccount
+from .usage import TeamUsage
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
@@ -60,7 +60,7 @@ class Metrics:
         for name, (says, now) in gauges.items():
             Gauge(f"editjudge_{name}", says, registry=self._registry).set_function(now)
 
-    def add(self, team: str, used: Used) -> None:
+    def add(self, team: str, used: TeamUsage) -> None:
         """Count what a team has used."""
         self._edits.labels(team).inc(used.edits)
         self._cost.labels(team).inc(used.cost)
@@ -68,11 +68,11 @@ class Metrics:
             for kind, name in kinds.items():
                 counter.labels(team, kind).inc(getattr(used, name))
 
-    def count(self, asking: Asking) -> None:
+    def count(self, account: RequestAccount) -> None:
         """Count a request that is over."""
-        caller = asking.caller
-        self._requests.labels(caller.team, caller.method, asking.code).inc()
-        self._seconds.labels(caller.method).observe(asking.seconds)
+        caller = account.caller
+        self._requests.labels(caller.team, caller.method, account.code).inc()
+        self._seconds.labels(caller.method).observe(account.seconds)
 
     def text(self) -> bytes:
         """All of it in Prometheus's form."""

@@ -20,18 +20,26 @@ from editjudge.base.contracts import TOKENS_HEADER
 from editjudge.base.signature import package_version
 from editjudge.service import ScoreReport
 
-from .schemas import Batch, BatchAsked, DimensionServed, Error, PanelServed, Refused, ScoreAsked
+from .schemas import (
+    BatchReply,
+    BatchRequest,
+    ErrorReply,
+    PanelReply,
+    Refusal,
+    ScoreRequest,
+    ServedDimension,
+)
 
 _REFERENCE = "#/components/schemas/"
 _SCORE = json.loads(Path(__file__).with_name("templates").joinpath("example.json").read_text())
 EXAMPLES: Mapping[str, Any] = {"/v1/score": _SCORE, "/v1/score:batch": {"requests": [_SCORE]}}
 """A body for each route that takes one: a grey square of 32 pixels that became red."""
-_REFUSED = Refused(code="INVALID_ARGUMENT", message="edit.mask: …", field="edit.mask", mend="…")
+_REFUSED = Refusal(code="INVALID_ARGUMENT", message="edit.mask: …", field="edit.mask", mend="…")
 _PATHS: tuple[tuple[str, str, str, type[BaseModel] | None, type[BaseModel]], ...] = (
-    ("/v1/score", "post", "Judge one edit.", ScoreAsked, ScoreReport),
-    ("/v1/score:batch", "post", "Judge several; each is refused alone.", BatchAsked, Batch),
-    ("/v1/dimensions", "get", "What can be asked; `pattern` chooses.", None, DimensionServed),
-    ("/v1/panel", "get", "Who judges here.", None, PanelServed),
+    ("/v1/score", "post", "Judge one edit.", ScoreRequest, ScoreReport),
+    ("/v1/score:batch", "post", "Judge several; each is refused alone.", BatchRequest, BatchReply),
+    ("/v1/dimensions", "get", "What can be asked; `pattern` chooses.", None, ServedDimension),
+    ("/v1/panel", "get", "Who judges here.", None, PanelReply),
 )
 _PATTERN: dict[str, Any] = {
     "name": "pattern",
@@ -42,19 +50,21 @@ _PATTERN: dict[str, Any] = {
 }
 
 
-def openapi() -> dict[str, Any]:
+def make_openapi() -> dict[str, Any]:
     """The routes in OpenAPI 3.1."""
-    models = {m for *_, asked, result in _PATHS for m in (asked, result) if m is not None} | {Error}
+    models = {m for *_, asked, result in _PATHS for m in (asked, result) if m is not None} | {
+        ErrorReply
+    }
     keys, definitions = models_json_schema(
         [(model, "validation") for model in sorted(models, key=lambda m: m.__name__)],
         ref_template=f"{_REFERENCE}{{model}}",
     )
     schemas = {model: keys[model, "validation"] for model in models}
-    error = _content(schemas[Error], Error(error=_REFUSED).model_dump())
+    error = _content(schemas[ErrorReply], ErrorReply(error=_REFUSED).model_dump())
     paths: dict[str, Any] = {}
     for path, method, summary, asked, result in _PATHS:
         schema = schemas[result]
-        if result is DimensionServed:
+        if result is ServedDimension:
             schema = {"type": "array", "items": schema}
         responses: dict[str, Any] = {
             "200": {"description": "the answer", **_content(schema)},
@@ -66,7 +76,7 @@ def openapi() -> dict[str, Any]:
             operation["requestBody"] = {"required": True, **body}
             tokens = {"description": "that generalists took for it", "schema": {"type": "integer"}}
             responses["200"]["headers"] = {TOKENS_HEADER: tokens}
-        if result is DimensionServed:
+        if result is ServedDimension:
             operation["parameters"] = [_PATTERN]
         paths[path] = {method: operation}
     return {
@@ -82,7 +92,7 @@ def _content(schema: Mapping[str, Any], example: Any = None) -> dict[str, Any]:
     return {"content": {"application/json": {"schema": schema, **shown}}}
 
 
-def page_of(document: Mapping[str, Any]) -> tuple[str, str]:
+def render_page(document: Mapping[str, Any]) -> tuple[str, str]:
     """Write an OpenAPI document of ours as HTML; every text is escaped.
 
     Returns:
@@ -116,6 +126,6 @@ def page_of(document: Mapping[str, Any]) -> tuple[str, str]:
 
 
 @cache
-def own_page() -> tuple[str, str]:
+def render_own_page() -> tuple[str, str]:
     """The page of this service, with its policy."""
-    return page_of(openapi())
+    return render_page(make_openapi())

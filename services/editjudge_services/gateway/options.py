@@ -19,7 +19,7 @@ class ServiceOptions:
         http_address: The same of JSON over HTTP.
         edits: Judged at a time, of all callers.
         edits_of_one: The same of one caller.
-        megapixels: Of the pictures that are decoded at a time; judging takes up to some 120 MB for
+        megapixels: Of the pictures that are decoded at a time; service takes up to some 120 MB for
             each. One caller has half of them at most.
         held_bytes: Of the requests that are held at a time; one caller has half of them at most.
             Each stream holds one message more at most, which waits for them.
@@ -61,13 +61,13 @@ class ServiceOptions:
             ConfigError: an address is none, or an option needs another one.
         """
         for address in (self.address, self.http_address):
-            parted(address)
+            split_address(address)
         for name, value in (("--cache-shared", self.cache_shared), ("--keep-days", self.keep_days)):
             if value and self.cache is None:
                 raise ConfigError(f"{name} needs a cache", "give --cache FOLDER too")
 
 
-def parted(address: str) -> tuple[str, int]:
+def split_address(address: str) -> tuple[str, int]:
     """The host and port of an address; one of IPv6 stands in brackets there.
 
     Raises:

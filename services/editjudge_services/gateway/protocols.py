@@ -12,7 +12,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.service import DimensionSet
 
 from ..runtime.cache import BoundedCache
-from .schemas import Protocol, Unusable
+from .schemas import InvalidRequest, Protocol
 
 _MOST_GLOBS = 512
 _LONGEST_NAME = 200
@@ -26,16 +26,16 @@ _STORED_BYTES = 128 * 1024 * 1024
 """Of protocols whose dimensions are stored ready."""
 
 
-def listed(patterns: Iterable[str], field: str) -> tuple[Dimension, ...]:
+def list_dimensions(patterns: Iterable[str], field: str) -> tuple[Dimension, ...]:
     """Dimensions of all benchmarks by their usual rules; all of them for no pattern.
 
     Raises:
         Unusable: an id or glob matches none.
     """
-    return chosen(Protocol(), tuple(patterns) or ("*",), field)[1]
+    return select_dimensions(Protocol(), tuple(patterns) or ("*",), field)[1]
 
 
-def chosen(
+def select_dimensions(
     protocol: Protocol, names: Iterable[str], field: str = "dimensions"
 ) -> tuple[DimensionSet, tuple[Dimension, ...]]:
     """The dimensions of a protocol, and those of them that a request names.
@@ -44,24 +44,26 @@ def chosen(
         Unusable: the protocol cannot be used, an id or glob matches none, there are more than
             anybody means, or official prompts that are asked are not imported here.
     """
-    dimensions = dimensions_of(protocol)
+    dimensions = load_dimensions(protocol)
     named = tuple(dict.fromkeys(names))
     if any(len(name) > _LONGEST_NAME for name in named):
-        raise Unusable(field, f"a name of more than {_LONGEST_NAME} characters", "send its id")
+        raise InvalidRequest(
+            field, f"a name of more than {_LONGEST_NAME} characters", "send its id"
+        )
     globs = [name for name in named if name not in dimensions.known]
     if len(globs) > _MOST_GLOBS:
-        raise Unusable(field, f"{len(globs):,} globs", f"send {_MOST_GLOBS} at most")
+        raise InvalidRequest(field, f"{len(globs):,} globs", f"send {_MOST_GLOBS} at most")
     try:
         return dimensions, dimensions.chosen(named)
     except ConfigError as error:
-        raise Unusable(field, error.message, error.mend) from error
+        raise InvalidRequest(field, error.message, error.mend) from error
 
 
 _stored: BoundedCache[DimensionSet] = BoundedCache(_STORED_BYTES)
 _lock = Lock()
 
 
-def dimensions_of(protocol: Protocol) -> DimensionSet:
+def load_dimensions(protocol: Protocol) -> DimensionSet:
     """The dimensions of a protocol; those of the latest are stored, for all threads.
 
     Raises:
@@ -72,31 +74,31 @@ def dimensions_of(protocol: Protocol) -> DimensionSet:
         stored = _stored.get(key)
     if stored is not None:
         return stored
-    made = _made(protocol)
+    made = _build(protocol)
     with _lock:
-        _stored.put(key, made, size_of(key, made))
+        _stored.put(key, made, estimate_size(key, made))
     return made
 
 
-def size_of(key: str, dimensions: DimensionSet) -> int:
+def estimate_size(key: str, dimensions: DimensionSet) -> int:
     """Bytes that the dimensions of a protocol take with their prompts, about."""
     return len(key) + len(dimensions.known) * _BYTES_OF_ONE
 
 
-def _made(protocol: Protocol) -> DimensionSet:
+def _build(protocol: Protocol) -> DimensionSet:
     length = sum(map(len, protocol.prompts.values()))
     if len(protocol.prompts) > _MOST_PROMPTS or length > _LONGEST_PROMPTS:
         most = f"send {_MOST_PROMPTS} files of {_LONGEST_PROMPTS:,} characters at most"
         told = f"{len(protocol.prompts):,} files of {length:,} characters"
-        raise Unusable("protocol.prompts", told, most)
+        raise InvalidRequest("protocol.prompts", told, most)
     fields: dict[str, Any] = {"data": Path()}
     for field in Protocol.model_fields:  # one by one, to name the one that cannot be used
         fields["protocol" if field == "name" else field] = getattr(protocol, field)
         try:
             spec = RunSpec(**fields)
         except ConfigError as error:
-            raise Unusable(f"protocol.{field}", error.message, error.mend) from error
+            raise InvalidRequest(f"protocol.{field}", error.message, error.mend) from error
     try:
         return DimensionSet(spec, MAX_DIMENSIONS)
     except ConfigError as error:
-        raise Unusable("protocol.rounds", error.message, error.mend) from error
+        raise InvalidRequest("protocol.rounds", error.message, error.mend) from error

@@ -40,7 +40,7 @@ _LONGEST_NAME = 200
 _SEE = "see /v1/openapi.json"
 
 
-class Unusable(InputError):
+class InvalidRequest(InputError):
     """A request that cannot be judged.
 
     Attributes:
@@ -52,7 +52,7 @@ class Unusable(InputError):
         self.field = field
 
 
-class Part(Strict):
+class JsonModel(Strict):
     """A part of what travels as JSON; a field that is not declared is refused."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
@@ -62,7 +62,7 @@ def _decoded(data: object) -> object:
     return pybase64.b64decode(data, validate=True) if isinstance(data, str) else data
 
 
-class PictureSent(Part):
+class EncodedImage(JsonModel):
     """An encoded picture."""
 
     data: Annotated[
@@ -74,16 +74,16 @@ class PictureSent(Part):
     name: str = ""
     """How messages about it call it."""
 
-    def image(self, field: str) -> Image:
+    def decode(self, field: str) -> Image:
         """The picture, decoded; `field` is where it stands in the request."""
         return _tried(field, lambda: load_image(self.data, self.name))
 
-    def mask(self, field: str) -> Mask:
+    def decode_mask(self, field: str) -> Mask:
         """The same of a mask."""
         return _tried(field, lambda: load_mask(self.data, self.name))
 
 
-class FlawSent(Part):
+class ItemFlaw(JsonModel):
     """What the data of an item holds and cannot be used."""
 
     field: Literal["instruction", Need]
@@ -95,7 +95,7 @@ class FlawSent(Part):
     reason: str = ""
     """In one line."""
     retryable: bool = False
-    """Of a failed one: whether asking again later can help."""
+    """Of a failed one: whether account again later can help."""
     evidence: Evidence = Field(default_factory=dict)
     """Of an unscored one: what was found."""
 
@@ -105,11 +105,11 @@ class FlawSent(Part):
             return Failure(error=self.reason, retryable=self.retryable)
         if self.kind is None:
             there = f"there are {', '.join(get_args(NoScoreKind))}"
-            raise Unusable("edit.flaws", f"{self.field}: it has no kind", there)
+            raise InvalidRequest("edit.flaws", f"{self.field}: it has no kind", there)
         return NoScore(kind=self.kind, reason=self.reason, evidence=self.evidence)
 
 
-class MissingSent(Part):
+class MissingImage(JsonModel):
     """Why there is no picture after the edit."""
 
     kind: MissingKind
@@ -124,7 +124,7 @@ def _named(judge: str) -> str:
     return judge
 
 
-class Protocol(Part):
+class Protocol(JsonModel):
     """Which rules judge, and who is asked."""
 
     benchmark: str = "core"
@@ -148,7 +148,7 @@ class Protocol(Part):
     """Templates of one's own, texts by file."""
 
 
-class EditSent(Part):
+class EncodedEdit(JsonModel):
     """An item, as one model edited it."""
 
     id: str = ""
@@ -157,13 +157,13 @@ class EditSent(Part):
     """The editing model."""
     instruction: str
     """What it was told."""
-    sources: Annotated[tuple[PictureSent, ...], Field(max_length=_MOST_SOURCES)] = ()
+    sources: Annotated[tuple[EncodedImage, ...], Field(max_length=_MOST_SOURCES)] = ()
     """The pictures before the edit."""
-    edited: PictureSent | None = None
+    edited: EncodedImage | None = None
     """The picture after it; absent only where `missing` says why."""
-    mask: PictureSent | None = None
+    mask: EncodedImage | None = None
     """Where the edit may change the source: what is not black may."""
-    target: PictureSent | None = None
+    target: EncodedImage | None = None
     """The ground-truth result."""
     target_text: str | None = None
     """Text that the result must show."""
@@ -175,9 +175,9 @@ class EditSent(Part):
     """The benchmark's own task type."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
     """What only this benchmark needs."""
-    flaws: tuple[FlawSent, ...] = ()
+    flaws: tuple[ItemFlaw, ...] = ()
     """What the data holds and cannot be used."""
-    missing: MissingSent | None = None
+    missing: MissingImage | None = None
     """Why there is no picture after the edit."""
     mask_over_frame: bool = False
     """The mask is stretched over whole pictures, whatever their sides."""
@@ -187,7 +187,7 @@ class EditSent(Part):
         sent = (*self.sources, self.edited, self.mask, self.target)
         return sum(pixels_of(picture.data) for picture in sent if picture is not None)
 
-    def edit(self, mask_fits: bool) -> Edit:
+    def decode(self, mask_fits: bool) -> Edit:
         """The edit, its pictures decoded; it takes long, so it is made in a thread.
 
         Args:
@@ -198,10 +198,10 @@ class EditSent(Part):
         """
         flaws: Flaws = {str(flaw.field): flaw.outcome() for flaw in self.flaws}
         self._check(flaws)
-        sources = [each.image(f"edit.sources[{i}]") for i, each in enumerate(self.sources)]
-        edited = self.edited.image("edit.edited") if self.edited else None
-        target = self.target.image("edit.target") if self.target else None
-        mask = self.mask.mask("edit.mask") if self.mask else None
+        sources = [each.decode(f"edit.sources[{i}]") for i, each in enumerate(self.sources)]
+        edited = self.edited.decode("edit.edited") if self.edited else None
+        target = self.target.decode("edit.target") if self.target else None
+        mask = self.mask.decode_mask("edit.mask") if self.mask else None
         item = _tried(
             "edit.instruction",
             lambda: Item(
@@ -225,21 +225,23 @@ class EditSent(Part):
 
     def _check(self, flaws: Flaws) -> None:
         if not self.sources and "source" not in flaws:
-            raise Unusable("edit.sources", "there is none", "send the picture before the edit")
+            raise InvalidRequest(
+                "edit.sources", "there is none", "send the picture before the edit"
+            )
         if self.edited is None and self.missing is None:
-            raise Unusable("edit.edited", "there is none", "send the picture after the edit")
+            raise InvalidRequest("edit.edited", "there is none", "send the picture after the edit")
         if self.edited is not None and self.missing is not None:
-            raise Unusable("edit.missing", "there is a picture", "send one of the two")
+            raise InvalidRequest("edit.missing", "there is a picture", "send one of the two")
         hint = self.hint
         if hint is not None:
             _tried("edit.hint", lambda: check_text("hint", hint))
         _tried("edit.task", lambda: check_text("task", self.task))
 
 
-class ScoreAsked(Part):
+class ScoreRequest(JsonModel):
     """`POST /v1/score`."""
 
-    edit: EditSent
+    edit: EncodedEdit
     """What is judged."""
     dimensions: tuple[str, ...] = ()
     """Ids or globs; none means all of the benchmark."""
@@ -247,18 +249,18 @@ class ScoreAsked(Part):
     """Which rules judge; by default those of `core`."""
 
 
-class BatchAsked(Part):
+class BatchRequest(JsonModel):
     """`POST /v1/score:batch`."""
 
     requests: Annotated[
         # As they were sent: each is checked, and refused, by itself.
-        tuple[Annotated[ScoreAsked, WrapValidator(lambda sent, _: sent)], ...],
+        tuple[Annotated[ScoreRequest, WrapValidator(lambda sent, _: sent)], ...],
         Field(min_length=1, max_length=_MOST_IN_BATCH),
     ]
     """Each is judged, or refused, by itself."""
 
 
-def checked(validate: Callable[[Any], M], sent: object, within: str = "") -> M:
+def parse_request(validate: Callable[[Any], M], sent: object, within: str = "") -> M:
     """What was sent, as the model that it is.
 
     Args:
@@ -274,19 +276,19 @@ def checked(validate: Callable[[Any], M], sent: object, within: str = "") -> M:
         field = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"])
         field = within + field
         reason = first["msg"].removeprefix("Value error, ")
-        raise Unusable(field.lstrip(".") or "body", reason, _SEE) from error
+        raise InvalidRequest(field.lstrip(".") or "body", reason, _SEE) from error
 
 
 def _tried(field: str, make: Callable[[], T]) -> T:
     try:
         return make()
     except InputError as error:
-        raise Unusable(field, error.reason, error.mend) from error
+        raise InvalidRequest(field, error.reason, error.mend) from error
     except (ValueError, EditjudgeError) as error:
-        raise Unusable(field, str(error)) from error
+        raise InvalidRequest(field, str(error)) from error
 
 
-class Refused(Part):
+class Refusal(JsonModel):
     """Why a request was not judged."""
 
     code: str
@@ -299,45 +301,45 @@ class Refused(Part):
     """What to do about it."""
 
 
-class Error(Part):
+class ErrorReply(JsonModel):
     """The body of a reply that is no success."""
 
-    error: Refused
+    error: Refusal
     """What is wrong."""
 
 
-class Result(Part):
+class BatchResult(JsonModel):
     """A request of a batch: judged, or refused."""
 
     score: ScoreReport | None = None
     """What became of the edit."""
-    error: Refused | None = None
+    error: Refusal | None = None
     """Why there is no score."""
 
 
-class Batch(Part):
+class BatchReply(JsonModel):
     """The results of a batch."""
 
-    results: tuple[Result, ...]
+    results: tuple[BatchResult, ...]
     """In the order of its requests."""
 
 
-class DimensionServed(ListedDimension):
+class ServedDimension(ListedDimension):
     """A dimension that can be asked for."""
 
-    model_config = Part.model_config
+    model_config = JsonModel.model_config
     served: bool
     """Whether everything that it calls is here."""
 
     @classmethod
-    def all_of(cls, dimensions: Iterable[Dimension], panel: Panel) -> list[Self]:
+    def list_served(cls, dimensions: Iterable[Dimension], panel: Panel) -> list[Self]:
         """Dimensions as they are served by a panel."""
         served = frozenset(map(str, panel.served))
         known = (ListedDimension.of(each) for each in dimensions)
         return [cls(**dict(each), served=served.issuperset(each.services)) for each in known]
 
 
-class ServiceAtHand(Part):
+class PanelService(JsonModel):
     """A service that judges."""
 
     role: str
@@ -354,10 +356,10 @@ class ServiceAtHand(Part):
     """Of a generalist: its price is known, so that costs are told."""
 
 
-class PanelServed(Part):
+class PanelReply(JsonModel):
     """Who judges."""
 
-    services: tuple[ServiceAtHand, ...]
+    services: tuple[PanelService, ...]
     """Those at hand."""
     problems: tuple[str, ...]
     """Why endpoints that are configured cannot be used."""
@@ -371,7 +373,7 @@ class PanelServed(Part):
         random = set(untrained(identities))
         priced = {r for r, one in panel.generalists.items() if one.endpoint.price is not None}
         services = tuple(
-            ServiceAtHand(
+            PanelService(
                 role=role,
                 identity=str(identity),
                 untrained=role in random,

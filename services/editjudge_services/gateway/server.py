@@ -13,8 +13,8 @@ from grpc_reflection.v1alpha import reflection
 
 from editjudge.v1 import judge_pb2, judge_pb2_grpc
 
-from .interceptor import Entrance
-from .service import Judging
+from .interceptor import DecodingInterceptor
+from .service import JudgeService
 from .servicer import JudgeServicer
 
 SERVICE = judge_pb2.DESCRIPTOR.services_by_name["JudgeService"].full_name
@@ -30,13 +30,13 @@ _OPTIONS = (
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    judging: Judging, address: str, notice: float = 0.0, drain: float = 30.0
+async def serve_grpc(
+    service: JudgeService, address: str, notice: float = 0.0, drain: float = 30.0
 ) -> AsyncIterator[str]:
     """Serve at an address until the block is left.
 
     Args:
-        judging: Entered.
+        service: Entered.
         address: `host:port`; port 0 means a free one.
         notice: Seconds in which it says that it ends and still takes calls.
         drain: Seconds for what is in flight then.
@@ -47,9 +47,9 @@ async def serving(
     Raises:
         OSError: the address is taken.
     """
-    server = grpc.aio.server(options=_OPTIONS, interceptors=[Entrance()])
+    server = grpc.aio.server(options=_OPTIONS, interceptors=[DecodingInterceptor()])
     checks = health.aio.HealthServicer()
-    judge_pb2_grpc.add_JudgeServiceServicer_to_server(JudgeServicer(judging), server)
+    judge_pb2_grpc.add_JudgeServiceServicer_to_server(JudgeServicer(service), server)
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(names, server)
@@ -63,14 +63,14 @@ async def serving(
     try:
         yield f"{address.rpartition(':')[0]}:{port}"
     finally:
-        judging.end()
+        service.announce_end()
         await checks.enter_graceful_shutdown()
         await asyncio.sleep(notice)
-        judging.over.set()  # JSON drains beside it
+        service.shutdown.set()  # JSON drains beside it
         await server.stop(drain)
 
 
-async def until_told() -> None:
+async def wait_for_signal() -> None:
     """Wait for SIGTERM or SIGINT."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -16,20 +16,20 @@ from editjudge.base.terminal import tell
 from editjudge.base.threads import in_thread
 from editjudge.service import DimensionSet
 
-from .accounting import Asking, Audit, Caller
-from .admission import Shared
+from .accounting import AuditLog, Caller, RequestAccount
+from .admission import SharedLimit
 from .calls import CallCache
 from .metrics import Metrics
 from .options import ServiceOptions
-from .protocols import chosen
-from .schemas import Protocol, ScoreAsked, Unusable
-from .usage import Meter, UsageLog, Used
+from .protocols import select_dimensions
+from .schemas import InvalidRequest, Protocol, ScoreRequest
+from .usage import Meter, TeamUsage, UsageLog
 
 _TEAM = re.compile(f"({NAME})?")
 _NAMES = f"letters, digits, . _ - alone, {LONGEST_NAME} at most"
 
 
-class Judging:
+class JudgeService:
     """Judges edits for callers; use as an async context manager.
 
     Args:
@@ -58,23 +58,23 @@ class Judging:
         alone = {"gateway": None, "ledger": None, "max_cost": None}
         self.client = Client(settings.model_copy(update=alone))
         held, pixels = options.held_bytes, options.pixels
-        self.edits = Shared(options.edits, options.edits_of_one, "edits")
-        self.requests = Shared(held, held // 2, "bytes", "body")
-        self.streams = Shared(options.streams, options.streams_of_one, "streams")
-        self._pixels = Shared(pixels, pixels // 2, "pixels")
+        self.edits = SharedLimit(options.edits, options.edits_of_one, "edits")
+        self.requests = SharedLimit(held, held // 2, "bytes", "body")
+        self.streams = SharedLimit(options.streams, options.streams_of_one, "streams")
+        self._pixels = SharedLimit(pixels, pixels // 2, "pixels")
         self._usage = UsageLog(options.cache, tell)
         self._cache = CallCache(options.cache, shared=options.cache_shared, say=tell)
         self.metrics = Metrics(
-            edits_in_hand=("Edits that are judged now.", lambda: sum(self.edits.taken.values())),
+            edits_in_hand=("Edits that are judged now.", lambda: sum(self.edits.in_use.values())),
             cache_bytes=("Size of what is kept.", self._cache.bytes),
         )
-        self._audit = Audit(options.audit, self.metrics.audit_lost.inc)
+        self._audit = AuditLog(options.audit, self.metrics.audit_lost.inc)
         self._rebind_seconds = rebind_seconds
-        self.ending = False
-        self.over = asyncio.Event()
+        self.is_terminating = False
+        self.shutdown = asyncio.Event()
         self._resources = contextlib.AsyncExitStack()
 
-    async def __aenter__(self) -> Judging:
+    async def __aenter__(self) -> JudgeService:
         async with contextlib.AsyncExitStack() as resources:
             await resources.enter_async_context(self._cache)
             await resources.enter_async_context(self._usage.open())
@@ -92,93 +92,99 @@ class Judging:
     async def __aexit__(self, *_: object) -> None:
         await self._resources.aclose()
 
-    def end(self) -> None:
+    def announce_end(self) -> None:
         """Say that it is about to end; whoever spreads calls looks elsewhere."""
-        self.ending = True
+        self.is_terminating = True
 
     @contextlib.contextmanager
-    def asking(self, caller: Caller) -> Iterator[Asking]:
+    def open_account(self, caller: Caller) -> Iterator[RequestAccount]:
         """Account for a request, whatever becomes of it.
 
         Raises:
             Unusable: the team has no name that one can have.
         """
         if not _TEAM.fullmatch(caller.team):
-            raise Unusable("x-team", "this is no name of a team", _NAMES)
+            raise InvalidRequest("x-team", "this is no name of a team", _NAMES)
         meter = Meter(lambda used: self._note(caller.team, used))
-        with Asking(caller, meter, self._ended) as asking:
-            yield asking
+        with RequestAccount(caller, meter, self._close_account) as account:
+            yield account
 
-    def _note(self, team: str, used: Used) -> None:
+    def _note(self, team: str, used: TeamUsage) -> None:
         self.metrics.add(team, used)
         self._usage.add(team, used)
 
-    def _ended(self, asking: Asking) -> None:
-        self.metrics.count(asking)
-        self._audit.write(asking.line)
+    def _close_account(self, account: RequestAccount) -> None:
+        self.metrics.count(account)
+        self._audit.write(account.line)
 
     @property
     def in_flight(self) -> Mapping[str, int]:
         """Edits that are judged now, by caller."""
-        return self.edits.taken
+        return self.edits.in_use
 
     async def score(
-        self, read: Callable[[], Awaitable[ScoreAsked]], asking: Asking, *, waits: bool = False
+        self,
+        read: Callable[[], Awaitable[ScoreRequest]],
+        account: RequestAccount,
+        *,
+        may_wait: bool = False,
     ) -> Judgement:
         """Judge an edit.
 
         Args:
             read: Gives what is asked; it is not called before there is a place for it.
-            asking: The request, entered.
-            waits: For room, as one of many that came together, instead of being refused.
+            account: The request, entered.
+            may_wait: For room, as one of many that came together, instead of being refused.
 
         Raises:
             Unusable: naming the field of the request that cannot be used.
             Busy: there is no room now.
         """
-        caller = asking.caller.team
-        async with self.edits.taking(caller, 1, waits=waits):
+        caller = account.caller.team
+        async with self.edits.acquire(caller, 1, may_wait=may_wait):
             asked = await read()
-            known, dimensions = await in_thread(chosen, asked.protocol, asked.dimensions)
-            asking.dimensions = len(dimensions)
+            known, dimensions = await in_thread(select_dimensions, asked.protocol, asked.dimensions)
+            account.dimensions = len(dimensions)
             pixels = await in_thread(asked.edit.pixels)
-            async with self._pixels.taking(caller, pixels, waits=waits):
-                edit = await in_thread(asked.edit.edit, asked.protocol.benchmark == "core")
-                await self._signed(known, dimensions)  # so that the event loop finds them made
+            async with self._pixels.acquire(caller, pixels, may_wait=may_wait):
+                edit = await in_thread(asked.edit.decode, asked.protocol.benchmark == "core")
+                await self._make_signatures(
+                    known, dimensions
+                )  # so that the event loop finds them made
                 context = replace(
-                    self._cache.of(caller),
-                    budget=asking.meter,
-                    terms=asking.caller.terms,
-                    notes=(asking.notes,),
+                    self._cache.for_team(caller),
+                    budget=account.meter,
+                    terms=account.caller.terms,
+                    notes=(account.notes,),
                 )
                 judgement = await self.client.judge(
                     edit, dimensions, known.known, known.signatures, context
                 )
-        await self._usage.written()
+        await self._usage.flush()
         return judgement
 
     async def signatures(
-        self, protocol: Protocol, patterns: Iterable[str], asking: Asking
+        self, protocol: Protocol, patterns: Iterable[str], account: RequestAccount
     ) -> dict[str, Signature]:
         """The signatures that values by a protocol have now, by dimension id.
 
         It takes a place, as an edit does.
 
         Args:
-            asking: The request, entered.
+            account: The request, entered.
 
         Raises:
             Unusable: naming the field of the request that cannot be used.
             Busy: there is no room now.
         """
-        asking.edits = 0
-        async with self.edits.taking(asking.caller.team, 1, waits=False):
-            known, dimensions = await in_thread(chosen, protocol, patterns)
-            asking.dimensions = len(dimensions)
+        account.edits = 0
+        async with self.edits.acquire(account.caller.team, 1, may_wait=False):
+            known, dimensions = await in_thread(select_dimensions, protocol, patterns)
+            account.dimensions = len(dimensions)
             await self.client.panel.settle()
-            return await self._signed(known, dimensions)
+            return await self._make_signatures(known, dimensions)
 
-    async def _signed(
+    async def _make_signatures(
         self, known: DimensionSet, dimensions: Iterable[Dimension]
     ) -> dict[str, Signature]:
         return await in_thread(known.signatures.of, dimensions, self.client.panel.identities())

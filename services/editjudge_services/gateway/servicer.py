@@ -11,12 +11,12 @@ from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
-from .accounting import REQUEST_HEADER, Asking, Caller, terms_in
-from .errors import Busy, Late, abort, foreseen, refusal_of
-from .messages import asked_of, dimension_of, protocol_of, response_of
-from .protocols import listed
-from .schemas import DimensionServed, PanelServed, ScoreAsked, Unusable
-from .service import Judging
+from .accounting import REQUEST_HEADER, Caller, RequestAccount, read_terms
+from .errors import DeadlineExceeded, NoCapacity, abort, make_refusal, wrap_defect
+from .messages import make_dimension, make_response, read_protocol, read_score_request
+from .protocols import list_dimensions
+from .schemas import InvalidRequest, PanelReply, ScoreRequest, ServedDimension
+from .service import JudgeService
 
 _IN_STREAM = 16
 """Edits of one stream that are judged at a time; it is read on only below that."""
@@ -25,7 +25,7 @@ _IN_STREAM = 16
 def _caller(context: Any, method: str) -> Caller:
     """Who asks, as the front door says; a caller's own word is not taken where there is one."""
     said = dict(context.invocation_metadata() or ())
-    terms = terms_in(said, context.time_remaining())
+    terms = read_terms(said, context.time_remaining())
     return Caller.of(said.get(TEAM_HEADER, ""), method, str(said.get(REQUEST_HEADER, "")), terms)
 
 
@@ -33,11 +33,11 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     """The methods.
 
     Args:
-        judging: Entered by whoever made it.
+        service: Entered by whoever made it.
     """
 
-    def __init__(self, judging: Judging) -> None:
-        self._judging = judging
+    def __init__(self, service: JudgeService) -> None:
+        self._service = service
 
     async def Score(  # noqa: N802 - the proto's name
         self, request: pb.ScoreRequest, context: Any
@@ -49,43 +49,43 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         """
         tokens = 0
         try:
-            with self._judging.asking(_caller(context, "Score")) as asking:
+            with self._service.open_account(_caller(context, "Score")) as account:
                 try:
-                    response = await self._score(request, asking, context.time_remaining())
+                    response = await self._score(request, account, context.time_remaining())
                 finally:
-                    tokens = asking.meter.used.tokens
+                    tokens = account.meter.total.tokens
             await context.send_initial_metadata(((TOKENS_HEADER, str(tokens)),))
         except Exception as error:  # noqa: BLE001 - of this request alone
             if tokens:
                 await context.send_initial_metadata(((TOKENS_HEADER, str(tokens)),))
-            await abort(context, foreseen(error))
+            await abort(context, wrap_defect(error))
         return response
 
     async def _score(
         self,
         request: pb.ScoreRequest,
-        asking: Asking,
+        account: RequestAccount,
         seconds: float | None = None,
         placed: asyncio.Event | None = None,
     ) -> pb.ScoreResponse:
         """Judge an edit; with `placed` it waits for room, and says there that it has its bytes."""
 
-        async def read() -> ScoreAsked:
-            return asked_of(request)
+        async def read() -> ScoreRequest:
+            return read_score_request(request)
 
-        team = asking.caller.team
-        waits = placed is not None
-        held = self._judging.requests.taking(team, request.ByteSize(), waits=waits)
+        team = account.caller.team
+        may_wait = placed is not None
+        held = self._service.requests.acquire(team, request.ByteSize(), may_wait=may_wait)
         try:
             async with asyncio.timeout(seconds) as limit, held:
                 if placed is not None:
                     placed.set()
-                judgement = await self._judging.score(read, asking, waits=waits)
+                judgement = await self._service.score(read, account, may_wait=may_wait)
         except TimeoutError as error:
             if limit.expired():
-                raise Late("the deadline is over", "give it more time") from error
+                raise DeadlineExceeded("the deadline is over", "give it more time") from error
             raise
-        return response_of(judgement, request.request_id)
+        return make_response(judgement, request.request_id)
 
     async def ScoreStream(  # noqa: N802
         self, requests: AsyncIterator[pb.ScoreStreamRequest], context: Any
@@ -95,12 +95,12 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         It has a place among the streams until it ends.
         """
         caller = _caller(context, "ScoreStream")
-        place = self._judging.streams.taking(caller.team, 1, waits=False)
+        place = self._service.streams.acquire(caller.team, 1, may_wait=False)
         try:
             async with place, aclosing(self._results(aiter(requests), caller)) as results:
                 async for result in results:
                     yield result
-        except Busy as error:
+        except NoCapacity as error:
             await abort(context, error)
 
     async def _results(
@@ -150,10 +150,12 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         self, request: pb.ScoreRequest, caller: Caller, placed: asyncio.Event
     ) -> pb.ScoreStreamResponse:
         try:
-            with self._judging.asking(caller) as asking:
-                response = await self._score(request, asking, placed=placed)
+            with self._service.open_account(caller) as account:
+                response = await self._score(request, account, placed=placed)
         except Exception as error:  # noqa: BLE001 - of this request alone
-            return pb.ScoreStreamResponse(refusal=refusal_of(foreseen(error), request.request_id))
+            return pb.ScoreStreamResponse(
+                refusal=make_refusal(wrap_defect(error), request.request_id)
+            )
         finally:
             placed.set()
         return pb.ScoreStreamResponse(response=response)
@@ -163,11 +165,11 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     ) -> pb.ListDimensionsResponse:
         """What can be asked."""
         try:
-            asked = await asyncio.to_thread(listed, request.patterns, "patterns")
-        except Unusable as error:
+            asked = await asyncio.to_thread(list_dimensions, request.patterns, "patterns")
+        except InvalidRequest as error:
             await abort(context, error)
-        served = DimensionServed.all_of(asked, self._judging.client.panel)
-        return pb.ListDimensionsResponse(dimensions=map(dimension_of, served))
+        served = ServedDimension.list_served(asked, self._service.client.panel)
+        return pb.ListDimensionsResponse(dimensions=map(make_dimension, served))
 
     async def GetPanel(  # noqa: N802
         self, request: pb.GetPanelRequest, context: Any
@@ -176,11 +178,11 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         signatures: dict[str, str] = {}
         try:
             if request.HasField("protocol"):
-                protocol = protocol_of(request.protocol)
-                with self._judging.asking(_caller(context, "GetPanel")) as asking:
-                    made = await self._judging.signatures(protocol, request.dimensions, asking)
+                protocol = read_protocol(request.protocol)
+                with self._service.open_account(_caller(context, "GetPanel")) as account:
+                    made = await self._service.signatures(protocol, request.dimensions, account)
                 signatures = {name: str(signature) for name, signature in made.items()}
         except Exception as error:  # noqa: BLE001 - of this request alone
-            await abort(context, foreseen(error))
-        panel = PanelServed.of(self._judging.client.panel)
+            await abort(context, wrap_defect(error))
+        panel = PanelReply.of(self._service.client.panel)
         return pb.GetPanelResponse(**panel.model_dump(), signatures=signatures)

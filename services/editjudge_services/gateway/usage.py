@@ -25,7 +25,7 @@ Day: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class TeamUsage:
     """What was used.
 
     Attributes:
@@ -50,8 +50,8 @@ class Used:
     completion_tokens: int = 0
     cost: float = 0.0
 
-    def __add__(self, more: Used) -> Used:
-        return Used(*(getattr(self, name) + getattr(more, name) for name in COUNTS))
+    def __add__(self, more: TeamUsage) -> TeamUsage:
+        return TeamUsage(*(getattr(self, name) + getattr(more, name) for name in COUNTS))
 
     @property
     def tokens(self) -> int:
@@ -59,7 +59,7 @@ class Used:
         return self.prompt_tokens + self.completion_tokens
 
 
-COUNTS = tuple(each.name for each in fields(Used))
+COUNTS = tuple(each.name for each in fields(TeamUsage))
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS used (day TEXT NOT NULL, team TEXT NOT NULL,"
     f" {', '.join(f'{name} NOT NULL' for name in COUNTS)}, PRIMARY KEY (day, team)) WITHOUT ROWID"
@@ -81,15 +81,15 @@ class Meter(Budget):
         used: So far.
     """
 
-    def __init__(self, add: Callable[[Used], None]) -> None:
+    def __init__(self, add: Callable[[TeamUsage], None]) -> None:
         super().__init__()
         self._add = add
-        self.used = Used()
+        self.total = TeamUsage()
 
-    def note(self, **more: float) -> None:
+    def add(self, **more: float) -> None:
         """Add to what is used; the names are those of `Used`."""
-        used = Used(**more)  # type: ignore[arg-type]
-        self.used += used
+        used = TeamUsage(**more)  # type: ignore[arg-type]
+        self.total += used
         self._add(used)
 
     @contextlib.contextmanager
@@ -101,13 +101,13 @@ class Meter(Budget):
             try:
                 yield spend
             except (asyncio.CancelledError, ServiceError):
-                self.note(failed=1)
+                self.add(failed=1)
                 raise
 
     def count(self, usage: Usage, calls: int = 1) -> None:
         """See `Budget`."""
         super().count(usage, calls)
-        self.note(
+        self.add(
             calls=calls,
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=usage.cached_tokens,
@@ -117,10 +117,10 @@ class Meter(Budget):
     def spend(self, cost: float) -> None:
         """See `Budget`."""
         super().spend(cost)
-        self.note(cost=cost)
+        self.add(cost=cost)
 
 
-def made_private(path: Path) -> None:
+def make_private(path: Path) -> None:
     """Make a file that is to hold a database, or close one that is there to others.
 
     What SQLite puts beside it has the file's mode. One that belongs to somebody else stays as its
@@ -150,7 +150,7 @@ class UsageLog:
     def __init__(self, folder: Path | None, say: Callable[[str], None]) -> None:
         self._path = None if folder is None else folder / FILE
         self._say = say
-        self._unwritten: dict[Day, Used] = {}
+        self._unwritten: dict[Day, TeamUsage] = {}
         self._writing: asyncio.Task[None] | None = None
         self._failing = False
 
@@ -163,23 +163,23 @@ class UsageLog:
             StoreError: it is damaged.
         """
         if self._path is not None:
-            made_private(self._path)
+            make_private(self._path)
             await asyncio.to_thread(_write, self._path, {})
         try:
             yield
         finally:
-            await self.written()
+            await self.flush()
 
-    def add(self, team: str, more: Used) -> None:
+    def add(self, team: str, more: TeamUsage) -> None:
         """Note what a team has used; it is written soon."""
         if self._path is None:
             return
         day = (datetime.now(UTC).date().isoformat(), team)
-        self._unwritten[day] = self._unwritten.get(day, Used()) + more
+        self._unwritten[day] = self._unwritten.get(day, TeamUsage()) + more
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write(self._path))
 
-    async def written(self) -> None:
+    async def flush(self) -> None:
         """Wait until all that was noted is written, or cannot be."""
         if self._writing is not None:
             await asyncio.shield(self._writing)
@@ -191,7 +191,7 @@ class UsageLog:
                 await asyncio.to_thread(_write, path, rows)
             except StoreError as error:
                 for day, used in rows.items():
-                    self._unwritten[day] = self._unwritten.get(day, Used()) + used
+                    self._unwritten[day] = self._unwritten.get(day, TeamUsage()) + used
                 if not self._failing:
                     self._say(f"what teams use is held in memory until it can be written: {error}")
                 self._failing = True
@@ -199,7 +199,7 @@ class UsageLog:
             self._failing = False
 
 
-def used_in(folder: Path) -> Mapping[Day, Used]:
+def read_usage(folder: Path) -> Mapping[Day, TeamUsage]:
     """What teams have used, by day; a service may be writing.
 
     Raises:
@@ -210,10 +210,10 @@ def used_in(folder: Path) -> Mapping[Day, Used]:
     if not path.is_file():
         raise ConfigError(f"{folder}: no Judge service has counted here", "give its --cache")
     with _database(path) as db:
-        return {(day, team): Used(*counts) for day, team, *counts in db.execute(_READ)}
+        return {(day, team): TeamUsage(*counts) for day, team, *counts in db.execute(_READ)}
 
 
-def _write(path: Path, used: Mapping[Day, Used]) -> None:
+def _write(path: Path, used: Mapping[Day, TeamUsage]) -> None:
     """Add to what is there, all or nothing."""
     rows = [(*day, *(getattr(each, name) for name in COUNTS)) for day, each in used.items()]
     with _database(path) as db, db:

@@ -19,20 +19,20 @@ from typing import Any
 import pytest
 
 from editjudge_services.gateway import schemas
-from editjudge_services.gateway.openapi import EXAMPLES, openapi, page_of
-from editjudge_services.gateway.schemas import Part
+from editjudge_services.gateway.openapi import EXAMPLES, make_openapi, render_page
+from editjudge_services.gateway.schemas import JsonModel
 
 KEPT = Path(__file__).with_name("openapi.json")
 
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    return openapi()
+    return make_openapi()
 
 
 @pytest.fixture(scope="module")
 def page(document: dict[str, Any]) -> str:
-    return page_of(document)[0]
+    return render_page(document)[0]
 
 
 def test_the_document_is_the_one_that_is_kept(document: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ def test_no_body_is_forgotten(document: dict[str, Any]) -> None:
     declared = {
         name
         for name, kind in vars(schemas).items()
-        if isinstance(kind, type) and issubclass(kind, Part) and kind is not Part
+        if isinstance(kind, type) and issubclass(kind, JsonModel) and kind is not JsonModel
     }
     assert declared <= document["components"]["schemas"].keys()
 
@@ -75,7 +75,7 @@ def test_the_page_has_every_route_model_and_field(page: str, document: dict[str,
 def test_the_page_is_whole_and_its_policy_lets_in_its_style_alone(
     document: dict[str, Any],
 ) -> None:
-    page, policy = page_of(document)
+    page, policy = render_page(document)
     assert not re.search(r"<script|<img|<link|@import|url\(|\bon\w+=|style=", page)
     assert set(re.findall(r'(?:href|src)="([^#"][^"]*)"', page)) == {"/v1/openapi.json"}
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
@@ -102,6 +102,6 @@ def test_texts_are_escaped(document: dict[str, Any]) -> None:
     hostile["paths"]["/v1/score"]["post"]["summary"] = evil
     schema = hostile["components"]["schemas"]["ScoreAsked"]
     schema["properties"][evil] = {"enum": [evil], "description": evil, "default": evil}
-    html = page_of(hostile)[0]
+    html = render_page(hostile)[0]
     assert "<script" not in html
     assert "<b>" not in html

@@ -9,13 +9,13 @@ from typing import Any, NoReturn
 import pytest
 
 from editjudge.cli import main
-from editjudge_services.gateway.calls import alone_in
+from editjudge_services.gateway.calls import lock_folder
 
 
 @pytest.fixture
 def busy(tmp_path: Path) -> Iterator[Path]:
     """A cache that another service has."""
-    with alone_in(tmp_path / "busy"):
+    with lock_folder(tmp_path / "busy"):
         yield tmp_path / "busy"
 
 
