@@ -135,8 +135,11 @@ async def small(folder: Path, **changed: Any) -> AsyncIterator[tuple[list[Any], 
 async def scripted(folder: Path) -> AsyncIterator[tuple[list[Any], ScriptedService, str]]:
     """The small run, and a service that tests may change."""
     options = ServiceOptions(cache=folder / "calls")
-    async with small(folder) as (arguments, settings), JudgeService(settings, options) as service:
-        service = ScriptedService(service)
+    async with (
+        small(folder) as (arguments, settings),
+        JudgeService(settings, options) as judge_service,
+    ):
+        service = ScriptedService(judge_service)
         async with service.serving() as url:
             yield [*arguments, "--out", folder / "run"], service, url
 
@@ -345,15 +348,15 @@ async def test_a_service_that_becomes_another_meanwhile_signs_as_what_it_is(tmp_
     triton = Specialists(("quality_piqe",))
     async with triton.serving() as url:
         settings = Settings.model_validate({"endpoints": {"a": {"url": url}}})
-        async with JudgeService(settings) as service:
-            service = ScriptedService(service)
+        async with JudgeService(settings) as judge_service:
+            service = ScriptedService(judge_service)
             changed = asyncio.Event()
 
             async def become(request: Any, context: Any) -> Any:
                 if len(service.asked) > 4 and not changed.is_set():
                     changed.set()
                     triton.implementation = "another.2"
-                    await service.client.panel.rebind()
+                    await judge_service.client.panel.rebind()
                 return await score(request, context)
 
             score = service.Score

@@ -137,7 +137,7 @@ async def test_the_description_fits_what_is_answered(served: Json) -> None:
     assert status == 200
     assert described == make_openapi()
     schemas = described["components"]["schemas"]
-    assert schemas["ScoreAsked"]["additionalProperties"] is False
+    assert schemas["ScoreRequest"]["additionalProperties"] is False
     checks = {"$defs": schemas, "$ref": "#/$defs/ScoreReport"}
     text = str(checks).replace("#/components/schemas/", "#/$defs/")
     _, body = await served.post("/v1/score", asking())

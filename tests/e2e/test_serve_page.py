@@ -53,6 +53,6 @@ def _colour(address: str, scheme: str) -> str:
         for width in (1280, 420):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-        page.click("a[href='#ScoreAsked']")
-        assert page.evaluate("location.hash") == "#ScoreAsked"
+        page.click("a[href='#ScoreRequest']")
+        assert page.evaluate("location.hash") == "#ScoreRequest"
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))

@@ -39,7 +39,7 @@ class SharedLimit:
             may_wait: Until there is room, instead of being refused.
 
         Raises:
-            Unusable: it is more than one caller can ever have.
+            InvalidRequest: it is more than one caller can ever have.
             Busy: there is no room now.
         """
         if amount > self._caller_limit:

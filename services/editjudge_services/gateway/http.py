@@ -179,7 +179,7 @@ def _check_query(request: web.Request) -> None:
     """That a route of JSON takes the fields of a query.
 
     Raises:
-        Unusable: naming the first that it does not.
+        InvalidRequest: naming the first that it does not.
     """
     if request.match_info.http_exception is not None or not request.path.startswith("/v1/"):
         return
@@ -206,7 +206,7 @@ async def _body(request: web.Request, model: type[W]) -> W:
 
     Raises:
         HTTPUnsupportedMediaType: it does not call itself JSON.
-        Unusable: naming the first field that cannot be used.
+        InvalidRequest: naming the first field that cannot be used.
     """
     if request.content_type != _JSON:
         # A page in somebody's browser can send any other type without being asked for leave.

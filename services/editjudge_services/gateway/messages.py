@@ -18,7 +18,7 @@ def read_score_request(request: pb.ScoreRequest) -> ScoreRequest:
     """What a request asks; no picture is decoded yet.
 
     Raises:
-        Unusable: naming the field.
+        InvalidRequest: naming the field.
     """
     fields = _fields(request)
     fields.pop("request_id", None)
@@ -31,7 +31,7 @@ def read_protocol(message: pb.Protocol) -> Protocol:
     """Which rules judge; what a message leaves out is as usual.
 
     Raises:
-        Unusable: naming the field.
+        InvalidRequest: naming the field.
     """
     return parse_request(Protocol.model_validate, _fields(message), "protocol")
 

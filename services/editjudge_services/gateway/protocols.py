@@ -30,7 +30,7 @@ def list_dimensions(patterns: Iterable[str], field: str) -> tuple[Dimension, ...
     """Dimensions of all benchmarks by their usual rules; all of them for no pattern.
 
     Raises:
-        Unusable: an id or glob matches none.
+        InvalidRequest: an id or glob matches none.
     """
     return select_dimensions(Protocol(), tuple(patterns) or ("*",), field)[1]
 
@@ -41,7 +41,7 @@ def select_dimensions(
     """The dimensions of a protocol, and those of them that a request names.
 
     Raises:
-        Unusable: the protocol cannot be used, an id or glob matches none, there are more than
+        InvalidRequest: the protocol cannot be used, an id or glob matches none, there are more than
             anybody means, or official prompts that are asked are not imported here.
     """
     dimensions = load_dimensions(protocol)
@@ -67,7 +67,7 @@ def load_dimensions(protocol: Protocol) -> DimensionSet:
     """The dimensions of a protocol; those of the latest are stored, for all threads.
 
     Raises:
-        Unusable: naming the field.
+        InvalidRequest: naming the field.
     """
     key = protocol.model_dump_json()
     with _lock:

@@ -194,7 +194,7 @@ class EncodedEdit(JsonModel):
             mask_fits: Whether the mask must lie over the source and the target.
 
         Raises:
-            Unusable: naming the field.
+            InvalidRequest: naming the field.
         """
         flaws: Flaws = {str(flaw.field): flaw.outcome() for flaw in self.flaws}
         self._check(flaws)
@@ -267,7 +267,7 @@ def parse_request(validate: Callable[[Any], M], sent: object, within: str = "") 
         within: The field of the request that it is; "" for the whole.
 
     Raises:
-        Unusable: naming the first field that cannot be used.
+        InvalidRequest: naming the first field that cannot be used.
     """
     try:
         return validate(sent)

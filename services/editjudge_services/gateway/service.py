@@ -101,7 +101,7 @@ class JudgeService:
         """Account for a request, whatever becomes of it.
 
         Raises:
-            Unusable: the team has no name that one can have.
+            InvalidRequest: the team has no name that one can have.
         """
         if not _TEAM.fullmatch(caller.team):
             raise InvalidRequest("x-team", "this is no name of a team", _NAMES)
@@ -137,7 +137,7 @@ class JudgeService:
             may_wait: For room, as one of many that came together, instead of being refused.
 
         Raises:
-            Unusable: naming the field of the request that cannot be used.
+            InvalidRequest: naming the field of the request that cannot be used.
             Busy: there is no room now.
         """
         caller = account.caller.team
@@ -174,7 +174,7 @@ class JudgeService:
             account: The request, entered.
 
         Raises:
-            Unusable: naming the field of the request that cannot be used.
+            InvalidRequest: naming the field of the request that cannot be used.
             Busy: there is no room now.
         """
         account.edits = 0

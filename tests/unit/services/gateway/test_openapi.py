@@ -54,10 +54,17 @@ def test_no_body_is_forgotten(document: dict[str, Any]) -> None:
 
 def test_what_is_sent_is_described_field_by_field(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
-    for name in ("ScoreAsked", "EditSent", "PictureSent", "FlawSent", "Protocol", "PanelServed"):
+    for name in (
+        "ScoreRequest",
+        "EncodedEdit",
+        "EncodedImage",
+        "ItemFlaw",
+        "Protocol",
+        "PanelReply",
+    ):
         fields = schemas[name]["properties"]
         assert all(field.get("description") for field in fields.values()), name
-    served = schemas["DimensionServed"]["properties"]["served"]
+    served = schemas["ServedDimension"]["properties"]["served"]
     assert served["description"] == "Whether everything that it calls is here."
 
 
@@ -100,7 +107,7 @@ def test_texts_are_escaped(document: dict[str, Any]) -> None:
     evil = "<script>alert(1)</script>`<b>`"
     hostile["info"]["version"] = evil
     hostile["paths"]["/v1/score"]["post"]["summary"] = evil
-    schema = hostile["components"]["schemas"]["ScoreAsked"]
+    schema = hostile["components"]["schemas"]["ScoreRequest"]
     schema["properties"][evil] = {"enum": [evil], "description": evil, "default": evil}
     html = render_page(hostile)[0]
     assert "<script" not in html
