@@ -92,9 +92,9 @@ def asked(folder: Path):
 def go_on(folder: Path) -> dict[str, float]:
     """Everything before the first edit is judged, and the summary after the last."""
     start = time.process_time()
-    from editjudge.app.name_shift import refuse_shifted
+    from editjudge.app.name_shift import refuse_shifted_outputs
     from editjudge.app.run import file_cache
-    from editjudge.app.summary import cells
+    from editjudge.app.summary import mean_cells
     from editjudge.base.config import Settings
     from editjudge.engine.runplan import compare, observe
     from editjudge.engine.scheduler import jobs
@@ -105,14 +105,14 @@ def go_on(folder: Path) -> dict[str, float]:
     imported = time.process_time()
     plan = observe(order, file_cache(folder / "run"))
     looked = time.process_time()
-    refuse_shifted(plan)
+    refuse_shifted_outputs(plan)
     compared = time.process_time()
     with RunStore.open(folder / "run", resolved.header(Settings())) as store:
         compare(plan, store, {})
         next(jobs(plan))
         first = time.process_time()
         assert plan.edits == LEFT
-        cells(store, plan)
+        mean_cells(store, plan)
     end = time.process_time()
     return {
         "import": imported - start,

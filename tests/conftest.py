@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from PIL import Image as Pil
 
-from editjudge.demo import DemoEdit, demo_set
+from editjudge.demo import DemoEdit, draw_demo_set
 
 from .patience import IDLE_LIMIT, patience
 
@@ -78,7 +78,7 @@ def photo_file(photo: np.ndarray, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def edits() -> dict[str, DemoEdit]:
     """The demo set by id."""
-    return {edit.id: edit for edit in demo_set()}
+    return {edit.id: edit for edit in draw_demo_set()}
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What a service of one's own needs beside the names of `editjudge` (docs/python.md)."""
 
-from .app.catalogue import ListedDimension as ListedDimension
+from .app.catalogue import DimensionEntry as DimensionEntry
 from .app.dimensions import DimensionSet as DimensionSet
 from .app.verdicts import ScoreReport as ScoreReport
 from .panel.budget import Budget as Budget

@@ -166,9 +166,9 @@ def _check_said(out: Path, told: list[str]) -> None:
 
 
 def _rows(view: RunView) -> list[Any]:
-    from editjudge.app.export import rows_of
+    from editjudge.app.export import long_rows
 
-    return list(rows_of(view))
+    return list(long_rows(view))
 
 
 def _verdicts(out: Path) -> list[Any]:

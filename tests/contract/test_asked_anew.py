@@ -15,7 +15,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunSpec, RunView
-from editjudge.app.estimate import call_lines
+from editjudge.app.estimate import describe_calls
 from editjudge.app.run import foreseen
 from editjudge.base.config import GatewayEndpoint, Settings
 from editjudge.report.numbers import format_usage
@@ -149,7 +149,7 @@ async def test_a_dry_run_counts_what_the_ledger_answers(tmp_path: Path) -> None:
         estimated, *_ = await asyncio.to_thread(foreseen, both, tmp_path / "2", settings)
         assert estimated.calls["generalist.judge"] == 2 * (1 + 7)
         assert estimated.known["generalist.judge"] == 1 + len(ASKED)
-        (line,) = call_lines(estimated)
+        (line,) = describe_calls(estimated)
         assert "at most 16 calls (the ledger answers 6), and as many again" in line
         service = GatewayEndpoint(url="grpc://127.0.0.1:9")
         through = settings.model_copy(update={"gateway": service})

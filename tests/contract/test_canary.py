@@ -14,7 +14,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunSpec
-from editjudge.app.canary import Checked, checks_file, last_checks
+from editjudge.app.canary import CanaryCheck, checks_file, last_checks_line
 from editjudge.base.config import Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
@@ -100,7 +100,7 @@ async def test_the_last_check_is_shown_in_one_line(spec: RunSpec, tmp_path: Path
         by = settings(url, ledger=ledger)
         two = {"ours": tmp_path / "ours", "theirs": tmp_path / "ours"}
         result, _ = await judged(spec.model_copy(update={"outputs": two}), out, by)
-        assert last_checks(result.services, settings=by) == UNCHECKED
+        assert last_checks_line(result.services, settings=by) == UNCHECKED
         _, shown = await called("summary", str(out))
         assert shown.count("not checked") == shown.count(UNCHECKED) == 1
         file = tmp_path / "editjudge.toml"
@@ -115,7 +115,7 @@ async def test_the_last_check_is_shown_in_one_line(spec: RunSpec, tmp_path: Path
                 assert line.endswith(": first look, order: tau 1.00")
             judge.levels = LOWER
             await called("canary")
-            told = last_checks(result.services)
+            told = last_checks_line(result.services)
             assert ": shifted by -0.20" in told
     assert checks_file(by) == tmp_path / "ledger.sqlite.canaries.json"
 
@@ -124,17 +124,25 @@ def test_several_judges_share_a_line() -> None:
     first, second = (
         {ServiceName.parsed(f"generalist.{name}"): ModelIdentity(name)} for name in "ab"
     )
-    assert last_checks(first, first) == UNCHECKED
-    assert last_checks(first, second) == "judges not checked: editjudge canary"
-    assert last_checks({}) == ""
+    assert last_checks_line(first, first) == UNCHECKED
+    assert last_checks_line(first, second) == "judges not checked: editjudge canary"
+    assert last_checks_line({}) == ""
 
 
 def test_a_file_of_checks_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     by = Settings(ledger=tmp_path / "ledger.sqlite")
     checks_file(by).write_text("{")
     with pytest.raises(StoreError, match=r"canaries\.json"):
-        last_checks({ServiceName.parsed("generalist.judge"): ModelIdentity("m")}, settings=by)
-    assert Checked.model_fields.keys() == {"when", "state", "why", "tau", "asked", "unit", "first"}
+        last_checks_line({ServiceName.parsed("generalist.judge"): ModelIdentity("m")}, settings=by)
+    assert CanaryCheck.model_fields.keys() == {
+        "when",
+        "state",
+        "why",
+        "tau",
+        "asked",
+        "unit",
+        "first",
+    }
 
 
 async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

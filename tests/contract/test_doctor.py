@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from click.testing import CliRunner
 
-from editjudge.app.doctor import NEEDED, NOT_KNOWN, OPEN, examine
+from editjudge.app.doctor import KEY_NOT_REQUIRED, KEY_REQUIRED, NO_KNOWN_ANSWER, check_services
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
 from editjudge.base.local_stack import StackState
 from editjudge.cli import root, services
@@ -73,8 +73,8 @@ class BusyOpenAi(ClosedOpenAi):
     ("server", "headers", "access"),
     [
         (ScriptedTriton, {}, ""),
-        (ScriptedTriton, {KEY: "Bearer anything"}, OPEN),
-        (LockedTriton, {KEY: "Bearer right"}, NEEDED),
+        (ScriptedTriton, {KEY: "Bearer anything"}, KEY_NOT_REQUIRED),
+        (LockedTriton, {KEY: "Bearer right"}, KEY_REQUIRED),
         (BusyTriton, {KEY: "Bearer right"}, "could not be tried: quality.piqe at grpc"),
     ],
 )
@@ -83,9 +83,9 @@ async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
 ) -> None:
     async with server(score(0.5), models=("quality_piqe",)).serving() as url:
         endpoint = Endpoint(url=url, services=("quality.piqe",), headers=headers)
-        (finding,) = await examine(Settings(endpoints={"a": endpoint}))
+        (finding,) = await check_services(Settings(endpoints={"a": endpoint}))
     assert not finding.problem
-    assert finding.answer == NOT_KNOWN
+    assert finding.answer == NO_KNOWN_ANSWER
     assert access in finding.access
     assert bool(finding.access) == bool(access)
 
@@ -94,9 +94,9 @@ async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
     ("server", "key", "access"),
     [
         (ScriptedOpenAi, False, ""),
-        (ScriptedOpenAi, True, OPEN),
-        (LockedOpenAi, True, NEEDED),
-        (ClosedOpenAi, True, NEEDED),
+        (ScriptedOpenAi, True, KEY_NOT_REQUIRED),
+        (LockedOpenAi, True, KEY_REQUIRED),
+        (ClosedOpenAi, True, KEY_REQUIRED),
         (BusyOpenAi, True, "could not be tried: generalist.judge at http"),
     ],
 )
@@ -110,7 +110,7 @@ async def test_the_key_of_a_generalist_is_checked_too(
     async with server(reply("Yes")).serving() as url:
         secret = Secret(env="SOME_KEY") if key else None
         judge = GeneralistEndpoint(url=url, api_key=secret, logprobs="never")
-        (finding,) = await examine(Settings(generalists={"judge": judge}))
+        (finding,) = await check_services(Settings(generalists={"judge": judge}))
     assert not finding.problem
     assert access in finding.access
     assert bool(finding.access) == bool(access)
@@ -212,11 +212,11 @@ def lame(monkeypatch: pytest.MonkeyPatch) -> StackState:
 
 def test_a_model_that_could_not_be_loaded_is_named(lame: StackState) -> None:
     said: list[str] = []
-    with services.services_at_hand(Settings(), start=True, say=said.append) as settings:
+    with services.provide_services(Settings(), start=True, say=said.append) as settings:
         assert [one.url for one in settings.endpoints.values()] == [lame.grpc]
     assert said == ["ocr_ppocr is not served: RuntimeError: weights are absent"]
     elsewhere = Settings().at("grpc://127.0.0.1:10")
-    with services.services_at_hand(elsewhere, start=True, say=pytest.fail) as settings:
+    with services.provide_services(elsewhere, start=True, say=pytest.fail) as settings:
         assert settings == elsewhere
 
     ran = CliRunner().invoke(root.commands["doctor"], standalone_mode=False)

@@ -21,7 +21,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from editjudge.answers import Option
 from editjudge.app.client import Client, make_edit
-from editjudge.app.doctor import examine
+from editjudge.app.doctor import check_services
 from editjudge.app.verdicts import ScoreReport
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
 from editjudge.base.identity import ServiceName
@@ -421,15 +421,15 @@ async def test_the_judge_service_behind_the_door_gives_what_our_client_gives(
 async def test_doctor_says_as_whom_it_came_in(door: Door) -> None:
     token = door.token("vision")
     await door.answers(token, grpc.StatusCode.OK)
-    findings = {f.service: f for f in await examine(door.settings(token))}
+    findings = {f.service: f for f in await check_services(door.settings(token))}
     assert findings["quality.piqe"].team == "vision"
     assert findings["quality.piqe"].access == "a call without them is refused"
     assert not any(f.problem for f in findings.values())
     expected = {ServiceName.parsed(name): {} for name in findings}
     expected[ServiceName.parsed("quality.piqe")] = {"implementation": "piqe.0", "device": "gpu"}
-    found = {f.service: f for f in await examine(door.settings(token), expected)}
+    found = {f.service: f for f in await check_services(door.settings(token), expected)}
     assert "implementation piqe.0 is expected" in found["quality.piqe"].problem
     assert "device gpu is expected, and cpu is served" in found["quality.piqe"].problem
     assert [name for name, f in found.items() if f.problem] == ["quality.piqe"]
-    (ended,) = await examine(door.settings(door.expired("vision")))
+    (ended,) = await check_services(door.settings(door.expired("vision")))
     assert "Jwt is expired" in ended.problem

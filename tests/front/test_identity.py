@@ -17,7 +17,7 @@ import trustme
 from aiohttp import web
 from cryptography import x509
 
-from editjudge.app.doctor import examine
+from editjudge.app.doctor import check_services
 from editjudge.base.config import GeneralistEndpoint
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
@@ -50,7 +50,7 @@ async def test_without_a_certificate_there_is_no_connection_where_one_is_asked_f
         with pytest.raises(aiohttp.ClientError):
             await listed(door, token)
         for refused in ({}, other):
-            (finding,) = await examine(door.settings(token, **refused))
+            (finding,) = await check_services(door.settings(token, **refused))
             assert finding.problem
             assert "certificate" in finding.mend
         assert {call["team"] for call in door.called() if call["server"]} == {"vision"}

@@ -230,13 +230,13 @@ async def test_a_model_that_cannot_load_costs_itself_and_is_named(tmp_path: Path
     server = server_of(tmp_path)
     server.start()
     try:
-        assert server.unloaded == {"ocr_ppocr": "RuntimeError: weights are absent"}
+        assert server.unloaded_models == {"ocr_ppocr": "RuntimeError: weights are absent"}
         async with panel_of(server) as panel:
             assert "SCORE" in await ask(panel)
         wait_until(server.alive, 5)  # what ended by itself is not waited for
         os.kill(_python_models(server)[0], signal.SIGKILL)
         wait_until(lambda: not server.alive())
-        assert set(server.unloaded) == {"ocr_ppocr", "quality_piqe"}
+        assert set(server.unloaded_models) == {"ocr_ppocr", "quality_piqe"}
     finally:
         server.stop()
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from editjudge.base.config import Price, StackSettings, load_settings
-from editjudge.cli import plugged_in, root
+from editjudge.cli import plugin_commands, root
 from editjudge_services.front.local import parsed_values
 from editjudge_services.front.render import check, render
 from editjudge_services.front.values import OWN_HEADERS, FrontValues, TokenLimits
@@ -33,7 +33,7 @@ from .chart import CHART, Object, helm, rendered
 from .rules import containers, names, of, workloads
 from .test_chart import BASE, FRONT, GATEWAY, REVISION, RUN, SERVER
 
-serve = plugged_in()["serve"]
+serve = plugin_commands()["serve"]
 
 WHOLE = {"vllm.servers.judge.source.revision": REVISION}
 

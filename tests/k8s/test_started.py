@@ -13,7 +13,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from editjudge.app.doctor import examine, expected_in
+from editjudge.app.doctor import check_services, load_panel_file
 from editjudge.base.config import Endpoint, Settings
 from editjudge.base.identity import ServiceName
 from editjudge_services.runtime import triton_server
@@ -127,12 +127,12 @@ async def test_doctor_finds_the_panel_that_the_chart_expects(
     settings = Settings(endpoints={"small": Endpoint(url=url)})
     file = started[0].parent / "panel.json"
     file.write_text(pod[2])
-    expected = expected_in(file)
+    expected = load_panel_file(file)
     assert set(expected) == {"ocr.ppocr", "quality.piqe"}
     assert expected[PIQE]["device"] == "cpu"
-    assert [one.problem for one in await examine(settings, expected)] == ["", ""]
+    assert [one.problem for one in await check_services(settings, expected)] == ["", ""]
     other = {**expected, PIQE: {**expected[PIQE], "device": "gpu", "implementation": "piqe.0"}}
-    told = {one.service: one.problem for one in await examine(settings, other)}
+    told = {one.service: one.problem for one in await check_services(settings, other)}
     assert told["ocr.ppocr"] == ""
     assert "implementation piqe.0 is expected, and piqe.1 is served" in told["quality.piqe"]
     assert "device gpu is expected, and cpu is served" in told["quality.piqe"]

@@ -18,7 +18,7 @@ from editjudge.base.config import (
     StackSettings,
 )
 from editjudge.benchmarks.registry import benchmark, benchmarks
-from editjudge.cli import plugged_in, root
+from editjudge.cli import plugin_commands, root
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -76,7 +76,7 @@ def test_arguments_for_the_judge_service_are_options_of_it() -> None:
     rows = "\n".join([*pages, str(StackSettings.__doc__)]).splitlines()
     told = [name for row in rows if "judge_args" in row for name in re.findall("(--[a-z-]+)=", row)]
     assert len(told) >= 4
-    assert {*told} <= {name for option in plugged_in()["serve"].params for name in option.opts}
+    assert {*told} <= {name for option in plugin_commands()["serve"].params for name in option.opts}
 
 
 @pytest.mark.parametrize("name", sorted(benchmarks().keys() - {"core"}))
@@ -127,5 +127,5 @@ def test_the_python_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_verb_is_in_the_readme() -> None:
     page = read("README.md")
     assert [
-        verb for verb in (*root.commands, *plugged_in()) if f"editjudge {verb}" not in page
+        verb for verb in (*root.commands, *plugin_commands()) if f"editjudge {verb}" not in page
     ] == []

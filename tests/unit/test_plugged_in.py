@@ -19,7 +19,7 @@ from editjudge import cli
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.cli import services
-from editjudge.cli.commands import commands_in
+from editjudge.cli.commands import load_commands
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
 Plug = Callable[..., None]
@@ -35,10 +35,10 @@ def plug(monkeypatch: pytest.MonkeyPatch) -> Iterator[Plug]:
             monkeypatch.setattr(
                 module, "entry_points", lambda group: [one for one in points if one.group == group]
             )
-        cli.plugged_in.cache_clear()
+        cli.plugin_commands.cache_clear()
 
     yield replace
-    cli.plugged_in.cache_clear()
+    cli.plugin_commands.cache_clear()
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_a_file_that_declares_no_commands_is_named(
         package.COMMANDS.write_text(text)
     plug(cli.GROUP, "somebodys:COMMANDS")
     with pytest.raises(ConfigError, match="the commands of somebodys:COMMANDS cannot be loaded"):
-        cli.plugged_in()
+        cli.plugin_commands()
 
 
 def test_a_verb_is_there_once(plug: Plug, package: ModuleType, tmp_path: Path) -> None:
@@ -119,13 +119,13 @@ def test_a_verb_is_there_once(plug: Plug, package: ModuleType, tmp_path: Path) -
     package.COMMANDS = tmp_path / "commands.toml"  # type: ignore[attr-defined]
     plug(cli.GROUP, "somebodys:COMMANDS")
     with pytest.raises(ConfigError, match="two packages have a command run"):
-        cli.plugged_in()
+        cli.plugin_commands()
 
 
 @dataclass(frozen=True)
 class Started:
     url: str
-    unloaded: Mapping[str, str] = field(default_factory=dict)
+    unloaded_models: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager
@@ -138,11 +138,11 @@ def test_a_stack_is_started_by_the_package_that_can(plug: Plug, package: ModuleT
     package.can = started_here  # type: ignore[attr-defined]
     said: list[str] = []
     plug("editjudge.stack", "somebodys:cannot", "somebodys:can")
-    with services.services_at_hand(Settings(), start=True, say=said.append) as settings:
+    with services.provide_services(Settings(), start=True, say=said.append) as settings:
         assert [one.url for one in settings.endpoints.values()] == ["grpc://127.0.0.1:9"]
     assert "starting the local services" in said[0]
     assert said[1:] == ["ocr_ppocr is not served: weights are absent"]
-    with services.services_at_hand(Settings(), start=False, say=said.append) as settings:
+    with services.provide_services(Settings(), start=False, say=said.append) as settings:
         assert not settings.endpoints
     assert len(said) == 2
 
@@ -153,14 +153,14 @@ def test_without_a_stack_there_are_no_services(
 ) -> None:
     package.cannot = lambda settings: None  # type: ignore[attr-defined]
     plug("editjudge.stack", *values)
-    with services.services_at_hand(Settings(), start=True, say=pytest.fail) as settings:
+    with services.provide_services(Settings(), start=True, say=pytest.fail) as settings:
         assert settings == Settings()
 
 
 def test_a_stack_that_does_not_load_is_told(plug: Plug) -> None:
     plug("editjudge.stack", "nowhere.at_all:start")
     with pytest.raises(ConfigError, match="services cannot be loaded: No module named 'nowhere'"):
-        with services.services_at_hand(Settings(), start=True, say=pytest.fail):
+        with services.provide_services(Settings(), start=True, say=pytest.fail):
             pytest.fail("there is nothing to use")
 
 
@@ -169,5 +169,5 @@ def test_our_own_services_are_plugged_in(group: str) -> None:
     for name, value in PROJECT["project"]["entry-points"][group].items():
         loaded = EntryPoint(name, value, group).load()
         assert callable(loaded) or {"up", "down", "front", "models", "serve"} == {
-            *commands_in(loaded)
+            *load_commands(loaded)
         }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.app.doctor import examine
+from editjudge.app.doctor import check_services
 from editjudge.base.config import Settings
 from editjudge.base.identity import ServiceName
 
@@ -97,7 +97,7 @@ async def test_doctor_finds_the_folder_that_the_panel_expects(pair: Pair) -> Non
     judge = ServiceName.generalist("judge")
     # The name of the checkpoint says that its weights are random.
     served = {"name": pair.folder.name, "root": str(pair.folder), "untrained": "yes"}
-    (finding,) = await examine(settings, {judge: served})
+    (finding,) = await check_services(settings, {judge: served})
     assert not finding.problem
-    (finding,) = await examine(settings, {judge: {**served, "root": "/weights/another"}})
+    (finding,) = await check_services(settings, {judge: {**served, "root": "/weights/another"}})
     assert f"root /weights/another is expected, and {pair.folder} is served" in finding.problem

@@ -25,7 +25,7 @@ _SAME = 1e-9
 
 
 @result(frozen=True, slots=True, config=STRICT)
-class Figure:
+class Statistic:
     """A number, or why there is none.
 
     Attributes:
@@ -37,7 +37,7 @@ class Figure:
     reason: str = ""
 
 
-def between(pairs: Sequence[Pair], *, two_valued: bool) -> dict[str, Figure]:
+def inter_judge_agreement(pairs: Sequence[Pair], *, two_valued: bool) -> dict[str, Statistic]:
     """How far two judges agree on the same edits.
 
     Args:
@@ -56,7 +56,7 @@ def between(pairs: Sequence[Pair], *, two_valued: bool) -> dict[str, Figure]:
     }
 
 
-def within(edits: Sequence[Sequence[float]]) -> dict[str, Figure]:
+def intra_judge_agreement(edits: Sequence[Sequence[float]]) -> dict[str, Statistic]:
     """How far a judge agrees with itself.
 
     Args:
@@ -67,23 +67,23 @@ def within(edits: Sequence[Sequence[float]]) -> dict[str, Figure]:
         `standard_deviation` over rounds, its mean over edits, on the dimension's scale.
     """
     if not edits:
-        return {"equal": _NOTHING, "standard_deviation": _NOTHING}
+        return {"equal": _NO_DATA, "standard_deviation": _NO_DATA}
     equal = sum(max(values) - min(values) < _SAME for values in edits)
     spread = math.fsum(standard_deviation(values) or 0.0 for values in edits)
     return {
-        "equal": Figure(equal / len(edits)),
-        "standard_deviation": Figure(spread / len(edits)),
+        "equal": Statistic(equal / len(edits)),
+        "standard_deviation": Statistic(spread / len(edits)),
     }
 
 
-def agreement(pairs: Sequence[Pair]) -> Figure:
+def agreement(pairs: Sequence[Pair]) -> Statistic:
     """Share of pairs that are equal, 0..1; higher is better."""
     if not pairs:
-        return _NOTHING
-    return Figure(sum(abs(a - b) < _SAME for a, b in pairs) / len(pairs))
+        return _NO_DATA
+    return Statistic(sum(abs(a - b) < _SAME for a, b in pairs) / len(pairs))
 
 
-def kappa(pairs: Sequence[Pair]) -> Figure:
+def kappa(pairs: Sequence[Pair]) -> Statistic:
     """Cohen's kappa: agreement beyond what the two judges' shares give by chance.
 
     (p_o - p_e) / (1 - p_e), with p_e the sum over values of the product of both shares
@@ -94,40 +94,40 @@ def kappa(pairs: Sequence[Pair]) -> Figure:
         pairs: Of values from a small set, equal to the bit where they are equal.
     """
     if not pairs:
-        return _NOTHING
+        return _NO_DATA
     count = len(pairs)
     first, second = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
     # In whole numbers, so that it is exact whether chance alone explains all.
     chance = sum(first[value] * second[value] for value in first)
     if chance == count * count:
-        return Figure(None, "both judges say the same of everything")
+        return Statistic(None, "both judges say the same of everything")
     equal = sum(a == b for a, b in pairs)
-    return Figure((count * equal - chance) / (count * count - chance))
+    return Statistic((count * equal - chance) / (count * count - chance))
 
 
-def spearman(pairs: Sequence[Pair]) -> Figure:
+def spearman(pairs: Sequence[Pair]) -> Statistic:
     """Spearman's rank correlation, -1..1: Pearson's of the ranks, tied values sharing theirs.
 
     Not defined where a judge gives every edit the same value.
     """
     if len(pairs) < 2:
-        return Figure(None, "fewer than two values") if pairs else _NOTHING
+        return Statistic(None, "fewer than two values") if pairs else _NO_DATA
     first, second = ([side[i] for side in pairs] for i in (0, 1))
     try:
         rho = correlation(_ranks(first), _ranks(second))
     except StatisticsError:
-        return Figure(None, "a judge gives every edit the same value")
-    return Figure(max(-1.0, min(1.0, rho)))
+        return Statistic(None, "a judge gives every edit the same value")
+    return Statistic(max(-1.0, min(1.0, rho)))
 
 
-def mean_absolute_difference(pairs: Sequence[Pair]) -> Figure:
+def mean_absolute_difference(pairs: Sequence[Pair]) -> Statistic:
     """The mean distance of the two values, on the dimension's scale; lower is better."""
     if not pairs:
-        return _NOTHING
-    return Figure(math.fsum(abs(a - b) for a, b in pairs) / len(pairs))
+        return _NO_DATA
+    return Statistic(math.fsum(abs(a - b) for a, b in pairs) / len(pairs))
 
 
-_NOTHING = Figure(None, "no edit has a value from each")
+_NO_DATA = Statistic(None, "no edit has a value from each")
 
 
 def _ranks(values: Sequence[float]) -> list[float]:

@@ -17,8 +17,8 @@ from ..base.errors import ConfigError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName
 from ..base.local_stack import private, private_state_dir, state_dir
 from ..base.strict import Strict
-from ..canary.comparison import Look, State, compared, unit_of
-from ..canary.edits import canary_set, look, places
+from ..canary.comparison import Measurement, State, detect_drift, noise_unit
+from ..canary.edits import canary_digest, known_places, measure
 from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.context import CallContext
@@ -29,7 +29,7 @@ BASELINE_ROUNDS = 3
 _NOT_CHECKED = "not checked: editjudge canary"
 
 
-class Checked(BaseModel):
+class CanaryCheck(BaseModel):
     """What is remembered of a judge.
 
     Attributes:
@@ -49,14 +49,14 @@ class Checked(BaseModel):
     tau: float | None
     asked: str
     unit: float
-    first: Look
+    first: Measurement
 
     def __str__(self) -> str:
         tau = "" if self.tau is None else f", order: tau {self.tau:.2f}"
         return f"checked {self.when[:10]}: {self.why}{tau}"
 
 
-_CHECKS = TypeAdapter(dict[str, Checked])
+_CHECKS = TypeAdapter(dict[str, CanaryCheck])
 """By the judge's identity."""
 
 
@@ -79,7 +79,7 @@ class CanaryScore(Strict):
     failure: str
 
 
-class Examined(Strict):
+class CanaryResult(Strict):
     """`canary --json`: a judge, asked just now.
 
     Attributes:
@@ -125,7 +125,7 @@ def checks_file(settings: Settings) -> Path:
     return state_dir() / "canaries.json"
 
 
-def last_checks(*identities: Identities, settings: Settings | None = None) -> str:
+def last_checks_line(*identities: Identities, settings: Settings | None = None) -> str:
     """In one line, how the judges among services were when they were last checked.
 
     Args:
@@ -146,9 +146,9 @@ def last_checks(*identities: Identities, settings: Settings | None = None) -> st
     return "judges: " + "; ".join(f"{name} {line}" for name, line in told)
 
 
-def examine(
+def check_canaries(
     settings: Settings, judges: Iterable[str] = (), repeats: int = 1, *, anew: bool = False
-) -> tuple[Examined, ...]:
+) -> tuple[CanaryResult, ...]:
     """Ask judges about the canaries, compare each with its first look, and remember the result.
 
     Args:
@@ -182,15 +182,15 @@ def examine(
 
 
 async def _examined(
-    settings: Settings, before: Mapping[str, Checked], repeats: int
-) -> tuple[tuple[Examined, ...], dict[str, Checked]]:
-    examined: list[Examined] = []
-    checks: dict[str, Checked] = {}
+    settings: Settings, before: Mapping[str, CanaryCheck], repeats: int
+) -> tuple[tuple[CanaryResult, ...], dict[str, CanaryCheck]]:
+    examined: list[CanaryResult] = []
+    checks: dict[str, CanaryCheck] = {}
     budget = Budget(settings.max_cost)
     async with Panel(settings).within(CallContext(budget)) as panel:
         for name in map(ServiceName.generalist, settings.generalists):
             if name not in panel.generalists:
-                examined.append(Examined.unchecked(name, panel.why_not(name)))
+                examined.append(CanaryResult.unchecked(name, panel.why_not(name)))
                 continue
             judge, check = await _asked(panel.generalist(name), before, repeats, budget)
             examined.append(judge)
@@ -200,27 +200,27 @@ async def _examined(
 
 
 async def _asked(
-    generalist: Generalist, before: Mapping[str, Checked], repeats: int, budget: Budget
-) -> tuple[Examined, Checked | None]:
+    generalist: Generalist, before: Mapping[str, CanaryCheck], repeats: int, budget: Budget
+) -> tuple[CanaryResult, CanaryCheck | None]:
     name, calls, spent = generalist.name, budget.calls, budget.spent
     try:
         method = await generalist.method()  # part of its identity
     except ServiceError as error:
-        return Examined.unchecked(name, str(error)), None
+        return CanaryResult.unchecked(name, str(error)), None
     identity = str(generalist.identity)
     known = before.get(identity)
-    if known is not None and known.asked != canary_set():
+    if known is not None and known.asked != canary_digest():
         known = None
-    seen = await look(generalist, repeats if known else max(repeats, BASELINE_ROUNDS))
+    seen = await measure(generalist, repeats if known else max(repeats, BASELINE_ROUNDS))
     if known is not None:
         unit, first = known.unit, known.first
     else:
         endpoint = generalist.endpoint
-        unit = unit_of(method, endpoint.temperature, endpoint.samples)
+        unit = noise_unit(method, endpoint.temperature, endpoint.samples)
         first = _first_look(seen)
-    finding = compared(first, seen, places(), unit)
+    finding = detect_drift(first, seen, known_places(), unit)
     unusable = known is None and finding.state == "unchecked"
-    examined = Examined(
+    examined = CanaryResult(
         service=name,
         identity=identity,
         **finding._asdict(),
@@ -233,26 +233,26 @@ async def _asked(
     if unusable:
         return examined, None
     why = "first look" if known is None and finding.state == "steady" else finding.why
-    return examined, Checked(
+    return examined, CanaryCheck(
         when=seen.when,
         state=finding.state,
         why=why,
         tau=finding.tau,
-        asked=canary_set(),
+        asked=canary_digest(),
         unit=unit,
         first=first,
     )
 
 
-def _first_look(seen: Look) -> Look:
+def _first_look(seen: Measurement) -> Measurement:
     """A look without the canaries that could not be read twice: these tell no noise."""
     scores = {name: each for name, each in seen.scores.items() if len(each) > 1}
     return seen.model_copy(update={"scores": scores})
 
 
-def _scores(first: Look | None, now: Look) -> Iterable[CanaryScore]:
+def _scores(first: Measurement | None, now: Measurement) -> Iterable[CanaryScore]:
     before = first.scores if first else {}
-    for name, (_, place) in places().items():
+    for name, (_, place) in known_places().items():
         yield CanaryScore(
             canary=name,
             place=place,
@@ -271,7 +271,7 @@ def _deviation(scores: Sequence[float]) -> float | None:
     return statistics.stdev(scores) if len(scores) > 1 else None
 
 
-def _read(file: Path) -> dict[str, Checked]:
+def _read(file: Path) -> dict[str, CanaryCheck]:
     try:
         return _CHECKS.validate_json(file.read_bytes())
     except FileNotFoundError:
@@ -280,7 +280,7 @@ def _read(file: Path) -> dict[str, Checked]:
         raise StoreError(f"{file}: {type(error).__name__}: {error}", "remove it") from error
 
 
-def _remember(file: Path, checks: Mapping[str, Checked]) -> None:
+def _remember(file: Path, checks: Mapping[str, CanaryCheck]) -> None:
     """Add to what is remembered; the file is whole at every moment."""
     if not checks:
         return

@@ -12,7 +12,7 @@ from ..engine.judge import roles_of
 from ..prompts import Template
 
 
-class ListedDimension(Strict):
+class DimensionEntry(Strict):
     """An entry of `list dimensions --json`.
 
     Attributes:
@@ -53,7 +53,7 @@ class ListedDimension(Strict):
         )
 
 
-class ListedTemplate(Strict):
+class TemplateEntry(Strict):
     """A prompt of ours, or one's own."""
 
     name: str

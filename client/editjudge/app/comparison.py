@@ -33,7 +33,7 @@ class EditPair(Strict):
     second: float
 
 
-class OnDimension(Strict):
+class DimensionComparison(Strict):
     """Two models on one dimension, over the edits where both have a number by one signature.
 
     Attributes:
@@ -84,12 +84,12 @@ class ModelComparison(Strict):
     second: str
     items: int
     other_items: int
-    dimensions: tuple[OnDimension, ...]
+    dimensions: tuple[DimensionComparison, ...]
     untrained: tuple[str, ...]
     pending: int
 
 
-class Placed(Strict):
+class ModelPlace(Strict):
     """A model on one dimension.
 
     Attributes:
@@ -116,7 +116,7 @@ class Ranking(Strict):
     higher_is_better: bool
     edits: int
     items: int
-    models: dict[str, Placed]
+    models: dict[str, ModelPlace]
 
 
 class Rankings(Strict):
@@ -284,7 +284,7 @@ def _chosen(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[D
 
 def _compared(
     dimension: Dimension, first: _Numbers, second: _Numbers, clusters: Mapping[str, int]
-) -> OnDimension:
+) -> DimensionComparison:
     """Two models on one dimension alone, over the items that have a cluster."""
     mine, theirs = first.scored[dimension.id], second.scored[dimension.id]
     ones, others = mine.keys() & clusters.keys(), theirs.keys() & clusters.keys()
@@ -296,7 +296,7 @@ def _compared(
     values = [pair.first for pair in pairs], [pair.second for pair in pairs]
     of_items, higher = [clusters[item] for item in items], dimension.higher_is_better
     figures = compare(*values, of_items, higher_is_better=higher) if items else None
-    return OnDimension(
+    return DimensionComparison(
         dimension=dimension.id,
         unit=dimension.unit,
         higher_is_better=higher,
@@ -312,7 +312,7 @@ def _compared(
     )
 
 
-def _adjusted(compared: Sequence[OnDimension]) -> Iterator[OnDimension]:
+def _adjusted(compared: Sequence[DimensionComparison]) -> Iterator[DimensionComparison]:
     """With each p as sure as if it had been the only one, and who is better by it."""
     tests = [on.figures.p for on in compared if on.figures and on.figures.p is not None]
     adjusted = iter(holm(tests))
@@ -352,7 +352,7 @@ def _ranking(
         edits=len(items),
         items=max(len(numbers.items) for numbers in each.values()),
         models={
-            model: Placed(mean=mean, first_place=places[model][0], last_place=places[model][1])
+            model: ModelPlace(mean=mean, first_place=places[model][0], last_place=places[model][1])
             for model, mean in means.items()
         },
     )

@@ -35,18 +35,18 @@ class DimensionSet:
 
     def __init__(self, spec: RunSpec, most: int | None = None) -> None:
         self._rules = spec.rules()
-        known = self._rules.known(all_dimensions())
-        number = number_in_rounds(known, spec.judge_rounds)
+        by_id = self._rules.known(all_dimensions())
+        number = number_in_rounds(by_id, spec.judge_rounds)
         if most is not None and number > most:
             raise ConfigError(
                 f"{number:,} dimensions in all rounds of all judges",
                 f"send fewer: at most {most:,}",
             )
-        self.known = in_rounds(known, spec.judge_rounds)
+        self.known = in_rounds(by_id, spec.judge_rounds)
         self.signatures = Signatures(self.known)
         self._in_words: set[str] = set()
 
-    def chosen(self, names: Iterable[str]) -> tuple[Dimension, ...]:
+    def select(self, names: Iterable[str]) -> tuple[Dimension, ...]:
         """The dimensions of these names: an id names itself, a glob all with their rounds.
 
         Without names they are those of the benchmark. In the order asked for where all are ids,
@@ -74,7 +74,7 @@ class DimensionSet:
         return tuple(d for name, d in self.known.items() if name in names)
 
 
-def unserved(services: Collection[str]) -> dict[str, tuple[str, ...]]:
+def missing_services(services: Collection[str]) -> dict[str, tuple[str, ...]]:
     """By service that is not among these, the dimensions that need it; any generalist may judge."""
     known = all_dimensions()
     judged = any(name.startswith("generalist.") for name in services)
@@ -86,15 +86,15 @@ def unserved(services: Collection[str]) -> dict[str, tuple[str, ...]]:
     return {role: tuple(names) for role, names in sorted(lacking.items())}
 
 
-def unserved_line(lacking: Mapping[str, Collection[str]]) -> str:
+def missing_services_line(lacking: Mapping[str, Collection[str]]) -> str:
     """How many dimensions that is, and which models; empty where each is served."""
     names = set().union(*lacking.values())
     if not names:
         return ""
-    return f"{need_models(len(names), 'dimension')}: {', '.join(lacking)}"
+    return f"{models_needed(len(names), 'dimension')}: {', '.join(lacking)}"
 
 
-def need_models(count: int, what: str) -> str:
+def models_needed(count: int, what: str) -> str:
     """How many wait for models, in words: `2 dimensions need models that nobody serves`.
 
     Args:
@@ -103,6 +103,6 @@ def need_models(count: int, what: str) -> str:
     return f"{counted(count, f'{what} needs', f'{what}s need')} models that nobody serves"
 
 
-def naming(run: Path) -> str:
+def unserved_command(run: Path) -> str:
     """The command that names what waits in a run, and for which models."""
     return f"editjudge summary {shlex.quote(str(run))} --unserved"

@@ -56,10 +56,10 @@ _ROUND_TRIPS = 5
 _CHOICES = ("Yes", "No")
 _QUESTION = Prompt("", (Text("Is water wet? Answer with one word, Yes or No."),))
 _ONCE = RetryPolicy(attempts=1)
-OPEN = "a call without them is answered too: whether they are right was not checked"
-NEEDED = "a call without them is refused"
-NOT_ASKED = "judges there; whether its known answer is right, doctor says there"
-NOT_KNOWN = "it answers, and no right answer is known"
+KEY_NOT_REQUIRED = "a call without them is answered too: whether they are right was not checked"
+KEY_REQUIRED = "a call without them is refused"
+NOT_CHECKED_HERE = "judges there; whether its known answer is right, doctor says there"
+NO_KNOWN_ANSWER = "it answers, and no right answer is known"
 _ANSWERS = {
     "logprobs": "choices by probabilities",
     "top_logprobs": "choices by the probabilities it lists",
@@ -93,7 +93,7 @@ class Finding(Strict):
     mend: str = ""
 
 
-async def examine(settings: Settings, expected: Services | None = None) -> list[Finding]:
+async def check_services(settings: Settings, expected: Services | None = None) -> list[Finding]:
     """Ask every service of the settings something whose answer is known.
 
     Of a Judge service it is only asked who the caller is and what judges there.
@@ -145,7 +145,7 @@ def _compared(
     findings: list[Finding], expected: Services, served: Services, untold: Collection[str] = ()
 ) -> list[Finding]:
     """Findings, and as problems what is not as expected."""
-    differ: dict[str, str] = dict(differences(expected, served, untold))
+    differ: dict[str, str] = dict(compare_panels(expected, served, untold))
     mend = "serve what the panel file says, or mend the file"
     about = [
         _with(one, problem=differ.pop(name), mend=mend)
@@ -160,12 +160,12 @@ def _compared(
 async def _served(panel: Panel, timeout: float) -> Services:
     """What is known of every service: its identity, its device, where its weights lie."""
     served = {
-        one.name: facts_of(one.identity, root=one.model.facts.get(ROOT, ""))
+        one.name: service_facts(one.identity, root=one.model.facts.get(ROOT, ""))
         for one in panel.generalists.values()
     }
     for name, bound in panel.services.items():
         devices = await asyncio.gather(*(_device(each, name, timeout) for each in bound.endpoints))
-        served[name] = facts_of(bound.identity, device="+".join(sorted({*devices})))
+        served[name] = service_facts(bound.identity, device="+".join(sorted({*devices})))
     return served
 
 
@@ -203,7 +203,7 @@ async def _check_at(endpoint: TritonEndpoint, bound: Service, settings: Settings
         server=f"{server.name} {server.version}",
         team=server.team,
         round_trip_ms=milliseconds,
-        answer=f"known answer {'wrong' if wrong else 'right'}" if known else NOT_KNOWN,
+        answer=f"known answer {'wrong' if wrong else 'right'}" if known else NO_KNOWN_ANSWER,
         access=access,
         problem=f"the known answer is wrong: {wrong}" if wrong else "",
         mend="serve the model and weights of this version of editjudge" if wrong else "",
@@ -285,7 +285,7 @@ async def _of_gateway(
         )
     ]
     findings += [
-        _with(about, service=role, identity=str(identity), answer=NOT_ASKED)
+        _with(about, service=role, identity=str(identity), answer=NOT_CHECKED_HERE)
         for role, identity in sorted(identities.items())
     ]
     findings += [
@@ -299,7 +299,7 @@ async def _of_gateway(
     ]
     if expected is None:
         return findings
-    served = {name: facts_of(identity) for name, identity in identities.items()}
+    served = {name: service_facts(identity) for name, identity in identities.items()}
     return _compared(findings, expected, served, untold={DEVICE, ROOT})
 
 
@@ -352,12 +352,12 @@ async def _answered(call: Awaitable[object]) -> str:
     try:
         await call
     except Abstained:
-        return OPEN
+        return KEY_NOT_REQUIRED
     except NotAuthorised:
-        return NEEDED
+        return KEY_REQUIRED
     except ServiceError as error:
         return f"a call without them could not be tried: {error}"
-    return OPEN
+    return KEY_NOT_REQUIRED
 
 
 def _with(finding: Finding, **fields: Any) -> Finding:
@@ -374,7 +374,7 @@ async def _round_trip(call: Callable[[], Awaitable[object]]) -> float:
     return round(statistics.median(times), 3)
 
 
-def expected_in(path: Path) -> Services:
+def load_panel_file(path: Path) -> Services:
     """The services that a panel file expects.
 
     Raises:
@@ -392,12 +392,12 @@ def expected_in(path: Path) -> Services:
         ) from error
 
 
-def facts_of(identity: ModelIdentity, **told: str) -> Facts:
+def service_facts(identity: ModelIdentity, **told: str) -> Facts:
     """What is known of a service: its identity, and what else its server told."""
     return {"name": identity.name, **identity.facts, **told}
 
 
-def differences(
+def compare_panels(
     expected: Services, served: Services, untold: Collection[str] = ()
 ) -> Iterator[tuple[ServiceName, str]]:
     """What is not as expected, by service, in words; nothing where all is.

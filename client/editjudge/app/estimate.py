@@ -26,7 +26,7 @@ from ..panel.prompt import size_within
 from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
 from ..scorers.judge_scorer import Asking, Question
-from .ledger_hits import SAMPLED
+from .ledger_hits import SAMPLE_SIZE
 
 _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
@@ -78,7 +78,7 @@ class Estimate:
     known: Counter[ServiceName] = field(default_factory=Counter)
     prompt_tokens: dict[ServiceName, int] = field(default_factory=dict)
     cost: float | None = None
-    sampled: Annotated[int, Field(exclude=True)] = 0
+    sample_size: Annotated[int, Field(exclude=True)] = 0
     notes: tuple[str, ...] = ()
 
     @computed_field  # type: ignore[prop-decorator]
@@ -105,7 +105,7 @@ def estimate(
     """
     estimated = Estimate(verdicts=plan.total("todo"), known=Counter(known))
     unfinished = sum(1 for todo in zip(*plan.todo.values(), strict=True) if any(todo))
-    step = max(1, unfinished // SAMPLED)
+    step = max(1, unfinished // SAMPLE_SIZE)
     tokens: Counter[ServiceName] = Counter()
     dataset = plan.order.dataset
     folders = {model: dataset.outputs(folder) for model, folder in plan.order.outputs.items()}
@@ -120,20 +120,20 @@ def estimate(
                 output = folders[model].path(ref.id)
                 pictures = {**dataset.pictures(ref), "edited": (Path(output),) if output else ()}
                 tokens.update(_tokens(questions, item, pictures, settings))
-                estimated.sampled += 1
+                estimated.sample_size += 1
         estimated.items += 1
         estimated.edits += len(models)
-    scale = estimated.edits / estimated.sampled if estimated.sampled else 0
+    scale = estimated.edits / estimated.sample_size if estimated.sample_size else 0
     estimated.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
     estimated.cost = _cost(estimated, settings)
-    estimated.notes = (*notes(plan.order, settings), *_unpriced(estimated, settings))
+    estimated.notes = (*judge_notes(plan.order, settings), *_unpriced(estimated, settings))
     if known is None:
         why = "no run with it has met the services of these settings yet"
         estimated.notes += (f"what the ledger answers is not known: {why}",)
     return estimated
 
 
-def notes(order: Order, settings: Settings) -> tuple[str, ...]:
+def judge_notes(order: Order, settings: Settings) -> tuple[str, ...]:
     """What is to be known of the judges' settings, a line each; `run` tells it too.
 
     Rounds that may be pointless, and limits below what a prompt asks for.
@@ -182,14 +182,14 @@ def _alike_rounds(order: Order, settings: Settings) -> tuple[str, ...]:
     )
 
 
-def lines(estimated: Estimate, plan: RunPlan) -> list[str]:
+def describe_estimate(estimated: Estimate, plan: RunPlan) -> list[str]:
     """The estimate for people."""
     done = plan.total("standing")
     for_people = [
         f"{counted(estimated.verdicts, 'verdict')} on {counted(estimated.edits, 'edit')} of"
         f" {counted(estimated.items, 'item')}" + (f"; {done:,} are there already" if done else ""),
     ]
-    for_people += call_lines(estimated)
+    for_people += describe_calls(estimated)
     for_people += [
         f"{service}: about {n:,} prompt tokens" for service, n in estimated.prompt_tokens.items()
     ]
@@ -215,7 +215,7 @@ def _each(service: ServiceName, taken: PerEdit) -> str:
     return calls + (f", {taken.prompt_tokens:,.0f} prompt tokens" if taken.prompt_tokens else "")
 
 
-def call_lines(estimated: Estimate) -> list[str]:
+def describe_calls(estimated: Estimate) -> list[str]:
     """The calls for people, a line for each service."""
     again = ", and as many again where no reply can be read"
     return [
@@ -230,7 +230,7 @@ def _of_these(estimated: Estimate, service: ServiceName) -> str:
     """What some of the calls of a service are, in brackets; empty where nothing is to be said."""
     if not (count := estimated.known[service]):
         return ""
-    about = "about " * (estimated.edits > SAMPLED)
+    about = "about " * (estimated.edits > SAMPLE_SIZE)
     return f" (the ledger answers {about}{count:,})"
 
 

@@ -26,7 +26,7 @@ from ..base.verdict import Score
 from ..storage.packing import dumps
 from ..storage.store import FILE
 from . import label_studio
-from .label_studio import PICTURES, PlacedPictures
+from .label_studio import PICTURES, PicturePaths
 from .verdicts import Row, row_of
 from .view import RunView
 
@@ -63,7 +63,7 @@ def export(
         form: `jsonl` has evidence and calls as objects; `csv` and `parquet` as JSON text, and
             `csv` has nothing where there is no value; `label-studio` has tasks, see
             `app.label_studio`, and the configuration for them lies beside it as `.xml`.
-        wide: A row for each edit, with a column for each dimension; see `edits_of`.
+        wide: A row for each edit, with a column for each dimension; see `wide_rows`.
         pictures: With the paths of each edit's pictures.
         dimensions: Ids, globs, parts of ids or titles of columns; all for none.
         urls: By folder, what stands in its place in the paths of pictures.
@@ -78,7 +78,7 @@ def export(
         MissingExtra: parquet without pyarrow.
         StoreError: the run cannot be read, or the disk is full.
     """
-    check_free(view.folder, file, form)
+    check_target(view.folder, file, form)
     names = view.header.dimensions
     if dimensions:
         named = view.named(dimensions)
@@ -87,29 +87,29 @@ def export(
         if form == "label-studio":
             known = view.resolved.known
             meant = {name: known[name] for name in names}
-            count, configuration = label_studio.write(partial, view, meant, urls)
+            count, configuration = label_studio.write_tasks(partial, view, meant, urls)
             put(file.with_suffix(".xml"), configuration.encode())
             return count
         if wide:
-            rows, fields = edits_of(view, names), (*_EDIT, *names)
+            rows, fields = wide_rows(view, names), (*_EDIT, *names)
         else:
-            rows, fields = (row.model_dump(mode="json") for row in rows_of(view)), FIELDS
+            rows, fields = (row.model_dump(mode="json") for row in long_rows(view)), FIELDS
             if dimensions:
                 rows = (row for row in rows if row["dimension"] in {None, *names})
         if pictures or urls:
-            paths = label_studio.placed(view, urls)
+            paths = label_studio.picture_paths(view, urls)
             rows, fields = _with_pictures(rows, paths), (*fields, *PICTURES)
         return _WRITERS[form](partial, rows, fields, view.header.model_dump_json())
 
 
-def _with_pictures(rows: Iterable[Plain], placed: PlacedPictures) -> Iterator[Plain]:
+def _with_pictures(rows: Iterable[Plain], placed: PicturePaths) -> Iterator[Plain]:
     for row in rows:
         edit = row["item"], row["model"]
         paths = placed(*edit) if None not in edit else {}
         yield {**row, **{name: paths.get(name) for name in PICTURES}}
 
 
-def edits_of(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[Plain]:
+def wide_rows(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[Plain]:
     """A row for each edit that was asked for: item, model, and the value of each dimension.
 
     Args:
@@ -133,7 +133,7 @@ def edits_of(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[Plain]:
         yield {"item": row.item.id, "model": row.model, "missing": why, **values}
 
 
-def rows_of(view: RunView) -> Iterator[Row]:
+def long_rows(view: RunView) -> Iterator[Row]:
     """The rows, one by one.
 
     Dimensions not served, missing outputs, verdicts edit by edit; then what the data spoilt, of
@@ -233,7 +233,7 @@ _WRITERS: Mapping[str, Callable[[Path, Iterable[Plain], Fields, str], int]] = {
 }
 
 
-def check_free(run: Path, file: Path, form: str) -> None:
+def check_target(run: Path, file: Path, form: str) -> None:
     """Refuse to export over anything but a former export, or into what belongs to the run.
 
     Raises:

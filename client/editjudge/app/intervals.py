@@ -81,7 +81,9 @@ class Intervals:
         self._count = int(self._clusters.max(initial=-1)) + 1
         self._groups = groups(self._count)
 
-    def given(self, cells: Mapping[str, Cell], samples: Mapping[str, Sample]) -> dict[str, Cell]:
+    def add_intervals(
+        self, cells: Mapping[str, Cell], samples: Mapping[str, Sample]
+    ) -> dict[str, Cell]:
         """The cells of a model with their intervals.
 
         Args:
@@ -284,7 +286,7 @@ def with_intervals(
         for name, sample in samples.items():
             if cells[name].value is not None:
                 items[name][model] = np.frombuffer(sample.items, dtype=np.uint32)
-        table[model] = intervals.given(cells, samples)
+        table[model] = intervals.add_intervals(cells, samples)
         for column in columns:
             capped = _capped(column, table[model], samples, caps)
             table[model][column.id] = replace(table[model][column.id], capped=capped)

@@ -22,7 +22,7 @@ from ..benchmarks.fusion import mean
 from ..benchmarks.rounds import JudgeRound, JudgeRounds
 from ..benchmarks.tabulation import Tabulation
 from ..engine.fold import derive
-from .agreement import Figure, between, within
+from .agreement import Statistic, inter_judge_agreement, intra_judge_agreement
 
 _MEAN = derived(mean)
 
@@ -44,7 +44,7 @@ class Agreement:
     dimension: str
     judges: tuple[str, ...]
     edits: int
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, Statistic]
 
 
 @result(frozen=True, kw_only=True, config=STRICT)
@@ -69,7 +69,7 @@ class JudgeSpread:
         return self.judge_rounds.rounds
 
 
-class Spreading:
+class JudgeSpreadBuilder:
     """What each judge and each round says, aggregated as the edits of a run come.
 
     Args:
@@ -114,7 +114,7 @@ class Spreading:
         for agreeing in self._agreements:
             agreeing.add(row)
 
-    def spread(self, cells: Cells) -> tuple[Cells, JudgeSpread]:
+    def build(self, cells: Cells) -> tuple[Cells, JudgeSpread]:
         """The cells of the table with the numbers of each round, and what stands beside them."""
         if self._ensemble is None:
             return cells, JudgeSpread(judge_rounds=self._judge_rounds)
@@ -266,12 +266,12 @@ class _Agreeing:
                 for pair in zip(self._of(first), self._of(second), strict=True)
                 if not (math.isnan(pair[0]) or math.isnan(pair[1]))
             ]
-            figures = between(pairs, two_valued=self._two_valued())
+            figures = inter_judge_agreement(pairs, two_valued=self._two_valued())
             yield Agreement(dimension, (first, second), len(pairs) // rounds, figures)
         for judge in self._judge_rounds.judges if rounds > 1 else ():
             values = [value for value in self._of(judge) if not math.isnan(value)]
             edits = [values[start : start + rounds] for start in range(0, len(values), rounds)]
-            yield Agreement(dimension, (judge,), len(edits), within(edits))
+            yield Agreement(dimension, (judge,), len(edits), intra_judge_agreement(edits))
 
     def _of(self, judge: str) -> Iterator[float]:
         return (value for judges in self._models.values() for value in judges[judge])

@@ -33,7 +33,7 @@ CONFIGURATION = '<View>\n  <Text name="instruction" value="$instruction" />'
 """How the labelling configuration begins."""
 
 
-def write(
+def write_tasks(
     file: Path, view: RunView, dimensions: Mapping[str, Dimension], urls: Mapping[str, str]
 ) -> tuple[int, str]:
     """Write the tasks of a run, one after another.
@@ -50,7 +50,7 @@ def write(
         ConfigError: a picture is in none of the folders of `urls`.
         InputError: the data of the run is not there any more.
     """
-    pictures_of = placed(view, urls)
+    pictures_of = picture_paths(view, urls)
     fields: set[str] | None = None
     numbered: set[str] = set()
     count = 0
@@ -137,11 +137,11 @@ def _order(name: str) -> tuple[int, str]:
     return (PICTURES.index(name) if name in PICTURES else 0), name
 
 
-PlacedPictures: TypeAlias = Callable[[str, str], dict[str, str]]
+PicturePaths: TypeAlias = Callable[[str, str], dict[str, str]]
 """By item and model, the pictures: `source`, `source_2`, …, `mask`, `target`, `edited`."""
 
 
-def placed(view: RunView, urls: Mapping[str, str]) -> PlacedPictures:
+def picture_paths(view: RunView, urls: Mapping[str, str]) -> PicturePaths:
     """The paths of the pictures of a run's edits, by their names; nothing is opened.
 
     Args:

@@ -23,10 +23,10 @@ from ..storage.database import Database
 from ..storage.ledger import Ledger
 
 T = TypeVar("T")
-SAMPLED = 200
+SAMPLE_SIZE = 200
 
 
-def known_calls(
+def count_ledger_hits(
     plan: RunPlan, before: RunHeader | None, settings: Settings
 ) -> Counter[ServiceName] | None:
     """Look up the calls that are left in the ledger of the settings, and count what it answers.
@@ -61,7 +61,7 @@ async def _known(
     count = plan.edits
     edits = ((ref, model, names) for ref, of in plan.items() for model, names in of.items())
     sampled = 0
-    for ref, model, names in sample(edits, count):
+    for ref, model, names in sample_edits(edits, count):
         sampled += 1
         try:
             item = await asyncio.to_thread(plan.order.dataset.load, ref)
@@ -79,7 +79,7 @@ async def _known(
     return Counter({name: round(scale * count) for name, count in answered.items()})
 
 
-def sample(edits: Iterable[T], count: int, at_most: int = SAMPLED) -> Iterator[T]:
+def sample_edits(edits: Iterable[T], count: int, at_most: int = SAMPLE_SIZE) -> Iterator[T]:
     """As many edits as may be looked at, spread over all.
 
     Args:

@@ -28,7 +28,7 @@ _CONFLICT = "merge runs that agree, or say which one counts with --prefer first 
 
 
 @dataclass
-class Merged:
+class MergeCounts:
     """What a merge did.
 
     Attributes:
@@ -40,11 +40,11 @@ class Merged:
 
     edits: int = 0
     verdicts: int = 0
-    same: int = 0
-    preferred: int = 0
+    duplicates: int = 0
+    conflicts: int = 0
 
 
-def known_of(header: RunHeader) -> Mapping[str, Dimension]:
+def dimensions_of(header: RunHeader) -> Mapping[str, Dimension]:
     """All dimensions by id, as a run has them."""
     return Resolved(RunSpec.of(header)).known
 
@@ -53,8 +53,8 @@ def merge(
     folders: Sequence[Path],
     out: Path,
     prefer: Prefer | None = None,
-    known: Callable[[RunHeader], Mapping[str, Dimension]] = known_of,
-) -> Merged:
+    dimensions: Callable[[RunHeader], Mapping[str, Dimension]] = dimensions_of,
+) -> MergeCounts:
     """Write a new run with the edits, verdicts and calls of several.
 
     A verdict that is in several runs with one signature is in it once; a failed one gives way
@@ -86,7 +86,7 @@ def merge(
                 ]
                 header = _header(runs)
                 target = open_runs.enter_context(RunStore.open(partial, header))
-                merger = _Merger(target, known(header), prefer)
+                merger = _Merger(target, dimensions(header), prefer)
                 with target.database.transaction():
                     for run in runs:
                         merger.add(run)
@@ -117,7 +117,7 @@ class _Merger:
     def __init__(
         self, target: RunStore, known: Mapping[str, Dimension], prefer: Prefer | None
     ) -> None:
-        self.merged = Merged()
+        self.merged = MergeCounts()
         self._target = target
         self._known = known
         self._prefer = prefer
@@ -183,7 +183,7 @@ class _Merger:
             if name not in earlier:
                 self.merged.verdicts += 1
             else:
-                self.merged.same += 1
+                self.merged.duplicates += 1
                 if not self._takes(later, earlier[name], name, where):
                     continue
             chosen.append(later)
@@ -208,7 +208,7 @@ class _Merger:
             told = differences(earlier.signature, later.signature) if other else ()
             keys = f": {'; '.join(map(str, told))}" if told else ""
             raise ConfigError(f"{where} has {what} than in a run before it{keys}", _CONFLICT)
-        self.merged.preferred += 1
+        self.merged.conflicts += 1
         return self._prefer == "last"
 
     def _check_close(self, later: float, earlier: float, name: str, where: str) -> None:

@@ -24,15 +24,15 @@ from ..engine.runplan import RunPlan
 Size: TypeAlias = tuple[int, int]
 _Fits: TypeAlias = Callable[[Size, Size], bool]
 
-BLOCKS, BLOCK = 3, 200
+BLOCK_COUNT, BLOCK_LENGTH = 3, 200
 """How many runs of neighbouring items are looked at, and how long each is."""
-FEWEST = 3
+MIN_FITTING = 3
 """Outputs that fit their neighbour and not their own source."""
-MOST = 0.8
+MIN_SHARE_OF_ALL = 0.8
 """Share of all outputs that fit their neighbour."""
-NEARLY_ALL = 0.9
+MIN_SHARE_OF_FITTING = 0.9
 """Share that does so of those that fit their neighbour or their own, and not both."""
-SAME_SHAPE = 0.06
+MAX_ASPECT_DIFFERENCE = 0.06
 """Aspect ratios are the same up to this factor (its logarithm): editors round to their grids."""
 
 
@@ -47,7 +47,7 @@ Block: TypeAlias = Sequence[_Place]
 
 
 @dataclass(frozen=True)
-class Shift:
+class NameShift:
     """Outputs that fit the items beside their own.
 
     Attributes:
@@ -72,16 +72,19 @@ class Shift:
         )
 
 
-def places(dataset: Dataset, count: int) -> list[Block]:
+def sample_blocks(dataset: Dataset, count: int) -> list[Block]:
     """Runs of neighbouring items, with the sizes of their sources.
 
     Args:
         count: How many items there are; all are looked at where they are few.
     """
-    if count <= BLOCKS * BLOCK:
+    if count <= BLOCK_COUNT * BLOCK_LENGTH:
         starts = {0: count}
     else:
-        starts = {(count - BLOCK) * n // (BLOCKS - 1): BLOCK for n in range(BLOCKS)}
+        starts = {
+            (count - BLOCK_LENGTH) * n // (BLOCK_COUNT - 1): BLOCK_LENGTH
+            for n in range(BLOCK_COUNT)
+        }
     chosen = {index for start, size in starts.items() for index in range(start, start + size)}
     sizes: dict[Path, Size | None] = {}
     by_index = {ref.index: _place(dataset, ref, sizes) for ref in dataset.items(chosen)}
@@ -91,7 +94,7 @@ def places(dataset: Dataset, count: int) -> list[Block]:
     ]
 
 
-def shift(blocks: Sequence[Block], outputs: Outputs) -> Shift | None:
+def find_shift(blocks: Sequence[Block], outputs: Outputs) -> NameShift | None:
     """How a model's outputs are shifted; None where they are not, or sizes do not tell."""
     for block in blocks:
         if len({place.size for place in block}) < 2:
@@ -103,20 +106,20 @@ def shift(blocks: Sequence[Block], outputs: Outputs) -> Shift | None:
     return None
 
 
-def refuse_shifted(plan: RunPlan) -> None:
+def refuse_shifted_outputs(plan: RunPlan) -> None:
     """Refuse outputs that clearly are those of neighbouring items.
 
     Raises:
         InputError: a model's outputs are.
     """
     dataset = plan.order.dataset
-    blocks = places(dataset, len(plan.ids))
+    blocks = sample_blocks(dataset, len(plan.ids))
     for model, folder in plan.order.outputs.items():
-        if shifted := shift(blocks, dataset.outputs(folder)):
-            raise InputError(show_path(folder), f"of {model}, {shifted}", MEND)
+        if shifted := find_shift(blocks, dataset.outputs(folder)):
+            raise InputError(show_path(folder), f"of {model}, {shifted}", SHIFT_MEND)
 
 
-MEND = "rename them, or take them by their names with --as-named (`as_named=True`)"
+SHIFT_MEND = "rename them, or take them by their names with --as-named (`as_named=True`)"
 
 
 def _place(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | None]) -> _Place:
@@ -128,7 +131,7 @@ def _place(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | None]) -> _P
     return _Place(ref.id, sizes[source])
 
 
-def _shifts(block: Block, sizes: Sequence[Size | None]) -> Iterator[Shift]:
+def _shifts(block: Block, sizes: Sequence[Size | None]) -> Iterator[NameShift]:
     for what, fits in _WAYS.items():
         for step in _STEPS:
             if each := _shifted(block, sizes, fits, what, step):
@@ -141,7 +144,7 @@ def _shifted(
     fits: _Fits,
     what: Literal["size", "shape"],
     step: Literal[-1, 1],
-) -> Shift | None:
+) -> NameShift | None:
     looked = all_fitting = own = 0
     fitting: list[Size] = []
     first = ""
@@ -156,16 +159,18 @@ def _shifted(
         if there and not here:
             fitting.append(size)
             first = first or f"first: {place.id}, {_by(size)} as the source of {beside.id}"
-    clear = all_fitting >= MOST * looked and len(fitting) >= NEARLY_ALL * (len(fitting) + own)
+    clear = all_fitting >= MIN_SHARE_OF_ALL * looked and len(fitting) >= MIN_SHARE_OF_FITTING * (
+        len(fitting) + own
+    )
     # A model that gives one size to all fits whoever has it, and says nothing by it.
     several = any(not fits(size, fitting[0]) for size in fitting)
-    enough = len(fitting) >= FEWEST and several and clear
-    return Shift(what, step, len(fitting), own, first) if enough else None
+    enough = len(fitting) >= MIN_FITTING and several and clear
+    return NameShift(what, step, len(fitting), own, first) if enough else None
 
 
 def _same_shape(size: Size, other: Size) -> bool:
     (width, height), (w, h) = size, other
-    return abs(math.log(width * h / (height * w))) <= SAME_SHAPE
+    return abs(math.log(width * h / (height * w))) <= MAX_ASPECT_DIFFERENCE
 
 
 def _by(size: Size) -> str:

@@ -25,7 +25,7 @@ from .view import RunView
 
 
 @dataclass
-class Change:
+class ScoreChange:
     """What became of the verdicts of one model on one dimension.
 
     Attributes:
@@ -38,15 +38,15 @@ class Change:
 
     before: Tally = field(default_factory=Tally)
     after: Tally = field(default_factory=Tally)
-    changed: int = 0
-    kept: int = 0
+    changed_count: int = 0
+    kept_count: int = 0
     why: str = ""
 
 
-Changes = dict[tuple[str, str], Change]
+Changes = dict[tuple[str, str], ScoreChange]
 
 
-class Side(Strict):
+class VerdictSummary(Strict):
     """Verdicts before, or after."""
 
     mean: float | None
@@ -58,27 +58,27 @@ class Side(Strict):
         return cls(mean=tally.mean(), counts=tally.statuses)
 
 
-class Rescored(Strict):
+class RescoreEntry(Strict):
     """An entry of `rescore --json`: one model on one dimension; see `Change`."""
 
     model: str
     dimension: str
-    before: Side
-    after: Side
+    before: VerdictSummary
+    after: VerdictSummary
     changed: int
     kept: int
     why_kept: str
 
     @classmethod
-    def of(cls, model: str, dimension: str, change: Change) -> Self:
+    def of(cls, model: str, dimension: str, change: ScoreChange) -> Self:
         """What became of the verdicts of a model on a dimension."""
         return cls(
             model=model,
             dimension=dimension,
-            before=Side.of(change.before),
-            after=Side.of(change.after),
-            changed=change.changed,
-            kept=change.kept,
+            before=VerdictSummary.of(change.before),
+            after=VerdictSummary.of(change.after),
+            changed=change.changed_count,
+            kept=change.kept_count,
             why_kept=change.why,
         )
 
@@ -110,24 +110,24 @@ class _Compared:
             before = old.get(name)
             if before is None or isinstance(before, Failure):
                 continue
-            change = self.changes.setdefault((model, name), Change())
+            change = self.changes.setdefault((model, name), ScoreChange())
             change.before.add(before)
             why = verdict.error if isinstance(verdict, Failure) else ""
             if judged is not None:
                 why = _other(edit, judged) or why
             if why:
                 change.after.add(before)
-                change.kept += 1
+                change.kept_count += 1
                 change.why = change.why or why
                 continue
             change.after.add(verdict)
-            change.changed += _says(before) != _says(verdict)
+            change.changed_count += _says(before) != _says(verdict)
             fresh[name] = verdict
         if self._write and fresh:
             await self._store.keep(edit, fresh, signatures, versions)
 
 
-def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
+def rescore(order: Order, store: RunStore, *, write: bool = False) -> Changes:
     """Judge again whatever has a verdict, from the stored replies alone.
 
     Args:
@@ -163,7 +163,7 @@ def rescored(order: Order, store: RunStore, *, write: bool = False) -> Changes:
     }
 
 
-def rescored_run(folder: Path, *, write: bool = False) -> Changes:
+def rescore_run(folder: Path, *, write: bool = False) -> Changes:
     """The same for the run in a folder, with the data and the outputs where they were.
 
     Raises:
@@ -171,7 +171,7 @@ def rescored_run(folder: Path, *, write: bool = False) -> Changes:
         InputError: its data is not there any more.
     """
     with RunStore.open(folder, read_only=not write) as store:
-        return rescored(RunView.of(store).by(None), store, write=write)
+        return rescore(RunView.of(store).by(None), store, write=write)
 
 
 def _only_judged(plan: RunPlan, store: RunStore) -> None:

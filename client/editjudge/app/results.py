@@ -31,9 +31,9 @@ from ..stats.clusters import linked
 from ..storage.edits import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
 from .intervals import with_intervals
-from .judge_spread import Cells, JudgeSpread, Spreading
+from .judge_spread import Cells, JudgeSpread, JudgeSpreadBuilder
 from .spec import Resolved
-from .summary import columns as means
+from .summary import mean_columns as means
 
 ALSO = "also judged"
 """The group of columns that are not in the paper's table."""
@@ -155,7 +155,7 @@ def results(
     alone = frozenset((*header.single_image, *single_image))
     asked = {d.id for d in resolved.dimensions}
     tabulation = Tabulation(table)
-    spreading = Spreading(table, resolved.judge_rounds, resolved.known, asked)
+    spreading = JudgeSpreadBuilder(table, resolved.judge_rounds, resolved.known, asked)
     contents = contents_of(store, resolved)
     clusters = clusters_of(contents, resolved.dataset.items())
     judged = rows(
@@ -180,7 +180,7 @@ def results(
     words = {part for d in resolved.dimensions if d.words for part in d.words.split("+")}
     of = {name for column in table for name in column.dimensions}
     roles = resolved.roles(name for name in resolved.known if name in of)
-    with_rounds, spread = spreading.spread(cells)
+    with_rounds, spread = spreading.build(cells)
     return Results(
         judge_rounds=spread.judge_rounds,
         judges=spread.judges,

@@ -43,12 +43,12 @@ from ..panel.calls import CallStore
 from ..storage.shared import calls_of_run
 from ..storage.store import RunStore
 from .client import completed, with_local_stack
-from .estimate import Estimate, estimate, notes
+from .estimate import Estimate, estimate, judge_notes
 from .judge_spread import JudgeSpread
-from .ledger_hits import known_calls
-from .name_shift import refuse_shifted
+from .ledger_hits import count_ledger_hits
+from .name_shift import refuse_shifted_outputs
 from .spec import Resolved, RunSpec
-from .summary import Cells, by_judge, cells
+from .summary import Cells, judge_spread, mean_cells
 from .view import RunView
 
 Tell: TypeAlias = Callable[[events.RunEvent], None]
@@ -83,7 +83,7 @@ class RunResult:
     @property
     def beside(self) -> JudgeSpread:
         """What each of several judges says alone."""
-        return by_judge(self._resolved, self.cells)
+        return judge_spread(self._resolved, self.cells)
 
     def services_of(self, dimensions: Iterable[str]) -> Identities:
         """Those that these dimensions call."""
@@ -303,7 +303,7 @@ class Running:
             at_hand: The settings with the services there are.
         """
         self._session.settings = at_hand
-        for line in notes(self.resolved, at_hand):
+        for line in judge_notes(self.resolved, at_hand):
             self.say(line)
         return self._result(await self._session.judge(self._fail_on_error))
 
@@ -313,7 +313,7 @@ class Running:
 
     def _result(self, ended: HowEnded) -> RunResult:
         plan, progress, session = self.left, self._session.progress, self._session
-        made = cells(self._store, plan)
+        made = mean_cells(self._store, plan)
         for model, reasons in self._unreadable(plan).items():
             self.say(
                 f"{model}: {counted(len(reasons), 'output')} cannot be read (first: {reasons[0]})"
@@ -392,7 +392,7 @@ def foreseen(
             header = store.header
             header.joined(resolved.header(settings), str(out))  # what a session would refuse
             compare_as_before(plan, store, header, settings)
-    estimated = estimate(plan, at_hand, known_calls(plan, header, at_hand))
+    estimated = estimate(plan, at_hand, count_ledger_hits(plan, header, at_hand))
     return replace(estimated, notes=(*_unasked(resolved, plan), *estimated.notes)), plan
 
 
@@ -412,7 +412,7 @@ def _look(
     if header is None:
         compare(plan)  # refuses outputs that cannot be used before a run is begun
     if not as_named:
-        refuse_shifted(plan)
+        refuse_shifted_outputs(plan)
     check_asked(plan)
     return resolved, plan, header
 

@@ -20,7 +20,7 @@ from .judge_spread import JudgeSpread
 Cells = dict[str, dict[str, Cell]]
 
 
-def columns(
+def mean_columns(
     dimensions: Iterable[Dimension], titles: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Column, ...]:
     """A mean for each dimension.
@@ -34,7 +34,7 @@ def columns(
     )
 
 
-def titles_of(table: Iterable[Column]) -> dict[str, str]:
+def column_titles(table: Iterable[Column]) -> dict[str, str]:
     """By dimension, how a paper's table calls its mean, where all of its columns call it alike."""
     titles: dict[str, set[str]] = {}
     for column in table:
@@ -49,7 +49,7 @@ def _named(dimension: str, title: str | None) -> str:
     return name if title is None or title.casefold() in told else f"{name} ({title})"
 
 
-def cells(store: RunStore, plan: RunPlan) -> Cells:
+def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
     """One number per model and dimension, over the items asked for.
 
     The same numbers as `tabulation.tabulate` over the same outcomes, without having all of them in
@@ -76,7 +76,7 @@ def cells(store: RunStore, plan: RunPlan) -> Cells:
     }
 
 
-def by_judge(order: Order, cells: Cells) -> JudgeSpread:
+def judge_spread(order: Order, cells: Cells) -> JudgeSpread:
     """What each judge says alone of each dimension, from the cells of its rounds.
 
     Rounds that do not rest on the same edits have no mean here: `RunView.results` takes them

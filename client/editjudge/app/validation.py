@@ -27,7 +27,7 @@ from ..benchmarks.outputs import Outputs
 from ..engine.order import Order
 from ..engine.runplan import Flawed, check_asked, compare, observe
 from .estimate import Estimate, estimate
-from .name_shift import MEND, places, shift
+from .name_shift import SHIFT_MEND, find_shift, sample_blocks
 
 _OfData: TypeAlias = Literal["data", "release", "field", "mask"]
 _OfPictures: TypeAlias = Literal["unreadable", "misnamed", "shifted", "size", "flat"]
@@ -114,7 +114,7 @@ def _note(kind: Kind, where: str, told: Sequence[str], singular: str, plural: st
     return [Problem(kind, where, what, note=True)] if told else []
 
 
-def validated(
+def validate(
     order: Order,
     settings: Any,
     single_image: Collection[str] = (),
@@ -138,7 +138,7 @@ def validated(
     problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
     problems += _of_fields(order, refs)
     # Where items cannot be used, no run begins, and neighbours are not what they seem.
-    blocks = [] if as_named or unusable else places(dataset, len(refs[: order.limit]))
+    blocks = [] if as_named or unusable else sample_blocks(dataset, len(refs[: order.limit]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pictures = dict.fromkeys(path for ref in refs for path in _pictures(dataset, ref))
         looked = dict(zip(pictures, pool.map(partial(_look, where="data"), pictures), strict=True))
@@ -160,8 +160,8 @@ def validated(
             decoded = pool.map(partial(_look, where=model), there.values())
             seen = dict(zip(there, decoded, strict=True))
             problems += [one.problem for one in seen.values() if one.problem]
-            if shifted := shift(blocks, outputs):
-                problems.append(Problem("shifted", model, f"{shifted}\n  {MEND}"))
+            if shifted := find_shift(blocks, outputs):
+                problems.append(Problem("shifted", model, f"{shifted}\n  {SHIFT_MEND}"))
             problems += _of_sizes(model, seen, sources)
             flat = [i for i, one in seen.items() if one.flat and not sources[i].flat]
             words = "output is of one colour alone", "outputs are of one colour alone"

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 LOW, HIGH = 1.0, 5.0
 """The scale of a canary's score."""
-SIGNED, SPREAD = 4.0, 10.0
+MAX_STANDARD_ERRORS, MAX_VARIANCE_RATIO = 4.0, 10.0
 """Beyond how many standard errors the mean has shifted, and beyond how many times the variance to
 be expected the differences lie. With three repeats in the first look, noise is taken for a shift in
 less than 1 of 500 looks where it is normal or of sampled words, and in 1 of 60 where nearly all of
@@ -23,7 +23,7 @@ _PROBABILITY = 0.03 * (HIGH - LOW)
 State: TypeAlias = Literal["steady", "shifted", "disordered", "unchecked"]
 
 
-class Look(BaseModel):
+class Measurement(BaseModel):
     """What a judge said of the canaries at one time.
 
     Attributes:
@@ -38,7 +38,7 @@ class Look(BaseModel):
     failures: Mapping[str, str] = {}
 
 
-class Finding(NamedTuple):
+class Drift(NamedTuple):
     """One look, compared with the first.
 
     Attributes:
@@ -57,7 +57,7 @@ class Finding(NamedTuple):
     tau: float | None = None
 
 
-def unit_of(method: str, temperature: float, samples: int) -> float:
+def noise_unit(method: str, temperature: float, samples: int) -> float:
     """By how much a score changes where one reply does, from 0 to 4.
 
     Probabilities differ with what else a server computes beside, by some hundredths: 0.03 of the
@@ -73,9 +73,9 @@ def unit_of(method: str, temperature: float, samples: int) -> float:
     return 1.0 / samples if temperature > 0 else 0.0
 
 
-def compared(
-    first: Look, look: Look, places: Mapping[str, tuple[str, int]], unit: float
-) -> Finding:
+def detect_drift(
+    first: Measurement, look: Measurement, places: Mapping[str, tuple[str, int]], unit: float
+) -> Drift:
     """Whether a judge has shifted, and whether it can order the canaries.
 
     The rule. Let d be the difference of each of n canaries to its mean in the first look, s the
@@ -96,7 +96,7 @@ def compared(
     both = [name for name in first.scores if name in look.scores]
     if 2 * len(both) < len(places):
         name, why = next(iter({**first.failures, **look.failures}.items()), ("", "no reply"))
-        return Finding("unchecked", f"not checked: {name}: {why}", tau=tau)
+        return Drift("unchecked", f"not checked: {name}: {why}", tau=tau)
     then = [np.array(first.scores[name]) for name in both]
     today = [np.array(look.scores[name]) for name in both]
     pairs = list(zip(today, then, strict=True))
@@ -105,12 +105,12 @@ def compared(
     replies = [1 / after.size + 1 / before.size for after, before in pairs]
     variance = noise * noise * float(np.mean(replies))
     shift, n = float(differences.mean()), len(both)
-    allowed = SIGNED * math.sqrt(variance / n)
+    allowed = MAX_STANDARD_ERRORS * math.sqrt(variance / n)
     tiny = 1e-9
     beyond = abs(shift) > allowed + tiny
-    spread = float(np.mean(differences**2)) > SPREAD * variance + tiny
+    spread = float(np.mean(differences**2)) > MAX_VARIANCE_RATIO * variance + tiny
     changed = int((np.abs(differences) > tiny).sum())
-    told = Finding("steady", "", shift, allowed, changed, tau)
+    told = Drift("steady", "", shift, allowed, changed, tau)
     lacking = f"; {len(places) - n} gave no number" if n < len(places) else ""
     if beyond or spread:
         how = f"shifted by {shift:+.2f}" if beyond else "shifted both ways"
@@ -126,7 +126,7 @@ def compared(
     )
 
 
-def agreement(look: Look, places: Mapping[str, tuple[str, int]]) -> float | None:
+def agreement(look: Measurement, places: Mapping[str, tuple[str, int]]) -> float | None:
     """Kendall's tau-a with the known order, within scenes; a tie counts as neither.
 
     Args:

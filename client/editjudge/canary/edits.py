@@ -16,7 +16,7 @@ from ..panel.calls import MemoryReplies
 from ..panel.generalist import Generalist
 from ..prompts import Template
 from ..scorers.judge_scorer import Question
-from .comparison import HIGH, LOW, Look
+from .comparison import HIGH, LOW, Measurement
 
 TEMPLATE = Template(
     name="canary",
@@ -71,7 +71,7 @@ def _picture(name: str) -> Image:
 
 
 @cache
-def canary_set() -> str:
+def canary_digest() -> str:
     """`sha256:` and 64 hex digits of all that is asked: pictures, instructions and words."""
     shown = [TEMPLATE.digest]
     for name, edit in canaries().items():
@@ -80,12 +80,12 @@ def canary_set() -> str:
     return content_digest("\n".join(shown).encode())
 
 
-def places() -> dict[str, tuple[str, int]]:
+def known_places() -> dict[str, tuple[str, int]]:
     """By canary its scene and its place in it."""
     return {name: (edit.item.id, _PLACES[edit.model]) for name, edit in canaries().items()}
 
 
-async def look(generalist: Generalist, rounds: int) -> Look:
+async def measure(generalist: Generalist, rounds: int) -> Measurement:
     """Ask about each canary so many times, as a run asks, but past every known reply.
 
     The same request is made each time, so that what differs is the judge's own noise.
@@ -107,7 +107,7 @@ async def look(generalist: Generalist, rounds: int) -> Look:
     # A store for each round: equal calls in flight, and calls that are stored, are made once.
     times = [generalist.with_replies(MemoryReplies()) for _ in range(rounds)]
     await asyncio.gather(*(ask(asked, name) for asked in times for name in canaries()))
-    return Look(
+    return Measurement(
         when=began,
         scores={name: tuple(each) for name, each in scores.items() if each},
         failures=failures,

@@ -21,7 +21,7 @@ import click
 
 from ..base.errors import ConfigError, EditjudgeError, InputError
 from ..base.terminal import say
-from .commands import commands_in
+from .commands import load_commands
 
 GROUP = "editjudge.commands"
 _GLOBAL = ("--config", "--set")
@@ -32,7 +32,7 @@ _SHOWN = 120
 
 
 @cache
-def plugged_in() -> Mapping[str, click.Command]:
+def plugin_commands() -> Mapping[str, click.Command]:
     """The commands that other packages add.
 
     Raises:
@@ -41,7 +41,7 @@ def plugged_in() -> Mapping[str, click.Command]:
     commands: dict[str, click.Command] = {}
     for point in entry_points(group=GROUP):
         try:
-            added = commands_in(point.load())
+            added = load_commands(point.load())
         except (ImportError, AttributeError, OSError, ValueError, LookupError) as error:
             raise ConfigError(
                 f"the commands of {point.value} cannot be loaded: {error}",
@@ -60,10 +60,10 @@ class _Commands(click.Group):
         return super().parse_args(ctx, _global_first(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(self.commands.keys() | plugged_in().keys())
+        return sorted(self.commands.keys() | plugin_commands().keys())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return self.commands.get(cmd_name) or plugged_in().get(cmd_name)
+        return self.commands.get(cmd_name) or plugin_commands().get(cmd_name)
 
 
 def _global_first(arguments: list[str]) -> list[str]:
@@ -83,7 +83,7 @@ def _global_first(arguments: list[str]) -> list[str]:
 
 @click.group(
     cls=_Commands,
-    commands=commands_in(Path(__file__).with_name("commands.toml")),
+    commands=load_commands(Path(__file__).with_name("commands.toml")),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="editjudge")

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, TypeAlias, TypeVar
 
-from ..app.catalogue import ListedDimension, ListedTemplate
+from ..app.catalogue import DimensionEntry, TemplateEntry
 from ..base.contracts import CONTRACTS, Tensor
 from ..base.errors import ConfigError
 from ..base.prompt_releases import official_prompts
@@ -22,7 +22,7 @@ from ..panel.specialists import own_services
 from ..prompts import templates
 from ..prompts.custom_templates import custom_in
 from ..report.numbers import direction_arrow
-from .options import settings_of
+from .options import settings_from
 from .output import print_json
 
 N = TypeVar("N", bound=str)
@@ -89,16 +89,16 @@ def _switch_lines(switches: Iterable[Entry]) -> Iterator[str]:
             yield f"    {entry['what']} ({entry['source']})"
 
 
-def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[ListedDimension]:
+def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[DimensionEntry]:
     custom = custom_in(prompts) if prompts else ()
     rubrics = {d.id: d for d in rubric_dimensions(custom)}
     others = tuple(name for name in patterns if name not in rubrics)
     own = [d for name, d in rubrics.items() if name in patterns or not patterns]
     ours = select(others) if others or not patterns else ()
-    return [ListedDimension.of(d) for d in (*in_words(ours, custom), *own)]
+    return [DimensionEntry.of(d) for d in (*in_words(ours, custom), *own)]
 
 
-def _dimension_lines(dimensions: Iterable[ListedDimension]) -> Iterator[str]:
+def _dimension_lines(dimensions: Iterable[DimensionEntry]) -> Iterator[str]:
     for entry in dimensions:
         low, high = entry.range
         unit = f" {entry.unit}" if entry.unit else ""
@@ -112,7 +112,7 @@ def _dimension_lines(dimensions: Iterable[ListedDimension]) -> Iterator[str]:
 
 
 def _services(names: tuple[str, ...], _: Path | None) -> list[Entry]:
-    every = [*SERVICES, *own_services(settings_of())]
+    every = [*SERVICES, *own_services(settings_from())]
     return [
         {
             "service": name,
@@ -140,7 +140,7 @@ def _prompts(patterns: tuple[str, ...], _: Path | None) -> Entry:
     own, originals = templates(), official_prompts()
     chosen = set(_chosen([*own, *originals], patterns, "prompt"))
     return {
-        "own": [ListedTemplate.of(one) for name, one in own.items() if name in chosen],
+        "own": [TemplateEntry.of(one) for name, one in own.items() if name in chosen],
         "originals": [
             {
                 "prompts": one.name,

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import click
 
-Declared: TypeAlias = Mapping[str, Any]
+Declaration: TypeAlias = Mapping[str, Any]
 """A table of the file; `commands.toml` and `options.toml` say what it may hold."""
 
 _HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ _PATHS = {
 _BLAS = "OPENBLAS_NUM_THREADS"
 
 
-def commands_in(file: Path) -> dict[str, click.Command]:
+def load_commands(file: Path) -> dict[str, click.Command]:
     """Read the commands that a file declares, by their names.
 
     Raises:
@@ -49,7 +49,7 @@ def _table(file: Path) -> dict[str, Any]:
     return tomllib.loads(file.read_text("utf-8"))
 
 
-def _command(name: str, declared: Declared, above: Declared) -> click.Command:
+def _command(name: str, declared: Declaration, above: Declaration) -> click.Command:
     options = dict(above)
     for option, changes in declared.get("option", {}).items():
         options[option] = {**above.get(option, {}), **changes}
@@ -70,12 +70,12 @@ def _command(name: str, declared: Declared, above: Declared) -> click.Command:
     return click.Command(name, **how)
 
 
-def _argument(declared: Declared) -> click.Argument:
+def _argument(declared: Declaration) -> click.Argument:
     how = {key: declared[key] for key in ("metavar", "nargs", "required") if key in declared}
     return click.Argument([declared["name"]], type=_type(declared), **how)
 
 
-def _option(name: str, declared: Declared) -> click.Option:
+def _option(name: str, declared: Declaration) -> click.Option:
     parameter = name.replace("-", "_")
     if iskeyword(parameter) or hasattr(builtins, parameter):
         parameter += "_"
@@ -92,7 +92,7 @@ def _option(name: str, declared: Declared) -> click.Option:
     )
 
 
-def _type(declared: Declared) -> click.ParamType[Any] | None:
+def _type(declared: Declaration) -> click.ParamType[Any] | None:
     if "choices" in declared:
         return click.Choice(declared["choices"])
     kind = declared.get("type", "")
@@ -111,14 +111,14 @@ def _type(declared: Declared) -> click.ParamType[Any] | None:
 def _call(function: str, **values: Any) -> Any:
     """Import the function of a command and call it; a group leaves this to its command."""
     if click.get_current_context().invoked_subcommand is None:
-        with importing():
+        with fast_imports():
             called = resolve_name(function)
         return called(**values)
     return None
 
 
 @contextmanager
-def importing() -> Iterator[None]:
+def fast_imports() -> Iterator[None]:
     """Within it modules are imported without collecting garbage: almost none of it is.
 
     What stays is not looked at by later collections either. And NumPy begins no threads for its

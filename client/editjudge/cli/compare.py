@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ..app.canary import last_checks
+from ..app.canary import last_checks_line
 from ..app.comparison import (
     LEVEL,
+    DimensionComparison,
     ModelComparison,
-    OnDimension,
-    Placed,
+    ModelPlace,
     Ranking,
     compare_models,
     rank_models,
@@ -54,7 +54,7 @@ def compare_command(
         second = opened.enter_context(RunView(other)) if other else view
         comparison = compare_models((view, models[0]), (second, models[1]), dimension)
         identities = {**second.header.identities, **view.header.identities}
-        checks = last_checks(view.header.identities, second.header.identities)
+        checks = last_checks_line(view.header.identities, second.header.identities)
     if json:
         print_json(comparison)
     else:
@@ -68,7 +68,7 @@ def compare_command(
     return _FAILED if fail_if and _holds(comparison.dimensions, fail_if) else 0
 
 
-def _holds(rows: Sequence[OnDimension], what: str) -> bool:
+def _holds(rows: Sequence[DimensionComparison], what: str) -> bool:
     """Whether it holds on any dimension.
 
     Raises:
@@ -94,7 +94,7 @@ def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
         say(warning, fg="red", bold=True)
     print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
     say("places that a model may have: those that cannot be told apart share theirs")
-    if checks := last_checks(identities):
+    if checks := last_checks_line(identities):
         say(checks)
 
 
@@ -108,14 +108,14 @@ def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:
     return Table(heads, rows)
 
 
-def _place_text(place: Placed | None) -> str:
+def _place_text(place: ModelPlace | None) -> str:
     if place is None:
         return "-"
     first, last = place.first_place, place.last_place
     return f"{place.mean:.4g} ({first})" if first == last else f"{place.mean:.4g} ({first}-{last})"
 
 
-def _arrow(row: Ranking | OnDimension) -> str:
+def _arrow(row: Ranking | DimensionComparison) -> str:
     return "↑" if row.higher_is_better else "↓"
 
 
@@ -128,12 +128,12 @@ def _show(comparison: ModelComparison, identities: Identities) -> None:
     if warning := format_untrained_warning(identities):
         say(warning, fg="red", bold=True)
     print_tables([_table(comparison.dimensions, comparison.items)])
-    for line in lines(comparison):
+    for line in describe_comparison(comparison):
         say(line)
     tell("next: editjudge show RUN ITEM, one edit with all that was said of it")
 
 
-def _table(dimensions: Iterable[OnDimension], items: int) -> Table:
+def _table(dimensions: Iterable[DimensionComparison], items: int) -> Table:
     figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "finds ≥", "edits")
     heads = (
         Heading("dimension"),
@@ -147,7 +147,7 @@ def _table(dimensions: Iterable[OnDimension], items: int) -> Table:
     return Table(heads, rows)
 
 
-def _cells(row: OnDimension, items: int) -> Iterator[str]:
+def _cells(row: DimensionComparison, items: int) -> Iterator[str]:
     figures = row.figures
     if figures is None:
         yield from ("-", "-", "-", "-", "-", "-", f"0/{items:,}")
@@ -162,11 +162,11 @@ def _cells(row: OnDimension, items: int) -> Iterator[str]:
     yield f"{figures.edits:,}/{items:,}"
 
 
-def _winner(row: OnDimension) -> str:
+def _winner(row: DimensionComparison) -> str:
     return {"first": "A", "second": "B", "": "not sure"}[row.better]
 
 
-def lines(comparison: ModelComparison) -> Iterator[str]:
+def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
     """What the table does not say."""
     if comparison.pending:
         yield format_pending_warning(comparison.pending)
@@ -194,14 +194,14 @@ def lines(comparison: ModelComparison) -> Iterator[str]:
         yield "* imputed: a rule put some of these numbers in, no judge did"
 
 
-def _smallest(row: OnDimension) -> float:
+def _smallest(row: DimensionComparison) -> float:
     """The smallest p that so many source pictures can give."""
     return smallest_p(row.figures.sources) if row.figures else 1.0
 
 
-def _left_out(rows: Iterable[OnDimension]) -> Iterator[str]:
+def _left_out(rows: Iterable[DimensionComparison]) -> Iterator[str]:
     """Edits that are in no figure, a line for each three counts."""
-    by_counts: dict[tuple[int, ...], list[OnDimension]] = {}
+    by_counts: dict[tuple[int, ...], list[DimensionComparison]] = {}
     for each in rows:
         left = each.only_first, each.only_second, each.neither
         by_counts.setdefault(left, []).append(each)
@@ -212,12 +212,12 @@ def _left_out(rows: Iterable[OnDimension]) -> Iterator[str]:
             yield f"left out, as edits: {', '.join(of)} ({_name_first(those)})"
 
 
-def _name_first(rows: Sequence[OnDimension]) -> str:
+def _name_first(rows: Sequence[DimensionComparison]) -> str:
     """Dimensions, the first three by name."""
     return few([each.dimension for each in rows])
 
 
-def _sentence(comparison: ModelComparison, on: OnDimension) -> str:
+def _sentence(comparison: ModelComparison, on: DimensionComparison) -> str:
     """Who is better by how much, as one would write it."""
     assert on.figures is not None  # noqa: S101 - whoever is better was compared
     difference, interval = on.figures.difference, on.figures.interval
@@ -232,7 +232,7 @@ def _sentence(comparison: ModelComparison, on: OnDimension) -> str:
     return f"{winner} beats {loser} by {by} on {on.dimension}"
 
 
-def _notes(row: OnDimension) -> Iterator[str]:
+def _notes(row: DimensionComparison) -> Iterator[str]:
     name = row.dimension
     if row.signed_otherwise:
         edits, causes = counted(row.signed_otherwise, "edit"), "; ".join(map(str, row.causes))

@@ -12,18 +12,18 @@ from ..base.strict import text_of
 from ..base.terminal import say, tell
 from ..demo import DEMO, EDITORS, write_demo_set
 from ..demo.files import ITEMS, is_demo
-from ..demo.page import about
+from ..demo.page import page_content
 from ..report.display import format_progress, make_display
 from ..report.site import write_report
 from ..report.summary import build_results_tables
-from .options import settings_of
+from .options import settings_from
 from .output import print_tables
-from .services import services_at_hand
+from .services import provide_services
 
 
 def demo_command(out: Path) -> int:
     """Judge the built-in edits and write a report; returns the exit code."""
-    settings = settings_of()
+    settings = settings_from()
     data, at, report, page = (out / name for name in ("set", "run", "results.json", "report.html"))
     for file in (data / ITEMS, report, page):
         check_free(file, lambda _: is_demo(data / ITEMS), "file of an earlier demo")
@@ -31,11 +31,11 @@ def demo_command(out: Path) -> int:
         spec = write_demo_set(data)
     with (
         make_display(as_json=False) as shown,
-        services_at_hand(settings, start=True, say=shown.show_message) as at_hand,
+        provide_services(settings, start=True, say=shown.show_message) as at_hand,
     ):
         done = run(spec, out=at, settings=at_hand, progress=shown, every=shown.seconds_between)
     with RunView(at) as view:
-        results, words = view.results(), about(view)
+        results, words = view.results(), page_content(view)
     say(f"{results.items} edits by {len(EDITORS)} editors")
     some = [column for column in results.columns if column.id in DEMO["page"]["columns"]]
     print_tables(build_results_tables(some, results.models, width=console().width))

@@ -25,7 +25,7 @@ Options: TypeAlias = Mapping[str, Any]
 """The values of a command's options, by the names of its parameters."""
 
 
-def settings_of(options: Options | None = None) -> Settings:
+def settings_from(options: Options | None = None) -> Settings:
     """The settings, with what `--config`, `--set` and the options of a command change.
 
     A generalist named by its address takes nothing from the configured one of the same name: a
@@ -66,7 +66,7 @@ def settings_of(options: Options | None = None) -> Settings:
 def _nested(assignments: Iterable[str]) -> dict[str, Any]:
     """The values of `--set NAME=VALUE`; NAME leads into tables by its dots."""
     nested: dict[str, Any] = {}
-    for name, text in pairs_of("--set", assignments, "NAME=VALUE").items():
+    for name, text in parse_pairs("--set", assignments, "NAME=VALUE").items():
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
@@ -93,7 +93,7 @@ def _generalists(settings: Settings, options: Options) -> dict[str, Any]:
     return judges
 
 
-def rules_of(options: Options, spec: RunSpec) -> Rules:
+def rules_from(options: Options, spec: RunSpec) -> Rules:
     """The rules of a stored run, changed; without --protocol they keep the run's protocol.
 
     Raises:
@@ -104,7 +104,7 @@ def rules_of(options: Options, spec: RunSpec) -> Rules:
     return spec.model_copy(update=update).rules()
 
 
-def texts_in(folder: Path) -> dict[str, str]:
+def load_prompt_texts(folder: Path) -> dict[str, str]:
     """The texts of templates of one's own.
 
     Raises:
@@ -114,13 +114,13 @@ def texts_in(folder: Path) -> dict[str, str]:
     return prompt_files(folder)
 
 
-def with_rubrics(patterns: tuple[str, ...], rubrics: Iterable[str]) -> tuple[str, ...]:
+def add_rubrics(patterns: tuple[str, ...], rubrics: Iterable[str]) -> tuple[str, ...]:
     """The dimensions asked for: those of rubrics that are given always are."""
     ids = tuple(name.removesuffix(".toml").replace("/", ".") for name in rubrics)
     return (*patterns, *ids) if patterns else ()
 
 
-def spec_of(
+def spec_from(
     benchmark: str, options: Options, settings: Settings, before: RunSpec | None = None
 ) -> RunSpec:
     """What a run is asked for.
@@ -140,13 +140,13 @@ def spec_of(
         {
             "benchmark": name,
             "data": options["data"],
-            "outputs": models_of(options["outputs"]),
+            "outputs": parse_outputs(options["outputs"]),
             "protocol": options["protocol"] or "",
             "on": options["with_"],
             "off": options["without"],
             "roots": _roots(options["root"], before),
             "rounds": options["rounds"],
-            "dimensions": with_rubrics(options["dimension"], rubrics),
+            "dimensions": add_rubrics(options["dimension"], rubrics),
             "limit": options["limit"],
             "tasks": options["task"],
             "prompts": _prompts(options["prompts"], before, rubrics),
@@ -159,7 +159,7 @@ def spec_of(
 
 def _roots(texts: tuple[str, ...], before: RunSpec | None) -> Mapping[str, Path]:
     """The roots, absolute so that they hold in any folder; by default those of the run."""
-    roots = roots_of(texts)
+    roots = parse_roots(texts)
     if before is None or roots == before.roots:
         return roots
     if not roots:
@@ -173,7 +173,7 @@ def _prompts(
 ) -> Mapping[str, str]:
     """The texts of prompts, by default those that the run is asked in, and rubrics."""
     if folder is not None:
-        return {**texts_in(folder), **rubrics}
+        return {**load_prompt_texts(folder), **rubrics}
     texts = before.prompts if before is not None else {}
     if own := [name for name in texts if name not in rubrics]:
         tell(f"asked in the run's own prompts: {', '.join(own)}")
@@ -197,7 +197,7 @@ def check_judges(judges: Iterable[str], settings: Settings) -> None:
             )
 
 
-def models_of(outputs: tuple[str, ...]) -> dict[str, Path]:
+def parse_outputs(outputs: tuple[str, ...]) -> dict[str, Path]:
     """Split --outputs into folders by model.
 
     Raises:
@@ -205,7 +205,7 @@ def models_of(outputs: tuple[str, ...]) -> dict[str, Path]:
         InputError: it cannot be told where the name of a model ends.
     """
     mend = "write the model's name before its folder, as ours=out/ours"
-    folders = pairs_of("--outputs", outputs, "MODEL=DIR", mend)
+    folders = parse_pairs("--outputs", outputs, "MODEL=DIR", mend)
     for model, folder in folders.items():
         if "=" in folder and not Path(folder).exists():
             raise InputError(
@@ -216,7 +216,7 @@ def models_of(outputs: tuple[str, ...]) -> dict[str, Path]:
     return {model: Path(folder) for model, folder in folders.items()}
 
 
-def roots_of(texts: tuple[str, ...]) -> dict[str, Path]:
+def parse_roots(texts: tuple[str, ...]) -> dict[str, Path]:
     """Split --root into folders by what the data calls them, absolute; FOLDER is its own name.
 
     Raises:
@@ -226,7 +226,7 @@ def roots_of(texts: tuple[str, ...]) -> dict[str, Path]:
     for text in folders:
         if not Path(text).expanduser().is_dir():
             raise ConfigError(f"--root {text} is no folder", "give a folder, or OLD=NEW")
-    pairs = pairs_of("--root", tuple(text for text in texts if "=" in text))
+    pairs = parse_pairs("--root", tuple(text for text in texts if "=" in text))
     named = {old: _absolute(new) for old, new in pairs.items()}
     return named | {str(_absolute(text)): _absolute(text) for text in folders}
 
@@ -235,7 +235,7 @@ def _absolute(text: str) -> Path:
     return Path(os.path.abspath(Path(text).expanduser()))  # noqa: PTH100
 
 
-def pairs_of(
+def parse_pairs(
     flag: str, texts: Iterable[str], form: str = "OLD=NEW", mend: str = ""
 ) -> dict[str, str]:
     """Split the values of an option that takes two texts.
@@ -254,7 +254,7 @@ def pairs_of(
     return pairs
 
 
-def shard_of(text: str) -> tuple[int, int]:
+def parse_shard(text: str) -> tuple[int, int]:
     """The value of --shard, I/N.
 
     Raises:

@@ -23,9 +23,9 @@ from ..prepare.review import apply_decisions
 from ..prompts import Template
 from ..prompts.custom_templates import custom_in
 from ..report.numbers import format_usage
-from .options import Options, roots_of, settings_of
+from .options import Options, parse_roots, settings_from
 from .output import print_json
-from .services import services_at_hand
+from .services import provide_services
 
 _LISTED = 20
 """How many items are listed of each status that has reasons."""
@@ -89,7 +89,7 @@ def _custom(options: Options) -> tuple[Template, ...]:
 
 
 def _gie(options: Options, *, json: bool) -> int:
-    converted = convert_gie(options["data"], options["out"], settings_of(options))
+    converted = convert_gie(options["data"], options["out"], settings_from(options))
     if json:
         print_json(converted)
         return 0
@@ -116,8 +116,8 @@ def _gie(options: Options, *, json: bool) -> int:
 
 
 def _prepared(maker: Maker, options: Options, *, json: bool) -> int:
-    settings, out = settings_of(options), options["out"]
-    roots = {name: str(folder) for name, folder in roots_of(options["root"]).items()}
+    settings, out = settings_from(options), options["out"]
+    roots = {name: str(folder) for name, folder in parse_roots(options["root"]).items()}
     if mapped(roots):
         raise ConfigError("items.jsonl names no official paths", "give --root FOLDER")
     with open_preparation(
@@ -136,7 +136,7 @@ def _prepared(maker: Maker, options: Options, *, json: bool) -> int:
 def _make(preparation: Preparation) -> None:
     start = any(not role.is_generalist for role in preparation.maker.roles)
     try:
-        with services_at_hand(preparation.settings, start=start, say=tell) as at_hand:
+        with provide_services(preparation.settings, start=start, say=tell) as at_hand:
             asyncio.run(preparation.make(at_hand))
     except KeyboardInterrupt:
         tell("interrupted; the same command goes on where this ended")

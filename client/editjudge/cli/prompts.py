@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..app.catalogue import ListedTemplate
+from ..app.catalogue import TemplateEntry
 from ..base.errors import ConfigError
 from ..base.prompt_releases import import_official_prompts, official_prompts
 from ..base.terminal import say
@@ -38,7 +38,7 @@ def check_command(path: Path, *, json: bool) -> int:
     texts, strays = files_in(path)
     read = (*checked(texts, str(path)), *strays)
     problems = tuple(str(one) for one in read if isinstance(one, ConfigError))
-    templates = [ListedTemplate.of(one) for one in read if not isinstance(one, ConfigError)]
+    templates = [TemplateEntry.of(one) for one in read if not isinstance(one, ConfigError)]
     if json:
         print_json({"templates": templates, "problems": problems})
         return 2 if problems else 0

@@ -9,7 +9,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
-from ..app.canary import last_checks
+from ..app.canary import last_checks_line
 from ..app.export import Format, export
 from ..app.results import PublishedBeside, Results, published_beside
 from ..app.verdicts import Row, Shown, ShownEdit
@@ -32,7 +32,7 @@ from ..report.summary import (
     narrow_results,
 )
 from ..report.table import Table, TextFormat
-from .options import pairs_of, rules_of
+from .options import parse_pairs, rules_from
 from .output import print_json, print_tables
 
 
@@ -57,7 +57,7 @@ def summary_command(
             "--format goes with none of --json, --published, --each-round, --unserved", "leave one"
         )
     with RunView(run) as view:
-        rules = rules_of(options, view.spec)
+        rules = rules_from(options, view.spec)
         results = view.results(single_image, rules, count_missing=count_missing, common=common)
         waiting = _waiting_reasons(view, results) if unserved else None
     results = narrow_results(results, dimension, model)
@@ -71,7 +71,7 @@ def summary_command(
         _show_summary(results, printed, run, each_round=each_round)
         for reason, names in (waiting or {}).items():
             say(f"- {reason}: {', '.join(names)}")
-        if checks := last_checks(results.services):
+        if checks := last_checks_line(results.services):
             say(checks)
 
 
@@ -262,7 +262,7 @@ def export_command(
     """Write the verdicts of a run to a file."""
     tasks = format_ == "label-studio"
     file = out or run / ("tasks.json" if tasks else f"{'edits' if wide else 'verdicts'}.{format_}")
-    urls = pairs_of("--url", url)
+    urls = parse_pairs("--url", url)
     with RunView(run) as view:
         count = export(
             view, file, format_, wide=wide, pictures=pictures, dimensions=dimension, urls=urls

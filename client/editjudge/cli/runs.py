@@ -15,16 +15,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ..app.canary import last_checks
-from ..app.dimensions import naming, need_models
-from ..app.estimate import call_lines, lines
+from ..app.canary import last_checks_line
+from ..app.dimensions import models_needed, unserved_command
+from ..app.estimate import describe_calls, describe_estimate
 from ..app.merge import Prefer, merge
-from ..app.rescoring import Changes, Rescored, rescored_run
+from ..app.rescoring import Changes, RescoreEntry, rescore_run
 from ..app.run import Running, RunResult, foreseen
 from ..app.run import spec_of as stored_spec
 from ..app.spec import Resolved, RunSpec
-from ..app.summary import columns, titles_of
-from ..app.validation import Validation, validated
+from ..app.summary import column_titles, mean_columns
+from ..app.validation import Validation, validate
 from ..app.view import RunView
 from ..base.config import Settings
 from ..base.console import console
@@ -37,9 +37,9 @@ from ..report.display import format_progress, make_display
 from ..report.numbers import format_untrained_warning, format_usage
 from ..report.summary import build_results_tables, drop_empty_columns
 from ..report.table import Heading, Row, Table
-from .options import check_judges, settings_of, shard_of, spec_of
+from .options import check_judges, parse_shard, settings_from, spec_from
 from .output import print_json, print_tables
-from .services import services_at_hand
+from .services import provide_services
 
 _RESUME = "the same command goes on where this ended"
 _WAIT_FOR_CALLS = 10.0
@@ -60,13 +60,11 @@ _SHOWN = 20
 
 def validate_command(benchmark: str, *, json: bool, **options: Any) -> int:
     """Check data and outputs; returns the exit code."""
-    settings = settings_of()
-    spec = spec_of(benchmark, options, settings)
+    settings = settings_from()
+    spec = spec_from(benchmark, options, settings)
     if settings.generalists:
         check_judges(options["judge"], settings)
-    validation = validated(
-        Resolved(spec), settings, spec.single_image, as_named=options["as_named"]
-    )
+    validation = validate(Resolved(spec), settings, spec.single_image, as_named=options["as_named"])
     if json:
         print_json(validation)
     else:
@@ -88,7 +86,7 @@ def _show_validation(validation: Validation) -> None:
         if count > _SHOWN:
             say(f"{where}: {kind}: and {count - _SHOWN:,} more")
     if validation.estimate is not None:
-        for line in (*call_lines(validation.estimate), *validation.estimate.notes):
+        for line in (*describe_calls(validation.estimate), *validation.estimate.notes):
             say(line)
     if validation.wrong:
         say("something is wrong: mend it, or judge what can be used with editjudge run")
@@ -102,10 +100,10 @@ def run_command(
     """Judge what is left of a run, or say what that would take; returns the exit code."""
     if not options["outputs"]:
         raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
-    settings = settings_of(options)
-    spec = spec_of(benchmark, options, settings, stored_spec(out))
+    settings = settings_from(options)
+    spec = spec_from(benchmark, options, settings, stored_spec(out))
     check_judges(options["judge"], settings)
-    how = {"shard": shard_of(options["shard"]), "as_named": options["as_named"]}
+    how = {"shard": parse_shard(options["shard"]), "as_named": options["as_named"]}
     if not dry_run:
         how |= {"retry": retry, "fail_on_error": options["fail_on_error"]}
         return _judge(spec, out, settings, as_json=json, **how)
@@ -117,7 +115,7 @@ def run_command(
     if json:
         print_json(estimate)
     else:
-        for line in lines(estimate, work):
+        for line in describe_estimate(estimate, work):
             say(line)
     return 0
 
@@ -132,8 +130,8 @@ def _judge(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **how
         tell(f"interrupted; {_RESUME}")
         return 130
     if not as_json:
-        _show(result, running.unasked, titles_of(running.resolved.rules.columns))
-        if checks := last_checks(result.services, settings=settings):
+        _show(result, running.unasked, column_titles(running.resolved.rules.columns))
+        if checks := last_checks_line(result.services, settings=settings):
             tell(checks)
     return result.finished.exit_code
 
@@ -143,7 +141,7 @@ def _outcome(running: Running, settings: Settings) -> RunResult | None:
     if not running.left.edits:
         return running.nothing_left()
     start = any(not role.is_generalist for role in running.left.roles)
-    with services_at_hand(settings, start=start, say=running.say) as at_hand:
+    with provide_services(settings, start=start, say=running.say) as at_hand:
         try:
             return asyncio.run(_interruptible(running, at_hand))
         except asyncio.CancelledError:
@@ -208,7 +206,7 @@ def _signals(judging: asyncio.Task[RunResult]) -> Iterator[None]:
 def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) -> None:
     finished = result.finished
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
-    shown, _ = drop_empty_columns(columns(judged, titles), result.cells, result.out)
+    shown, _ = drop_empty_columns(mean_columns(judged, titles), result.cells, result.out)
     if shown:
         print_tables(build_results_tables(shown, result.cells, result.beside, console().width))
     if warning := format_untrained_warning(result.services_of(d.id for d in judged)):
@@ -235,7 +233,7 @@ def _unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
             yield f"not judged, {reason}: {counted(len(names), 'dimension')}"
         waiting += 0 if reason in here else len(names)
     if waiting:
-        yield f"{need_models(waiting, 'dimension')}: {naming(result.out)}"
+        yield f"{models_needed(waiting, 'dimension')}: {unserved_command(result.out)}"
 
 
 def _next(result: RunResult) -> Iterator[str]:
@@ -288,10 +286,10 @@ def _ending(result: RunResult) -> list[str]:
 def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
     """Put runs together in a new one."""
     merged = merge(runs, out, prefer)
-    decided = f", {merged.preferred:,} of them decided by --prefer" if merged.preferred else ""
+    decided = f", {merged.conflicts:,} of them decided by --prefer" if merged.conflicts else ""
     say(
         f"{out}: {counted(merged.verdicts, 'verdict')} on {counted(merged.edits, 'edit')}"
-        f" ({merged.same:,} were in several runs{decided})"
+        f" ({merged.duplicates:,} were in several runs{decided})"
     )
     _tell_pending(out)
 
@@ -316,14 +314,14 @@ def _tell_pending(run: Path) -> None:
 
 def rescore_command(run: Path, *, write: bool, json: bool) -> None:
     """Judge a run again from its stored replies, and show what changed."""
-    changes = rescored_run(run, write=write)
+    changes = rescore_run(run, write=write)
     if json:
-        print_json([Rescored.of(*key, change) for key, change in changes.items()])
+        print_json([RescoreEntry.of(*key, change) for key, change in changes.items()])
         return
     print_tables([changes_table(changes)])
-    for line in reasons(changes):
+    for line in kept_reasons(changes):
         say(line)
-    if not write and any(change.changed for change in changes.values()):
+    if not write and any(change.changed_count for change in changes.values()):
         tell("nothing was changed in the run; --write keeps the new verdicts")
 
 
@@ -335,7 +333,7 @@ def changes_table(changes: Changes) -> Table:
     for (model, dimension), change in changes.items():
         means = (_mean(change.before), _mean(change.after))
         count = sum(change.before.statuses.values())
-        rows.append(Row((model, dimension, count, *means, change.changed, change.kept)))
+        rows.append(Row((model, dimension, count, *means, change.changed_count, change.kept_count)))
     return Table(
         (
             *(Heading(name, fold=True) for name in words),
@@ -351,12 +349,12 @@ def _mean(tally: Tally) -> str:
     return "-" if mean is None else f"{mean:.4g} of {tally.counts['scored']:,}"
 
 
-def reasons(changes: Changes) -> Iterator[str]:
+def kept_reasons(changes: Changes) -> Iterator[str]:
     """Why verdicts were kept as they are, a line for each reason."""
     by_reason: dict[str, list[str]] = {}
     for (model, dimension), change in changes.items():
-        if change.kept:
-            of = f"{dimension} of {model} ({change.kept:,})"
+        if change.kept_count:
+            of = f"{dimension} of {model} ({change.kept_count:,})"
             by_reason.setdefault(change.why, []).append(of)
     for why, verdicts in by_reason.items():
         yield f"- kept, not judged again: {', '.join(verdicts)}: {why}"

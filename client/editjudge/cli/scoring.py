@@ -20,10 +20,10 @@ from ..prompts.custom_templates import custom_templates
 from ..prompts.rubrics import rubric_files, rubrics_among
 from ..report.numbers import build_verdict_table, describe_judge_use, group_skip_reasons
 from ..scorers.judge_scorer import prompt_about
-from .options import settings_of, texts_in, with_rubrics
+from .options import add_rubrics, load_prompt_texts, settings_from
 from .output import print_json, print_tables
 from .prompts import print_prompt
-from .services import services_at_hand
+from .services import provide_services
 
 _EDIT = ("source", "edited", "instruction", "mask", "target", "target_text")
 
@@ -34,8 +34,8 @@ def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     own = rubric_files(options["rubric"])
     if dry_run:
         return _preview(edit, own)
-    prompts = {**(texts_in(options["prompts"]) if options["prompts"] else {}), **own}
-    patterns, settings = with_rubrics(options["dimension"], own), settings_of(options)
+    prompts = {**(load_prompt_texts(options["prompts"]) if options["prompts"] else {}), **own}
+    patterns, settings = add_rubrics(options["dimension"], own), settings_from(options)
     rules = benchmark("core").rules().in_words(custom_templates(prompts))
     rules = with_specialists(rules, own_services(settings))
     dimensions = select(patterns, rules)
@@ -43,7 +43,7 @@ def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
         any(not role.is_generalist for role in d.roles) and d.not_applicable(edit.item) is None
         for d in dimensions
     )
-    with services_at_hand(settings, start=needed, say=tell) as at_hand:
+    with provide_services(settings, start=needed, say=tell) as at_hand:
         judgement = asyncio.run(_judge(at_hand, edit, dimensions, prompts))
     if json:
         print_json(ScoreReport.of(judgement))

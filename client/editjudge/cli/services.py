@@ -12,8 +12,15 @@ from typing import Any, Literal, Protocol
 
 from ..app import canary
 from ..app.client import with_local_stack
-from ..app.dimensions import unserved, unserved_line
-from ..app.doctor import NEEDED, NOT_ASKED, NOT_KNOWN, Finding, examine, expected_in
+from ..app.dimensions import missing_services, missing_services_line
+from ..app.doctor import (
+    KEY_REQUIRED,
+    NO_KNOWN_ANSWER,
+    NOT_CHECKED_HERE,
+    Finding,
+    check_services,
+    load_panel_file,
+)
 from ..base.config import Settings
 from ..base.errors import ConfigError
 from ..base.identity import printed
@@ -21,7 +28,7 @@ from ..base.local_stack import StackState, running_stack
 from ..base.terminal import say, tell
 from ..panel import Panel
 from ..report.table import Heading, Row, Table
-from .options import settings_of
+from .options import settings_from
 from .output import print_json, print_tables
 
 _STACK = "editjudge.stack"
@@ -37,7 +44,7 @@ class _Started(Protocol):
         """Its address for clients."""
 
     @property
-    def unloaded(self) -> Mapping[str, str]:
+    def unloaded_models(self) -> Mapping[str, str]:
         """Models that it could not load, and why."""
 
 
@@ -61,7 +68,7 @@ def _local_stack(settings: Settings) -> AbstractContextManager[_Started] | None:
 
 
 @contextmanager
-def services_at_hand(
+def provide_services(
     settings: Settings,
     *,
     start: bool,
@@ -89,7 +96,7 @@ def services_at_hand(
         if stack is not None:
             say("starting the local services for this call (editjudge up keeps them running) …")
             server = opened.enter_context(stack)
-            settings, unloaded = settings.at(server.url), server.unloaded
+            settings, unloaded = settings.at(server.url), server.unloaded_models
         elif running := running_stack():
             urls = {endpoint.url for endpoint in settings.endpoints.values()}
             unloaded = running.unloaded if running.grpc in urls else {}
@@ -100,8 +107,8 @@ def services_at_hand(
 
 def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
     """Check every service; returns the exit code."""
-    expected = None if expect is None else expected_in(expect)
-    settings = with_local_stack(settings_of(options))
+    expected = None if expect is None else load_panel_file(expect)
+    settings = with_local_stack(settings_from(options))
     findings: list[Finding] = []
 
     def without(model: str, why: str) -> None:
@@ -111,15 +118,15 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
 
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
-    with services_at_hand(settings, start=start, say=tell, without=without) as at_hand:
-        findings += asyncio.run(examine(at_hand, expected))
+    with provide_services(settings, start=start, say=tell, without=without) as at_hand:
+        findings += asyncio.run(check_services(at_hand, expected))
     if json:
         print_json(findings)
     else:
         for finding in findings:
             _show_finding(finding)
         served = {finding.service for finding in findings if not finding.problem}
-        if served and (line := unserved_line(unserved(served))):
+        if served and (line := missing_services_line(missing_services(served))):
             say(line)
     return 1 if any(finding.problem for finding in findings) else 0
 
@@ -130,7 +137,7 @@ def _show_finding(finding: Finding) -> None:
         say(f"  mend: {finding.mend}")
         return
     # Green is what was found right; of what was not checked it says so.
-    unchecked = finding.answer in {NOT_KNOWN, NOT_ASKED}
+    unchecked = finding.answer in {NO_KNOWN_ANSWER, NOT_CHECKED_HERE}
     mark, colour = ("?", "yellow") if unchecked else ("✓", "green")
     say(f"{mark} {finding.service:<14}", fg=colour, nl=False)
     say(
@@ -142,7 +149,7 @@ def _show_finding(finding: Finding) -> None:
     if finding.access:
         say(
             f"  key and headers: {finding.access}",
-            fg=None if finding.access == NEEDED else "yellow",
+            fg=None if finding.access == KEY_REQUIRED else "yellow",
         )
 
 
@@ -172,7 +179,7 @@ def status_command(*, json: bool) -> int:
     why = state.judge.problem if state.judge else ""
     away = f"the Judge service is away: {why}" if why else ""
     problem = "; ".join(filter(None, (problem, away)))
-    lacking = unserved(services)
+    lacking = missing_services(services)
     seconds = max(0.0, time.time() - state.started)
     if json:
         stack = Stack(
@@ -189,7 +196,7 @@ def status_command(*, json: bool) -> int:
         say(f"  {name:<14} {identity}")
     for model, why in state.unloaded.items():
         say(f"  {model} is not served: {why}", fg="red", err=True)
-    if line := unserved_line(lacking):
+    if line := missing_services_line(lacking):
         say(f"  {line}")
     if problem:
         say(f"  {problem}", fg="red", err=True)
@@ -219,7 +226,7 @@ async def _services() -> tuple[dict[str, str], str]:
         "max_cost": None,
         "ledger": None,
     }
-    settings = with_local_stack(settings_of().model_copy(update=alone))
+    settings = with_local_stack(settings_from().model_copy(update=alone))
     async with Panel(settings) as panel:
         return printed(panel.identities()), "; ".join(panel.problems.values())
 
@@ -228,8 +235,8 @@ def canary_command(
     judge: tuple[str, ...], rounds: int, *, anew: bool, json: bool, **options: Any
 ) -> int:
     """Ask judges about edits of known order; returns the exit code."""
-    settings = settings_of(options)
-    shown = canary.examine(settings, judge, rounds, anew=anew)
+    settings = settings_from(options)
+    shown = canary.check_canaries(settings, judge, rounds, anew=anew)
     if json:
         print_json(shown)
     else:
@@ -239,7 +246,7 @@ def canary_command(
     return next((code for code in (3, 1) if code in codes), 0)
 
 
-def _show_canaries(examined: canary.Examined, file: Path) -> None:
+def _show_canaries(examined: canary.CanaryResult, file: Path) -> None:
     """A table of the canaries, and the verdict in one line."""
     if any(score.now is not None or score.failure for score in examined.canaries):
         print_tables([_canary_table(examined)])
@@ -252,7 +259,7 @@ def _show_canaries(examined: canary.Examined, file: Path) -> None:
     say(f"{examined.service}: {why}{tau}{took}", fg=_COLOURS[examined.state])
 
 
-def _canary_table(examined: canary.Examined) -> Table:
+def _canary_table(examined: canary.CanaryResult) -> Table:
     figures = ("place", "first", "now", "difference")
     heads = (Heading("canary"), *(Heading(name, right=True) for name in figures))
     since = f"1 to 5; now against the first look, {examined.since or 'none'}"

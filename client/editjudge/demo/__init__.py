@@ -5,7 +5,15 @@ nothing is downloaded, and nothing of it is kept in the repository.
 """
 
 from .editors import EDITORS, edit_jpeg, edit_picture
-from .edits import DEMO, DemoEdit, demo_set
+from .edits import DEMO, DemoEdit, draw_demo_set
 from .files import write_demo_set
 
-__all__ = ["DEMO", "EDITORS", "DemoEdit", "demo_set", "edit_jpeg", "edit_picture", "write_demo_set"]
+__all__ = [
+    "DEMO",
+    "EDITORS",
+    "DemoEdit",
+    "draw_demo_set",
+    "edit_jpeg",
+    "edit_picture",
+    "write_demo_set",
+]

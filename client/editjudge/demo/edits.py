@@ -61,7 +61,7 @@ def _sign(source: RGB, box: Box, text: str, size: int, ink: Colour, paper: Colou
     left, top, right, bottom = box
     draw.rectangle((left, top, right, bottom), tuple(ink))
     draw.rectangle((left + 4, top + 4, right - 4, bottom - 4), tuple(paper))
-    font = ImageFont.truetype(extra_folder("matplotlib_fontja") / "fonts/ipaexg.ttf", size)
+    font = ImageFont.truetype(package_folder("matplotlib_fontja") / "fonts/ipaexg.ttf", size)
     centre = ((left + right) / 2, (top + bottom) / 2)
     draw.text(centre, text, tuple(ink), font, "mm", stroke_width=1)
     return np.array(picture)
@@ -96,7 +96,7 @@ _PAINTERS: Mapping[Kind, Callable[..., RGB]] = {
 }
 
 
-def demo_set() -> list[DemoEdit]:
+def draw_demo_set() -> list[DemoEdit]:
     """Draw the demo set: fourteen edits of photographs that come with scikit-image.
 
     Everything is built from installed files, the same pixels on every run. Each edit leaves at
@@ -109,7 +109,7 @@ def demo_set() -> list[DemoEdit]:
 
 
 def _draw_edit(row: Mapping[str, Any]) -> DemoEdit:
-    source = photograph(row["photograph"])
+    source = load_photograph(row["photograph"])
     (kind,) = (kind for kind in _PAINTERS if kind in row)
     target = _PAINTERS[kind](source, **row[kind])
     changed = (source != target).any(axis=2).astype(np.uint8)
@@ -120,7 +120,7 @@ def _draw_edit(row: Mapping[str, Any]) -> DemoEdit:
     return DemoEdit(row["id"], kind, row["instruction"], source, target, mask, text)
 
 
-def photograph(name: str) -> RGB:
+def load_photograph(name: str) -> RGB:
     """Read one of the demo set's photographs.
 
     Args:
@@ -134,7 +134,7 @@ def photograph(name: str) -> RGB:
         ImageError: The installed scikit-image carries no such file.
     """
     shown = DEMO["photographs"][name]
-    path = extra_folder("skimage") / "data" / shown["file"]
+    path = package_folder("skimage") / "data" / shown["file"]
     if not path.is_file():
         raise ImageError(
             str(path), "not in this release of scikit-image", "install scikit-image 0.26"
@@ -145,7 +145,7 @@ def photograph(name: str) -> RGB:
     return np.array(picture, dtype=np.uint8)
 
 
-def extra_folder(package: str) -> Path:
+def package_folder(package: str) -> Path:
     """Where a package of the extra `demo` is installed, without importing it.
 
     Raises:

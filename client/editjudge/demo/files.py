@@ -10,7 +10,7 @@ from PIL import Image
 
 from ..app.spec import RunSpec
 from .editors import EDITORS, edit_jpeg
-from .edits import DemoEdit, demo_set
+from .edits import DemoEdit, draw_demo_set
 
 ITEMS = "items.jsonl"
 OUTPUTS = "outputs"
@@ -30,7 +30,7 @@ def write_demo_set(folder: Path) -> RunSpec:
         MissingExtra: the extra `demo` is not installed.
         OSError: the folder cannot be written.
     """
-    edits = demo_set()
+    edits = draw_demo_set()
     for name in (*(edit.id for edit in edits), *(f"{OUTPUTS}/{editor}" for editor in EDITORS)):
         (folder / name).mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(_write_edit(edit, folder), ensure_ascii=False) + "\n" for edit in edits]

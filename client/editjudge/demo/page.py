@@ -12,7 +12,7 @@ _OUTSIDE = "core.psnr.source.outside"
 _INSIDE = "core.aligned_psnr.target.inside"
 
 
-def about(view: RunView) -> PageOptions:
+def page_content(view: RunView) -> PageOptions:
     """The words of the page, and a plot of what is kept against what is done."""
     points: dict[str, list[tuple[float, float]]] = {}
     for row in view.rows():

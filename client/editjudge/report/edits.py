@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..app.canary import last_checks
+from ..app.canary import last_checks_line
 from ..app.results import PublishedBeside, Results, published_beside
 from ..app.verdicts import Row as VerdictRow
 from ..app.verdicts import row_of
@@ -96,7 +96,7 @@ class PageRun:
         evidence = edits.save_chunk is not None
         self.results = self.view.results(each=partial(edits.add, self), evidence=evidence)
         self.published_beside = published_beside(self.results) if with_published else None
-        self.checks = last_checks(self.results.services)
+        self.checks = last_checks_line(self.results.services)
 
     def add_details(self, edits: Edits, numbers: Collection[int], chunk: DetailChunk) -> None:
         """Add to a chunk those of some edits that are of this run."""

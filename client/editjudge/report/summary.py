@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from rich.cells import cell_len
 
-from ..app.agreement import Figure
-from ..app.dimensions import naming, need_models
+from ..app.agreement import Statistic
+from ..app.dimensions import models_needed, unserved_command
 from ..app.judge_spread import Agreement, JudgeSpread
 from ..app.results import Comparability, PublishedBeside, Results
 from ..base.console import WIDTH
@@ -266,7 +266,9 @@ def drop_empty_columns(
         else:
             filled_columns.append(column)
     lines = (
-        [f"{need_models(without_services, 'number')}: {naming(run)}"] if without_services else []
+        [f"{models_needed(without_services, 'number')}: {unserved_command(run)}"]
+        if without_services
+        else []
     )
     if without_items:
         lines.append(f"{counted(without_items, 'number asks', 'numbers ask')} nothing of any item")
@@ -477,7 +479,7 @@ def _agreement_table(title: str, agreements: Sequence[Agreement]) -> Table:
     return Table(heads, rows, title, has_groups=True, notes=notes)
 
 
-def _figure(name: str, figure: Figure | None, marks: Mapping[str, str]) -> str:
+def _figure(name: str, figure: Statistic | None, marks: Mapping[str, str]) -> str:
     if figure is None:
         return ""
     if figure.value is None:

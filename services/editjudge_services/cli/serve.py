@@ -12,9 +12,9 @@ from typing import Any
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.terminal import say, tell
-from editjudge.cli.options import settings_of
+from editjudge.cli.options import settings_from
 from editjudge.cli.output import print_json, print_tables
-from editjudge.cli.services import services_at_hand
+from editjudge.cli.services import provide_services
 from editjudge.report.table import Heading, Row, Table
 
 from ..gateway.calls import lock_folder, measure_space, purge, purge_periodically
@@ -29,11 +29,11 @@ def serve_command(**values: Any) -> None:
     own = values.keys() & {field.name for field in fields(ServiceOptions)}
     options = ServiceOptions(**{name: values.pop(name) for name in own})
     _check(options)
-    settings = settings_of(values)
+    settings = settings_from(values)
     for name, instead in (("ledger", "--cache"), ("max_cost", "limits at its front door")):
         if getattr(settings, name) is not None:
             tell(f"{name} of the settings is for runs; a service has {instead}")
-    with services_at_hand(settings, start=True, say=tell) as at_hand:
+    with provide_services(settings, start=True, say=tell) as at_hand:
         asyncio.run(_serve(at_hand, options))
 
 

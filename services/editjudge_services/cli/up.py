@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from editjudge.base.terminal import say
-from editjudge.cli.options import settings_of
+from editjudge.cli.options import settings_from
 from editjudge.cli.output import print_json
 
 from ..runtime.supervisor import up
@@ -17,7 +17,7 @@ def up_command(
     model: tuple[str, ...], generalist: Path | None, *, judge: bool, front: bool, json: bool
 ) -> None:
     """Start the local stack in the background and wait until it is ready."""
-    settings, root = settings_of(), click.get_current_context().find_root().params
+    settings, root = settings_from(), click.get_current_context().find_root().params
     options = {"models": model, "generalist": generalist, "judge": judge, "front": front}
     further = tuple(f"--set={one}" for one in root.get("set_", ()))
     changed = {name: value for name, value in options.items() if value}

@@ -54,7 +54,7 @@ def select_dimensions(
     if len(globs) > _MOST_GLOBS:
         raise InvalidRequest(field, f"{len(globs):,} globs", f"send {_MOST_GLOBS} at most")
     try:
-        return dimensions, dimensions.chosen(named)
+        return dimensions, dimensions.select(named)
     except ConfigError as error:
         raise InvalidRequest(field, error.message, error.mend) from error
 

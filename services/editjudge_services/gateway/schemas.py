@@ -29,7 +29,7 @@ from editjudge.base.signature import package_version
 from editjudge.base.strict import Strict
 from editjudge.base.text import whole
 from editjudge.base.verdict import Evidence, Failure, NoScore, NoScoreKind
-from editjudge.service import ListedDimension, ScoreReport
+from editjudge.service import DimensionEntry, ScoreReport
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -324,7 +324,7 @@ class BatchReply(JsonModel):
     """In the order of its requests."""
 
 
-class ServedDimension(ListedDimension):
+class ServedDimension(DimensionEntry):
     """A dimension that can be asked for."""
 
     model_config = JsonModel.model_config
@@ -335,7 +335,7 @@ class ServedDimension(ListedDimension):
     def list_served(cls, dimensions: Iterable[Dimension], panel: Panel) -> list[Self]:
         """Dimensions as they are served by a panel."""
         served = frozenset(map(str, panel.served))
-        known = (ListedDimension.of(each) for each in dimensions)
+        known = (DimensionEntry.of(each) for each in dimensions)
         return [cls(**dict(each), served=served.issuperset(each.services)) for each in known]
 
 

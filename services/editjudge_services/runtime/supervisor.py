@@ -244,7 +244,7 @@ class _Stack:
             generalist=generalist,
             judge=None if self.judge is None else self.judge.state,
             front=None if self.front is None else self.front.state,
-            unloaded=dict(triton.unloaded) if served else {},
+            unloaded=dict(triton.unloaded_models) if served else {},
             stop_seconds=_WHOLE_STOP_SECONDS + sum(each.stop_seconds for each in self.servers),
         )
 

@@ -102,7 +102,7 @@ class TritonServer(Server):
         return Path(self._runtime.name).name if self._runtime else ""
 
     @property
-    def unloaded(self) -> Mapping[str, str]:
+    def unloaded_models(self) -> Mapping[str, str]:
         """Models that it could not load, or has lost, and why."""
         if self._runtime is None:
             return self._unloaded

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editjudge.app.agreement import (
-    Figure,
+    Statistic,
     agreement,
-    between,
+    inter_judge_agreement,
+    intra_judge_agreement,
     kappa,
     mean_absolute_difference,
     spearman,
     standard_deviation,
-    within,
 )
 
 SCALE = st.integers(1, 5).map(float)
@@ -52,7 +52,7 @@ def test_kappa_is_the_formula_of_a_table_of_counts(pairs: list[tuple[float, floa
     off = 1 - np.eye(len(labels))
     got = kappa(pairs)
     if (off * expected).sum() == 0:
-        assert got == Figure(None, "both judges say the same of everything")
+        assert got == Statistic(None, "both judges say the same of everything")
     else:
         due = 1 - (off * observed).sum() / (off * expected).sum()
         assert got.value == pytest.approx(due, abs=1e-12)
@@ -79,15 +79,15 @@ def test_kappa_by_hand(table: tuple[int, ...], due: float) -> None:
 
 @given(PAIRS)
 def test_figures_do_not_depend_on_order_and_have_bounds(pairs: list[tuple[float, float]]) -> None:
-    def close(one: Figure, other: Figure) -> bool:
+    def close(one: Statistic, other: Statistic) -> bool:
         if one.value is None or other.value is None:
             return one == other
         return math.isclose(one.value, other.value, abs_tol=1e-12)
 
     swapped = [(b, a) for a, b in reversed(pairs)]
     for two_valued in (True, False):
-        got = between(pairs, two_valued=two_valued)
-        for name, figure in between(swapped, two_valued=two_valued).items():
+        got = inter_judge_agreement(pairs, two_valued=two_valued)
+        for name, figure in inter_judge_agreement(swapped, two_valued=two_valued).items():
             assert close(figure, got[name])
     for figure, low in ((agreement(pairs), 0), (kappa(pairs), -1), (spearman(pairs), -1)):
         assert figure.value is None or low <= figure.value <= 1
@@ -117,15 +117,15 @@ def test_one_value_has_no_spread() -> None:
 
 
 def test_rounds_by_hand() -> None:
-    got = within([(1, 1, 1), (1, 2, 3), (0.1 + 0.2, 0.3, 0.3), (4, 4, 5)])
-    assert got["equal"] == Figure(0.5)
+    got = intra_judge_agreement([(1, 1, 1), (1, 2, 3), (0.1 + 0.2, 0.3, 0.3), (4, 4, 5)])
+    assert got["equal"] == Statistic(0.5)
     assert got["standard_deviation"].value == pytest.approx((1 + math.sqrt(1 / 3)) / 4)
 
 
 @pytest.mark.parametrize("two_valued", [True, False])
 def test_without_edits_there_is_a_reason_and_no_number(two_valued: bool) -> None:
-    figures = between([], two_valued=two_valued) | within([])
+    figures = inter_judge_agreement([], two_valued=two_valued) | intra_judge_agreement([])
     assert len(figures) == 4
     for figure in figures.values():
-        assert figure == Figure(None, "no edit has a value from each")
-    assert spearman([(1, 2)]) == Figure(None, "fewer than two values")
+        assert figure == Statistic(None, "no edit has a value from each")
+    assert spearman([(1, 2)]) == Statistic(None, "fewer than two values")

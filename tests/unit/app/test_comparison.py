@@ -23,7 +23,7 @@ from editjudge.base.file_states import Seen
 from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
-from editjudge.cli.compare import _holds, _notes, lines
+from editjudge.cli.compare import _holds, _notes, describe_comparison
 from editjudge.engine.contents import Contents, ItemContent, JudgedEdit
 from editjudge.storage.store import RunStore
 
@@ -131,10 +131,10 @@ def test_a_better_model_is_found_and_an_equal_one_is_not(data: Data, opened: Any
     assert mse.figures is not None
     assert mse.figures.difference == pytest.approx(-1.0, abs=0.1)
     assert (told.items, psnr.figures.sources) == (24, 12)
-    assert next(lines(told)).startswith("good beats plain by 0.975 dB [0.921, 1.03]")
+    assert next(describe_comparison(told)).startswith("good beats plain by 0.975 dB [0.921, 1.03]")
     alike = compare_models((view, "plain"), (view, "alike"))
     assert {each.better for each in alike.dimensions} == {""}
-    assert next(lines(alike)).startswith("neither is surely better")
+    assert next(describe_comparison(alike)).startswith("neither is surely better")
     for each in told.dimensions:  # of which less is better too
         assert each.figures is not None
         assert (each.figures.wins, each.figures.losses) == (24, 0)
@@ -144,7 +144,7 @@ def test_the_sign_of_a_dimension_decides_who_is_better(data: Data, opened: Any) 
     view = opened(data.run("run", better_by(-1.0)))
     told = compare_models((view, "plain"), (view, "good"), ["*mse*"])
     assert [each.better for each in told.dimensions] == ["first"]
-    text = next(lines(told))
+    text = next(describe_comparison(told))
     assert text.startswith("plain beats good by ")
     assert "[0." in text  # both ends are in favour of the one that is better
 
@@ -165,7 +165,7 @@ def test_only_edits_that_both_have_count(data: Data, opened: Any) -> None:
     assert psnr.figures is not None
     assert psnr.figures.edits == 22
     assert (psnr.only_first, psnr.only_second) == (1, 1)
-    left_out = [line for line in lines(told) if line.startswith("left out")]
+    left_out = [line for line in describe_comparison(told) if line.startswith("left out")]
     assert left_out == [f"left out, as edits: 1 with a number of A alone, 1 of B alone ({PSNR})"]
 
 
@@ -197,7 +197,7 @@ def test_few_sources_are_said_to_be_few(tmp_path: Path, opened: Any) -> None:
     view = opened(Data(tmp_path, sources=3, each=5).run("run", better_by(3.0)))
     told = compare_models((view, "plain"), (view, "good"))
     assert {each.better for each in told.dimensions} == {""}
-    assert any("so few source pictures" in line for line in lines(told))
+    assert any("so few source pictures" in line for line in describe_comparison(told))
 
 
 def test_judged_values_are_tied_only_where_they_are_equal(data: Data, opened: Any) -> None:
@@ -234,7 +234,7 @@ def test_half_a_run_is_told_and_passes_no_check(data: Data, opened: Any) -> None
     run = data.run("run", half)
     view = opened(run)
     told = compare_models((view, "plain"), (view, "good"))
-    assert next(lines(told)) == "the run is not finished: at least 4 edits pending"
+    assert next(describe_comparison(told)) == "the run is not finished: at least 4 edits pending"
     (psnr, _) = told.dimensions
     assert psnr.figures is not None
     assert psnr.figures.interval is psnr.detectable is None  # as every edit is alike

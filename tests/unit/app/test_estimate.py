@@ -11,10 +11,10 @@ from PIL import Image as Pil
 
 from editjudge.app.estimate import (
     Estimate,
-    call_lines,
+    describe_calls,
+    describe_estimate,
     estimate,
-    lines,
-    notes,
+    judge_notes,
 )
 from editjudge.base.config import GatewayEndpoint, GeneralistEndpoint, Settings
 from editjudge.base.identity import ServiceName
@@ -123,14 +123,14 @@ def test_a_cost_says_whose_calls_it_leaves_out(folder: Path) -> None:
 
 def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
     one = found(folder, LEVEL, PIXELS)
-    assert call_lines(one) == [
+    assert describe_calls(one) == [
         f"{JUDGE}: at most {EDITS} calls, and as many again where no reply can be read"
     ]
     told = plain_of(one)
     assert told["calls"] == {JUDGE: EDITS}
     specialist = Estimate()
     specialist.calls[ServiceName("quality", "piqe")] = 5
-    assert call_lines(specialist) == ["quality.piqe: at most 5 calls"]
+    assert describe_calls(specialist) == ["quality.piqe: at most 5 calls"]
 
 
 def test_what_an_edit_takes_is_told(folder: Path) -> None:
@@ -140,7 +140,7 @@ def test_what_an_edit_takes_is_told(folder: Path) -> None:
     assert each.calls == told.calls[JUDGE] / EDITS == 9
     assert each.prompt_tokens == told.prompt_tokens[JUDGE] / EDITS
     line = f"an edit: {JUDGE} 9 calls, {each.prompt_tokens:,.0f} prompt tokens"
-    assert line in lines(told, todo)
+    assert line in describe_estimate(told, todo)
     assert plain_of(told)["per_edit"][JUDGE]["calls"] == 9
     assert Estimate().per_edit == {}
 
@@ -160,7 +160,7 @@ def test_rounds_of_a_greedy_judge_are_noted(
     todo = work(folder, dimension, judge_rounds=JudgeRounds(rounds=rounds))
     given = settings(temperature=temperature, logprobs="never")
     due = f"{JUDGE}: temperature is 0, so rounds differ by their seed alone"
-    assert [one.startswith(due) for one in notes(todo.order, given)] == [True] * noted
+    assert [one.startswith(due) for one in judge_notes(todo.order, given)] == [True] * noted
     assert any(one.startswith(due) for one in estimate(todo, given).notes) == noted
 
 
@@ -174,12 +174,12 @@ def test_a_limit_below_what_a_prompt_asks_for_is_told(
     folder: Path, limit: int | None, told: bool
 ) -> None:
     todo = work(folder, EDITING, PLAIN)
-    lines_told = "\n".join(lines(estimate(todo, settings(max_tokens=limit)), todo))
+    lines_told = "\n".join(describe_estimate(estimate(todo, settings(max_tokens=limit)), todo))
     assert ("below what co_edit/editing ask for" in lines_told) == told
-    assert (notes(todo.order, settings(max_tokens=limit)) != ()) == told
-    assert notes(work(folder, PLAIN).order, settings(max_tokens=16)) == ()
+    assert (judge_notes(todo.order, settings(max_tokens=limit)) != ()) == told
+    assert judge_notes(work(folder, PLAIN).order, settings(max_tokens=16)) == ()
     if limit == 1024:
-        assert notes(todo.order, settings(max_tokens=limit)) == (
+        assert judge_notes(todo.order, settings(max_tokens=limit)) == (
             (
                 f"{JUDGE}: max_tokens is 1,024, below what co_edit/editing ask for:"
                 " replies that are cut have no number; leave it out, or give 4,096"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.app.doctor import DEVICE, Services, differences, expected_in, facts_of
+from editjudge.app.doctor import DEVICE, Services, compare_panels, load_panel_file, service_facts
 from editjudge.base.errors import InputError
 from editjudge.base.identity import ModelIdentity, ServiceName
 
@@ -36,15 +36,15 @@ SERVED = {DINO: {"name": "features_dinov2/1", "weights": "sha256:aa", "device": 
 def test_what_is_not_as_expected_is_told(
     expected: Services, served: Services, told: dict[ServiceName, str]
 ) -> None:
-    found = dict(differences(expected, served))
+    found = dict(compare_panels(expected, served))
     assert found.keys() == told.keys()
     assert all(told[name] in found[name] for name in told)
 
 
 def test_what_nobody_tells_on_this_way_is_not_compared() -> None:
-    served = {DINO: facts_of(ModelIdentity("features_dinov2/1", {"weights": "sha256:aa"}))}
-    assert dict(differences(SERVED, served, {DEVICE})) == {}
-    assert "device gpu is expected" in dict(differences(SERVED, served))[DINO]
+    served = {DINO: service_facts(ModelIdentity("features_dinov2/1", {"weights": "sha256:aa"}))}
+    assert dict(compare_panels(SERVED, served, {DEVICE})) == {}
+    assert "device gpu is expected" in dict(compare_panels(SERVED, served))[DINO]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_is_no_panel_is_refused_in_a_line(tmp_path: Path, text: str, told: 
     file = tmp_path / "panel.json"
     file.write_text(text)
     with pytest.raises(InputError) as refused:
-        expected_in(file)
+        load_panel_file(file)
     assert str(refused.value).startswith(str(file))
     assert told in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -70,4 +70,4 @@ def test_what_is_no_panel_is_refused_in_a_line(tmp_path: Path, text: str, told: 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
-        expected_in(tmp_path / "panel.json")
+        load_panel_file(tmp_path / "panel.json")

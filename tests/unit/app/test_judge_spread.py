@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from editjudge.app.judge_spread import JudgeSpread, Spreading
+from editjudge.app.judge_spread import JudgeSpread, JudgeSpreadBuilder
 from editjudge.base.verdict import Failure, NoScore, NotApplicable, Outcome, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import (
@@ -80,10 +80,10 @@ def made(
         item = edit(task="ab"[i % 2], item_id=str(i)).item
         rows.append(Row(item, models[i % len(models)], outcomes))
     cells = tabulate(columns, rows)
-    spreading = Spreading(columns, judge_rounds, known, known)
+    spreading = JudgeSpreadBuilder(columns, judge_rounds, known, known)
     for row in rows:
         spreading.add(row)
-    with_rounds, spread = spreading.spread(cells)
+    with_rounds, spread = spreading.build(cells)
     return spread, dict(with_rounds)
 
 

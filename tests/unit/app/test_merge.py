@@ -137,8 +137,8 @@ def test_a_verdict_keeps_the_versions_that_it_was_made_with(tmp_path: Path) -> N
 
 def test_the_same_verdict_is_there_once(tmp_path: Path) -> None:
     first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", scored(0.505))
-    merged = merge([first, second], tmp_path / "all", known=known)
-    assert (merged.edits, merged.verdicts, merged.same, merged.preferred) == (1, 1, 1, 0)
+    merged = merge([first, second], tmp_path / "all", dimensions=known)
+    assert (merged.edits, merged.verdicts, merged.duplicates, merged.conflicts) == (1, 1, 1, 0)
     assert shown(tmp_path / "all") == shown(first)
 
 
@@ -151,7 +151,7 @@ def test_values_of_one_signature_that_differ_are_told(
         one(tmp_path / "runs" / "b", scored(0.52)),
     )
     with pytest.raises(ConfigError, match=r"core\.a of alpha for one in .*b is 0\.52, and 0\.5 "):
-        merge([first, second], tmp_path / "runs" / "all", prefer, known=known)
+        merge([first, second], tmp_path / "runs" / "all", prefer, dimensions=known)
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"a", "b"}
 
 
@@ -169,10 +169,10 @@ def test_what_differs_is_refused_or_decided(
 ) -> None:
     first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", later, **changed)
     with pytest.raises(ConfigError, match=told):
-        merge([first, second], tmp_path / "none", known=known)
+        merge([first, second], tmp_path / "none", dimensions=known)
     assert not (tmp_path / "none").exists()
-    assert merge([first, second], tmp_path / "first", "first", known=known).verdicts == 1
-    assert merge([first, second], tmp_path / "last", "last", known=known).verdicts == 1
+    assert merge([first, second], tmp_path / "first", "first", dimensions=known).verdicts == 1
+    assert merge([first, second], tmp_path / "last", "last", dimensions=known).verdicts == 1
     assert shown(tmp_path / "first") == shown(first)
     assert shown(tmp_path / "last") == shown(second)
 
@@ -180,7 +180,7 @@ def test_what_differs_is_refused_or_decided(
 @pytest.mark.parametrize("backwards", [False, True])
 def test_what_failed_gives_way(tmp_path: Path, backwards: bool) -> None:
     runs = [one(tmp_path / "a", LOST, signatures=YESTERDAY), one(tmp_path / "b", scored(1))]
-    merge(runs[::-1] if backwards else runs, tmp_path / "all", known=known)
+    merge(runs[::-1] if backwards else runs, tmp_path / "all", dimensions=known)
     assert shown(tmp_path / "all") == shown(tmp_path / "b")
 
 
@@ -192,10 +192,10 @@ def test_runs_of_different_things_are_refused(tmp_path: Path) -> None:
         shutil.rmtree(other)
         RunStore.open(other, header(**changed)).close()
         with pytest.raises(ConfigError) as raised:
-            merge([first, other], tmp_path / "runs" / "all", known=known)
+            merge([first, other], tmp_path / "runs" / "all", dimensions=known)
         assert raised.value.mend.startswith(f"leave {other} out: only runs of one benchmark")
     with pytest.raises(ConfigError, match="holds no run"):
-        merge([first, tmp_path / "runs" / "none"], tmp_path / "runs" / "all", known=known)
+        merge([first, tmp_path / "runs" / "none"], tmp_path / "runs" / "all", dimensions=known)
     with pytest.raises(ConfigError, match="is there already"):
-        merge([first, first], tmp_path / "runs" / "b", known=known)
+        merge([first, first], tmp_path / "runs" / "b", dimensions=known)
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"a", "b"}

@@ -13,10 +13,10 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec
 from editjudge.app import name_shift as module
-from editjudge.app.name_shift import BLOCK, BLOCKS, Size, places, shift
+from editjudge.app.name_shift import BLOCK_COUNT, BLOCK_LENGTH, Size, find_shift, sample_blocks
 from editjudge.app.run import foreseen
 from editjudge.app.spec import Resolved
-from editjudge.app.validation import validated
+from editjudge.app.validation import validate
 from editjudge.base.config import Settings
 from editjudge.base.errors import InputError
 from editjudge.base.images import load_image, size_by_header
@@ -49,7 +49,7 @@ def make(
 
 def told(spec: RunSpec, out: Path) -> str:
     """Why a run refuses, or nothing; `validate` and a dry run say the same."""
-    problems = validated(Resolved(spec), Settings()).of("shifted")
+    problems = validate(Resolved(spec), Settings()).of("shifted")
     if not problems:
         foreseen(spec, out, Settings())
         assert editjudge.run(spec, out=out).ended == "done"
@@ -143,7 +143,7 @@ def test_who_knows_better_goes_on(tmp_path: Path) -> None:
     result = editjudge.run(spec, out=tmp_path / "run", progress=events.append, as_named=True)
     assert (result.ended, result.finished.judged) == ("done", len(MIXED) - 1)
     assert foreseen(spec, tmp_path / "other", Settings(), as_named=True)[1].edits == len(MIXED) - 1
-    assert not validated(Resolved(spec), Settings(), as_named=True).of("shifted")
+    assert not validate(Resolved(spec), Settings(), as_named=True).of("shifted")
     notes = [event.text for event in events if isinstance(event, Noted)]
     assert any(
         f"1 file in {tmp_path / 'ours'} belongs to no item (first: 7.png)" in n for n in notes
@@ -178,19 +178,19 @@ def test_of_many_items_some_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
         return (1, 1)
 
     monkeypatch.setattr(module, "size_by_header", header)
-    blocks = places(data, count)
-    assert [len(block) for block in blocks] == [BLOCK] * BLOCKS
+    blocks = sample_blocks(data, count)
+    assert [len(block) for block in blocks] == [BLOCK_LENGTH] * BLOCK_COUNT
     assert [block[0].id for block in blocks] == ["0", "1400", "2800"]
     assert len(read) == len(set(MIXED)), "each source once"
 
 
 def test_a_shift_that_begins_in_the_middle_is_seen(tmp_path: Path) -> None:
-    count = BLOCK * BLOCKS + 400
+    count = BLOCK_LENGTH * BLOCK_COUNT + 400
     rng = np.random.default_rng(1)
     sizes = [(int(w) * 8, int(h) * 8) for w, h in rng.integers(2, 7, (count, 2))]
     blocks = [
-        [module._Place(str(i), sizes[i]) for i in range(start, start + BLOCK)]
-        for start in (0, 400, count - BLOCK)
+        [module._Place(str(i), sizes[i]) for i in range(start, start + BLOCK_LENGTH)]
+        for start in (0, 400, count - BLOCK_LENGTH)
     ]
 
     class Lost:
@@ -203,8 +203,8 @@ def test_a_shift_that_begins_in_the_middle_is_seen(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "size_by_header", header)
-        shifted = shift(blocks, Lost())  # type: ignore[arg-type]
-        assert shift(blocks[:2], Lost()) is None  # type: ignore[arg-type]
+        shifted = find_shift(blocks, Lost())  # type: ignore[arg-type]
+        assert find_shift(blocks[:2], Lost()) is None  # type: ignore[arg-type]
     assert shifted is not None
     assert (shifted.what, shifted.step, shifted.own) == ("size", 1, 0)
 
@@ -219,10 +219,10 @@ def test_beside_sources_of_one_size_no_output_is_opened(
     opened: list[object] = []
     monkeypatch.setattr(module, "size_by_header", lambda path: opened.append(path) or (8, 8))
     block = [module._Place(str(i), (8, 8)) for i in range(5)]
-    assert shift([block], Anywhere()) is None  # type: ignore[arg-type]
+    assert find_shift([block], Anywhere()) is None  # type: ignore[arg-type]
     assert not opened
     block[2] = module._Place("2", (8, 9))
-    assert shift([block], Anywhere()) is None  # type: ignore[arg-type]
+    assert find_shift([block], Anywhere()) is None  # type: ignore[arg-type]
     assert opened == [place.id for place in block]
 
 

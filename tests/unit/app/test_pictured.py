@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-from editjudge.app.label_studio import control, placed
+from editjudge.app.label_studio import control, picture_paths
 from editjudge.app.spec import Resolved, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
@@ -133,7 +133,7 @@ def test_pictures_go_by_the_field_of_their_benchmark(tmp_path: Path) -> None:
     RunStore.open(tmp_path / "run", Resolved(spec).header(Settings())).close()
     with RunView(tmp_path / "run") as view:
         (item,) = (ref.id for ref in view.resolved.dataset.items())
-        shown, paths = view.all_pictures()(item), placed(view, {})(item, "alpha")
+        shown, paths = view.all_pictures()(item), picture_paths(view, {})(item, "alpha")
         assert view.pictures(item) == shown
     mask = data / "files/masks/coco2017val/0001_low_target.png"
     target = data / "files/synthesized_images/coco2017val/0001_low.png"

@@ -21,7 +21,7 @@ import editjudge
 from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Score, Scorer
 from editjudge.app import client
 from editjudge.app import run as module
-from editjudge.app.estimate import lines
+from editjudge.app.estimate import describe_estimate
 from editjudge.app.merge import merge
 from editjudge.app.run import foreseen
 from editjudge.base.config import Settings
@@ -293,7 +293,7 @@ def test_a_dry_run_says_which_files_are_of_no_item_as_the_run_does(
     events: list[RunEvent] = []
     estimate, plan = foreseen(spec, tmp_path / "run", Settings())
     editjudge.run(spec, out=tmp_path / "run", progress=events.append)
-    (line,) = [one for one in lines(estimate, plan) if "to no item" in one]
+    (line,) = [one for one in describe_estimate(estimate, plan) if "to no item" in one]
     assert line in [one.text for one in events if isinstance(one, Noted)]
     assert line.endswith("belongs to no item (first: x4.png)")
 

@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 import editjudge
-from editjudge.app.rescoring import Change, rescored_run
+from editjudge.app.rescoring import ScoreChange, rescore_run
 from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.verdict import NoScore, Score, Verdict
 from editjudge.benchmarks.cell import Tally
-from editjudge.cli.runs import changes_table, reasons
+from editjudge.cli.runs import changes_table, kept_reasons
 from editjudge.storage.store import FILE
 
 from ...fakes.openai import ScriptedOpenAi
@@ -36,9 +36,9 @@ def side(*values: float | None) -> Tally:
 
 
 CHANGES = {
-    ("ours", "core.a"): Change(side(1.0, 0.5, None), side(1.0, 0.5, 0.25), changed=1),
-    ("ours", LONG): Change(side(7.0, 8.0), side(7.0, 8.0), kept=2, why=WHY),
-    ("theirs", LONG): Change(side(7.0), side(7.0), kept=1, why=WHY),
+    ("ours", "core.a"): ScoreChange(side(1.0, 0.5, None), side(1.0, 0.5, 0.25), changed_count=1),
+    ("ours", LONG): ScoreChange(side(7.0, 8.0), side(7.0, 8.0), kept_count=2, why=WHY),
+    ("theirs", LONG): ScoreChange(side(7.0), side(7.0), kept_count=1, why=WHY),
 }
 
 
@@ -65,7 +65,7 @@ def test_what_was_judged_is_not_told_as_coverage() -> None:
 
 
 def test_each_reason_stands_once_below_the_table() -> None:
-    assert list(reasons(CHANGES)) == [
+    assert list(kept_reasons(CHANGES)) == [
         f"- kept, not judged again: {LONG} of ours (2), {LONG} of theirs (1): {WHY}"
     ]
     assert Counter(shown(100))["│"] > 0
@@ -88,13 +88,13 @@ async def test_a_damaged_run_is_refused_in_one_line(
         settings = Settings(generalists={"judge": GeneralistEndpoint(url=url)})
         asked = spec(folder, dimensions=(LEVELS,))
         await editjudge.run_async(asked, out=folder / "run", settings=settings)
-    rescored = await asyncio.to_thread(rescored_run, folder / "run")
+    rescored = await asyncio.to_thread(rescore_run, folder / "run")
     assert rescored, "it is whole"
     with contextlib.closing(sqlite3.connect(folder / "run" / FILE)) as db, db:
         db.execute(statement)
         assert db.total_changes
     for write in (False, True):
         with pytest.raises(StoreError, match=rf"is damaged: row \d+ \(table {table}\)") as refusal:
-            await asyncio.to_thread(rescored_run, folder / "run", write=write)
+            await asyncio.to_thread(rescore_run, folder / "run", write=write)
         assert "\n" not in str(refusal.value)
         assert refusal.value.exit_code == 1

@@ -15,7 +15,7 @@ from editjudge.app.spec import Resolved, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.cli import root
-from editjudge.cli.options import spec_of
+from editjudge.cli.options import spec_from
 
 ASKED: dict[str, Any] = {
     "benchmark": "kris",
@@ -210,7 +210,7 @@ def test_a_resumed_run_goes_on_in_its_words(
         "data": core.data,
         "rounds": 1,
     }
-    assert spec_of("core", asked, Settings(), before).prompts == before.prompts
+    assert spec_from("core", asked, Settings(), before).prompts == before.prompts
     assert "asked in the run's own prompts: core/instruction_following" in capsys.readouterr().err
-    assert spec_of("core", asked, Settings()).prompts == {}
-    assert spec_of("core", asked | {"prompts": words}, Settings(), core).prompts == before.prompts
+    assert spec_from("core", asked, Settings()).prompts == {}
+    assert spec_from("core", asked | {"prompts": words}, Settings(), core).prompts == before.prompts

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.app.validation import Validation, validated
+from editjudge.app.validation import Validation, validate
 from editjudge.base.config import Settings
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import dimensions
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def found(folder: Path, *lines: dict[str, Any]) -> Validation:
-    return validated(order_of(folder, *lines), Settings())
+    return validate(order_of(folder, *lines), Settings())
 
 
 def order_of(folder: Path, *lines: dict[str, Any]) -> Order:
@@ -137,6 +137,6 @@ def test_models_that_share_a_folder_are_noted(folder: Path) -> None:
     order = replace(
         order_of(folder, {"mask": "part.png"}), outputs={"a": folder / "ours", "b": folder / "ours"}
     )
-    assert told(validated(order, Settings())) == [
+    assert told(validate(order, Settings())) == [
         ("folder", "b", f"the same folder as a's: {folder / 'ours'}", True)
     ]

@@ -19,9 +19,9 @@ import pytest
 import editjudge
 from editjudge import RunView
 from editjudge.app import run as module
-from editjudge.app.export import rows_of
+from editjudge.app.export import long_rows
 from editjudge.app.merge import merge
-from editjudge.app.rescoring import rescored_run
+from editjudge.app.rescoring import rescore_run
 from editjudge.app.run import foreseen
 from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.errors import ConfigError, StoreError
@@ -187,7 +187,7 @@ def test_an_item_comes_back_with_its_verdicts(folder: Path) -> None:
     write(folder, whole[1:])
     assert again(folder)[0].finished.edits == 0
     with RunView(folder / "run") as view:
-        assert {row.item for row in rows_of(view)} == {"1", "2", "3"}
+        assert {row.item for row in long_rows(view)} == {"1", "2", "3"}
         assert {cell.scored for cell in view.results().models["ours"].values()} == {COUNT - 1}
     write(folder, whole)
     result, _ = again(folder)
@@ -281,8 +281,8 @@ def test_rescore_leaves_alone_what_was_judged_of_another_item(folder: Path) -> N
     again(folder)
     before = values(folder / "run")
     _mask_is_inverted(folder)
-    changes = rescored_run(folder / "run", write=True)
-    assert {(one.kept, one.why) for one in changes.values()} == {
+    changes = rescore_run(folder / "run", write=True)
+    assert {(one.kept_count, one.why) for one in changes.values()} == {
         (1, "the item is not what was judged")
     }
     assert values(folder / "run") == before

@@ -17,12 +17,12 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import models_json_schema
 
 from editjudge.app import catalogue, verdicts
-from editjudge.app.agreement import Figure
-from editjudge.app.canary import Examined
+from editjudge.app.agreement import Statistic
+from editjudge.app.canary import CanaryResult
 from editjudge.app.comparison import ModelComparison, Rankings
 from editjudge.app.doctor import Finding
 from editjudge.app.estimate import Estimate
-from editjudge.app.rescoring import Rescored
+from editjudge.app.rescoring import RescoreEntry
 from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
 from editjudge.app.validation import Validation
@@ -48,10 +48,10 @@ SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
     *(events.Started, events.Progressed, events.Noted, events.Finished),
     *(Results, verdicts.Shown, verdicts.Row, verdicts.ScoreReport),
-    *(Estimate, Validation, Rescored),
-    *(Examined, ModelComparison, Rankings),
+    *(Estimate, Validation, RescoreEntry),
+    *(CanaryResult, ModelComparison, Rankings),
     *(Finding, Stack),
-    *(catalogue.ListedDimension, catalogue.ListedTemplate, Prepared, Reviewed, Converted),
+    *(catalogue.DimensionEntry, catalogue.TemplateEntry, Prepared, Reviewed, Converted),
 )
 
 
@@ -118,7 +118,7 @@ async def test_a_judged_edit(status: str) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_no_number_is_refused(value: float) -> None:
     with pytest.raises(ValidationError, match="finite number"):
-        Figure(value=value, reason="")
+        Statistic(value=value, reason="")
 
 
 def test_events_are_read_back() -> None:

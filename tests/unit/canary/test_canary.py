@@ -8,40 +8,42 @@ import numpy as np
 import pytest
 
 from editjudge.canary.comparison import (
-    Finding,
-    Look,
+    Drift,
+    Measurement,
     agreement,
-    compared,
-    unit_of,
+    detect_drift,
+    noise_unit,
 )
-from editjudge.canary.edits import canaries, canary_set, places
+from editjudge.canary.edits import canaries, canary_digest, known_places
 
-PLACES = places()
+PLACES = known_places()
 LEVELS = (5.0, 3.0, 2.0, 1.0, 1.0) * 2
 """What a good judge says of each."""
 
 
-def look(rows: Iterable[Sequence[float] | float | None], when: str = "then") -> Look:
+def look(rows: Iterable[Sequence[float] | float | None], when: str = "then") -> Measurement:
     """A row of repeats for each canary; None where it failed."""
     scores = {
         name: tuple(map(float, np.atleast_1d(row)))
         for name, row in zip(PLACES, rows, strict=True)
         if row is not None
     }
-    return Look(when=when, scores=scores, failures={n: "?" for n in PLACES if n not in scores})
+    return Measurement(
+        when=when, scores=scores, failures={n: "?" for n in PLACES if n not in scores}
+    )
 
 
 def found(
     now: Iterable[float | None],
     before: Iterable[Sequence[float] | float] = tuple((level,) * 3 for level in LEVELS),
     unit: float = 0.0,
-) -> Finding:
-    return compared(look(before), look(now, "now"), PLACES, unit)
+) -> Drift:
+    return detect_drift(look(before), look(now, "now"), PLACES, unit)
 
 
 def test_what_is_asked_is_the_same_everywhere() -> None:
     """Another word or picture is another set: earlier first looks are not compared with it."""
-    assert canary_set().startswith("sha256:2fc1f420e6c87075")
+    assert canary_digest().startswith("sha256:2fc1f420e6c87075")
     assert len(canaries()) == 10
     assert {place for _, place in PLACES.values()} == {1, 2, 3, 4}
 
@@ -76,7 +78,7 @@ def test_what_varied_before_may_vary() -> None:
     ],
 )
 def test_the_unit_of_a_score(method: str, temperature: float, samples: int, unit: float) -> None:
-    assert unit_of(method, temperature, samples) == pytest.approx(unit)
+    assert noise_unit(method, temperature, samples) == pytest.approx(unit)
 
 
 def test_what_could_not_be_read_is_no_shift_and_no_number() -> None:

@@ -11,7 +11,7 @@ from importlib import import_module
 import pytest
 
 from editjudge.cli import root
-from editjudge.cli.commands import importing
+from editjudge.cli.commands import fast_imports
 
 HEAVY = "aiohttp asyncio cv2 grpc numpy PIL pydantic rapidfuzz rich sqlite3 tokenizers tritonclient"
 """What takes long to load, and is of no use to who asks which options there are."""
@@ -43,7 +43,7 @@ def loaded_by(*arguments: str, completing: str = "") -> tuple[list[str], str]:
 
 
 def test_garbage_is_collected_again_after_an_import_failed() -> None:
-    with pytest.raises(ModuleNotFoundError), importing():
+    with pytest.raises(ModuleNotFoundError), fast_imports():
         import_module("editjudge.cli.no_such_module")
     assert gc.isenabled()
 
@@ -55,7 +55,7 @@ def test_what_is_started_later_has_the_threads_that_were_chosen(
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     if chosen:
         monkeypatch.setenv("OPENBLAS_NUM_THREADS", chosen)
-    with importing():
+    with fast_imports():
         assert os.environ["OPENBLAS_NUM_THREADS"] == (chosen or "1")
         assert not gc.isenabled()
     assert os.environ.get("OPENBLAS_NUM_THREADS") == chosen

@@ -10,12 +10,12 @@ from PIL import Image as Pil
 
 from editjudge.base.errors import ConfigError
 from editjudge.cli import main
-from editjudge.cli.options import models_of
+from editjudge.cli.options import parse_outputs
 
 
 def test_a_folder_without_a_model_is_shown_how_to_be_written() -> None:
     with pytest.raises(ConfigError, match=r"'out/ours' is not MODEL=DIR; .* as ours=out/ours"):
-        models_of(("out/ours",))
+        parse_outputs(("out/ours",))
 
 
 def test_where_nothing_is_judged_there_is_no_table(

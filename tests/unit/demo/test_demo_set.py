@@ -12,7 +12,7 @@ from editjudge.base.images import load_image
 from editjudge.base.item import check_text
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.cli import root
-from editjudge.demo import EDITORS, demo_set, edit_jpeg, edit_picture, write_demo_set
+from editjudge.demo import EDITORS, draw_demo_set, edit_jpeg, edit_picture, write_demo_set
 from editjudge.demo import edits as module
 from editjudge.demo.files import is_demo
 
@@ -105,13 +105,13 @@ def test_editors_do_not_depend_on_each_other(edits):
 def test_a_missing_extra_says_what_to_install(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r'pip install "editjudge\[demo\]"'):
-        demo_set()
+        draw_demo_set()
 
 
 def test_a_photograph_that_is_no_longer_shipped_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "extra_folder", lambda _: tmp_path)
+    monkeypatch.setattr(module, "package_folder", lambda _: tmp_path)
     with pytest.raises(ImageError, match=r"brick\.png"):
-        demo_set()
+        draw_demo_set()
 
 
 def _digests(folder):

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image as Pil
 
-from editjudge.app.export import rows_of
-from editjudge.app.summary import cells
+from editjudge.app.export import long_rows
+from editjudge.app.summary import mean_cells
 from editjudge.app.view import RunView
 from editjudge.base.item import Edit
 from editjudge.base.verdict import NotApplicable, Outcome, Score, Verdict
@@ -87,11 +87,11 @@ async def test_a_run_keeps_it_and_does_not_ask_again(tmp_path: Path) -> None:
         again = compare(survey, store, {}, frozenset())
         assert again.total("todo") == 0
         for planned in (work, again):
-            cell = cells(store, planned)["m"]["t.whole"]
+            cell = mean_cells(store, planned)["m"]["t.whole"]
             assert (cell.value, cell.counts) == (0.5, {"scored": 2})
         progress = Progress.of(again, store.counts()["m"])
         assert (progress.lines["t.one"].total, progress.lines["t.one"].scored) == (2, 2)
-        exported = [row for row in rows_of(RunView.of(store)) if row.item == "2"]
+        exported = [row for row in long_rows(RunView.of(store)) if row.item == "2"]
         assert {(row.status, row.value) for row in exported} == {("not_applicable", None)}
         assert {row.reason for row in exported} >= {"nothing to compare"}
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from generate import chart_text
 
 from editjudge.base.errors import ConfigError
-from editjudge.cli import plugged_in
+from editjudge.cli import plugin_commands
 from editjudge_services.features.vision_service import DinoV2
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.runtime import liveness
@@ -21,7 +21,7 @@ from editjudge_services.runtime.serving import Serving, stay_on_device
 from editjudge_services.runtime.specialist import Specialist
 from editjudge_services.zoo.artefact import RECORD, Precision
 
-command = plugged_in()["models"]
+command = plugin_commands()["models"]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from editjudge.base.errors import ConfigError
-from editjudge.cli import plugged_in
+from editjudge.cli import plugin_commands
 from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.artefact import (
     Parity,
@@ -26,7 +26,7 @@ from editjudge_services.zoo.export import export, make_untrained, verify
 from editjudge_services.zoo.manifest import find
 from editjudge_services.zoo.pull import import_file
 
-command = plugged_in()["models"]
+command = plugin_commands()["models"]
 
 ENTRY = find("lpips-vgg")
 

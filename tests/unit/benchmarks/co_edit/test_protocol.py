@@ -34,7 +34,7 @@ from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.cli.options import rules_of
+from editjudge.cli.options import rules_from
 from editjudge.engine.judge import Signatures, judge
 from editjudge.prompts import template
 
@@ -392,7 +392,7 @@ PLAIN, UNIFORM = "co_edit.paper.3", "co_edit.paper.3+uniform_weights"
 def asked(base: str, on: tuple[str, ...] = (), off: tuple[str, ...] = ()) -> Rules:
     """The rules for a run by the protocol `base` that options change."""
     spec = RunSpec(benchmark=BENCHMARK.name, data=Path(), protocol=base)
-    return rules_of({"protocol": None, "with_": on, "without": off}, spec)
+    return rules_from({"protocol": None, "with_": on, "without": off}, spec)
 
 
 @pytest.mark.parametrize("base", ["", PLAIN, UNIFORM])

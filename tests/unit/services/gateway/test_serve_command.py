@@ -36,7 +36,7 @@ def test_what_cannot_be_served_is_told_before_services_start(
     def starts(*_: Any, **__: Any) -> NoReturn:
         pytest.fail("services are started")
 
-    monkeypatch.setattr("editjudge_services.cli.serve.services_at_hand", starts)
+    monkeypatch.setattr("editjudge_services.cli.serve.provide_services", starts)
     flags, told = WRONG[case]
     with pytest.raises(SystemExit) as ended:
         main(["serve", *(flag.format(busy=busy) for flag in flags)])
