@@ -12,7 +12,11 @@ import click
 
 from editjudge.base.identity import FINGERPRINT
 from editjudge.base.terminal import say
-from editjudge_services.runtime.repository import config_text, model_repository, specialists
+from editjudge_services.runtime.repository import (
+    find_model_repository,
+    find_specialists,
+    render_config,
+)
 from editjudge_services.runtime.specialist import Specialist
 from editjudge_services.zoo.manifest import Entry, manifest
 
@@ -31,9 +35,9 @@ def model_text(specialist: type[Specialist]) -> str:
 def generated() -> dict[Path, str]:
     """What belongs in `model_repo/` and in the chart, by file."""
     files = {}
-    for specialist in specialists():
-        folder = model_repository() / specialist.name
-        files[folder / "config.pbtxt"] = config_text(specialist)
+    for specialist in find_specialists():
+        folder = find_model_repository() / specialist.name
+        files[folder / "config.pbtxt"] = render_config(specialist)
         files[folder / "1" / "model.py"] = model_text(specialist)
     files[CHART] = chart_text()
     return files
@@ -56,7 +60,7 @@ def chart_text() -> str:
             ),
             "vllm": next((e.name for e in entries.values() if _is_of(e, kind)), ""),
         }
-        for kind in specialists()
+        for kind in find_specialists()
     }
     weights = {
         entry.name: {

@@ -101,7 +101,7 @@ def door(server: str, batch: int = 64) -> Any:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         keys, authority = TeamKeys(folder), Authority(folder)
-        authority.serve(("localhost", "127.0.0.1"))
+        authority.renew_certificate(("localhost", "127.0.0.1"))
         keys.publish()
         values = FrontValues.model_validate(
             {
@@ -119,7 +119,7 @@ def door(server: str, batch: int = 64) -> Any:
             }
         )
         for team in ("quick", "greedy", "hostile"):
-            keys.token(team, 1, "batch", issuer="editjudge", audience="judges")
+            keys.issue_token(team, 1, "batch", issuer="editjudge", audience="judges")
         envoy = EnvoyServer(folder / "front.log", values, folder, authority.certificate)
         envoy.start()
         try:
@@ -149,7 +149,7 @@ async def caller(server: str | tuple[EnvoyServer, TeamKeys], of: Class, model: s
     target, ca = server, None
     if not isinstance(server, str):
         envoy, keys = server
-        token = keys.token("quick", 1, of, issuer="editjudge", audience="judges")
+        token = keys.issue_token("quick", 1, of, issuer="editjudge", audience="judges")
         metadata.append(("authorization", f"Bearer {token}"))
         target, ca = envoy.url.removeprefix("grpcs://"), envoy.state.ca.read_bytes()
     async with channel_to(str(target), ca) as channel:
@@ -274,7 +274,7 @@ def others(team: str, through: tuple[EnvoyServer, TeamKeys]) -> Iterator[None]:
         yield
         return
     envoy, keys = through
-    token = keys.token(team, 1, "batch", issuer="editjudge", audience="judges")
+    token = keys.issue_token(team, 1, "batch", issuer="editjudge", audience="judges")
     arguments = (team, envoy.url.removeprefix("grpcs://"), envoy.state.ca.read_bytes(), token)
     process = get_context("spawn").Process(target=_in_process, args=arguments, daemon=True)
     process.start()

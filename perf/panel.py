@@ -28,7 +28,7 @@ from rich.table import Table
 from editjudge.base.config import Endpoint, Settings
 from editjudge.panel import Panel
 from editjudge_services.quality.piqe_service import Piqe
-from editjudge_services.runtime.repository import config_text
+from editjudge_services.runtime.repository import render_config
 from editjudge_services.runtime.triton_server import TritonServer
 
 Call = Callable[[], Awaitable[object]]
@@ -55,7 +55,7 @@ def repository(folder: Path) -> Path:
     """A model repository that holds the null model under the name of a known service."""
     model = folder / "quality_piqe"
     (model / "1").mkdir(parents=True)
-    (model / "config.pbtxt").write_text(config_text(Null))
+    (model / "config.pbtxt").write_text(render_config(Null))
     (model / "1" / "model.py").write_text(NULL_MODEL)
     return folder
 

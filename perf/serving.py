@@ -33,7 +33,7 @@ from editjudge.base.images import RGB, decode
 from editjudge.panel import Panel
 from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
-from editjudge_services.runtime.repository import specialists
+from editjudge_services.runtime.repository import find_specialists
 from editjudge_services.runtime.specialist import Request, Specialist
 from editjudge_services.runtime.triton_server import temporary_stack
 
@@ -63,7 +63,7 @@ def jpeg(picture: RGB) -> bytes:
 def kind_of(service: str) -> type[Specialist]:
     """The specialist behind a service."""
     name = service.replace(".", "_")
-    return next(kind for kind in specialists() if kind.name == name)
+    return next(kind for kind in find_specialists() if kind.name == name)
 
 
 async def compare(panel: Panel, service: str, size: int, rounds: int) -> dict[str, float]:

@@ -11,14 +11,14 @@ import pytest
 
 from editjudge.base.config import StackSettings
 from editjudge.cli import root
-from editjudge_services.runtime.repository import specialists
+from editjudge_services.runtime.repository import find_specialists
 from editjudge_services.runtime.specialist import Specialist
 from editjudge_services.runtime.triton_server import TritonServer, temporary_stack
 
 from .patience import patience
 
 KINDS: dict[str, type[Specialist]] = {
-    kind.name.replace("_", ".", 1): kind for kind in specialists() if kind.entry
+    kind.name.replace("_", ".", 1): kind for kind in find_specialists() if kind.entry
 }
 """Services whose weights the user brings."""
 # The huge variant is the same code and, untrained, the same tiny network.

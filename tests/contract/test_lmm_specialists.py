@@ -267,13 +267,13 @@ def test_the_prompts_must_be_the_authors(tmp_path: Path) -> None:
 def test_served_only_where_a_vllm_is_named(
     kind: type[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert kind.installed("fp32") is None
+    assert kind.installed_identity("fp32") is None
     name = "QINSIGHT" if kind is QInsight else "ARTIMUSE"
     monkeypatch.setenv(f"EDITJUDGE_{name}_URL", "http://127.0.0.1:8000/v1")
     with pytest.raises(ConfigError, match="give an http"):
-        kind.installed("fp32")
+        kind.installed_identity("fp32")
     monkeypatch.setenv(f"EDITJUDGE_{name}_MODEL", "weights@1")
-    assert kind.installed("fp32") == {"weights": "weights@1"}
+    assert kind.installed_identity("fp32") == {"weights": "weights@1"}
     monkeypatch.setenv(f"EDITJUDGE_{name}_TIMEOUT", "soon")
     with pytest.raises(ConfigError, match=f"EDITJUDGE_{name}_TIMEOUT"):
-        Backend.of(name)
+        Backend.read_named(name)

@@ -55,7 +55,7 @@ class Door:
         self.folder = folder
         self.keys = TeamKeys(folder)
         self.authority = Authority(folder)
-        self.authority.serve(("localhost", "127.0.0.1"))
+        self.authority.renew_certificate(("localhost", "127.0.0.1"))
         self.keys.publish()
         values = FrontValues.model_validate(
             {
@@ -86,7 +86,7 @@ class Door:
         return self.server.log.read_text() + self.server.calls.read_text()
 
     def token(self, team: str, days: float = 1, **claims: str) -> str:
-        return self.keys.token(team, days, "interactive", **{**CLAIMS, **claims})
+        return self.keys.issue_token(team, days, "interactive", **{**CLAIMS, **claims})
 
     def expired(self, team: str) -> str:
         """A token that ended an hour ago."""
@@ -173,7 +173,7 @@ async def test_the_same_number_comes_through_the_door(door: Door, panel: Panel) 
 def forged(door: Door, folder: Path) -> str:
     """A token of the same name and number, signed by somebody else."""
     door.token("vision")
-    return TeamKeys(folder).token("vision", 1, "interactive", **CLAIMS)
+    return TeamKeys(folder).issue_token("vision", 1, "interactive", **CLAIMS)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ async def test_who_is_not_known_gets_no_answer(
         "none": None,
         "rubbish": "a.b",
         "forged": forged(door, tmp_path),
-        "unknown team": TeamKeys(tmp_path).token("nobody", 1, "batch", **CLAIMS),
+        "unknown team": TeamKeys(tmp_path).issue_token("nobody", 1, "batch", **CLAIMS),
         "audience": door.token("vision", audience="others"),
         "issuer": door.token("vision", issuer="others"),
     }
@@ -293,16 +293,16 @@ def test_only_today_s_tls_is_spoken(door: Door) -> None:
 
 
 def test_metrics_are_apart_and_the_admin_is_not_reached(door: Door) -> None:
-    from editjudge_services.runtime.process import asked
+    from editjudge_services.runtime.process import fetch
 
-    metrics = asked(door.server.metrics_url)
+    metrics = fetch(door.server.metrics_url)
     assert metrics is not None
     assert b"envoy_http_downstream_rq_total" in metrics
     base = door.server.metrics_url.removesuffix("/stats/prometheus")
-    assert asked(f"{base}/ready") is not None
-    assert asked(f"{base}/config_dump") is None
-    assert asked(f"{base}/quitquitquit", b"") is None
-    assert door.server.alive()
+    assert fetch(f"{base}/ready") is not None
+    assert fetch(f"{base}/config_dump") is None
+    assert fetch(f"{base}/quitquitquit", b"") is None
+    assert door.server.is_healthy()
 
 
 async def test_a_generalist_is_reached_under_its_name(triton: TritonServer, tmp_path: Path) -> None:

@@ -179,4 +179,4 @@ async def test_what_is_in_flight_is_finished_when_the_door_is_closed(
     await asyncio.to_thread(door.server.stop)
     codes = {code for code, *_ in await calls}
     assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
-    assert not door.server.alive()
+    assert not door.server.is_healthy()

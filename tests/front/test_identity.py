@@ -36,7 +36,7 @@ async def test_without_a_certificate_there_is_no_connection_where_one_is_asked_f
 ) -> None:
     door = Door(tmp_path, triton, client_ca=tmp_path / "ca.pem")
     token = door.token("vision")
-    cert, key = door.authority.client("vision", 1, tmp_path)
+    cert, key = door.authority.issue_client_certificate("vision", 1, tmp_path)
     shown = {"cert_file": cert, "key_file": key}
     strange = trustme.CA().issue_cert("vision")
     strange.private_key_pem.write_to_path(tmp_path / "strange.key")
@@ -79,7 +79,7 @@ class Provider:
         self._ca.cert_pem.write_to_path(self.ca)
 
     def token(self, team: str) -> str:
-        return self.keys.token(
+        return self.keys.issue_token(
             team, 1, "batch", issuer="id", audience="judges", team_claim="department"
         )
 
@@ -168,7 +168,7 @@ async def test_a_certificate_is_renewed_while_the_door_runs(
 
         before = served()
         door.authority.server.unlink()
-        door.authority.serve(("localhost", "127.0.0.1"))
+        door.authority.renew_certificate(("localhost", "127.0.0.1"))
         await until(lambda: served() != before)
         assert (await door.ask("ServerLive", LIVE, token))[0] == OK
     finally:

@@ -19,7 +19,7 @@ from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.server import serve_grpc
 from editjudge_services.gateway.service import JudgeService
-from editjudge_services.runtime.process import asked
+from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_serve import asking, png
@@ -99,7 +99,7 @@ async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform
 async def test_the_front_door_has_what_it_is_asked(triton: TritonServer, tmp_path: Path) -> None:
     async with platform(triton, tmp_path) as there:
         await there.traffic()
-        scraped = await asyncio.to_thread(asked, there.door.server.metrics_url)
+        scraped = await asyncio.to_thread(fetch, there.door.server.metrics_url)
     assert scraped is not None
     assert not absent("front", scraped.decode())
 

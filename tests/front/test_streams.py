@@ -46,7 +46,7 @@ async def channel_of(door: Door) -> AsyncIterator[grpc.aio.Channel]:
 
 
 def batch(door: Door, team: str) -> list[tuple[str, str]]:
-    token = door.keys.token(team, 1, "batch", issuer="editjudge", audience="judges")
+    token = door.keys.issue_token(team, 1, "batch", issuer="editjudge", audience="judges")
     return [("authorization", f"Bearer {token}")]
 
 

@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 
 from editjudge_services.runtime import triton_server
-from editjudge_services.runtime.process import asked, ports
+from editjudge_services.runtime.process import fetch as fetch_url
+from editjudge_services.runtime.process import reserve_ports
 
 from ..patience import patience, wait_until
 from .dockerfile import FOLDER, LOCKS, context, read
@@ -122,7 +123,7 @@ def running(
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=log.parent, env=env, stdout=output, stderr=output)
     try:
-        wait_until(lambda: process.poll() is not None or asked(ready) is not None, 60)
+        wait_until(lambda: process.poll() is not None or fetch_url(ready) is not None, 60)
         assert process.poll() is None, log.read_text()
         yield
         process.send_signal(signal.SIGTERM)
@@ -135,12 +136,12 @@ def running(
 
 def test_the_judge_service_starts_and_is_healthy(judge: Layer, tmp_path: Path) -> None:
     judge.check_parts()
-    grpc, http = ports((0, 0))
+    grpc, http = reserve_ports((0, 0))
     command = [judge.program("editjudge"), "serve", f"--address=127.0.0.1:{grpc}"]
     command += [f"--http-address=127.0.0.1:{http}", "--notice=0", "--drain=1"]
     variables = judge.variables({"EDITJUDGE_STATE_DIR": str(tmp_path / "state")})
     with running(command, f"http://127.0.0.1:{http}/health", tmp_path / "log", variables):
-        told = json.loads(asked(f"http://127.0.0.1:{http}/v1/dimensions") or b"[]")
+        told = json.loads(fetch_url(f"http://127.0.0.1:{http}/v1/dimensions") or b"[]")
     served = {one["id"] for one in told if one["served"]}
     assert "core.ssim.source.whole" in served
 
@@ -193,7 +194,7 @@ def test_the_models_of_the_triton_image_answer_in_a_real_triton(
     table.write_text(json.dumps(SERVED))
     triton.said("editjudge", "models", "repository", str(table), "--out", str(repository))
     package = triton_server._pytriton()
-    grpc, http, metrics = ports((0, 0, 0))
+    grpc, http, metrics = reserve_ports((0, 0, 0))
     command = [
         package / "tritonserver" / "bin" / "tritonserver",
         f"--model-repository={repository}",
@@ -204,7 +205,7 @@ def test_the_models_of_the_triton_image_answer_in_a_real_triton(
         f"--metrics-port={metrics}",
         *(f"--{which}-address=127.0.0.1" for which in ("http", "grpc", "metrics")),
     ]
-    libraries = [package.parent / "nvidia_pytriton.libs", triton_server.libpython_folder()]
+    libraries = [package.parent / "nvidia_pytriton.libs", triton_server.find_libpython()]
     found = {"LD_LIBRARY_PATH": ":".join(str(each) for each in libraries if each)}
     found["PATH"] = f"{older / 'bin'}:/usr/bin:/bin"
     ready = f"http://127.0.0.1:{http}/v2/health/ready"

@@ -17,7 +17,7 @@ import pytest
 import trustme
 import yaml
 
-from editjudge_services.runtime.process import asked, ports
+from editjudge_services.runtime.process import fetch, reserve_ports
 
 from ..patience import patience, wait_until
 
@@ -45,7 +45,7 @@ def pair(authority: trustme.CA) -> dict[str, bytes]:
 def door(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
     mounted(tmp_path / "tls", "..1", pair(trustme.CA()))
     mounted(tmp_path / "keys", "..1", {"jwks.json": b'{"keys": []}'})
-    listen, metrics, admin = ports((0, 0, 0))
+    listen, metrics, admin = reserve_ports((0, 0, 0))
     values = {
         "listen": f"127.0.0.1:{listen}",
         "metrics": f"127.0.0.1:{metrics}",
@@ -66,7 +66,7 @@ def door(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
         env={**os.environ, "HOME": str(tmp_path)},
     )
     try:
-        wait_until(lambda: asked(f"http://127.0.0.1:{metrics}/ready") or process.poll() is not None)
+        wait_until(lambda: fetch(f"http://127.0.0.1:{metrics}/ready") or process.poll() is not None)
         yield process, listen, metrics
     finally:
         if process.poll() is None:
@@ -78,11 +78,11 @@ def test_it_stands_until_it_is_asked_to_end(
     door: tuple[subprocess.Popen[str], int, int],
 ) -> None:
     process, _, metrics = door
-    assert (asked(f"http://127.0.0.1:{metrics}/ready") or b"").strip() == b"LIVE"
+    assert (fetch(f"http://127.0.0.1:{metrics}/ready") or b"").strip() == b"LIVE"
     process.send_signal(signal.SIGTERM)
     _, words = process.communicate(timeout=patience(20))
     assert process.returncode == 0, words
-    assert asked(f"http://127.0.0.1:{metrics}/ready") is None
+    assert fetch(f"http://127.0.0.1:{metrics}/ready") is None
 
 
 def test_its_calls_are_lines_of_json_apart_from_its_words(

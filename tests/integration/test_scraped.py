@@ -11,7 +11,7 @@ import pytest
 
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
-from editjudge_services.runtime.process import asked
+from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_serve_kept import running, scripted_judge
@@ -32,7 +32,7 @@ def test_every_name_is_somebody_s() -> None:
 
 async def test_triton_has_what_it_is_asked(panel: Panel, triton: TritonServer) -> None:
     await panel.call("quality.piqe", probe_inputs("quality"))
-    scraped = asked(triton.metrics_url)
+    scraped = fetch(triton.metrics_url)
     assert scraped is not None
     assert not absent("triton", scraped.decode())
 
@@ -63,6 +63,6 @@ async def test_the_judge_service_has_what_it_is_asked(tmp_path: Path) -> None:
 async def test_a_name_that_is_no_more_is_told(
     panel: Panel, triton: TritonServer, change: tuple[str, str], told: str
 ) -> None:
-    scraped = asked(triton.metrics_url)
+    scraped = fetch(triton.metrics_url)
     assert scraped is not None
     assert any(told in wrong for wrong in absent("triton", scraped.decode().replace(*change)))

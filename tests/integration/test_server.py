@@ -39,8 +39,8 @@ from editjudge.panel.triton import TritonEndpoint
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.quality.qinsight_service import QInsight
 from editjudge_services.runtime import triton_server
-from editjudge_services.runtime.repository import config_text
-from editjudge_services.runtime.triton_server import TritonServer, libpython_folder, temporary_stack
+from editjudge_services.runtime.repository import render_config
+from editjudge_services.runtime.triton_server import TritonServer, find_libpython, temporary_stack
 
 from ..fakes.vllm import ScriptedVllm, choice
 from ..patience import patience, wait_until
@@ -74,7 +74,7 @@ def serving(
     kind = type("Slow", (Piqe,), declared)
     model = folder / "repo" / "quality_piqe"
     (model / "1").mkdir(parents=True)
-    (model / "config.pbtxt").write_text(config_text(kind))
+    (model / "config.pbtxt").write_text(render_config(kind))
     (model / "1" / "model.py").write_text(SLOW_MODEL.replace("SECONDS", str(seconds)))
     settings = StackSettings(startup_timeout=patience(120))
     server = TritonServer(folder / "triton.log", settings, repository=folder / "repo", extra=extra)
@@ -204,7 +204,7 @@ def model(folder: Path, name: str, code: str) -> None:
     """A model of a repository."""
     (folder / "repo" / name / "1").mkdir(parents=True)
     kind = type("Named", (Piqe,), {"name": name})
-    (folder / "repo" / name / "config.pbtxt").write_text(config_text(kind))
+    (folder / "repo" / name / "config.pbtxt").write_text(render_config(kind))
     (folder / "repo" / name / "1" / "model.py").write_text(code)
 
 
@@ -221,7 +221,7 @@ def test_without_any_model_there_is_no_server(tmp_path: Path) -> None:
     server = server_of(tmp_path)
     with pytest.raises(StackError, match="quality_piqe: RuntimeError: weights are absent; see"):
         server.start()
-    assert not server.alive()
+    assert not server.is_healthy()
 
 
 async def test_a_model_that_cannot_load_costs_itself_and_is_named(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ async def test_a_model_that_cannot_load_costs_itself_and_is_named(tmp_path: Path
             assert "SCORE" in await ask(panel)
         wait_until(server.alive, 5)  # what ended by itself is not waited for
         os.kill(_python_models(server)[0], signal.SIGKILL)
-        wait_until(lambda: not server.alive())
+        wait_until(lambda: not server.is_healthy())
         assert set(server.unloaded_models) == {"ocr_ppocr", "quality_piqe"}
     finally:
         server.stop()
@@ -278,11 +278,11 @@ def test_what_is_started_for_a_while_is_started_again(
         assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
         url, pid = server.url, server.pid
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: server.pid not in {0, pid} and server.alive(), 40)
+        wait_until(lambda: server.pid not in {0, pid} and server.is_healthy(), 40)
         wait_until(lambda: asyncio.run(answered(server)), 40)
         pid = server.pid
         os.kill(_python_models(server)[0], signal.SIGKILL)  # Triton says it is ready all the same
-        wait_until(lambda: server.pid not in {0, pid} and server.alive(), 40)
+        wait_until(lambda: server.pid not in {0, pid} and server.is_healthy(), 40)
         wait_until(lambda: asyncio.run(answered(server)), 40)
         assert server.url == url
         pid = server.pid
@@ -337,7 +337,7 @@ def test_a_missing_libpython_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(
         StackError, match=r"libpython3\.\d+\.so.* apt-get install libpython3"
     ) as caught:
-        libpython_folder()
+        find_libpython()
     assert "\n" not in str(caught.value)
 
 
@@ -361,7 +361,7 @@ async def test_a_language_model_behind_triton(
         (tmp_path / name).write_text(name)
     model = tmp_path / "repo" / "quality_qinsight"
     (model / "1").mkdir(parents=True)
-    (model / "config.pbtxt").write_text(config_text(QInsight))
+    (model / "config.pbtxt").write_text(render_config(QInsight))
     (model / "1" / "model.py").write_text(QINSIGHT_MODEL)
     with ScriptedVllm(*replies).serving() as url:
         monkeypatch.setenv("EDITJUDGE_QINSIGHT_URL", url)

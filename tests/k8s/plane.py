@@ -15,7 +15,7 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from editjudge_services.runtime.process import ports
+from editjudge_services.runtime.process import reserve_ports
 
 from ..patience import wait_until
 from .chart import TOOLS
@@ -59,7 +59,7 @@ class Plane:
 @contextmanager
 def control_plane(assets: Path, folder: Path) -> Iterator[Plane]:
     """A control plane for the duration of a block."""
-    etcd, peer, secure = ports((0, 0, 0))
+    etcd, peer, secure = reserve_ports((0, 0, 0))
     key = rsa.generate_private_key(65537, 2048).private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,

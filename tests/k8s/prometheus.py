@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from editjudge_services.runtime.process import asked, ports
+from editjudge_services.runtime.process import fetch, reserve_ports
 
 from ..patience import patience
 from .chart import TOOLS
@@ -102,7 +102,7 @@ def prometheus(
     folder: Path, targets: Sequence[Target], rules: Mapping[str, Any]
 ) -> Iterator[Prometheus]:
     """The real one, asking its targets each second."""
-    (port,) = ports((0,))
+    (port,) = reserve_ports((0,))
     (folder / "rules.yml").write_text(yaml.safe_dump(dict(rules)))
     often = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     jobs = [target.config for target in targets]
@@ -119,7 +119,7 @@ def prometheus(
     url = f"http://127.0.0.1:{port}"
     try:
         end = time.monotonic() + patience(30)
-        while asked(f"{url}/-/ready") is None:
+        while fetch(f"{url}/-/ready") is None:
             told = (folder / "prometheus.log").read_text()
             assert process.poll() is None, told
             assert time.monotonic() < end, told

@@ -19,11 +19,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from editjudge.base.config import Price, StackSettings, load_settings
 from editjudge.cli import plugin_commands, root
-from editjudge_services.front.local import parsed_values
+from editjudge_services.front.local import validate_values
 from editjudge_services.front.render import check, render
 from editjudge_services.front.values import OWN_HEADERS, FrontValues, TokenLimits
 from editjudge_services.runtime import triton_server, vllm_server
-from editjudge_services.runtime.repository import config_text, specialists
+from editjudge_services.runtime.repository import find_specialists, render_config
 from editjudge_services.runtime.serving import read_table
 from editjudge_services.runtime.vllm_server import VllmServer
 from editjudge_services.zoo.artefact import checkpoint_dir
@@ -71,7 +71,7 @@ def test_the_front_door_takes_its_values_and_envoy_its_file(
     told = front_values(production)
     here = {"certificate": tmp_path / "tls.crt", "private_key": tmp_path / "tls.key"}
     told = {**told, **here, "tokens": {**told["tokens"], "keys": tmp_path / "jwks.json"}}
-    check(render(parsed_values(told, "chart"), tmp_path / "front"))
+    check(render(validate_values(told, "chart"), tmp_path / "front"))
 
 
 def test_the_front_door_leads_to_every_model_and_to_no_specialists_vllm(
@@ -93,13 +93,13 @@ def test_the_front_door_leads_to_every_model_and_to_no_specialists_vllm(
 def test_every_table_of_models_is_one_that_triton_can_be_started_with(
     production: list[Object], tmp_path: Path
 ) -> None:
-    kinds = {kind.name: kind for kind in specialists()}
+    kinds = {kind.name: kind for kind in find_specialists()}
     for name, one in names(production, "ConfigMap").items():
         if table := one["data"].get("models.json"):
             file = tmp_path / f"{name}.json"
             file.write_text(table)
             for model, serving in read_table(file).items():
-                assert f"count: {serving.instances}" in config_text(kinds[model], serving=serving)
+                assert f"count: {serving.instances}" in render_config(kinds[model], serving=serving)
 
 
 def test_the_judge_service_takes_its_settings_and_its_arguments(

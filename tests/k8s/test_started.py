@@ -17,7 +17,7 @@ from editjudge.app.doctor import check_services, load_panel_file
 from editjudge.base.config import Endpoint, Settings
 from editjudge.base.identity import ServiceName
 from editjudge_services.runtime import triton_server
-from editjudge_services.runtime.process import asked, ports
+from editjudge_services.runtime.process import fetch, reserve_ports
 
 from ..patience import patience, wait_until
 from .chart import rendered
@@ -61,7 +61,7 @@ def started(pod: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
     }
     made = ran([moved.get(word, word) for word in spec["initContainers"][0]["command"]])
     assert made.returncode == 0, made.stderr
-    free = ports((0, 0, 0))
+    free = reserve_ports((0, 0, 0))
     arguments = [
         argument.replace(FOLDER, str(repository)) for argument in spec["containers"][0]["args"]
     ]
@@ -69,7 +69,7 @@ def started(pod: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
         arguments = [argument.replace(f"-port={own}", f"-port={port}") for argument in arguments]
     package = triton_server._pytriton()
     backends = triton_server._link_backends(package, folder / "runtime")
-    libraries = [package.parent / "nvidia_pytriton.libs", triton_server.libpython_folder()]
+    libraries = [package.parent / "nvidia_pytriton.libs", triton_server.find_libpython()]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
             [
@@ -90,7 +90,7 @@ def started(pod: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
         probe = spec["containers"][0]["startupProbe"]["httpGet"]["path"]
         wait_until(
             lambda: (
-                server.poll() is not None or asked(f"http://127.0.0.1:{free[0]}{probe}") is not None
+                server.poll() is not None or fetch(f"http://127.0.0.1:{free[0]}{probe}") is not None
             ),
             60,
         )
@@ -115,7 +115,7 @@ def test_its_models_are_ready_and_its_health_is_told(
     with grpc.insecure_channel(f"127.0.0.1:{started[1][1]}") as channel:
         said = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
     assert said.status == health_pb2.HealthCheckResponse.SERVING
-    metrics = asked(f"http://127.0.0.1:{started[1][2]}/metrics") or b""
+    metrics = fetch(f"http://127.0.0.1:{started[1][2]}/metrics") or b""
     for model in SERVED["models"]:
         assert f'model="{model}"'.encode() in metrics
 

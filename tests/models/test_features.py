@@ -11,9 +11,9 @@ from editjudge.base.errors import Abstained, ConfigError
 from editjudge_services.features import vision_service
 from editjudge_services.features.recipe import RECIPES
 from editjudge_services.features.vision_service import ClipVitB32, DinoV2, DinoV3
-from editjudge_services.runtime.cache import BoundedCache, bytes_of
+from editjudge_services.runtime.cache import BoundedCache, count_bytes
 from editjudge_services.runtime.onnx import open_network
-from editjudge_services.runtime.preprocess import blacked_out
+from editjudge_services.runtime.preprocess import black_out
 from editjudge_services.runtime.specialist import BadRequest, Request
 from editjudge_services.zoo.artefact import (
     checkpoint_dir,
@@ -140,7 +140,7 @@ def test_a_region(specialist, entry, region):
 
 def test_zeroed_pixels(specialist, entry):
     image, mask = picture(), disc()
-    expected = reference(entry, blacked_out(image, mask))
+    expected = reference(entry, black_out(image, mask))
     assert np.abs(embedding(specialist, image, mask, "zero") - expected).max() < 1e-5
 
 
@@ -226,14 +226,14 @@ def test_the_cache_can_be_turned_off(monkeypatch):
 def test_the_least_recently_used_features_go_first():
     cache = BoundedCache(2 * 40)
     features = {key: (np.full(10, i, np.float32),) for i, key in enumerate("abc")}
-    cache.put("a", features["a"], bytes_of(features["a"]))
-    cache.put("b", features["b"], bytes_of(features["b"]))
+    cache.put("a", features["a"], count_bytes(features["a"]))
+    cache.put("b", features["b"], count_bytes(features["b"]))
     assert cache.get("a") is features["a"]
-    cache.put("c", features["c"], bytes_of(features["c"]))
+    cache.put("c", features["c"], count_bytes(features["c"]))
     assert cache.get("b") is None
     assert cache.get("a") is features["a"]
     assert cache.get("c") is features["c"]
-    cache.put("c", features["c"], bytes_of(features["c"]))
+    cache.put("c", features["c"], count_bytes(features["c"]))
     assert cache.get("a") is features["a"]
 
 

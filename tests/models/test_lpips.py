@@ -12,7 +12,7 @@ from editjudge_services.perceptual.lpips_service import LpipsAlex, LpipsVgg
 from editjudge_services.perceptual.network import signed
 from editjudge_services.perceptual.recipe import RECIPES
 from editjudge_services.perceptual.torch_lpips import trunk
-from editjudge_services.runtime.preprocess import blacked_out
+from editjudge_services.runtime.preprocess import black_out
 from editjudge_services.runtime.specialist import BadRequest, Request
 from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
 from editjudge_services.zoo.checkpoint import inventory
@@ -159,7 +159,7 @@ def test_what_lies_far_outside_the_region_does_not_count(specialist):
 
 
 def test_pixels_outside_are_black(specialist, entry):
-    expected = reference(entry, blacked_out(A, half()), blacked_out(B, half()))[0]
+    expected = reference(entry, black_out(A, half()), black_out(B, half()))[0]
     assert distance(specialist, A, B, half(), "zero") == pytest.approx(expected, abs=1e-5)
     full = np.ones_like(half())
     assert distance(specialist, A, B, full, "zero") == distance(specialist, A, B)

@@ -13,7 +13,7 @@ from editjudge_services.runtime.preprocess import (
     DINOV2_CROP,
     DINOV2_SQUASH,
     DINOV3_SQUASH,
-    blacked_out,
+    black_out,
     patch_weights,
     resize_bilinear,
 )
@@ -153,18 +153,18 @@ def test_a_single_pixel_touches_its_patch(place):
 def test_the_crop_sees_the_middle_square():
     mask = np.zeros((100, 300), dtype=bool)
     mask[:, :90] = True
-    assert not CLIP_CROP.seen(mask).any()
-    assert CLIP_SQUASH.seen(mask).any()
+    assert not CLIP_CROP.crop_mask(mask).any()
+    assert CLIP_SQUASH.crop_mask(mask).any()
     mask[:, 100:110] = True
-    assert CLIP_CROP.seen(mask).any()
+    assert CLIP_CROP.crop_mask(mask).any()
     # DINOv2 cuts an eighth off the shorter side too.
-    assert not DINOV2_CROP.seen(mask & (np.arange(300) < 106)).any()
+    assert not DINOV2_CROP.crop_mask(mask & (np.arange(300) < 106)).any()
 
 
 def test_black_outside():
     image, mask = picture(5, 6), np.zeros((5, 6), dtype=bool)
     mask[2:4, 1] = True
-    got = blacked_out(image, mask)
+    got = black_out(image, mask)
     assert got.dtype == np.uint8
     assert np.array_equal(got[mask], image[mask])
     assert not got[~mask].any()

@@ -22,7 +22,7 @@ from editjudge.base.signature import Signature
 from editjudge.benchmarks.registry import dimensions, select
 from editjudge.panel import SERVICES
 from editjudge.scorers.judge_scorer import JUDGE
-from editjudge_services.runtime.repository import model_repository, specialists
+from editjudge_services.runtime.repository import find_model_repository, find_specialists
 from editjudge_services.runtime.specialist import Request, Specialist
 
 ROOT = Path(editjudge.__file__).parents[2]
@@ -82,7 +82,7 @@ def test_dimensions_are_fully_declared(name: str) -> None:
 
 
 def test_every_service_has_a_specialist_and_a_probe() -> None:
-    served = {kind.name.replace("_", ".", 1) for kind in specialists()}
+    served = {kind.name.replace("_", ".", 1) for kind in find_specialists()}
     unknown = sorted(served - set(SERVICES))
     assert not unknown, f"name {unknown} in SERVICES, client/editjudge/panel/specialists.py"
     without = sorted(set(SERVICES) - served)
@@ -94,14 +94,14 @@ def test_every_service_has_a_specialist_and_a_probe() -> None:
 
 
 def test_the_model_repository_is_what_the_classes_declare() -> None:
-    differing = [path.relative_to(model_repository()).as_posix() for path in stale()]
+    differing = [path.relative_to(find_model_repository()).as_posix() for path in stale()]
     assert not differing, f"run make config: {differing} of model_repo/ are not as declared"
-    known = {kind.name for kind in specialists()}
-    left = sorted({folder.name for folder in model_repository().iterdir()} - known)
+    known = {kind.name for kind in find_specialists()}
+    left = sorted({folder.name for folder in find_model_repository().iterdir()} - known)
     assert not left, f"take {left} out of model_repo/: no specialist has that name"
 
 
-WEIGHTLESS = [kind for kind in specialists() if kind.identity.get("weights") == "none"]
+WEIGHTLESS = [kind for kind in find_specialists() if kind.identity.get("weights") == "none"]
 
 
 @pytest.mark.parametrize("specialist", WEIGHTLESS, ids=lambda kind: kind.name)

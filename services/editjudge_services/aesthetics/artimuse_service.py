@@ -62,13 +62,13 @@ class ArtiMuse(LmmSpecialist):
     identity: ClassVar = {"implementation": "artimuse.1", "prompts": digest_of(prompts)}
     variable = "ARTIMUSE"
 
-    def load(self, declared: Mapping[str, str]) -> None:
+    def load(self, parameters: Mapping[str, str]) -> None:
         """As its base, and look the level tokens up in the served tokenizer.
 
         Raises:
             RuntimeError: the tokenizer does not write each level as a token of its own.
         """
-        super().load(declared)
+        super().load(parameters)
         self._ids = [self._model.token_id(level) for level in LEVELS]
         if len(set(self._ids)) != len(LEVELS):
             raise RuntimeError("two levels share a token: not the tokenizer of ArtiMuse")

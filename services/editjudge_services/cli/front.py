@@ -9,7 +9,7 @@ from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.local_stack import running_stack
 from editjudge.base.terminal import say, tell
 
-from ..front.local import kept_tokens, parsed_tokens, parsed_values, read_values
+from ..front.local import load_last_tokens, read_values, validate_tokens, validate_values
 from ..front.values import Class, Tokens
 
 if TYPE_CHECKING:
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 def token_command(team: str, days: float, class_: Class, values: Path | None) -> None:
     """Print a token of a team, and on standard error what its client needs."""
-    keys, known = _keys(), _known_by(values)
-    if known.keys and Path(known.keys).resolve() != keys.public.resolve():
+    keys, tokens = _keys(), _read_tokens(values)
+    if tokens.keys and Path(tokens.keys).resolve() != keys.public.resolve():
         raise ConfigError(
-            f"the front door takes tokens by the keys of {known.keys}", "whoever has them signs"
+            f"the front door takes tokens by the keys of {tokens.keys}", "whoever has them signs"
         )
-    is_new = team not in keys.teams()
-    say(keys.token(team, days, class_, **known.claims))
+    is_new = team not in keys.list_teams()
+    say(keys.issue_token(team, days, class_, **tokens.claims))
     state = running_stack()
     if is_new and state and state.front:
         tell(
-            f"# {team} is new: the door knows its key in {known.key_cache_seconds} s at the latest"
+            f"# {team} is new: the door knows its key in {tokens.key_cache_seconds} s at the latest"
         )
     if state is None or state.front is None:
         tell("no front door runs here yet: editjudge up --front")
@@ -55,9 +55,9 @@ def teams_command(rotate: str | None, revoke: str | None) -> None:
     if rotate:
         keys.rotate(rotate)
         say(f"further tokens of {rotate} have a new key; earlier ones end when they said")
-        tell(f"# the door knows it in {_known_by(None).key_cache_seconds} s at the latest")
+        tell(f"# the door knows it in {_read_tokens(None).key_cache_seconds} s at the latest")
     if not revoke and not rotate:
-        for name in keys.teams():
+        for name in keys.list_teams():
             say(name)
 
 
@@ -67,7 +67,7 @@ def certificate_command(team: str, days: float, out: Path) -> None:
     from ..front.identity import Authority, front_folder
 
     authority = Authority(front_folder())
-    chain, key = authority.client(team, days, out)
+    chain, key = authority.issue_client_certificate(team, days, out)
     say(f'cert_file = "{chain}"\nkey_file = "{key}"')
     tell(f"# the door's value client_ca is {authority.certificate}")
 
@@ -76,30 +76,33 @@ def render_command(values: Path, out: Path, *, check: bool) -> None:
     """Fill in Envoy's file with the values of a YAML file."""
     from ..front import render as rendering
 
-    parsed = parsed_values(read_values(values), str(values))
+    front_values = validate_values(read_values(values), str(values))
     if check:
-        rendering.checked(parsed, out, str(values))
+        rendering.render_and_check(front_values, out, str(values))
         say(f"{values}: Envoy takes it")
     else:
-        file = rendering.render(parsed, out)
+        file = rendering.render(front_values, out)
         say(f"{file} is what Envoy is started with: envoy -c {file}")
 
 
 def serve_command(values: Path, out: Path) -> None:
     """Be the front door of the values of a YAML file, until SIGTERM; for containers."""
-    from ..front.server import stand
+    from ..front.server import run_front
 
-    stand(parsed_values(read_values(values), str(values)), out)
+    run_front(validate_values(read_values(values), str(values)), out)
 
 
-def _known_by(values: Path | None) -> Tokens:
+def _read_tokens(values: Path | None) -> Tokens:
     """How a door knows its callers: what `values` say, or the door that was last started here."""
     from ..front.identity import front_folder
 
     if values is None:
-        return kept_tokens(front_folder()) or Tokens(keys="")
-    said = read_values(values).get("tokens", {})
-    return parsed_tokens({"keys": "", **said} if isinstance(said, dict) else said, str(values))
+        return load_last_tokens(front_folder()) or Tokens(keys="")
+    given_tokens = read_values(values).get("tokens", {})
+    return validate_tokens(
+        {"keys": "", **given_tokens} if isinstance(given_tokens, dict) else given_tokens,
+        str(values),
+    )
 
 
 def _keys() -> TeamKeys:

@@ -24,7 +24,7 @@ def list_command(*, json: bool) -> None:
     """Show every model: what is installed of it, its licence, size and profiles."""
     entries = manifest().values()
     if json:
-        print_json([_described(entry) for entry in entries])
+        print_json([_describe(entry) for entry in entries])
         return
     heads = ("model", "service", "here", "GiB", "licence", "profiles")
     rows = [
@@ -32,7 +32,7 @@ def list_command(*, json: bool) -> None:
             (
                 entry.name,
                 entry.service,
-                _here(entry),
+                _describe_installed(entry),
                 f"{entry.gib('fp32'):.2f}",
                 [entry.licence, *(t for t in ("restricted", "gated") if getattr(entry, t))],
                 entry.profiles,
@@ -55,7 +55,7 @@ def pull_command(
     if from_ is not None and (untrained or len(names) != 1):
         raise ConfigError("--from is about one model", "name it, without --untrained")
 
-    def pulled(entry: Entry) -> str:
+    def pull_one(entry: Entry) -> str:
         here = load_checkpoint(entry.name)
         if untrained:
             here = export.make_untrained(entry)
@@ -65,49 +65,49 @@ def pull_command(
             here = pull(entry, accept_license=accept_license)
         return f"{entry.name} is here: {here.source}"
 
-    return _each(_chosen(names, profile, made_here=untrained), pulled)
+    return _run_for_each(_select_entries(names, profile, made_here=untrained), pull_one)
 
 
 def export_command(names: tuple[str, ...], profile: Profile | None, precision: Precision) -> int:
     """Export checkpoints and compare them with their source; returns the exit code."""
 
-    def exported(entry: Entry) -> str:
+    def export_one(entry: Entry) -> str:
         artefact = export.export(entry, precision)
         parity = artefact.parity
         near = f", within {parity.largest_difference:.2g} of its source" if parity else ""
         return f"{entry.name} {precision} is ready{near} ({artefact.source})"
 
-    return _each(_chosen(names, profile, made_here=True), exported)
+    return _run_for_each(_select_entries(names, profile, made_here=True), export_one)
 
 
 def verify_command(names: tuple[str, ...]) -> int:
     """Check files and fingerprints of what is installed; returns the exit code."""
 
-    def verified(entry: Entry) -> str:
+    def verify_one(entry: Entry) -> str:
         return "\n".join(export.verify(entry))
 
     if names:
-        return _each(_chosen(names, None), verified)
+        return _run_for_each(_select_entries(names, None), verify_one)
     here = [e for e in manifest().values() if load_checkpoint(e.name) or export.installed(e)]
     if not here:
         say("no model is installed")
-    return _each(here, verified)
+    return _run_for_each(here, verify_one)
 
 
 def repository_command(table: Path, out: Path) -> None:
     """Make the folder that a Triton server loads, of the models in a table."""
-    from ..runtime.repository import materialise
+    from ..runtime.repository import build_repository
     from ..runtime.serving import read_table
 
     servings = read_table(table)
-    missing = materialise(out, models=servings)
+    missing = build_repository(out, models=servings)
     if missing:
-        told = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
-        raise ConfigError(f"{out} is not complete: {told}")
+        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
+        raise ConfigError(f"{out} is not complete: {reasons}")
     say(f"{out} is what Triton is started with: {', '.join(sorted(servings))}")
 
 
-def _chosen(
+def _select_entries(
     names: tuple[str, ...], profile: Profile | None, *, made_here: bool = False
 ) -> list[Entry]:
     """The models named, or those of the profile; `made_here` leaves out vLLM's of the latter."""
@@ -118,7 +118,7 @@ def _chosen(
     return [find(name) for name in names]
 
 
-def _each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
+def _run_for_each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
     """Go through all of them; what fails is told in a line, and does not stop the others.
 
     Returns:
@@ -137,9 +137,9 @@ def _each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
     return code
 
 
-def _described(entry: Entry) -> dict[str, Any]:
+def _describe(entry: Entry) -> dict[str, Any]:
     """As JSON: what the manifest has of a model, and what is installed of it."""
-    checkpoint, exports = _installed(entry)
+    checkpoint, exports = _find_installed(entry)
     return {
         **dict(entry),
         "gib": {precision: round(entry.gib(precision), 3) for precision in export.PRECISIONS},
@@ -152,18 +152,20 @@ def _weights(weights: Checkpoint | Artefact) -> dict[str, Any]:
     return {"source": weights.source, "untrained": weights.untrained}
 
 
-def _here(entry: Entry) -> str:
+def _describe_installed(entry: Entry) -> str:
     """Say `checkpoint`, or the precisions; random weights are marked."""
-    checkpoint, exports = _installed(entry)
+    checkpoint, exports = _find_installed(entry)
     states = {artefact.precision: artefact.untrained for artefact in exports}
     if not states and checkpoint:
-        return _marked("checkpoint", checkpoint.untrained)
-    return ", ".join(_marked(precision, untrained) for precision, untrained in states.items())
+        return _mark_untrained("checkpoint", checkpoint.untrained)
+    return ", ".join(
+        _mark_untrained(precision, is_untrained) for precision, is_untrained in states.items()
+    )
 
 
-def _marked(what: str, untrained: bool) -> str:
-    return f"{what} (untrained)" if untrained else what
+def _mark_untrained(what: str, is_untrained: bool) -> str:
+    return f"{what} (untrained)" if is_untrained else what
 
 
-def _installed(entry: Entry) -> tuple[Checkpoint | None, list[Artefact]]:
+def _find_installed(entry: Entry) -> tuple[Checkpoint | None, list[Artefact]]:
     return load_checkpoint(entry.name), export.installed(entry)

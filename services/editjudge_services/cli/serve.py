@@ -41,18 +41,18 @@ def purge_command(folder: Path, team: tuple[str, ...], older_than: float | None)
     """Delete calls that a service has kept; without a team or an age, say what space they take."""
     if not team and older_than is None:
         for name, size in asyncio.run(measure_space(folder)).items():
-            say(f"{_named(name)}: {size / 1e6:.2f} MB")
+            say(f"{_label(name)}: {size / 1e6:.2f} MB")
         return
     before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
     for name, count in asyncio.run(purge(folder, team, before)).items():
-        say(f"{_named(name)}: {count:,} calls deleted")
+        say(f"{_label(name)}: {count:,} calls deleted")
 
 
 def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> None:
     """Show what each team has used on each day (UTC)."""
     rows = [
-        (*day, *astuple(used))
-        for day, used in read_usage(folder).items()
+        (*day, *astuple(usage))
+        for day, usage in read_usage(folder).items()
         if not team or day[1] in team
     ]
     columns = ("day", "team", *COUNTS)
@@ -66,7 +66,7 @@ def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool)
         print_tables([table])
 
 
-def _named(team: str) -> str:
+def _label(team: str) -> str:
     return team or "(no team)"
 
 
@@ -94,19 +94,19 @@ async def _serve(settings: Settings, options: ServiceOptions) -> None:
     from ..gateway.server import serve_grpc, wait_for_signal
     from ..gateway.service import JudgeService
 
-    async with JudgeService(settings, options) as judging, contextlib.AsyncExitStack() as served:
+    async with JudgeService(settings, options) as service, contextlib.AsyncExitStack() as servers:
         try:
-            web = await served.enter_async_context(
-                serve_http(judging, *split_address(options.http_address), options.drain)
+            web = await servers.enter_async_context(
+                serve_http(service, *split_address(options.http_address), options.drain)
             )
-            at = await served.enter_async_context(
-                serve_grpc(judging, options.address, options.notice, options.drain)
+            at = await servers.enter_async_context(
+                serve_grpc(service, options.address, options.notice, options.drain)
             )
         except OSError as error:
             raise ConfigError(str(error), "give other addresses") from error
         if options.cache is not None and options.keep_days is not None:
             seconds = options.keep_days * _DAY_SECONDS
-            await served.enter_async_context(purge_periodically(options.cache, seconds, tell))
+            await servers.enter_async_context(purge_periodically(options.cache, seconds, tell))
         say(f"judging at {at} (gRPC) and {web} (JSON)")
         await wait_for_signal()
         tell("ending: what is in flight is finished")

@@ -20,9 +20,9 @@ def up_command(
     settings, root = settings_from(), click.get_current_context().find_root().params
     options = {"models": model, "generalist": generalist, "judge": judge, "front": front}
     further = tuple(f"--set={one}" for one in root.get("set_", ()))
-    changed = {name: value for name, value in options.items() if value}
-    changed["judge_args"] = (*further, *settings.stack.judge_args)
-    stack = settings.stack.model_copy(update=changed)
+    changes = {name: value for name, value in options.items() if value}
+    changes["judge_args"] = (*further, *settings.stack.judge_args)
+    stack = settings.stack.model_copy(update=changes)
     state = up(stack, settings.vllm_python, root.get("config"))
     for name, why in state.unloaded.items():
         say(f"{name} is not served: {why}", fg="red", err=True)

@@ -27,7 +27,7 @@ from editjudge.base.contracts import CLIP, FEATURES
 from editjudge.base.errors import Abstained
 from editjudge.base.images import RGB
 
-from ..runtime.cache import BoundedCache, bytes_of, content_key
+from ..runtime.cache import BoundedCache, count_bytes, make_content_key
 from ..runtime.onnx import ENGINES, ON_GPU, open_network
 from ..runtime.preprocess import (
     CLIP_CROP,
@@ -36,10 +36,10 @@ from ..runtime.preprocess import (
     DINOV2_SQUASH,
     DINOV3_SQUASH,
     Rule,
-    blacked_out,
+    black_out,
     patch_weights,
 )
-from ..runtime.serving import declared_artefact
+from ..runtime.serving import load_declared_artefact
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
 
 Arrays: TypeAlias = "tuple[NDArray[np.float32], ...]"
@@ -72,13 +72,13 @@ class FeatureSpecialist(Specialist):
     whole: ClassVar[Rule]
     squash: ClassVar[Rule]
 
-    def load(self, declared: Mapping[str, str]) -> None:
+    def load(self, parameters: Mapping[str, str]) -> None:
         """Load the declared export and run it once.
 
         Raises:
             RuntimeError: it is absent, or not the declared one.
         """
-        artefact = declared_artefact(self.entry, declared)
+        artefact = load_declared_artefact(self.entry, parameters)
         self._trunk = open_network(artefact.folder / TRUNK, artefact.precision)
         # CLIP's projection, which pooled tokens go through as its CLS token does.
         self._head = None
@@ -116,9 +116,9 @@ class FeatureSpecialist(Specialist):
             return Abstained("degenerate", "the mask is empty")
         region = request.parameters["region"]
         if region == "zero":
-            if not self.whole.seen(mask).any():
+            if not self.whole.crop_mask(mask).any():
                 return Abstained("degenerate", "the centre crop leaves nothing of the region")
-            return _View(blacked_out(image, mask), self.whole)
+            return _View(black_out(image, mask), self.whole)
         weights = patch_weights(mask, self._grid)
         if region == "pool_any":
             weights = (weights > 0).astype(np.float32)
@@ -145,7 +145,7 @@ class FeatureSpecialist(Specialist):
 
         They are those of the cache, or of one run for all that are not in it.
         """
-        keys = [content_key(view.image, view.rule) for view in views]
+        keys = [make_content_key(view.image, view.rule) for view in views]
         known: dict[str, Arrays] = {}
         new: dict[str, _View] = {}
         for key, view in zip(keys, views, strict=True):
@@ -162,7 +162,7 @@ class FeatureSpecialist(Specialist):
                 # Copies: a slice would keep the whole batch in memory.
                 kept = (embedding, patches) if view.rule == self.squash else (embedding,)
                 known[key] = tuple(each.copy() for each in kept)
-                self.cache.put(key, known[key], bytes_of(known[key]))
+                self.cache.put(key, known[key], count_bytes(known[key]))
         return [known[key] for key in keys]
 
     def _forward(

@@ -63,31 +63,35 @@ class Authority:
         self.certificate = folder / "ca.pem"
         self._key = folder / "ca.key"
         # In a folder of its own: Envoy watches it.
-        self._served = folder / "served"
-        self.server = self._served / "server.pem"
-        self.server_key = self._served / "server.key"
+        self._server_folder = folder / "served"
+        self.server = self._server_folder / "server.pem"
+        self.server_key = self._server_folder / "server.key"
 
-    def serve(self, names: tuple[str, ...]) -> None:
+    def renew_certificate(self, names: tuple[str, ...]) -> None:
         """Have a certificate for these names and addresses, a new one where it is due.
 
         Args:
             names: Host names, and addresses as numbers.
         """
-        key, authority = self._authority()
-        if not self._due(names, authority):
+        key, authority = self._load_authority()
+        if not self._is_due(names, authority):
             return
-        self._served.mkdir(mode=0o700, exist_ok=True)
+        self._server_folder.mkdir(mode=0o700, exist_ok=True)
         own = ec.generate_private_key(ec.SECP256R1())
         certificate = (
-            _leaf(own, authority, CERTIFICATE_DAYS, ExtendedKeyUsageOID.SERVER_AUTH)
+            _start_leaf_certificate(
+                own, authority, CERTIFICATE_DAYS, ExtendedKeyUsageOID.SERVER_AUTH
+            )
             .subject_name(x509.Name([]))
-            .add_extension(x509.SubjectAlternativeName([_named(n) for n in names]), critical=True)
+            .add_extension(
+                x509.SubjectAlternativeName([_make_general_name(n) for n in names]), critical=True
+            )
             .sign(key, hashes.SHA256())
         )
-        _replace(self.server_key, _pem(own))
+        _replace(self.server_key, _encode_pem(own))
         _replace(self.server, certificate.public_bytes(serialization.Encoding.PEM))
 
-    def client(self, team: str, days: float, folder: Path) -> tuple[Path, Path]:
+    def issue_client_certificate(self, team: str, days: float, folder: Path) -> tuple[Path, Path]:
         """A certificate with which a team's client comes in where callers must show one.
 
         Who a caller is says its token alone; the certificate says that somebody let it in.
@@ -106,51 +110,53 @@ class Authority:
         _check_days(days)
         if not folder.is_dir():
             raise ConfigError(f"{folder}: no such folder", "make it first")
-        key, authority = self._authority()
+        key, authority = self._load_authority()
         own = ec.generate_private_key(ec.SECP256R1())
         certificate = (
-            _leaf(own, authority, days, ExtendedKeyUsageOID.CLIENT_AUTH)
+            _start_leaf_certificate(own, authority, days, ExtendedKeyUsageOID.CLIENT_AUTH)
             .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, team)]))
             .sign(key, hashes.SHA256())
         )
         files = folder / f"{team}.pem", folder / f"{team}.key"
-        _replace(files[1], _pem(own))
+        _replace(files[1], _encode_pem(own))
         _replace(files[0], certificate.public_bytes(serialization.Encoding.PEM))
         return files
 
-    def _authority(self) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    def _load_authority(self) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
         if self._key.is_file() and self.certificate.is_file():
             try:
                 certificate = x509.load_pem_x509_certificate(self.certificate.read_bytes())
             except ValueError as error:
-                told = f"{self.certificate}: this is no certificate"
+                message = f"{self.certificate}: this is no certificate"
                 raise ConfigError(
-                    told, "take it and ca.key away; callers need the new one"
+                    message, "take it and ca.key away; callers need the new one"
                 ) from error
-            return _private_key(self._key), certificate
+            return _load_private_key(self._key), certificate
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "editjudge")])
         certificate = (
-            _begun(key, name, AUTHORITY_DAYS)
+            _start_certificate(key, name, AUTHORITY_DAYS)
             .subject_name(name)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .sign(key, hashes.SHA256())
         )
-        _replace(self._key, _pem(key))
+        _replace(self._key, _encode_pem(key))
         _replace(self.certificate, certificate.public_bytes(serialization.Encoding.PEM))
         return key, certificate
 
-    def _due(self, names: tuple[str, ...], authority: x509.Certificate) -> bool:
+    def _is_due(self, names: tuple[str, ...], authority: x509.Certificate) -> bool:
         try:
-            known = x509.load_pem_x509_certificate(self.server.read_bytes())
-            known.verify_directly_issued_by(authority)
-            own = _private_key(self.server_key).public_key()
-            served = known.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            certificate = x509.load_pem_x509_certificate(self.server.read_bytes())
+            certificate.verify_directly_issued_by(authority)
+            own = _load_private_key(self.server_key).public_key()
+            alternative_names = certificate.extensions.get_extension_for_class(
+                x509.SubjectAlternativeName
+            ).value
         except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one mends it
             return True
-        soon = known.not_valid_after_utc - datetime.now(UTC) < _LEFT_AT_START
-        is_for_others = {*served} != {_named(name) for name in names}
-        return soon or is_for_others or own != known.public_key()
+        soon = certificate.not_valid_after_utc - datetime.now(UTC) < _LEFT_AT_START
+        is_for_others = {*alternative_names} != {_make_general_name(name) for name in names}
+        return soon or is_for_others or own != certificate.public_key()
 
 
 class TeamKeys:
@@ -168,11 +174,11 @@ class TeamKeys:
         self._lock = FileLock(folder / "teams.lock", mode=0o600)
         self.public = folder / "keys" / "jwks.json"
 
-    def teams(self) -> list[str]:
+    def list_teams(self) -> list[str]:
         """The teams that have a key."""
-        return sorted({path.stem.rpartition("@")[0] for path in self._keys()})
+        return sorted({path.stem.rpartition("@")[0] for path in self._find_keys()})
 
-    def token(
+    def issue_token(
         self,
         team: str,
         days: float,
@@ -198,9 +204,11 @@ class TeamKeys:
         """
         _check_team(team)
         _check_days(days)
-        with self._alone():
-            newest = max(self._keys(team), default=None, key=_number) or self._new(team)
-            key = _private_key(newest)
+        with self._lock_keys():
+            newest = max(self._find_keys(team), default=None, key=_read_number) or self._make_key(
+                team
+            )
+            key = _load_private_key(newest)
         now = datetime.now(UTC)
         claims: dict[str, Any] = {
             "iss": issuer,
@@ -210,7 +218,7 @@ class TeamKeys:
             "exp": now + timedelta(days=days),
         }
         for path, value in ((class_claim, of), (team_claim, team)):
-            _say(claims, path, value)
+            _write_claim(claims, path, value)
         return jwt.encode(claims, key, ALGORITHM, headers={"kid": newest.stem})
 
     def rotate(self, team: str) -> None:
@@ -219,9 +227,9 @@ class TeamKeys:
         Raises:
             ConfigError: no team of this name has a key.
         """
-        with self._alone():
-            self._check_known(team)
-            self._new(team)
+        with self._lock_keys():
+            self._check_team_has_key(team)
+            self._make_key(team)
 
     def revoke(self, team: str) -> int:
         """Take back every token of a team; a later token is signed with a new key.
@@ -232,40 +240,40 @@ class TeamKeys:
         Raises:
             ConfigError: no team of this name has a key.
         """
-        with self._alone():
-            self._check_known(team)
-            gone = [*self._keys(team)]
+        with self._lock_keys():
+            self._check_team_has_key(team)
+            revoked_keys = [*self._find_keys(team)]
             # The number goes on: a key that comes later is never taken for one of these.
-            kept = self._folder / f".{team}"
-            kept.write_text(str(max(map(_number, gone))))
-            for path in gone:
+            number_file = self._folder / f".{team}"
+            number_file.write_text(str(max(map(_read_number, revoked_keys))))
+            for path in revoked_keys:
                 path.unlink()
             self._publish()
-        return len(gone)
+        return len(revoked_keys)
 
-    def _new(self, team: str) -> Path:
-        kept = self._folder / f".{team}"
-        before = int(kept.read_text()) if kept.is_file() else 0
-        number = 1 + max([before, *map(_number, self._keys(team))])
+    def _make_key(self, team: str) -> Path:
+        number_file = self._folder / f".{team}"
+        before = int(number_file.read_text()) if number_file.is_file() else 0
+        number = 1 + max([before, *map(_read_number, self._find_keys(team))])
         path = self._folder / f"{team}@{number}.pem"
-        _replace(path, _pem(ec.generate_private_key(ec.SECP256R1())))
+        _replace(path, _encode_pem(ec.generate_private_key(ec.SECP256R1())))
         self._publish()
         return path
 
     def publish(self) -> None:
         """Write the public keys of all teams; Envoy reads them again."""
-        with self._alone():
+        with self._lock_keys():
             self._publish()
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _lock_keys(self) -> Iterator[None]:
         """No other process changes keys meanwhile: what is published is what there is."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._lock:
             yield
 
     def _publish(self) -> None:
-        private = {path.stem: _private_key(path) for path in sorted(self._keys())}
+        private = {path.stem: _load_private_key(path) for path in sorted(self._find_keys())}
         # Envoy takes a file without keys for a broken one; to this key nobody has the other half.
         private = private or {"nobody": ec.generate_private_key(ec.SECP256R1())}
         keys = [
@@ -276,15 +284,15 @@ class TeamKeys:
         self.public.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _replace(self.public, json.dumps({"keys": keys}, indent=1).encode())
 
-    def _keys(self, team: str = "*") -> Iterator[Path]:
-        named = self._folder.glob(f"{team}@*.pem")
-        return (path for path in named if path.stem.rpartition("@")[2].isdecimal())
+    def _find_keys(self, team: str = "*") -> Iterator[Path]:
+        paths = self._folder.glob(f"{team}@*.pem")
+        return (path for path in paths if path.stem.rpartition("@")[2].isdecimal())
 
-    def _check_known(self, team: str) -> None:
+    def _check_team_has_key(self, team: str) -> None:
         _check_team(team)
-        if not any(self._keys(team)):
-            known = ", ".join(self.teams()) or "none"
-            raise ConfigError(f"no team {team} has a key", f"teams that have: {known}")
+        if not any(self._find_keys(team)):
+            names = ", ".join(self.list_teams()) or "none"
+            raise ConfigError(f"no team {team} has a key", f"teams that have: {names}")
 
 
 def _check_team(team: str) -> None:
@@ -295,7 +303,7 @@ def _check_team(team: str) -> None:
         )
 
 
-def _say(claims: dict[str, Any], path: str, value: str) -> None:
+def _write_claim(claims: dict[str, Any], path: str, value: str) -> None:
     """Write a claim where Envoy reads it: a dot in its name stands for a claim within a claim."""
     *outer, name = path.split(".")
     for each in outer:
@@ -308,11 +316,11 @@ def _check_days(days: float) -> None:
         raise ConfigError(f"{days:g} days", f"give more than 0, up to {_MOST_DAYS}")
 
 
-def _number(path: Path) -> int:
+def _read_number(path: Path) -> int:
     return int(path.stem.rpartition("@")[2])
 
 
-def _begun(
+def _start_certificate(
     key: ec.EllipticCurvePrivateKey, issuer: x509.Name, days: float
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
@@ -326,27 +334,27 @@ def _begun(
     )
 
 
-def _leaf(
+def _start_leaf_certificate(
     key: ec.EllipticCurvePrivateKey,
     authority: x509.Certificate,
     days: float,
     use: x509.ObjectIdentifier,
 ) -> x509.CertificateBuilder:
     return (
-        _begun(key, authority.subject, days)
+        _start_certificate(key, authority.subject, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
     )
 
 
-def _named(name: str) -> x509.GeneralName:
+def _make_general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _encode_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -354,7 +362,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _private_key(path: Path) -> ec.EllipticCurvePrivateKey:
+def _load_private_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

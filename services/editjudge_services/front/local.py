@@ -44,19 +44,21 @@ def check_front(settings: StackSettings) -> None:
     """
     if not all(find_spec(name) for name in _PACKAGES):
         raise MissingExtra("the front door", "front")
-    from .render import checked
+    from .render import render_and_check
 
     # In a folder of its own: a front door may run here, with other names.
     with tempfile.TemporaryDirectory() as folder:
-        nowhere = _behind("grpc://127.0.0.1:1", "", _NO_JUDGE if settings.judge else None)
-        values = _values(settings, nowhere, Path(folder))
+        nowhere = _describe_upstreams(
+            "grpc://127.0.0.1:1", "", _NO_JUDGE if settings.judge else None
+        )
+        values = _make_values(settings, nowhere, Path(folder))
         for host in (values.listen.host, values.metrics.host):
             _check_number(host)
         for name in settings.front_names:
             _check_name(name)
-        _identity(values.listen.host, settings.front_names, Path(folder))
+        _prepare_identity(values.listen.host, settings.front_names, Path(folder))
         _check_pair(values)
-        checked(values, Path(folder), str(settings.front_values or "the front door"))
+        render_and_check(values, Path(folder), str(settings.front_values or "the front door"))
 
 
 def _check_number(host: str) -> None:
@@ -94,7 +96,7 @@ def _check_pair(values: FrontValues) -> None:
         ) from error
 
 
-def local_front(
+def make_local_front(
     settings: StackSettings, triton: str, vllm: str, judge: LocalJudge | None = None
 ) -> EnvoyServer:
     """The front door before local servers; still to be started.
@@ -111,29 +113,29 @@ def local_front(
     from .server import EnvoyServer
 
     folder = front_folder()
-    values = _values(settings, _behind(triton, vllm, judge), folder)
+    values = _make_values(settings, _describe_upstreams(triton, vllm, judge), folder)
     host, names = values.listen.host, settings.front_names
-    authority = _identity(host, names, folder)
+    authority = _prepare_identity(host, names, folder)
     (folder / _TOKENS).write_text(values.tokens.model_dump_json())
     name = next(iter(names), socket.gethostname() if host in _ANY_HOST else host)
     return EnvoyServer(private_state_dir() / "front.log", values, folder, authority, name)
 
 
-def _behind(triton: str, vllm: str, judge: LocalJudge | None) -> dict[str, Any]:
-    behind: dict[str, Any] = {}
+def _describe_upstreams(triton: str, vllm: str, judge: LocalJudge | None) -> dict[str, Any]:
+    upstreams: dict[str, Any] = {}
     if triton:
-        behind["triton"] = {"local": {"addresses": [urlsplit(triton).netloc]}}
+        upstreams["triton"] = {"local": {"addresses": [urlsplit(triton).netloc]}}
     if vllm:
         parts = urlsplit(vllm)
         protocol = "grpc" if parts.scheme == "grpc" else "http"
-        behind["generalists"] = {"judge": {"addresses": [parts.netloc], "protocol": protocol}}
+        upstreams["generalists"] = {"judge": {"addresses": [parts.netloc], "protocol": protocol}}
     if judge:
         at, web = urlsplit(judge.url).netloc, urlsplit(judge.http).netloc
-        behind["judge"] = {"addresses": [at], "json_addresses": [web]}
-    return behind
+        upstreams["judge"] = {"addresses": [at], "json_addresses": [web]}
+    return upstreams
 
 
-def kept_tokens(folder: Path) -> Tokens | None:
+def load_last_tokens(folder: Path) -> Tokens | None:
     """How the door that was last started here knows callers; None where none was."""
     try:
         return Tokens.model_validate_json((folder / _TOKENS).read_bytes())
@@ -141,7 +143,7 @@ def kept_tokens(folder: Path) -> Tokens | None:
         return None
 
 
-def _identity(host: str, further: tuple[str, ...], folder: Path) -> Path:
+def _prepare_identity(host: str, further: tuple[str, ...], folder: Path) -> Path:
     """Have all that the front door is known by, for callers by these names; returns the authority.
 
     Args:
@@ -152,25 +154,29 @@ def _identity(host: str, further: tuple[str, ...], folder: Path) -> Path:
 
     authority = Authority(folder)
     names = ("localhost", "127.0.0.1", socket.gethostname(), *further)
-    authority.serve(tuple(dict.fromkeys((*names, *(() if host in _ANY_HOST else (host,))))))
+    authority.renew_certificate(
+        tuple(dict.fromkeys((*names, *(() if host in _ANY_HOST else (host,)))))
+    )
     TeamKeys(folder).publish()
     return authority.certificate
 
 
-def _values(settings: StackSettings, behind: Mapping[str, Any], folder: Path) -> FrontValues:
+def _make_values(
+    settings: StackSettings, upstreams: Mapping[str, Any], folder: Path
+) -> FrontValues:
     further = read_values(settings.front_values) if settings.front_values else {}
-    made: dict[str, Any] = {
+    values: dict[str, Any] = {
         "listen": settings.front_address,
         "metrics": "127.0.0.1:0",
         "admin_port": 0,
         "certificate": folder / "served" / "server.pem",
         "private_key": folder / "served" / "server.key",
         "tokens": {"keys": folder / "keys" / "jwks.json"},
-        **behind,
+        **upstreams,
     }
     if isinstance(further.get("tokens"), dict):
-        further = {**further, "tokens": {**made["tokens"], **further["tokens"]}}
-    return parsed_values({**made, **further}, str(settings.front_values or "the front door"))
+        further = {**further, "tokens": {**values["tokens"], **further["tokens"]}}
+    return validate_values({**values, **further}, str(settings.front_values or "the front door"))
 
 
 def read_values(file: Path) -> dict[str, Any]:
@@ -196,24 +202,24 @@ def read_values(file: Path) -> dict[str, Any]:
     return values
 
 
-def parsed_values(values: Mapping[str, Any], where: str) -> FrontValues:
+def validate_values(values: Mapping[str, Any], where: str) -> FrontValues:
     """Checked values.
 
     Raises:
         ConfigError: naming the first that cannot be used.
     """
-    return _parsed(FrontValues, values, where)
+    return _validate(FrontValues, values, where)
 
 
-def parsed_tokens(values: object, where: str) -> Tokens:
+def validate_tokens(values: object, where: str) -> Tokens:
     """The checked part `tokens` of values; raises as `parsed_values`."""
-    return _parsed(Tokens, values, f"{where}: tokens")
+    return _validate(Tokens, values, f"{where}: tokens")
 
 
-def _parsed(kind: type[_Part], values: object, where: str) -> _Part:
+def _validate(kind: type[_Part], values: object, where: str) -> _Part:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         name, message = first_problem(error)
-        told = f"{where}: {name or 'the values'}: {message}"
-        raise ConfigError(told, "see docs/sharing.md") from error
+        message = f"{where}: {name or 'the values'}: {message}"
+        raise ConfigError(message, "see docs/sharing.md") from error

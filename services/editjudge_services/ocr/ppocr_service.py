@@ -25,7 +25,7 @@ class PpOcr(Specialist):
         "precision": "fp32",
     }
 
-    def load(self, declared: Mapping[str, str]) -> None:
+    def load(self, parameters: Mapping[str, str]) -> None:
         """Load the networks, which refuses other weights than the declared ones, and warm up."""
         self._reader = PpOcrReader()
 

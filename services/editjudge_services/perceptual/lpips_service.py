@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from editjudge.base.contracts import LPIPS
 from editjudge.base.errors import Abstained
 
-from ..runtime.cache import BoundedCache, bytes_of, content_key
+from ..runtime.cache import BoundedCache, count_bytes, make_content_key
 from ..runtime.onnx import ENGINES, ON_GPU
-from ..runtime.preprocess import blacked_out
-from ..runtime.serving import declared_artefact
+from ..runtime.preprocess import black_out
+from ..runtime.serving import load_declared_artefact
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
 from .network import HEADS, TRUNK, LpipsNetwork, Taps, signed, stretched
 
@@ -58,7 +58,7 @@ class _Pair:
     @property
     def keys(self) -> _Keys:
         """What the taps of either depend on."""
-        return content_key(self.a), content_key(self.b)
+        return make_content_key(self.a), make_content_key(self.b)
 
 
 class LpipsSpecialist(Specialist):
@@ -77,13 +77,13 @@ class LpipsSpecialist(Specialist):
     queue_seconds = 300.0
     smallest: ClassVar[int]
 
-    def load(self, declared: Mapping[str, str]) -> None:
+    def load(self, parameters: Mapping[str, str]) -> None:
         """Load the declared export and run it once.
 
         Raises:
             RuntimeError: it is absent, or not the declared one.
         """
-        artefact = declared_artefact(self.entry, declared)
+        artefact = load_declared_artefact(self.entry, parameters)
         if not {TRUNK, HEADS} <= artefact.files.keys():
             mend = f"editjudge models export {self.entry}"
             raise RuntimeError(f"{self.entry} was exported by another version: {mend}")
@@ -132,7 +132,7 @@ class LpipsSpecialist(Specialist):
             return Abstained("degenerate", "the mask is empty")
         match request.parameters["region"]:
             case "zero":
-                return _Pair(signed(blacked_out(a, mask)), signed(blacked_out(b, mask)))
+                return _Pair(signed(black_out(a, mask)), signed(black_out(b, mask)))
             case "stretched":
                 return _Pair(stretched(a, mask), stretched(b, mask))
         return _Pair(signed(a), signed(b), mask)
@@ -155,7 +155,7 @@ class LpipsSpecialist(Specialist):
                 new, self._network.taps(np.stack(list(new.values()))), strict=True
             ):
                 known[key] = taps
-                self.cache.put(key, taps, bytes_of(taps))
+                self.cache.put(key, taps, count_bytes(taps))
         return [known[key] for key in keys]
 
 

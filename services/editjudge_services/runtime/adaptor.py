@@ -69,15 +69,15 @@ class _Adaptor:
         import triton_python_backend_utils as pb
 
         parameters = json.loads(args["model_config"]).get("parameters", {})
-        declared = {name: value["string_value"] for name, value in parameters.items()}
-        stay_on_device(args, declared)
+        config = {name: value["string_value"] for name, value in parameters.items()}
+        stay_on_device(args, config)
         _end_with_server()
         self._pb = pb
         self._specialist = self.kind()
         self._decoders = ThreadPoolExecutor(thread_name_prefix="decode")
         self._counters = _counters(pb, self.kind.name)
         try:
-            self._specialist.load(declared)
+            self._specialist.load(config)
         except ConfigError as error:
             raise RuntimeError(f"{self.kind.name}: {error}") from error
 
@@ -92,7 +92,7 @@ class _Adaptor:
         answers: dict[int, Outputs | Abstained | Exception] = dict(
             zip(good, self._infer([read[index] for index in good]), strict=True)
         )
-        return [self._responded(answers.get(i, one)) for i, one in enumerate(read)]
+        return [self._respond(answers.get(i, one)) for i, one in enumerate(read)]
 
     def _read(self, request: Any) -> Request | BadRequest:
         tensors: dict[str, Any] = {}
@@ -100,30 +100,30 @@ class _Adaptor:
             try:
                 tensors[tensor.name] = self._value(request, tensor)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is this request's
-                return BadRequest(f"{tensor.name}: {_words(error)}")
+                return BadRequest(f"{tensor.name}: {_describe_error(error)}")
         try:
             return Request(tensors, self._parameters(request))
         except Exception as error:  # noqa: BLE001 - as above
-            return BadRequest(_words(error))
+            return BadRequest(_describe_error(error))
 
     def _parameters(self, request: Any) -> dict[str, str]:
-        allowed = self.kind.contract.parameters
-        sent = json.loads(request.parameters() or "{}")
-        if not isinstance(sent, dict):
+        choices_by_name = self.kind.contract.parameters
+        parameters = json.loads(request.parameters() or "{}")
+        if not isinstance(parameters, dict):
             raise TypeError("parameters are no object")
-        for name, value in sent.items():
-            if value not in allowed.get(name, ()):
-                choices = ", ".join(allowed.get(name, ())) or "no such parameter"
+        for name, value in parameters.items():
+            if value not in choices_by_name.get(name, ()):
+                choices = ", ".join(choices_by_name.get(name, ())) or "no such parameter"
                 raise ValueError(f"parameter {name}={value!r}: {choices}")
-        return {name: sent.get(name, values[0]) for name, values in allowed.items()}
+        return {name: parameters.get(name, values[0]) for name, values in choices_by_name.items()}
 
     def _value(self, request: Any, tensor: Tensor) -> Any:
-        sent = self._pb.get_input_tensor_by_name(request, tensor.name)
-        if sent is None:
+        given_tensor = self._pb.get_input_tensor_by_name(request, tensor.name)
+        if given_tensor is None:
             if tensor.optional:
                 return None
             raise ValueError("missing")
-        values = sent.as_numpy()
+        values = given_tensor.as_numpy()
         if values.shape[0] != 1:
             raise ValueError(f"{values.shape[0]} in one request; send one, Triton batches them")
         if tensor.dtype != "BYTES":
@@ -140,7 +140,7 @@ class _Adaptor:
         if not batch:
             return []
         try:
-            return _each(self._specialist.infer(batch), batch)
+            return _check_count(self._specialist.infer(batch), batch)
         except Exception as error:
             if len(batch) == 1:
                 if not isinstance(error, BadRequest | Unavailable):
@@ -148,7 +148,7 @@ class _Adaptor:
                 return [error]
         return [self._infer([one])[0] for one in batch]
 
-    def _responded(self, answer: Any) -> Any:
+    def _respond(self, answer: Any) -> Any:
         """An answer that cannot be sent fails alone, too."""
         try:
             return self._response(answer)
@@ -187,17 +187,17 @@ class _Adaptor:
         return self._pb.Tensor(tensor.name, array[np.newaxis])
 
 
-def _each(answers: Sequence[Any], batch: Sequence[Request]) -> Sequence[Any]:
+def _check_count(answers: Sequence[Any], batch: Sequence[Request]) -> Sequence[Any]:
     """The answers, of which there is one to each request."""
     if len(answers) != len(batch):
         raise RuntimeError(f"{len(answers)} answers to {len(batch)} requests")
     return answers
 
 
-def _words(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """What an error of reading a request says; one that is not meant for people is named."""
-    told = isinstance(error, ValueError | ImageError)
-    return str(error) if told else f"cannot be read: {type(error).__name__}: {error}"
+    is_readable = isinstance(error, ValueError | ImageError)
+    return str(error) if is_readable else f"cannot be read: {type(error).__name__}: {error}"
 
 
 def _counters(pb: Any, model: str) -> dict[str, Any]:

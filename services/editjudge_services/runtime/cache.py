@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 V = TypeVar("V")
 
 
-def bytes_of(arrays: tuple[NDArray[Any], ...]) -> int:
+def count_bytes(arrays: tuple[NDArray[Any], ...]) -> int:
     """What arrays take in memory."""
     return sum(each.nbytes for each in arrays)
 
@@ -56,7 +56,7 @@ class BoundedCache(Generic[V]):
             self.size -= oldest
 
 
-def content_key(image: NDArray[Any], rule: object = None) -> str:
+def make_content_key(image: NDArray[Any], rule: object = None) -> str:
     """What the features of an image depend on: its pixels, and how they are resized."""
     digest = hashlib.sha256(f"{image.shape}{rule}".encode())
     digest.update(np.ascontiguousarray(image).data)

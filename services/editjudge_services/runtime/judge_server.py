@@ -12,7 +12,7 @@ from editjudge.base.config import StackSettings
 from editjudge.base.errors import MissingExtra, StackError
 from editjudge.base.local_stack import LocalJudge
 
-from .process import LOOPBACK, Server, asked, ports
+from .process import LOOPBACK, Server, fetch, reserve_ports
 
 _PACKAGES = ("grpc_health", "grpc_reflection", "grpc_status")
 READY_SECONDS = 120.0
@@ -49,9 +49,9 @@ class JudgeServer(Server):
         self._config = config
         self._servers: Sequence[str] = ()
         self._grpc, self._http = settings.judge_port, settings.judge_http_port
-        self._failed = ""
+        self._start_error = ""
 
-    def over(self, triton: str, vllm: str) -> None:
+    def set_backends(self, triton: str, vllm: str) -> None:
         """Judge with these servers; vLLM's address is "" where there is none."""
         generalist = ("--generalist", vllm) if vllm else ()
         self._servers = ("--endpoint", triton, *generalist)
@@ -69,14 +69,14 @@ class JudgeServer(Server):
 
     def start(self, stopping: threading.Event | None = None) -> None:
         """As every server; what goes wrong is in its state until it runs."""
-        self._failed = ""
+        self._start_error = ""
         try:
             if self._process is None:
-                self._grpc, self._http = ports((self._grpc, self._http))
+                self._grpc, self._http = reserve_ports((self._grpc, self._http))
             self._launch(self._command(), politely=True)
             self.wait_until_ready(stopping)
         except (StackError, OSError) as error:
-            self._failed = str(error)
+            self._start_error = str(error)
             raise
 
     def _command(self) -> list[str]:
@@ -93,9 +93,9 @@ class JudgeServer(Server):
         ]
 
     def _is_ready(self) -> bool:
-        return asked(f"{self.state.http}/health") is not None
+        return fetch(f"{self.state.http}/health") is not None
 
     def _problem(self) -> str:
-        if self._process is None or self.alive():
-            return self._failed
-        return self._ended().message
+        if self._process is None or self.is_healthy():
+            return self._start_error
+        return self._make_ended_error().message

@@ -20,7 +20,7 @@ _SEEN = "processes.json"
 """In the repository, how many processes each model had when all were first seen."""
 
 
-def main(repository: Path, processes: Path = Path("/proc")) -> str:
+def find_lost_models(repository: Path, processes: Path = Path("/proc")) -> str:
     """What is lost, in one line; "" where nothing is.
 
     To be asked once the server is ready: as many processes as there are then are what is wanted.
@@ -30,17 +30,21 @@ def main(repository: Path, processes: Path = Path("/proc")) -> str:
         processes: Where the kernel shows them.
     """
     models = [each.parent.name for each in repository.glob("*/config.pbtxt")]
-    now = Counter(map(model_of, stubs(processes).values()))
-    gone = [model for model in models if not now[model]]
+    now = Counter(map(parse_model, find_stubs(processes).values()))
+    missing_models = [model for model in models if not now[model]]
     record = repository / _SEEN
-    if not gone and not record.is_file():
+    if not missing_models and not record.is_file():
         put(record, json.dumps(now).encode())
     before = json.loads(record.read_text()) if record.is_file() else {}
-    fewer = [model for model in models if now[model] < before.get(model, 1)]
-    return f"no process any more: {', '.join(sorted({*gone, *fewer}))}" if gone or fewer else ""
+    shrunk_models = [model for model in models if now[model] < before.get(model, 1)]
+    return (
+        f"no process any more: {', '.join(sorted({*missing_models, *shrunk_models}))}"
+        if missing_models or shrunk_models
+        else ""
+    )
 
 
-def stubs(processes: Path = Path("/proc"), pid: str = "[0-9]*") -> dict[int, list[str]]:
+def find_stubs(processes: Path = Path("/proc"), pid: str = "[0-9]*") -> dict[int, list[str]]:
     """The processes of Python models with their command lines.
 
     Args:
@@ -56,14 +60,14 @@ def stubs(processes: Path = Path("/proc"), pid: str = "[0-9]*") -> dict[int, lis
     return commands
 
 
-def model_of(command: Sequence[str]) -> str:
+def parse_model(command: Sequence[str]) -> str:
     """The model of a stub, by the file on its command line; "" where there is none."""
     code = next((Path(word) for word in command if word.endswith("/1/model.py")), None)
     return code.parts[-3] if code else ""
 
 
 if __name__ == "__main__":
-    told = main(Path(sys.argv[1]))
-    if told:
-        sys.stderr.write(f"{told}\n")
+    reason = find_lost_models(Path(sys.argv[1]))
+    if reason:
+        sys.stderr.write(f"{reason}\n")
         raise SystemExit(1)

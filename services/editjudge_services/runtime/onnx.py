@@ -37,7 +37,7 @@ ON_GPU: frozenset[Precision] = frozenset({"fp32"})
 _BUILDS: Mapping[str, tuple[str, ...]] = {"onnxruntime": ("onnxruntime", "onnxruntime-gpu")}
 
 
-def distribution(name: str) -> str:
+def find_distribution(name: str) -> str:
     """Which of a package's distributions is installed: ONNX Runtime has another one for GPUs.
 
     The first where none is.

@@ -52,11 +52,11 @@ class Rule:
         Returns:
             float32, (3, side, side), channels in the order R, G, B, normalised.
         """
-        unit = self._resized(image)
+        unit = self._resize(image)
         mean, deviation = (np.array(one, dtype=np.float32) for one in self.statistics)
         return np.ascontiguousarray(((unit - mean) / deviation).transpose(2, 0, 1))
 
-    def seen(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def crop_mask(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The part of a mask, bool (H, W), that the network sees: all of it in a squash."""
         if self.shortest is None:
             return mask
@@ -67,7 +67,7 @@ class Rule:
         bottom, right = int(np.ceil(height / 2 + half)), int(np.ceil(width / 2 + half))
         return mask[top:bottom, left:right]
 
-    def _resized(self, image: RGB) -> NDArray[np.float32]:
+    def _resize(self, image: RGB) -> NDArray[np.float32]:
         if self.filter is None:
             return resize_bilinear(image.astype(np.float32) / np.float32(255), self.side)
         picture = Pil.fromarray(image)
@@ -85,8 +85,8 @@ class Rule:
         else:
             size = (int(shortest * width / height), shortest)
         left, top = (self._offset(edge - self.side) for edge in size)
-        resized = picture.resize(size, self.filter)
-        return resized.crop((left, top, left + self.side, top + self.side))
+        resized_image = picture.resize(size, self.filter)
+        return resized_image.crop((left, top, left + self.side, top + self.side))
 
     def _offset(self, beyond: int) -> int:
         return round(beyond / 2) if self.to_even else beyond // 2
@@ -120,8 +120,8 @@ def resize_bilinear(image: NDArray[np.float32], side: int) -> NDArray[np.float32
     height, width, channels = image.shape
     rows = _triangles(height, side) @ image.reshape(height, -1)
     columns = rows.reshape(side, width, channels).transpose(1, 0, 2).reshape(width, -1)
-    squashed: NDArray[np.float32] = _triangles(width, side) @ columns
-    return squashed.reshape(side, side, channels).transpose(1, 0, 2)
+    square: NDArray[np.float32] = _triangles(width, side) @ columns
+    return square.reshape(side, side, channels).transpose(1, 0, 2)
 
 
 def patch_weights(mask: NDArray[np.bool_], grid: int) -> NDArray[np.float32]:
@@ -140,11 +140,11 @@ def patch_weights(mask: NDArray[np.bool_], grid: int) -> NDArray[np.float32]:
     """
     height, width = mask.shape
     rows, columns = _overlaps(height, grid), _overlaps(width, grid)
-    covered = rows @ mask.astype(np.float64) @ columns.T
-    return covered.clip(0, 1).astype(np.float32).reshape(-1)
+    shares = rows @ mask.astype(np.float64) @ columns.T
+    return shares.clip(0, 1).astype(np.float32).reshape(-1)
 
 
-def blacked_out(image: RGB, mask: NDArray[np.bool_]) -> RGB:
+def black_out(image: RGB, mask: NDArray[np.bool_]) -> RGB:
     """The image, uint8 (H, W, 3), with the pixels outside a mask, bool (H, W), set to 0."""
     return np.where(mask[..., None], image, np.uint8(0))
 

@@ -23,7 +23,7 @@ from editjudge.base.local_stack import private
 
 LOOPBACK = "127.0.0.1"
 _LOOK_SECONDS = 0.1
-_BOUND = """
+_PARENT_DEATH_CODE = """
 import ctypes, os, signal, sys
 parent, ending, *command = sys.argv[1:]
 ctypes.CDLL(None).prctl(1, int(ending))
@@ -39,7 +39,7 @@ are in flight. Without one Python uses vfork, which runs no handlers.
 """
 
 
-def ports(chosen: Sequence[int], hosts: Sequence[str] = ()) -> list[int]:
+def reserve_ports(chosen: Sequence[int], hosts: Sequence[str] = ()) -> list[int]:
     """The ports asked for, free ones where 0 is; all different.
 
     Args:
@@ -51,23 +51,23 @@ def ports(chosen: Sequence[int], hosts: Sequence[str] = ()) -> list[int]:
     with contextlib.ExitStack() as held:
         # Held open together, so that the free ones are different.
         pairs = zip(hosts or [LOOPBACK] * len(chosen), chosen, strict=True)
-        sockets = [held.enter_context(_listening(host, port)) for host, port in pairs]
+        sockets = [held.enter_context(_open_listener(host, port)) for host, port in pairs]
         return [listening.getsockname()[1] for listening in sockets]
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _open_listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            told, mend = f"port {port} is taken", "choose another, or 0 for a free one"
+            reason, mend = f"port {port} is taken", "choose another, or 0 for a free one"
         else:
-            told, mend = f"{host}:{port}: {error.strerror}", "choose an address of this machine"
-        raise StackError(told, mend) from error
+            reason, mend = f"{host}:{port}: {error.strerror}", "choose an address of this machine"
+        raise StackError(reason, mend) from error
 
 
-def asked(url: str, data: bytes | None = None) -> bytes | None:
+def fetch(url: str, data: bytes | None = None) -> bytes | None:
     """What our own server says, without a proxy; None where it does not answer, or refuses."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -77,9 +77,17 @@ def asked(url: str, data: bytes | None = None) -> bytes | None:
         return None
 
 
-def _bound(ending: signal.Signals) -> list[str]:
+def _parent_death_prefix(ending: signal.Signals) -> list[str]:
     """What a command follows that is to get a signal when the thread that starts it ends."""
-    return [sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid()), str(int(ending))]
+    return [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        _PARENT_DEATH_CODE,
+        str(os.getpid()),
+        str(int(ending)),
+    ]
 
 
 class Server(ABC):
@@ -99,7 +107,7 @@ class Server(ABC):
     def __init__(self, log: Path) -> None:
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
-        self._begin = 0
+        self._log_offset = 0
 
     @property
     def pid(self) -> int:
@@ -119,13 +127,13 @@ class Server(ABC):
             StackError: it cannot start, ended by itself, is not ready in time, or was stopped.
         """
 
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether its process runs, be it without one of its models."""
         return self._process is not None and self._process.poll() is None
 
-    def alive(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether all of it runs."""
-        return self.running()
+        return self.is_running()
 
     def stop(self) -> None:
         """End it politely, then by force; safe to call twice."""
@@ -163,19 +171,19 @@ class Server(ABC):
     def _wait(self, stopping: threading.Event) -> None:
         end = time.monotonic() + self.start_seconds
         while time.monotonic() < end:
-            if not self.alive():
-                raise self._ended()
+            if not self.is_healthy():
+                raise self._make_ended_error()
             if self._is_ready():
                 return
             if stopping.wait(_LOOK_SECONDS):
                 raise StackError(f"{self.name} was stopped before it was ready")
         raise StackError(
-            f"{self.name} is not ready after {self.start_seconds:g} s: {self._last_words()}",
-            self._mend(),
+            f"{self.name} is not ready after {self.start_seconds:g} s: {self._read_last_error()}",
+            self._suggest_mend(),
         )
 
-    def _ended(self) -> StackError:
-        return StackError(f"{self.name} ended: {self._last_words()}", self._mend())
+    def _make_ended_error(self) -> StackError:
+        return StackError(f"{self.name} ended: {self._read_last_error()}", self._suggest_mend())
 
     def _launch(
         self,
@@ -193,10 +201,10 @@ class Server(ABC):
                 to end; else it is killed.
         """
         # What an earlier life of this server wrote says nothing of this one.
-        self._begin = self.log.stat().st_size if self.log.is_file() else 0
+        self._log_offset = self.log.stat().st_size if self.log.is_file() else 0
         with self._outputs() as (output, errors):
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
-                [*_bound(signal.SIGTERM if politely else signal.SIGKILL), *command],
+                [*_parent_death_prefix(signal.SIGTERM if politely else signal.SIGKILL), *command],
                 stdout=output,
                 stderr=errors,
                 stdin=subprocess.DEVNULL,
@@ -214,15 +222,15 @@ class Server(ABC):
         with open(self.log, "ab", opener=private) as output:
             yield output, subprocess.STDOUT
 
-    def _text(self) -> str:
+    def _read_log(self) -> str:
         """What it wrote in this life."""
         if not self.log.is_file():
             return ""
-        return self.log.read_bytes()[self._begin :].decode(errors="replace")
+        return self.log.read_bytes()[self._log_offset :].decode(errors="replace")
 
-    def _last_words(self) -> str:
+    def _read_last_error(self) -> str:
         """The line of its log that tells a cause."""
-        return (self._text().strip().splitlines() or ["without a word"])[-1]
+        return (self._read_log().strip().splitlines() or ["without a word"])[-1]
 
-    def _mend(self) -> str:
+    def _suggest_mend(self) -> str:
         return f"see {self.log}"

@@ -58,30 +58,30 @@ DEVICE = "device"
 own kind of an instance is the same for `auto`. No identity holds it."""
 
 
-def is_for_gpu(declared: Mapping[str, str]) -> bool:
+def is_for_gpu(parameters: Mapping[str, str]) -> bool:
     """Whether a model is to run on a GPU, and nowhere else.
 
     Args:
-        declared: The parameters of its `config.pbtxt`.
+        parameters: The parameters of its `config.pbtxt`.
     """
-    return declared.get(DEVICE) == "gpu"
+    return parameters.get(DEVICE) == "gpu"
 
 
-def stay_on_device(placed: Mapping[str, str], declared: Mapping[str, str]) -> None:
+def stay_on_device(instance: Mapping[str, str], parameters: Mapping[str, str]) -> None:
     """Keep this process to the device that Triton gave to its instance.
 
     To be called before anything uses CUDA. An instance on a CPU sees no GPU.
 
     Args:
         placed: What Triton hands over at the start of an instance.
-        declared: The parameters of its `config.pbtxt`.
+        parameters: The parameters of its `config.pbtxt`.
     """
-    if is_for_gpu(declared):
+    if is_for_gpu(parameters):
         os.environ["EDITJUDGE_ONNX_DEVICE"] = "cuda"
-    if placed.get("model_instance_kind") == "GPU":
-        device = int(placed["model_instance_device_id"])
-        seen = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
-        os.environ["CUDA_VISIBLE_DEVICES"] = seen[device] if seen else str(device)
+    if instance.get("model_instance_kind") == "GPU":
+        device = int(instance["model_instance_device_id"])
+        visible_gpus = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible_gpus[device] if visible_gpus else str(device)
     else:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
         os.environ.setdefault("EDITJUDGE_ONNX_DEVICE", "cpu")
@@ -106,18 +106,18 @@ class Variables(BaseSettings):
             raise ConfigError(f"{prefix}{name.upper()}: {message}") from error
 
 
-def declared_artefact(entry: str, declared: Mapping[str, str]) -> Artefact:
+def load_declared_artefact(entry: str, parameters: Mapping[str, str]) -> Artefact:
     """The exported model that a `config.pbtxt` declares.
 
     Args:
         entry: Name in the manifest.
-        declared: The parameters of the configuration: `precision` (fp32 where absent) and
+        parameters: The parameters of the configuration: `precision` (fp32 where absent) and
             `weights`, the digest.
 
     Raises:
         RuntimeError: it is not installed, or its files are not the declared ones.
     """
-    precision = declared.get("precision", "fp32")
+    precision = parameters.get("precision", "fp32")
     if precision not in get_args(Precision):
         raise RuntimeError(f"{entry}: no such precision as {precision!r}")
     try:
@@ -129,10 +129,13 @@ def declared_artefact(entry: str, declared: Mapping[str, str]) -> Artefact:
         artefact.verify()
     except ConfigError as error:
         raise RuntimeError(str(error)) from error
-    expected, actual = declared.get("weights", "none declared"), artefact.identity["weights"]
-    if actual != expected:
+    declared_weights, actual = (
+        parameters.get("weights", "none declared"),
+        artefact.identity["weights"],
+    )
+    if actual != declared_weights:
         raise RuntimeError(
             f"{entry} in {precision} has weights {actual}, but its configuration declares"
-            f" {expected}; stop the stack and start it again to serve what is installed"
+            f" {declared_weights}; stop the stack and start it again to serve what is installed"
         )
     return artefact

@@ -18,7 +18,7 @@ from editjudge.base.errors import Abstained
 from editjudge.base.signature import package_version
 
 from ..zoo.artefact import Precision, load_artefact
-from .onnx import distribution
+from .onnx import find_distribution
 
 Outputs: TypeAlias = "Mapping[str, NDArray[np.float32] | str | bytes]"
 """One reply by tensor name, without the batch axis."""
@@ -74,7 +74,7 @@ class Specialist(ABC):
     entry: ClassVar[str] = ""
 
     @classmethod
-    def installed(cls, precision: Precision) -> Mapping[str, str] | None:
+    def installed_identity(cls, precision: Precision) -> Mapping[str, str] | None:
         """What completes `identity` on this machine; None where it cannot be served here.
 
         Raises:
@@ -90,13 +90,13 @@ class Specialist(ABC):
         """Versions of what its answers depend on, by distribution."""
         engine = cls.engines.get(precision)
         names = (*cls.packages, engine) if engine else cls.packages
-        return {name: package_version(name) for name in map(distribution, names)}
+        return {name: package_version(name) for name in map(find_distribution, names)}
 
-    def load(self, declared: Mapping[str, str]) -> None:
+    def load(self, parameters: Mapping[str, str]) -> None:
         """Load weights and warm up; the model is ready once this returns.
 
         Args:
-            declared: The parameters of its `config.pbtxt`: `identity`, and with `entry`
+            parameters: The parameters of its `config.pbtxt`: `identity`, and with `entry`
                 those of the artefact to serve.
 
         Raises:

@@ -31,13 +31,13 @@ from editjudge.base.local_stack import (
 )
 from editjudge.base.output_files import put
 
-from ..front.local import check_front, local_front
+from ..front.local import check_front, make_local_front
 from ..front.server import EnvoyServer
 from .judge_server import READY_SECONDS, JudgeServer, check_judge
 from .process import Server
-from .restarts import keep_alive
-from .triton_server import TritonServer, serve_extra_installed
-from .vllm_server import VllmServer, check_model, check_packages, installed
+from .restarts import keep_running
+from .triton_server import TritonServer, has_serve_extra
+from .vllm_server import VllmServer, check_model, check_packages, list_packages
 
 _WHOLE_STOP_SECONDS = 10.0
 """For what ends beside the servers."""
@@ -101,7 +101,7 @@ def _check(settings: StackSettings, vllm_python: Path | None) -> None:
     """Find mistakes here, where the message goes to the user."""
     if not settings.triton and settings.generalist is None:
         raise ConfigError("there is nothing to start", "give --generalist, or leave Triton on")
-    if settings.triton and not serve_extra_installed():
+    if settings.triton and not has_serve_extra():
         raise MissingExtra("the local stack", "serve")
     if settings.judge and not settings.triton:
         raise ConfigError("the Judge service judges with Triton's models", "leave Triton on")
@@ -110,12 +110,12 @@ def _check(settings: StackSettings, vllm_python: Path | None) -> None:
     if settings.front:
         check_front(settings)
     if settings.generalist is not None:
-        python = _known_python(vllm_python)
+        python = _require_python(vllm_python)
         check_model(settings.generalist.expanduser().resolve())
-        check_packages(python, settings.generalist_protocol, installed(python))
+        check_packages(python, settings.generalist_protocol, list_packages(python))
 
 
-def _known_python(vllm_python: Path | None) -> Path:
+def _require_python(vllm_python: Path | None) -> Path:
     if vllm_python is None:
         raise ConfigError(
             "no Python with vLLM is known",
@@ -159,15 +159,15 @@ def supervise(
         stack = _Stack(settings, vllm_python, config)
         try:
             stack.start(stopping)
-            started = time.time()
+            started_at = time.time()
 
             def tell() -> None:
-                put(state_file(), stack.state(started).model_dump_json().encode())
+                put(state_file(), stack.state(started_at).model_dump_json().encode())
 
             tell()
             # Who asks Triton or vLLM goes on while the Judge service is away.
-            retried = [stack.judge] if stack.judge else []
-            keep_alive(stack.servers, stopping, tell, retried)
+            retried_servers = [stack.judge] if stack.judge else []
+            keep_running(stack.servers, stopping, tell, retried_servers)
         finally:
             stack.stop()
             state_file().unlink(missing_ok=True)
@@ -192,7 +192,7 @@ class _Stack:
         self.front: EnvoyServer | None = None
         self.servers: list[Server] = []
         if settings.generalist is not None:
-            python = _known_python(vllm_python)
+            python = _require_python(vllm_python)
             self.vllm = VllmServer(self._folder / "vllm.log", python, settings)
         if settings.judge:
             self.judge = JudgeServer(self._folder / "judge.log", settings, config)
@@ -211,12 +211,12 @@ class _Stack:
         triton = self.triton.url if self._settings.triton else ""
         vllm = self.vllm.url if self.vllm else ""
         if self.judge is not None:
-            self.judge.over(triton, vllm)
+            self.judge.set_backends(triton, vllm)
             self.servers.append(self.judge)
             self.judge.start(stopping)
         if self._settings.front:
             judge = self.judge.state if self.judge else None
-            self.front = local_front(self._settings, triton, vllm, judge)
+            self.front = make_local_front(self._settings, triton, vllm, judge)
             self.servers.append(self.front)
             self.front.start(stopping)
 
@@ -225,10 +225,10 @@ class _Stack:
         for server in reversed(self.servers):
             server.stop()
 
-    def state(self, started: float) -> StackState:
+    def state(self, started_at: float) -> StackState:
         """Where they are."""
         triton, vllm = self.triton, self.vllm
-        served = self._settings.triton
+        has_triton = self._settings.triton
         generalist = None
         if vllm is not None:
             generalist = LocalGeneralist(
@@ -236,15 +236,15 @@ class _Stack:
             )
         return StackState(
             pid=os.getpid(),
-            grpc=triton.url if served else "",
-            http=triton.http_url if served else "",
-            metrics=triton.metrics_url if served else "",
-            log=triton.log if served else self._folder / "supervisor.log",
-            started=started,
+            grpc=triton.url if has_triton else "",
+            http=triton.http_url if has_triton else "",
+            metrics=triton.metrics_url if has_triton else "",
+            log=triton.log if has_triton else self._folder / "supervisor.log",
+            started=started_at,
             generalist=generalist,
             judge=None if self.judge is None else self.judge.state,
             front=None if self.front is None else self.front.state,
-            unloaded=dict(triton.unloaded_models) if served else {},
+            unloaded=dict(triton.unloaded_models) if has_triton else {},
             stop_seconds=_WHOLE_STOP_SECONDS + sum(each.stop_seconds for each in self.servers),
         )
 

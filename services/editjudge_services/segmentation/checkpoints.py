@@ -68,18 +68,18 @@ def load_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def accelerator(declared: Mapping[str, str]) -> str:
+def accelerator(parameters: Mapping[str, str]) -> str:
     """The accelerator's name for torch, or the CPU's.
 
     Args:
-        declared: The parameters of the model's `config.pbtxt`.
+        parameters: The parameters of the model's `config.pbtxt`.
 
     Raises:
         ConfigError: they ask for a GPU, and torch has none.
     """
     if torch.cuda.is_available():
         return "cuda"
-    if is_for_gpu(declared):
+    if is_for_gpu(parameters):
         raise ConfigError(
             f"device gpu: torch {torch.__version__} has no CUDA here",
             "give it a GPU and a build of torch with CUDA, or say device cpu",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from editjudge.base.images import RGB
 
-from ..runtime.cache import BoundedCache, content_key
+from ..runtime.cache import BoundedCache, make_content_key
 from .masks import Masks
 from .pixels import normalised, resized, size_up_to
 
@@ -84,7 +84,7 @@ class Cutter:
 
     def _embedding(self, image: RGB) -> torch.Tensor:
         """The encoder takes 99 % of the time, and several phrases are asked of one image."""
-        key = content_key(image)
+        key = make_content_key(image)
         if (known := self.cache.get(key)) is not None:
             return known
         pixels = torch.from_numpy(self.pixels(image))[None].to(self.network.device)

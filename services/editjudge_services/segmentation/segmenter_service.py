@@ -8,7 +8,7 @@ from typing import ClassVar
 from editjudge.base.contracts import SEGMENTER
 from editjudge.base.errors import Abstained
 
-from ..runtime.serving import declared_artefact
+from ..runtime.serving import load_declared_artefact
 from ..runtime.specialist import Outputs, Request, Specialist
 
 
@@ -22,13 +22,13 @@ class GroundedSamSegmenter(Specialist):
     on_gpu: ClassVar = frozenset({"fp32", "bf16"})
     entry = "grounded-sam"
 
-    def load(self, declared: Mapping[str, str]) -> None:
+    def load(self, parameters: Mapping[str, str]) -> None:
         """Load both networks; refuse other weights than the declared ones."""
         from .checkpoints import accelerator
         from .grounded_sam import GroundedSam
 
-        artefact = declared_artefact(self.entry, declared)
-        self._network = GroundedSam.from_folder(artefact.folder, device=accelerator(declared))
+        artefact = load_declared_artefact(self.entry, parameters)
+        self._network = GroundedSam.from_folder(artefact.folder, device=accelerator(parameters))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Segment a batch; each one's mask does not depend on the others."""
@@ -59,13 +59,13 @@ class Sa2VaSegmenter(Specialist):
     max_batch = 1
     entry = "sa2va-qwen3-vl-4b"
 
-    def load(self, declared: Mapping[str, str]) -> None:
+    def load(self, parameters: Mapping[str, str]) -> None:
         """Load the networks; refuse other weights than the declared ones."""
         from .checkpoints import accelerator
         from .sa2va import Sa2Va
 
-        artefact = declared_artefact(self.entry, declared)
-        self._network = Sa2Va.from_folder(artefact.folder, device=accelerator(declared))
+        artefact = load_declared_artefact(self.entry, parameters)
+        self._network = Sa2Va.from_folder(artefact.folder, device=accelerator(parameters))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Segment one after the other: the answers' lengths differ too much to share a batch."""

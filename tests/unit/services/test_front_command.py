@@ -39,7 +39,7 @@ def test_a_package_that_is_not_installed_is_named_by_its_extra(
         path = "editjudge_services.front.render.find_spec"
         monkeypatch.setattr(path, lambda _: None)
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.setattr("editjudge_services.front.values.FrontValues.files", lambda _: {})
+    monkeypatch.setattr("editjudge_services.front.values.FrontValues.required_files", lambda _: {})
     code, said = line(capsys, "render", values, "--out", str(tmp_path / "out"), "--check")
     assert code == 2
     assert 'pip install "editjudge[front]"' in said

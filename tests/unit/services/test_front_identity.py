@@ -30,7 +30,7 @@ def read(keys: TeamKeys, token: str) -> dict[str, Any]:
 
 def test_a_token_names_its_team_and_class_and_ends(tmp_path: Path) -> None:
     keys = TeamKeys(tmp_path)
-    said = read(keys, keys.token("vision", 30, "batch", **CLAIMS))
+    said = read(keys, keys.issue_token("vision", 30, "batch", **CLAIMS))
     assert (said["team"], said["class"], said["sub"]) == ("vision", "batch", "vision")
     ends = datetime.fromtimestamp(said["exp"], UTC) - datetime.now(UTC)
     assert timedelta(days=29) < ends <= timedelta(days=30)
@@ -38,17 +38,17 @@ def test_a_token_names_its_team_and_class_and_ends(tmp_path: Path) -> None:
 
 def test_a_new_key_ends_no_token_and_a_revocation_all_of_the_team(tmp_path: Path) -> None:
     keys = TeamKeys(tmp_path)
-    other = keys.token("audio", 1, "batch", **CLAIMS)
-    first = keys.token("vision", 1, "batch", **CLAIMS)
+    other = keys.issue_token("audio", 1, "batch", **CLAIMS)
+    first = keys.issue_token("vision", 1, "batch", **CLAIMS)
     keys.rotate("vision")
-    second = keys.token("vision", 1, "batch", **CLAIMS)
+    second = keys.issue_token("vision", 1, "batch", **CLAIMS)
     assert read(keys, first)["team"] == read(keys, second)["team"] == "vision"
     assert keys.revoke("vision") == 2
     for ended in (first, second):
         with pytest.raises(KeyError):
             read(keys, ended)
     assert read(keys, other)["team"] == "audio"
-    third = keys.token("vision", 1, "batch", **CLAIMS)
+    third = keys.issue_token("vision", 1, "batch", **CLAIMS)
     assert read(keys, third)["team"] == "vision"
     named = [jwt.get_unverified_header(token)["kid"] for token in (first, second, third)]
     assert len(set(named)) == 3
@@ -59,7 +59,7 @@ def test_keys_that_change_at_the_same_time_are_published_as_they_are(tmp_path: P
         TeamKeys(tmp_path).revoke("vision")
 
     def made(team: str) -> str:
-        return TeamKeys(tmp_path).token(team, 1, "batch", **CLAIMS)
+        return TeamKeys(tmp_path).issue_token(team, 1, "batch", **CLAIMS)
 
     keys = TeamKeys(tmp_path)
     for number in range(30):
@@ -80,7 +80,7 @@ def test_the_file_of_public_keys_has_no_private_one_and_is_never_empty(tmp_path:
     keys.publish()
     (nobody,) = json.loads(keys.public.read_text())["keys"]
     assert nobody["kid"] == "nobody"
-    keys.token("vision", 1, "batch", **CLAIMS)
+    keys.issue_token("vision", 1, "batch", **CLAIMS)
     (public,) = json.loads(keys.public.read_text())["keys"]
     assert "d" not in public
     assert public["kid"] == "vision@1"
@@ -91,18 +91,18 @@ def test_the_file_of_public_keys_has_no_private_one_and_is_never_empty(tmp_path:
 @pytest.mark.parametrize("team", ["", "a b", "-a", "a/../b", "a*", "ü", "a" * 64, "a@1", "a\nb"])
 def test_a_team_is_called_so_that_it_can_stand_in_a_header(tmp_path: Path, team: str) -> None:
     with pytest.raises(ConfigError, match="no team can be called"):
-        TeamKeys(tmp_path).token(team, 1, "batch", **CLAIMS)
+        TeamKeys(tmp_path).issue_token(team, 1, "batch", **CLAIMS)
 
 
 @pytest.mark.parametrize("days", [0, -1, 401, float("nan"), float("inf")])
 def test_a_token_ends_within_a_year_or_so(tmp_path: Path, days: float) -> None:
     with pytest.raises(ConfigError, match="days"):
-        TeamKeys(tmp_path).token("vision", days, "batch", **CLAIMS)
+        TeamKeys(tmp_path).issue_token("vision", days, "batch", **CLAIMS)
 
 
 def test_who_has_no_key_is_told_who_has(tmp_path: Path) -> None:
     keys = TeamKeys(tmp_path)
-    keys.token("vision", 1, "batch", **CLAIMS)
+    keys.issue_token("vision", 1, "batch", **CLAIMS)
     for act in (keys.rotate, keys.revoke):
         with pytest.raises(ConfigError, match="teams that have: vision"):
             act("visoin")
@@ -110,11 +110,11 @@ def test_who_has_no_key_is_told_who_has(tmp_path: Path) -> None:
 
 def test_the_certificate_is_made_anew_only_where_it_is_due(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    authority.serve(("localhost", "127.0.0.1"))
+    authority.renew_certificate(("localhost", "127.0.0.1"))
     first = authority.server.read_bytes()
-    authority.serve(("127.0.0.1", "localhost"))
+    authority.renew_certificate(("127.0.0.1", "localhost"))
     assert authority.server.read_bytes() == first
-    authority.serve(("localhost", "127.0.0.1", "judges.example.org"))
+    authority.renew_certificate(("localhost", "127.0.0.1", "judges.example.org"))
     assert authority.server.read_bytes() != first
     certificate = x509.load_pem_x509_certificate(authority.server.read_bytes())
     certificate.verify_directly_issued_by(
@@ -134,24 +134,24 @@ def test_a_door_starts_with_a_certificate_for_a_year_at_least(
     for days, is_new in ((399, True), (401, True), (800, False)):
         before = authority.server.read_bytes() if authority.server.is_file() else b""
         monkeypatch.setattr(identity, "CERTIFICATE_DAYS", days)
-        authority.serve(("localhost",))
+        authority.renew_certificate(("localhost",))
         assert (authority.server.read_bytes() != before) == is_new
 
 
 def test_a_certificate_of_another_authority_is_made_anew(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    authority.serve(("localhost",))
+    authority.renew_certificate(("localhost",))
     first = authority.server.read_bytes()
     authority.certificate.unlink()
-    authority.serve(("localhost",))
+    authority.renew_certificate(("localhost",))
     assert authority.server.read_bytes() != first
 
 
 @pytest.mark.parametrize("damaged", ["garbage", "no names", "another key", "no key"])
 def test_a_certificate_that_is_damaged_is_made_anew(tmp_path: Path, damaged: str) -> None:
     authority = Authority(tmp_path)
-    authority.serve(("localhost",))
-    nameless, other = authority.client("vision", 90, tmp_path)
+    authority.renew_certificate(("localhost",))
+    nameless, other = authority.issue_client_certificate("vision", 90, tmp_path)
     if damaged == "garbage":
         authority.server.write_text("junk")
     elif damaged == "no names":
@@ -159,7 +159,7 @@ def test_a_certificate_that_is_damaged_is_made_anew(tmp_path: Path, damaged: str
         authority.server_key.write_bytes(other.read_bytes())
     else:
         authority.server_key.write_bytes(other.read_bytes() if damaged == "another key" else b"")
-    authority.serve(("localhost",))
+    authority.renew_certificate(("localhost",))
     own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     own.load_cert_chain(authority.server, authority.server_key)
     served = x509.load_pem_x509_certificate(authority.server.read_bytes())
@@ -168,22 +168,22 @@ def test_a_certificate_that_is_damaged_is_made_anew(tmp_path: Path, damaged: str
 
 def test_a_file_that_is_no_key_is_named(tmp_path: Path) -> None:
     keys = TeamKeys(tmp_path)
-    keys.token("vision", 1, "batch", **CLAIMS)
+    keys.issue_token("vision", 1, "batch", **CLAIMS)
     (tmp_path / "teams" / "a@x.pem").write_text("junk")  # no key of ours is called so
-    keys.token("audio", 1, "batch", **CLAIMS)
+    keys.issue_token("audio", 1, "batch", **CLAIMS)
     (tmp_path / "teams" / "b@1.pem").write_text("junk")
     with pytest.raises(ConfigError, match="b@1.pem: this is no key of ours"):
         keys.publish()
     authority = Authority(tmp_path)
-    authority.serve(("localhost",))
+    authority.renew_certificate(("localhost",))
     authority.certificate.write_text("junk")
     with pytest.raises(ConfigError, match="ca.pem: this is no certificate"):
-        authority.serve(("localhost",))
+        authority.renew_certificate(("localhost",))
 
 
 def test_a_client_certificate_is_the_authority_s_and_for_clients_alone(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    files = authority.client("vision", 3, tmp_path)
+    files = authority.issue_client_certificate("vision", 3, tmp_path)
     certificate = x509.load_pem_x509_certificate(files[0].read_bytes())
     known = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
     certificate.verify_directly_issued_by(known)
@@ -191,13 +191,13 @@ def test_a_client_certificate_is_the_authority_s_and_for_clients_alone(tmp_path:
     assert [*uses] == [x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
     assert "vision" in certificate.subject.rfc4514_string()
     with pytest.raises(ConfigError, match="401 days"):
-        authority.client("vision", 401, tmp_path)
+        authority.issue_client_certificate("vision", 401, tmp_path)
     with pytest.raises(ConfigError, match="no such folder"):
-        authority.client("vision", 1, tmp_path / "none")
+        authority.issue_client_certificate("vision", 1, tmp_path / "none")
 
 
 def test_a_token_says_the_team_in_the_claim_that_the_door_reads(tmp_path: Path) -> None:
     claims = Tokens(keys="", audience="studio", team_claim="org.department").claims
-    token = TeamKeys(tmp_path).token("vision", 1, "batch", **claims)
+    token = TeamKeys(tmp_path).issue_token("vision", 1, "batch", **claims)
     said = jwt.decode(token, options={"verify_signature": False})
     assert (said["org"]["department"], said["aud"], said["class"]) == ("vision", "studio", "batch")

@@ -13,12 +13,12 @@ from editjudge.base.local_stack import LocalJudge
 from editjudge_services.front.identity import front_folder
 from editjudge_services.front.local import (
     check_front,
-    kept_tokens,
-    local_front,
-    parsed_tokens,
+    load_last_tokens,
+    make_local_front,
+    validate_tokens,
 )
 from editjudge_services.front.values import Tokens
-from editjudge_services.runtime.process import ports
+from editjudge_services.runtime.process import reserve_ports
 
 JUDGE = LocalJudge(pid=1, url="grpc://127.0.0.1:2", http="http://127.0.0.1:3", log=Path("log"))
 
@@ -30,11 +30,11 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_how_a_door_knows_callers_is_known_after_it(state: Path) -> None:
-    assert kept_tokens(front_folder()) is None
+    assert load_last_tokens(front_folder()) is None
     file = state / "values.yaml"
     file.write_text("tokens: {audience: studio}")
-    local_front(StackSettings(front_values=file), "grpc://127.0.0.1:1", "")
-    tokens = kept_tokens(front_folder())
+    make_local_front(StackSettings(front_values=file), "grpc://127.0.0.1:1", "")
+    tokens = load_last_tokens(front_folder())
     assert tokens is not None
     assert tokens.audience == "studio"
 
@@ -43,7 +43,7 @@ def test_how_a_door_knows_callers_is_known_after_it(state: Path) -> None:
 def test_where_keys_are_is_remembered_as_it_was_given(tmp_path: Path, keys: str) -> None:
     given = Tokens.model_validate({"keys": keys})
     (tmp_path / "tokens.json").write_text(given.model_dump_json())
-    kept = kept_tokens(tmp_path)
+    kept = load_last_tokens(tmp_path)
     assert kept == given
     assert (kept.keys, kept.url) == (keys, keys if "://" in keys else "")
     assert Tokens.model_validate({"keys": Path("/a/b")}).keys == "/a/b"
@@ -51,11 +51,11 @@ def test_where_keys_are_is_remembered_as_it_was_given(tmp_path: Path, keys: str)
 
 def test_tokens_of_values_are_named_when_they_are_wrong() -> None:
     with pytest.raises(ConfigError, match=r"v\.yaml: tokens: audiens: Extra inputs"):
-        parsed_tokens({"keys": "k", "audiens": "x"}, "v.yaml")
+        validate_tokens({"keys": "k", "audiens": "x"}, "v.yaml")
 
 
 def test_the_judge_service_of_a_stack_stands_behind_its_door(state: Path) -> None:
-    server = local_front(StackSettings(), "grpc://127.0.0.1:1", "", JUDGE)
+    server = make_local_front(StackSettings(), "grpc://127.0.0.1:1", "", JUDGE)
     assert server.values.judge is not None
     assert str(server.values.judge.addresses[0]) == "127.0.0.1:2"
     assert str(server.values.judge.json_addresses[0]) == "127.0.0.1:3"
@@ -70,8 +70,8 @@ def test_a_port_is_tried_where_it_is_listened_at() -> None:
     with socket.create_server(("127.0.0.2", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StackError, match=f"port {port} is taken"):
-            ports([port], ["127.0.0.2"])
-        assert ports([port], ["127.0.0.1"]) == [port]
+            reserve_ports([port], ["127.0.0.2"])
+        assert reserve_ports([port], ["127.0.0.1"]) == [port]
     with pytest.raises(StackError, match="choose an address of this machine"):
-        ports([0], ["192.0.2.1"])
-    assert len({*ports([0, 0, 0])}) == 3
+        reserve_ports([0], ["192.0.2.1"])
+    assert len({*reserve_ports([0, 0, 0])}) == 3

@@ -17,8 +17,13 @@ from hypothesis import strategies as st
 from editjudge.base.config import StackSettings
 from editjudge.base.contracts import NAME
 from editjudge.base.errors import ConfigError
-from editjudge_services.front.local import check_front, local_front, parsed_values, read_values
-from editjudge_services.front.render import checked, render
+from editjudge_services.front.local import (
+    check_front,
+    make_local_front,
+    read_values,
+    validate_values,
+)
+from editjudge_services.front.render import render, render_and_check
 from editjudge_services.front.server import EnvoyServer
 from editjudge_services.front.values import CLASSES, OWN_HEADERS, FrontValues
 
@@ -95,7 +100,7 @@ def routes(config: Mapping[str, Any]) -> list[Any]:
 )
 def test_what_cannot_be_used_is_named(changed: Mapping[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match="values.yaml") as caught:
-        parsed_values({**WHOLE, **changed}, "values.yaml")
+        validate_values({**WHOLE, **changed}, "values.yaml")
     assert told in str(caught.value)
 
 
@@ -297,7 +302,7 @@ def test_what_envoy_refuses_is_one_line(
     tmp_path: Path, changed: Mapping[str, Any], told: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        checked(whole(**changed), tmp_path, "values.yaml")
+        render_and_check(whole(**changed), tmp_path, "values.yaml")
     assert str(caught.value).startswith(told)
     assert len(str(caught.value)) < 400
 
@@ -305,7 +310,7 @@ def test_what_envoy_refuses_is_one_line(
 def test_what_is_said_of_tokens_leaves_the_rest(state: Path) -> None:
     file = state / "values.yaml"
     file.write_text("tokens: {team_claim: department}")
-    server = local_front(StackSettings(front_values=file), "grpc://127.0.0.1:1", "")
+    server = make_local_front(StackSettings(front_values=file), "grpc://127.0.0.1:1", "")
     assert server.values.tokens.team_claim == "department"
     assert server.values.tokens.keys == str(state / "front" / "keys" / "jwks.json")
 
@@ -315,13 +320,13 @@ def test_callers_verify_the_name_that_they_are_told(state: Path) -> None:
     named = StackSettings(front_address=any_host, front_names=("judges.example.org", "10.1.2.3"))
     check_front(named)
     assert not (state / "front").exists(), "a door that runs here has its own certificate"
-    server = local_front(named, "grpc://127.0.0.1:1", "")
+    server = make_local_front(named, "grpc://127.0.0.1:1", "")
     assert server.url == "grpcs://judges.example.org:8443"
     certificate = x509.load_pem_x509_certificate(server.values.certificate.read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert "judges.example.org" in names.get_values_for_type(x509.DNSName)
     assert "10.1.2.3" in map(str, names.get_values_for_type(x509.IPAddress))
-    unnamed = local_front(StackSettings(front_address=any_host), "grpc://127.0.0.1:1", "")
+    unnamed = make_local_front(StackSettings(front_address=any_host), "grpc://127.0.0.1:1", "")
     assert unnamed.url == f"grpcs://{socket.gethostname()}:8443"
 
 

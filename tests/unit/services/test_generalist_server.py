@@ -15,8 +15,8 @@ from editjudge_services.runtime.supervisor import up
 from editjudge_services.runtime.vllm_server import (
     check_model,
     check_packages,
-    installed,
-    last_error,
+    find_last_error,
+    list_packages,
 )
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
@@ -44,9 +44,9 @@ def test_a_folder_that_is_no_model(model: Path, name: str) -> None:
 def test_an_environment_without_vllm(tmp_path: Path) -> None:
     python = Path(sys.executable)
     with pytest.raises(ConfigError, match="has no vLLM"):
-        check_packages(python, "http", installed(python))
+        check_packages(python, "http", list_packages(python))
     with pytest.raises(ConfigError, match="no Python that runs"):
-        installed(tmp_path / "python")
+        list_packages(tmp_path / "python")
 
 
 def test_an_environment_without_its_grpc_server() -> None:
@@ -80,7 +80,7 @@ LOGS = {
 @pytest.mark.parametrize("case", LOGS)
 def test_the_last_error_of_a_log(case: str) -> None:
     text, expected = LOGS[case]
-    assert expected in last_error(text)
+    assert expected in find_last_error(text)
 
 
 def test_a_running_stack_is_bound_where_nothing_is_configured(tmp_path: Path) -> None:

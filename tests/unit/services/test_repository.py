@@ -16,7 +16,7 @@ from editjudge.cli import plugin_commands
 from editjudge_services.features.vision_service import DinoV2
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.runtime import liveness
-from editjudge_services.runtime.repository import config_text, materialise, specialists
+from editjudge_services.runtime.repository import build_repository, find_specialists, render_config
 from editjudge_services.runtime.serving import Serving, stay_on_device
 from editjudge_services.runtime.specialist import Specialist
 from editjudge_services.zoo.artefact import RECORD, Precision
@@ -38,7 +38,7 @@ def test_a_damaged_record_costs_its_own_model(tmp_path: Path, models: Path) -> N
     record = models / "lpips-alex" / "fp32" / RECORD
     record.parent.mkdir(parents=True)
     record.write_text("no JSON")
-    unusable = materialise(tmp_path / "repo")
+    unusable = build_repository(tmp_path / "repo")
     assert served(tmp_path / "repo") == ["ocr_ppocr", "quality_piqe"]
     assert list(unusable) == ["lpips_alex"]
     assert str(record.parent) in unusable["lpips_alex"]
@@ -46,21 +46,21 @@ def test_a_damaged_record_costs_its_own_model(tmp_path: Path, models: Path) -> N
 
 def test_what_is_asked_for_and_not_installed_is_named(tmp_path: Path, models: Path) -> None:
     wanted = {"quality_piqe": Serving(), "features_dinov2": Serving()}
-    unusable = materialise(tmp_path / "repo", models=wanted)
+    unusable = build_repository(tmp_path / "repo", models=wanted)
     assert served(tmp_path / "repo") == ["quality_piqe"]
     assert "no weights for fp32" in unusable["features_dinov2"]
     with pytest.raises(ConfigError, match="no model is named quality_pique"):
-        materialise(tmp_path / "repo", models={"quality_pique": Serving()})
+        build_repository(tmp_path / "repo", models={"quality_pique": Serving()})
 
 
 def test_instances_precision_and_device_are_in_the_configuration() -> None:
-    assert "KIND" not in config_text(DinoV2)  # Triton's own default: a GPU where there is one
-    on_gpus = config_text(DinoV2, serving=Serving(instances=2, device="gpu"))
+    assert "KIND" not in render_config(DinoV2)  # Triton's own default: a GPU where there is one
+    on_gpus = render_config(DinoV2, serving=Serving(instances=2, device="gpu"))
     assert "count: 2\n  kind: KIND_GPU" in on_gpus
-    assert "KIND_CPU" in config_text(DinoV2, serving=Serving(device="cpu"))
-    assert "KIND_CPU" in config_text(Piqe)
+    assert "KIND_CPU" in render_config(DinoV2, serving=Serving(device="cpu"))
+    assert "KIND_CPU" in render_config(Piqe)
     # That precision is computed by the processor alone.
-    assert "KIND_CPU" in config_text(DinoV2, serving=Serving(precision="bf16"))
+    assert "KIND_CPU" in render_config(DinoV2, serving=Serving(precision="bf16"))
 
 
 @pytest.mark.parametrize(("kind", "precision"), [(Piqe, "fp32"), (DinoV2, "bf16")])
@@ -68,7 +68,7 @@ def test_what_cannot_run_on_a_gpu_is_not_put_there(
     kind: type[Specialist], precision: Precision
 ) -> None:
     with pytest.raises(ConfigError, match=f"{kind.name} cannot run on a GPU in {precision}"):
-        config_text(kind, serving=Serving(precision=precision, device="gpu"))
+        render_config(kind, serving=Serving(precision=precision, device="gpu"))
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_an_instance_keeps_to_the_device_that_triton_gave_it(
 
 
 def test_device_gpu_reaches_the_model_and_no_identity() -> None:
-    strict = config_text(DinoV2, serving=Serving(device="gpu"))
+    strict = render_config(DinoV2, serving=Serving(device="gpu"))
     assert 'key: "device"\n  value {\n    string_value: "gpu"' in strict
     for device in ("auto", "cpu"):
-        assert '"device"' not in config_text(DinoV2, serving=Serving(device=device))
+        assert '"device"' not in render_config(DinoV2, serving=Serving(device=device))
 
 
 @pytest.mark.parametrize("gpu", [True, False])
@@ -154,7 +154,7 @@ def test_a_table_that_cannot_be_served_is_refused(
 
 def test_the_chart_knows_every_model_and_where_its_weights_lie() -> None:
     known = json.loads(chart_text())
-    assert known["models"].keys() == {kind.name for kind in specialists()}
+    assert known["models"].keys() == {kind.name for kind in find_specialists()}
     assert known["models"]["lpips_vgg"]["pictures"] == 3
     assert known["models"]["quality_qinsight"]["vllm"] == "q-insight"
     assert known["weights"]["q-insight"]["folder"] == "q-insight/checkpoint/score_degradation"
@@ -174,8 +174,8 @@ def test_a_model_that_has_lost_a_process_is_told(tmp_path: Path) -> None:
     process(processes, 1, "quality_piqe")
     process(processes, 2, "quality_piqe")
     process(processes, 4, "ocr_ppocr", name="another")
-    assert liveness.main(repository, processes) == "no process any more: ocr_ppocr"
+    assert liveness.find_lost_models(repository, processes) == "no process any more: ocr_ppocr"
     process(processes, 3, "ocr_ppocr")
-    assert not liveness.main(repository, processes)
+    assert not liveness.find_lost_models(repository, processes)
     shutil.rmtree(processes / "2")
-    assert liveness.main(repository, processes) == "no process any more: quality_piqe"
+    assert liveness.find_lost_models(repository, processes) == "no process any more: quality_piqe"

@@ -13,7 +13,7 @@ from editjudge.base.config import StackSettings
 from editjudge.base.errors import StackError
 from editjudge_services.runtime import restarts
 from editjudge_services.runtime.judge_server import JudgeServer
-from editjudge_services.runtime.restarts import keep_alive
+from editjudge_services.runtime.restarts import keep_running
 
 
 class Looks:
@@ -42,10 +42,10 @@ class Server:
     def stop(self) -> None:
         self.stopped += 1
 
-    def alive(self) -> bool:
+    def is_healthy(self) -> bool:
         return False
 
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self.runs
 
 
@@ -59,7 +59,7 @@ class Unstartable(Server):
 
 def kept(server: Any, looks: int) -> list[str]:
     told: list[str] = []
-    keep_alive([server], Looks(looks), lambda: told.append("told"))  # type: ignore[arg-type]
+    keep_running([server], Looks(looks), lambda: told.append("told"))  # type: ignore[arg-type]
     return told
 
 
@@ -84,7 +84,7 @@ def test_one_that_others_go_on_without_is_tried_for_ever_and_ever_less_often(
     kind: type[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge, other = kind(runs=False), Server(runs=True)
-    monkeypatch.setattr(other, "alive", lambda: True)
+    monkeypatch.setattr(other, "is_healthy", lambda: True)
     looks, told, tries = Looks(2000), [0], []
 
     def moment() -> float:
@@ -96,7 +96,7 @@ def test_one_that_others_go_on_without_is_tried_for_ever_and_ever_less_often(
             tries.append(moment())
 
     monkeypatch.setattr(restarts.time, "monotonic", moment)
-    keep_alive([other, judge], looks, tell, retried=[judge])  # type: ignore[arg-type]
+    keep_running([other, judge], looks, tell, always_retried=[judge])  # type: ignore[arg-type]
     pauses = [after - before for before, after in pairwise(tries)]
     assert pauses[0] == 1
     assert pauses == sorted(pauses)

@@ -68,10 +68,10 @@ def test_a_subject_at_the_side_is_seen_whole(side: slice, rule: Rule) -> None:
     square, within = framed(pixels, region)
     assert square.shape[0] == square.shape[1] == within.shape[0] == 860 + 2 * 86
     assert within.sum() == region.sum()
-    assert rule.seen(within).sum() == within.sum(), "the centre crop cuts nothing off"
+    assert rule.crop_mask(within).sum() == within.sum(), "the centre crop cuts nothing off"
     assert (square[within] == 250).all()
     assert (square[~within] == FILL).all(), "one colour, whatever was there"
-    assert rule.seen(region).sum() < 0.1 * region.sum(), "in place next to nothing is seen"
+    assert rule.crop_mask(region).sum() < 0.1 * region.sum(), "in place next to nothing is seen"
 
 
 async def test_a_subject_in_place() -> None:
