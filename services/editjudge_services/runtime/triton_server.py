@@ -230,7 +230,9 @@ class TritonServer(Server):
             if each["name"] not in ready:
                 self._unloaded_models[each["name"]] = _first_line(each.get("reason", ""))
         if not ready:
-            reasons = "; ".join(f"{name}: {why}" for name, why in sorted(self._unloaded_models.items()))
+            reasons = "; ".join(
+                f"{name}: {why}" for name, why in sorted(self._unloaded_models.items())
+            )
             raise StackError(
                 f"no model could be loaded: {reasons or 'none is here'}", f"see {self.log}"
             )
