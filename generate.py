@@ -18,7 +18,7 @@ from editjudge_services.runtime.repository import (
     render_config,
 )
 from editjudge_services.runtime.specialist import Specialist
-from editjudge_services.zoo.manifest import Entry, manifest
+from editjudge_services.zoo.manifest import Entry, load_manifest
 
 CHART = Path(__file__).parent / "k8s" / "chart" / "files" / "models.json"
 
@@ -45,7 +45,7 @@ def generated() -> dict[Path, str]:
 
 def chart_text() -> str:
     """The models and the entries of their weights, as the Helm chart reads them."""
-    entries = manifest()
+    entries = load_manifest()
     models = {
         kind.name: {
             "batch": kind.max_batch,

@@ -52,7 +52,7 @@ from editjudge_services.perceptual.recipe import RECIPES as LPIPS
 from editjudge_services.perceptual.torch_lpips import Lpips
 from editjudge_services.runtime.triton_server import temporary_stack
 from editjudge_services.zoo.artefact import RECORD, Artefact, Precision, checkpoint_dir, models_dir
-from editjudge_services.zoo.checkpoint import inventory
+from editjudge_services.zoo.checkpoint import hash_files
 
 SIDE, GIVEN = 768, 1024
 MODELS = 5
@@ -213,7 +213,7 @@ def install(entry: str, recipe: Any, precision: Precision) -> None:
         precision=precision,
         source="untrained",
         untrained=True,
-        files=inventory(folder),
+        files=hash_files(folder),
     )
     (folder / RECORD).write_text(artefact.model_dump_json())
 

@@ -42,7 +42,7 @@ from editjudge_services.perceptual.recipe import RECIPES as LPIPS
 from editjudge_services.runtime.onnx import open_network
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.zoo.artefact import RECORD, Artefact, checkpoint_dir, models_dir
-from editjudge_services.zoo.checkpoint import inventory
+from editjudge_services.zoo.checkpoint import hash_files
 
 EDITS = 5
 
@@ -105,7 +105,7 @@ def install(entry: str, recipe: Any) -> None:
         precision="fp32",
         source="untrained",
         untrained=True,
-        files=inventory(folder),
+        files=hash_files(folder),
     )
     (folder / RECORD).write_text(artefact.model_dump_json())
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editjudge.base.errors import Abstained, ConfigError
-from editjudge_services.aesthetics.artimuse_service import LEVELS, ArtiMuse, expectation
-from editjudge_services.quality.qinsight_service import QInsight, rating
+from editjudge_services.aesthetics.artimuse_service import LEVELS, ArtiMuse, mean_level
+from editjudge_services.quality.qinsight_service import QInsight, parse_rating
 from editjudge_services.runtime import vllm_specialist
 from editjudge_services.runtime.specialist import Request, Unavailable
 from editjudge_services.runtime.vllm_specialist import Backend, read_prompts
@@ -77,14 +77,14 @@ NO_RATINGS = {
 
 @pytest.mark.parametrize(("reply", "expected"), RATINGS)
 def test_ratings(reply: str, expected: float) -> None:
-    assert rating(reply) == expected
+    assert parse_rating(reply) == expected
 
 
 @pytest.mark.parametrize("case", NO_RATINGS)
 def test_no_rating_is_never_a_guess(case: str) -> None:
     reply, reason = NO_RATINGS[case]
     with pytest.raises(Abstained, match=reason) as caught:
-        rating(reply)
+        parse_rating(reply)
     assert caught.value.kind == "unparsable"
 
 
@@ -243,8 +243,8 @@ def test_the_levels() -> None:
 @given(st.lists(st.floats(-50, 0), min_size=101, max_size=101))
 def test_an_expectation_is_bounded_and_shift_invariant(values: list[float]) -> None:
     ids = list(range(101))
-    plain = expectation(dict(zip(ids, values, strict=True)), ids)
-    shifted = expectation(dict(zip(ids, (v - 7 for v in values), strict=True)), ids)
+    plain = mean_level(dict(zip(ids, values, strict=True)), ids)
+    shifted = mean_level(dict(zip(ids, (v - 7 for v in values), strict=True)), ids)
     assert 0 <= plain <= 1
     assert plain == pytest.approx(shifted, abs=1e-9)
 
@@ -252,7 +252,7 @@ def test_an_expectation_is_bounded_and_shift_invariant(values: list[float]) -> N
 @pytest.mark.parametrize("value", [math.nan, -math.inf])
 def test_a_level_without_a_probability_is_no_score(value: float) -> None:
     with pytest.raises(Abstained, match="1 of 3 levels"):
-        expectation({1: 0.0, 2: value, 3: -1.0}, [1, 2, 3])
+        mean_level({1: 0.0, 2: value, 3: -1.0}, [1, 2, 3])
 
 
 def test_the_prompts_must_be_the_authors(tmp_path: Path) -> None:

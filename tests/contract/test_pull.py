@@ -19,7 +19,7 @@ from huggingface_hub import close_session, constants, snapshot_download
 from editjudge.base.errors import ConfigError, InputError
 from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.artefact import checkpoint_dir
-from editjudge_services.zoo.checkpoint import ZooError, load_checkpoint, locked, partial
+from editjudge_services.zoo.checkpoint import ZooError, load_checkpoint, lock_entry, partial_folder
 from editjudge_services.zoo.manifest import Entry
 from editjudge_services.zoo.pull import import_file, pull
 
@@ -86,7 +86,7 @@ def test_a_pull_brings_the_wanted_files_and_a_record(hub: ScriptedHub) -> None:
         for name in ("config.json", "model.safetensors")
     }
     assert record.source == f"acme/tiny@{COMMIT}"
-    assert not partial(folder).exists()
+    assert not partial_folder(folder).exists()
 
 
 def test_what_is_here_is_not_pulled_again(hub: ScriptedHub) -> None:
@@ -148,7 +148,7 @@ def test_a_failed_pull_leaves_the_old_checkpoint_in_use(hub: ScriptedHub) -> Non
     record = load_checkpoint("tiny")
     assert record is not None
     assert record.commit == COMMIT
-    assert record.intact()
+    assert record.is_intact()
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
@@ -232,7 +232,7 @@ def test_a_half_filled_staging_folder_is_not_taken_for_the_model(hub: ScriptedHu
     hub.cuts = {"model.safetensors": [1000, 0]}
     with pytest.raises(ZooError):
         pull(entry())
-    for notes in partial(checkpoint_dir("tiny")).glob(".cache/huggingface/**/*.json"):
+    for notes in partial_folder(checkpoint_dir("tiny")).glob(".cache/huggingface/**/*.json"):
         notes.unlink()
     hub.refusals = {"/tree/": (503, {})}
     with pytest.raises(ZooError):
@@ -270,7 +270,7 @@ def test_a_disk_that_fills_up(hub: ScriptedHub) -> None:
 
 
 def test_two_pulls_at_once(hub: ScriptedHub) -> None:
-    with locked("tiny"), pytest.raises(ZooError, match="another process works on tiny"):
+    with lock_entry("tiny"), pytest.raises(ZooError, match="another process works on tiny"):
         pull(entry())
 
 
@@ -306,7 +306,7 @@ def test_parts_are_pulled_and_laid_side_by_side(
     base = entry().model_dump(exclude={"name"})
     plain = {key: value for key, value in base.items() if key not in {"hub", "revision", "files"}}
     whole = {**plain, "name": "whole", "supply": "parts", "parts": {"left": "tiny"}}
-    monkeypatch.setattr(manifests, "manifest", lambda: {"tiny": entry()})
+    monkeypatch.setattr(manifests, "load_manifest", lambda: {"tiny": entry()})
     record = pull(Entry.model_validate(whole))
     assert record.source == f"acme/tiny@{COMMIT}"
     assert (checkpoint_dir("whole") / "left" / "model.safetensors").read_bytes() == WEIGHTS
@@ -354,7 +354,7 @@ def test_the_command_line(hub: ScriptedHub) -> None:
     done = command("pull", "got-ocr2")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"got-ocr2 is here: {hub.repo}@{COMMIT}\n"
-    known = manifests.find("dinov2-small")
+    known = manifests.find_entry("dinov2-small")
     hub.repo, hub.commit, hub.files = known.hub, known.revision, dict(FILES)
     done = command("pull", "dinov2-small", "artimuse", "lpips-vgg")
     errors = done.stderr.splitlines()

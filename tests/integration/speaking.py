@@ -44,7 +44,7 @@ class SpeakingSa2Va(Sa2VaRecipe):
 
     def untrained(self, folder: Path) -> None:
         """Save the tiny checkpoint with these rows set by hand."""
-        super().untrained(folder)
+        super().make_untrained(folder)
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
         seg, end = (int(tokenizer.convert_tokens_to_ids(one)) for one in (SEG, _END))
         weights = load_file(folder / "model.safetensors")

@@ -31,7 +31,7 @@ from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.similarity import FeatureSimilarity
 from editjudge.storage.store import RunStore
 from editjudge_services.runtime.triton_server import TritonServer
-from editjudge_services.segmentation.masks import png
+from editjudge_services.segmentation.masks import encode_png
 
 from ..e2e.test_i2i import ALL, ITEMS, I2i
 from ..e2e.test_i2i import Judge as ScriptedJudge
@@ -75,7 +75,7 @@ class Cut(Panel):
 
     async def call(self, service: str, inputs: Any, parameters: Any = None) -> Tensors:
         if service == SEGMENTER:
-            return {"MASK": png(self.mask), "SCORE": np.ones(1, np.float32)}
+            return {"MASK": encode_png(self.mask), "SCORE": np.ones(1, np.float32)}
         return await super().call(service, inputs, parameters)
 
 

@@ -18,7 +18,7 @@ from editjudge.base.images import RGB, decode, load_image
 from editjudge.base.probes import has_known_answer, probe_inputs, texture_image, wrong_answer
 from editjudge.panel import Panel
 from editjudge_services.ocr.ppocr import PpOcrReader
-from editjudge_services.quality.piqe import piqe, quality_from_piqe
+from editjudge_services.quality.piqe import compute_piqe, quality_from_piqe
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..unit.base.test_images import CONVERTED, REFUSED
@@ -70,7 +70,7 @@ async def test_quality_equals_the_measure_in_process(panel: Panel, photo: np.nda
     rng = np.random.default_rng(1)
     noisy = np.clip(photo + rng.normal(0, 25, photo.shape), 0, 255).astype(np.uint8)
     reply = await ask(panel, "quality.piqe", noisy)
-    assert reply["SCORE"][0] == np.float32(quality_from_piqe(piqe(noisy)))
+    assert reply["SCORE"][0] == np.float32(quality_from_piqe(compute_piqe(noisy)))
 
 
 async def test_a_flat_image_has_no_quality(panel: Panel) -> None:

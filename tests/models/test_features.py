@@ -19,9 +19,9 @@ from editjudge_services.zoo.artefact import (
     checkpoint_dir,
     load_artefact,
 )
-from editjudge_services.zoo.checkpoint import inventory
+from editjudge_services.zoo.checkpoint import hash_files
 from editjudge_services.zoo.export import export, make_untrained
-from editjudge_services.zoo.manifest import find
+from editjudge_services.zoo.manifest import find_entry
 
 KINDS = {kind.entry: kind for kind in (DinoV2, DinoV3, ClipVitB32)}
 GRIDS = {"dinov2-small": 16, "dinov3-vitb16": 14, "clip-vit-base-patch32": 7}
@@ -33,8 +33,8 @@ def zoo(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path_factory.mktemp("models")))
         for entry in KINDS:
-            make_untrained(find(entry))
-            export(find(entry), "fp32")
+            make_untrained(find_entry(entry))
+            export(find_entry(entry), "fp32")
         yield
 
 
@@ -246,12 +246,12 @@ def test_the_export_is_as_close_as_stated(entry):
 
 def test_the_same_checkpoint_gives_the_same_files(entry, tmp_path):
     RECIPES[entry].export(checkpoint_dir(entry), tmp_path, "fp32")
-    assert inventory(tmp_path) == load_artefact(entry, "fp32").files
+    assert hash_files(tmp_path) == load_artefact(entry, "fp32").files
 
 
 @pytest.mark.usefixtures("bf16_processor")
 def test_bf16_is_close_and_another_thing(entry):
-    export(find(entry), "bf16")
+    export(find_entry(entry), "bf16")
     artefact = load_artefact(entry, "bf16")
     assert artefact.parity.largest_difference <= artefact.parity.tolerance == 1e-3
     assert artefact.fingerprint == pytest.approx(

@@ -5,12 +5,12 @@ from PIL import Image as Pil
 
 from editjudge.base.contracts import OCR
 from editjudge.base.errors import ConfigError
-from editjudge_services.ocr.got_reader import GotReader, loop, without_loop
+from editjudge_services.ocr.got_reader import GotReader, cut_loop, find_loop
 from editjudge_services.ocr.got_service import GotOcr
 from editjudge_services.ocr.recipe import RECIPES
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.zoo.artefact import RECORD, Artefact
-from editjudge_services.zoo.export import inventory
+from editjudge_services.zoo.export import hash_files
 
 transformers = pytest.importorskip("transformers")
 # So small networks lose more to waiting for other threads than they gain.
@@ -33,7 +33,7 @@ PICTURES = [picture(1), picture(2, 200, 60), picture(3, 256, 256)]
 def models(tmp_path_factory):
     """A models folder with the tiny checkpoint and its exports."""
     folder = tmp_path_factory.mktemp("got") / "got-ocr2"
-    RECIPE.untrained(folder / "checkpoint")
+    RECIPE.make_untrained(folder / "checkpoint")
     exports = {}
     for precision in RECIPE.precisions:
         (folder / precision).mkdir()
@@ -144,8 +144,8 @@ def test_a_loop_is_kept_once(reader):
 )
 def test_loops(text, unit, kept):
     tokens = list(text.encode())
-    assert loop(tokens) == unit
-    assert bytes(without_loop(tokens)).decode() == kept
+    assert find_loop(tokens) == unit
+    assert bytes(cut_loop(tokens)).decode() == kept
 
 
 def test_exports_are_close_to_their_source(models):
@@ -168,7 +168,7 @@ def test_the_service_answers_as_its_contract_says(models, monkeypatch):
         precision="fp32",
         source="untrained",
         untrained=True,
-        files={k: v for k, v in inventory(folder / "fp32").items() if k != "artefact.json"},
+        files={k: v for k, v in hash_files(folder / "fp32").items() if k != "artefact.json"},
         parity=exports["fp32"],
     )
     (artefact.folder / RECORD).write_text(artefact.model_dump_json())

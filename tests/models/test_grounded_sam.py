@@ -9,13 +9,18 @@ from editjudge.base.contracts import SEGMENTER
 from editjudge.base.images import load_mask
 from editjudge_services.runtime.specialist import BadRequest, Request
 from editjudge_services.segmentation.grounded_sam import GroundedSam
-from editjudge_services.segmentation.grounding_dino import chosen
-from editjudge_services.segmentation.masks import Segmentation, phrase, png, union
-from editjudge_services.segmentation.pixels import size_within
+from editjudge_services.segmentation.grounding_dino import select_detections
+from editjudge_services.segmentation.masks import (
+    Segmentation,
+    clean_phrase,
+    encode_png,
+    unite_masks,
+)
+from editjudge_services.segmentation.pixels import fit_shorter_edge
 from editjudge_services.segmentation.recipe import RECIPES
 from editjudge_services.segmentation.segmenter_service import GroundedSamSegmenter
 from editjudge_services.zoo.artefact import RECORD, Artefact
-from editjudge_services.zoo.export import inventory
+from editjudge_services.zoo.export import hash_files
 
 transformers = pytest.importorskip("transformers")
 # transformers imports its optional SWIG-built dependencies on first use.
@@ -36,7 +41,7 @@ def picture(seed, height=90, width=130):
 def models(tmp_path_factory):
     """A models folder with the tiny checkpoint and its export."""
     folder = tmp_path_factory.mktemp("grounded") / "grounded-sam"
-    RECIPE.untrained(folder / "checkpoint")
+    RECIPE.make_untrained(folder / "checkpoint")
     (folder / "fp32").mkdir()
     exported = RECIPE.export(folder / "checkpoint", folder / "fp32", "fp32")
     return folder, exported
@@ -126,7 +131,7 @@ def test_pixels_equal_the_pillow_processors(network, chain):
 def test_detector_size_equals_transformers(size):
     from transformers.image_transforms import get_size_with_aspect_ratio
 
-    assert size_within(*size, 160, 256) == get_size_with_aspect_ratio(size, 160, 256)
+    assert fit_shorter_edge(*size, 160, 256) == get_size_with_aspect_ratio(size, 160, 256)
 
 
 def test_a_batch_equals_one_by_one(network):
@@ -157,7 +162,7 @@ def test_a_batch_equals_one_by_one(network):
 )
 def test_boxes_are_chosen(scores, select, expected):
     boxes = np.arange(4 * len(scores), dtype=np.float32).reshape(-1, 4)
-    kept, _ = chosen((boxes, np.array(scores, np.float32)), select)
+    kept, _ = select_detections((boxes, np.array(scores, np.float32)), select)
     np.testing.assert_array_equal(kept, boxes[expected])
 
 
@@ -175,7 +180,7 @@ LEFT, RIGHT, NONE = (np.array([row], dtype=bool) for row in ([1, 0, 0], [0, 0, 1
     ],
 )
 def test_masks_are_joined(masks, expected):
-    np.testing.assert_array_equal(union(masks), expected)
+    np.testing.assert_array_equal(unite_masks(masks), expected)
 
 
 class Scripted:
@@ -233,7 +238,7 @@ def test_the_oldest_embedding_is_forgotten(network):
         network.detector.network,
         network.detector.tokenizer,
         network.cutter.network,
-        kept=0,
+        cache_size=0,
     )
     box = np.array([[0, 0, 40, 80]], np.float32)
     for seed in (1, 2, 1):
@@ -253,7 +258,7 @@ def test_a_long_prompt_is_refused(network):
 
 
 def test_a_phrase_is_one_line():
-    assert phrase(" The  green\nbus. ") == "The green bus"
+    assert clean_phrase(" The  green\nbus. ") == "The green bus"
 
 
 def test_special_tokens_in_a_prompt_are_words(network):
@@ -263,8 +268,8 @@ def test_special_tokens_in_a_prompt_are_words(network):
 
 def test_a_mask_survives_its_png():
     mask = np.random.default_rng(0).random((5, 9)) > 0.5
-    assert Pil.open(io.BytesIO(png(mask))).mode == "L"
-    np.testing.assert_array_equal(load_mask(png(mask), "mask").selected, mask)
+    assert Pil.open(io.BytesIO(encode_png(mask))).mode == "L"
+    np.testing.assert_array_equal(load_mask(encode_png(mask), "mask").selected, mask)
 
 
 def test_the_export_equals_its_source(models):
@@ -281,7 +286,7 @@ def test_untrained_outputs_depend_on_the_image(network):
 def served(models, monkeypatch):
     folder, exported = models
     monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(folder.parent))
-    files = {k: v for k, v in inventory(folder / "fp32").items() if k != "artefact.json"}
+    files = {k: v for k, v in hash_files(folder / "fp32").items() if k != "artefact.json"}
     artefact = Artefact(
         entry="grounded-sam",
         precision="fp32",

@@ -9,15 +9,15 @@ from torch import nn
 
 from editjudge.base.errors import Abstained, ConfigError
 from editjudge_services.perceptual.lpips_service import LpipsAlex, LpipsVgg
-from editjudge_services.perceptual.network import signed
+from editjudge_services.perceptual.network import to_signed
 from editjudge_services.perceptual.recipe import RECIPES
-from editjudge_services.perceptual.torch_lpips import trunk
+from editjudge_services.perceptual.torch_lpips import make_trunk
 from editjudge_services.runtime.preprocess import black_out
 from editjudge_services.runtime.specialist import BadRequest, Request
 from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
-from editjudge_services.zoo.checkpoint import inventory
+from editjudge_services.zoo.checkpoint import hash_files
 from editjudge_services.zoo.export import export, make_untrained
-from editjudge_services.zoo.manifest import find
+from editjudge_services.zoo.manifest import find_entry
 
 KINDS = {kind.entry: kind for kind in (LpipsVgg, LpipsAlex)}
 
@@ -28,8 +28,8 @@ def zoo(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path_factory.mktemp("models")))
         for entry in KINDS:
-            make_untrained(find(entry))
-            export(find(entry), "fp32")
+            make_untrained(find_entry(entry))
+            export(find_entry(entry), "fp32")
         yield
 
 
@@ -44,8 +44,8 @@ def package():
 
     torchvision, models = types.ModuleType("torchvision"), types.ModuleType("torchvision.models")
     torchvision.models = models
-    models.vgg16 = lambda pretrained: Holder(trunk("vgg")[0])
-    models.alexnet = lambda pretrained: Holder(trunk("alex")[0])
+    models.vgg16 = lambda pretrained: Holder(make_trunk("vgg")[0])
+    models.alexnet = lambda pretrained: Holder(make_trunk("alex")[0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "torchvision", torchvision)
         patch.setitem(sys.modules, "torchvision.models", models)
@@ -94,7 +94,7 @@ def distance(specialist, *request):
 
 def reference(entry, a, b):
     """Distance and map by torch."""
-    tensors = [torch.from_numpy(signed(one))[None] for one in (a, b)]
+    tensors = [torch.from_numpy(to_signed(one))[None] for one in (a, b)]
     with torch.inference_mode():
         score, where = RECIPES[entry].load(checkpoint_dir(entry))(*tensors)
     return float(score[0]), where[0, 0].numpy()
@@ -130,7 +130,7 @@ def test_torch_equals_the_package_bit_for_bit(entry, package, size):
 
 
 def test_pixels_are_the_packages(package):
-    assert np.array_equal(signed(A), package.im2tensor(A)[0].numpy())
+    assert np.array_equal(to_signed(A), package.im2tensor(A)[0].numpy())
 
 
 @pytest.mark.parametrize("size", [(96, 128), (64, 64), (65, 131)])
@@ -219,7 +219,7 @@ def test_the_export_is_as_close_as_stated(entry):
 
 def test_checkpoints_may_be_whole_and_of_either_format(tmp_path, entry):
     recipe = RECIPES[entry]
-    weights = {f"features.{k}": v for k, v in trunk(recipe.net)[0].state_dict().items()}
+    weights = {f"features.{k}": v for k, v in make_trunk(recipe.net)[0].state_dict().items()}
     weights["classifier.6.bias"] = torch.zeros(1000)
     save_file(weights, tmp_path / "model.safetensors")
     loaded = recipe.load(tmp_path).features.state_dict()
@@ -250,4 +250,4 @@ def test_bf16_is_close_and_another_thing(entry, tmp_path):
     assert 0 < exported.largest_difference <= exported.tolerance == 1e-2
     said = RECIPES[entry].fingerprint(folder, "bf16")
     assert said == pytest.approx(exact.fingerprint, abs=1e-2)
-    assert inventory(folder) == exact.files
+    assert hash_files(folder) == exact.files

@@ -11,12 +11,12 @@ import torch
 
 from editjudge_services.perceptual import lpips_service
 from editjudge_services.perceptual.lpips_service import LpipsAlex
-from editjudge_services.perceptual.network import signed, stretched
+from editjudge_services.perceptual.network import to_signed, to_stretched
 from editjudge_services.perceptual.recipe import RECIPES
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
 from editjudge_services.zoo.export import export, make_untrained
-from editjudge_services.zoo.manifest import find
+from editjudge_services.zoo.manifest import find_entry
 
 ENTRY = "lpips-alex"
 
@@ -25,8 +25,8 @@ ENTRY = "lpips-alex"
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path_factory.mktemp("models")))
-        make_untrained(find(ENTRY))
-        export(find(ENTRY), "fp32")
+        make_untrained(find_entry(ENTRY))
+        export(find_entry(ENTRY), "fp32")
         yield
 
 
@@ -114,7 +114,7 @@ def test_the_released_codes_range() -> None:
     (plain,) = distances(Counting().start(), asking(A, B, HALF, "zero"))
     assert abs(got - plain) > 1e-3
     levels = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, 2)
-    inside = stretched(levels, np.ones((16, 16), bool))
+    inside = to_stretched(levels, np.ones((16, 16), bool))
     assert (inside.min(), inside.max()) == (-3, 1)
-    assert np.unique(stretched(levels, np.zeros((16, 16), bool))).tolist() == [-1]
-    assert (signed(levels).min(), signed(levels).max()) == (-1, 1)
+    assert np.unique(to_stretched(levels, np.zeros((16, 16), bool))).tolist() == [-1]
+    assert (to_signed(levels).min(), to_signed(levels).max()) == (-1, 1)

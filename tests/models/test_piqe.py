@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from editjudge.base.errors import Abstained
-from editjudge_services.quality.piqe import piqe, quality_from_piqe
+from editjudge_services.quality.piqe import compute_piqe, quality_from_piqe
 
 PHOTOS = {
     name: np.ascontiguousarray(getattr(skimage.data, name)()[..., :3])
@@ -59,14 +59,14 @@ def painted(*columns):
 @pytest.mark.parametrize("name", PHOTOS)
 def test_photographs_equal_the_reference(name, damage):
     image = DAMAGE[damage](PHOTOS[name])
-    assert piqe(image) == pytest.approx(reference(image), abs=1e-9)
+    assert compute_piqe(image) == pytest.approx(reference(image), abs=1e-9)
 
 
 @pytest.mark.parametrize("height", [1, 5, 15, 16, 17, 100])
 @pytest.mark.parametrize("width", [3, 16, 31, 130])
 def test_padded_sizes_equal_the_reference(height, width):
     image = noisy(ASTRONAUT[100 : 100 + height, 120 : 120 + width])
-    assert piqe(image) == pytest.approx(reference(image), abs=1e-9)
+    assert compute_piqe(image) == pytest.approx(reference(image), abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_padded_sizes_equal_the_reference(height, width):
 )
 def test_centre_and_surround_equal_the_reference(columns):
     image = np.tile(painted(*columns), (2, 3, 1))
-    assert piqe(image) == pytest.approx(reference(image), abs=1e-9)
+    assert compute_piqe(image) == pytest.approx(reference(image), abs=1e-9)
 
 
 blocky = st.tuples(st.integers(1, 40), st.integers(1, 40)).flatmap(
@@ -88,7 +88,7 @@ blocky = st.tuples(st.integers(1, 40), st.integers(1, 40)).flatmap(
 @example(np.zeros((16, 16, 3), np.uint8))
 def test_any_image_equals_the_reference_or_abstains(image):
     try:
-        measure = piqe(image)
+        measure = compute_piqe(image)
     except Abstained:
         measure = 100
     # The reference divides black by its brightest pixel, and all is NaN from there.
@@ -100,25 +100,25 @@ def test_any_image_equals_the_reference_or_abstains(image):
 @pytest.mark.parametrize("size", [(1, 1), (16, 16), (50, 70)])
 def test_an_even_image_has_no_measure(level, size):
     with pytest.raises(Abstained, match="enough contrast") as raised:
-        piqe(np.full((*size, 3), level, np.uint8))
+        compute_piqe(np.full((*size, 3), level, np.uint8))
     assert raised.value.kind == "degenerate"
     assert "\n" not in raised.value.reason
 
 
 def test_channels_are_read_as_rgb():
-    assert piqe(ASTRONAUT) != piqe(ASTRONAUT[..., ::-1])
+    assert compute_piqe(ASTRONAUT) != compute_piqe(ASTRONAUT[..., ::-1])
 
 
 @pytest.mark.parametrize("damage", ["noise", "jpeg", "blur"])
 def test_damage_is_worse(damage):
-    assert piqe(DAMAGE[damage](ASTRONAUT)) > piqe(ASTRONAUT)
+    assert compute_piqe(DAMAGE[damage](ASTRONAUT)) > compute_piqe(ASTRONAUT)
 
 
 def test_the_image_is_left_alone():
     image = noisy(ASTRONAUT)
     before = image.copy()
     image.flags.writeable = False
-    piqe(image)
+    compute_piqe(image)
     np.testing.assert_array_equal(image, before)
 
 
@@ -133,7 +133,7 @@ def test_the_image_is_left_alone():
 )
 def test_other_arrays_are_refused(image):
     with pytest.raises(ValueError, match="must be uint8"):
-        piqe(image)
+        compute_piqe(image)
 
 
 @pytest.mark.parametrize(

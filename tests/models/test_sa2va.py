@@ -14,13 +14,13 @@ from editjudge_services.segmentation.sa2va import Sa2Va
 from editjudge_services.segmentation.sa2va_recipe import load_published
 from editjudge_services.segmentation.sa2va_weights import (
     SAM2_LARGE,
-    authors_names,
-    sam2_names,
-    split,
+    split_networks,
+    to_author_state,
+    to_sam2_state,
 )
 from editjudge_services.segmentation.segmenter_service import Sa2VaSegmenter
 from editjudge_services.zoo.artefact import RECORD, Artefact
-from editjudge_services.zoo.export import inventory
+from editjudge_services.zoo.export import hash_files
 
 transformers = pytest.importorskip("transformers")
 # So small networks lose more to waiting for other threads than they gain.
@@ -43,7 +43,7 @@ IMAGE = picture(1)
 def models(tmp_path_factory):
     """A models folder with the tiny checkpoint and its exports."""
     folder = tmp_path_factory.mktemp("sa2va") / "sa2va-qwen3-vl-4b"
-    RECIPE.untrained(folder / "checkpoint")
+    RECIPE.make_untrained(folder / "checkpoint")
     exports = {}
     for precision in RECIPE.precisions:
         (folder / precision).mkdir()
@@ -72,7 +72,7 @@ def says(network, text):
     """The same networks, made to give this answer."""
     plan = network._tokenizer(text, add_special_tokens=False)["input_ids"]
     parts = (network.lmm, network._tokenizer, network.head, network.sam2, network.settings)
-    return Sa2Va(*parts, forced=lambda length: Says(length, plan))
+    return Sa2Va(*parts, steering=lambda length: Says(length, plan))
 
 
 def test_an_answer_without_seg_has_no_mask(network):
@@ -163,7 +163,7 @@ def test_states_equal_those_of_the_generation(network):
         do_sample=False,
         output_hidden_states=True,
         return_dict_in_generate=True,
-        logits_processor=transformers.LogitsProcessorList([steered._forced(length)]),
+        logits_processor=transformers.LogitsProcessorList([steered._steering(length)]),
     )
     hidden = torch.cat([step[-1][0] for step in made.hidden_states])
     spoken = made.sequences[0, :-1] == network.seg
@@ -201,10 +201,10 @@ def test_an_empty_prompt_is_refused(network):
 
 def test_names_there_and_back(network):
     ours = network.sam2.state_dict()
-    theirs = authors_names(ours)
+    theirs = to_author_state(ours)
     assert "image_encoder.trunk.blocks.0.mlp.layers.0.weight" in theirs
     assert "sam_mask_decoder.output_hypernetworks_mlps.3.layers.2.bias" in theirs
-    back = sam2_names(theirs)
+    back = to_sam2_state(theirs)
     assert set(back) == set(ours)
     assert all(torch.equal(back[name], ours[name]) for name in ours)
 
@@ -261,12 +261,12 @@ def test_names_there_and_back(network):
     ],
 )
 def test_published_names(theirs, ours):
-    assert list(sam2_names({theirs: torch.zeros(1)})) == [ours]
+    assert list(to_sam2_state({theirs: torch.zeros(1)})) == [ours]
 
 
 def test_the_memory_of_videos_is_left_out():
     names = ("memory_attention.layers.0.norm1.weight", "maskmem_tpos_enc", "no_obj_ptr")
-    assert sam2_names({name: torch.zeros(1) for name in names}) == {}
+    assert to_sam2_state({name: torch.zeros(1) for name in names}) == {}
 
 
 def test_point_embeddings_become_one_table_and_positions_two():
@@ -275,7 +275,7 @@ def test_point_embeddings_become_one_table_and_positions_two():
         for at in (3, 0, 2, 1)
     }
     matrix = "sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
-    names = sam2_names({**rows, matrix: torch.ones(2, 2)})
+    names = to_sam2_state({**rows, matrix: torch.ones(2, 2)})
     assert names["prompt_encoder.point_embed.weight"][:, 0].tolist() == [0, 1, 2, 3]
     assert names.keys() == {
         "prompt_encoder.point_embed.weight",
@@ -287,9 +287,9 @@ def test_point_embeddings_become_one_table_and_positions_two():
 def test_foreign_checkpoints_are_refused():
     one = torch.zeros(1)
     with pytest.raises(ConfigError, match=r"language_model\.x is no weight"):
-        split({"language_model.x": one})
+        split_networks({"language_model.x": one})
     with pytest.raises(ConfigError, match=r"no weight starts with text_hidden_fcs\."):
-        split({"model.x": one, "grounding_encoder.sam2_model.no_mem_embed": one})
+        split_networks({"model.x": one, "grounding_encoder.sam2_model.no_mem_embed": one})
 
 
 def test_a_missing_weight_is_refused(models, tmp_path):
@@ -336,7 +336,7 @@ def test_the_service_answers_as_its_contract_says(models, monkeypatch):
         precision="fp32",
         source="untrained",
         untrained=True,
-        files={k: v for k, v in inventory(folder / "fp32").items() if k != "artefact.json"},
+        files={k: v for k, v in hash_files(folder / "fp32").items() if k != "artefact.json"},
         parity=exports["fp32"],
     )
     (artefact.folder / RECORD).write_text(artefact.model_dump_json())

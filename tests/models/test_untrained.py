@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from editjudge_services.zoo.checkpoint import inventory
-from editjudge_services.zoo.manifest import manifest, recipe_of
+from editjudge_services.zoo.checkpoint import hash_files
+from editjudge_services.zoo.manifest import load_manifest, load_recipe
 
 # The huge SAM is, untrained, the base one's network.
-ENTRIES = [name for name, entry in manifest().items() if entry.recipe and "huge" not in name]
+ENTRIES = [name for name, entry in load_manifest().items() if entry.recipe and "huge" not in name]
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -23,7 +23,7 @@ def test_weights_do_not_depend_on_what_was_drawn_before(entry: str, tmp_path: Pa
             before = torch.get_rng_state()
             folder = tmp_path / str(seed)
             folder.mkdir()
-            recipe_of(manifest()[entry]).untrained(folder)
-            made.append(inventory(folder))
+            load_recipe(load_manifest()[entry]).make_untrained(folder)
+            made.append(hash_files(folder))
             assert torch.equal(torch.get_rng_state(), before), "drew from the caller's numbers"
     assert made[0] == made[1]

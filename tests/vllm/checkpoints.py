@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from editjudge_services.aesthetics.artimuse_service import LEVELS
-from editjudge_services.zoo.torch_tools import spread
+from editjudge_services.zoo.torch_tools import randomise_weights
 
 from .vocabulary import INTERN_SPECIAL, QWEN_SPECIAL, SPLIT, WHOLE, tokenizer
 
@@ -277,7 +277,7 @@ def _save(
     changed: Callable[[Any], None] = lambda model: None,
     **more: Any,
 ) -> Path:
-    model: Any = spread(build, gain=1.5, seed=_SEED)
+    model: Any = randomise_weights(build, gain=1.5, seed=_SEED)
     changed(model)
     model.save_pretrained(folder)
     tokens.save_pretrained(folder)

@@ -19,7 +19,7 @@ from editjudge.base.images import RGB
 from editjudge.base.prompt_releases import official_prompts
 
 from ..runtime.vllm_specialist import LmmSpecialist, image_part, text_part
-from ..zoo.artefact import digest_of
+from ..zoo.artefact import digest_weights
 
 # Levels 0..100 are written as two letters: aa..az, ca..cy, da..dy, ea..ey.
 LEVELS = tuple(
@@ -29,7 +29,7 @@ LEVELS = tuple(
 )
 
 
-def expectation(logprobs: Mapping[int, float], ids: Sequence[int]) -> float:
+def mean_level(logprobs: Mapping[int, float], ids: Sequence[int]) -> float:
     """The mean level under the distribution over the level tokens.
 
     Args:
@@ -59,7 +59,7 @@ class ArtiMuse(LmmSpecialist):
     name = "aesthetics_artimuse"
     contract = AESTHETICS
     prompts = official_prompts()["artimuse"].texts
-    identity: ClassVar = {"implementation": "artimuse.1", "prompts": digest_of(prompts)}
+    identity: ClassVar = {"implementation": "artimuse.1", "prompts": digest_weights(prompts)}
     variable = "ARTIMUSE"
 
     def load(self, parameters: Mapping[str, str]) -> None:
@@ -82,17 +82,17 @@ class ArtiMuse(LmmSpecialist):
             logprob_token_ids=self._ids,
             return_tokens_as_token_ids=True,
         )
-        return expectation(first_token_logprobs(choice), self._ids)
+        return mean_level(parse_first_logprobs(choice), self._ids)
 
 
-def first_token_logprobs(choice: Mapping[str, Any]) -> dict[int, float]:
+def parse_first_logprobs(choice: Mapping[str, Any]) -> dict[int, float]:
     """Log-probabilities by token id, at the first position of a reply.
 
     Raises:
         Abstained: `unparsable`, when the reply carries none.
     """
     try:
-        listed = choice["logprobs"]["content"][0]["top_logprobs"]
-        return {int(one["token"].removeprefix("token_id:")): one["logprob"] for one in listed}
+        entries = choice["logprobs"]["content"][0]["top_logprobs"]
+        return {int(one["token"].removeprefix("token_id:")): one["logprob"] for one in entries}
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise Abstained("unparsable", f"no log-probabilities in the reply: {error}") from error

@@ -16,13 +16,13 @@ from editjudge.report.table import Heading, Row, Table
 from ..zoo import export
 from ..zoo.artefact import Artefact, Precision
 from ..zoo.checkpoint import Checkpoint, load_checkpoint
-from ..zoo.manifest import Entry, Profile, find, manifest, members
+from ..zoo.manifest import Entry, Profile, find_entry, load_manifest, profile_entries
 from ..zoo.pull import import_file, pull
 
 
 def list_command(*, json: bool) -> None:
     """Show every model: what is installed of it, its licence, size and profiles."""
-    entries = manifest().values()
+    entries = load_manifest().values()
     if json:
         print_json([_describe(entry) for entry in entries])
         return
@@ -88,7 +88,9 @@ def verify_command(names: tuple[str, ...]) -> int:
 
     if names:
         return _run_for_each(_select_entries(names, None), verify_one)
-    here = [e for e in manifest().values() if load_checkpoint(e.name) or export.installed(e)]
+    here = [
+        e for e in load_manifest().values() if load_checkpoint(e.name) or export.find_exports(e)
+    ]
     if not here:
         say("no model is installed")
     return _run_for_each(here, verify_one)
@@ -114,8 +116,8 @@ def _select_entries(
     if bool(names) == bool(profile):
         raise ConfigError("name models, or give a --profile", "see: editjudge models list")
     if profile:
-        return [entry for entry in members(profile) if entry.recipe or not made_here]
-    return [find(name) for name in names]
+        return [entry for entry in profile_entries(profile) if entry.recipe or not made_here]
+    return [find_entry(name) for name in names]
 
 
 def _run_for_each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
@@ -168,4 +170,4 @@ def _mark_untrained(what: str, is_untrained: bool) -> str:
 
 
 def _find_installed(entry: Entry) -> tuple[Checkpoint | None, list[Artefact]]:
-    return load_checkpoint(entry.name), export.installed(entry)
+    return load_checkpoint(entry.name), export.find_exports(entry)

@@ -36,7 +36,13 @@ from ..runtime.onnx import open_network
 from ..runtime.preprocess import CLIP_CROP, DINOV2_CROP, DINOV3_SQUASH, Rule
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
-from ..zoo.torch_tools import parity, pictures, spread, tiny, to_onnx
+from ..zoo.torch_tools import (
+    export_to_onnx,
+    load_tiny_config,
+    make_parity_images,
+    measure_parity,
+    randomise_weights,
+)
 from .vision_service import HEAD, TRUNK
 
 PROCESSOR = "preprocessor_config.json"
@@ -61,8 +67,8 @@ class Trunk(nn.Module):
         """Embedding (B, D) and patches (B, N, E) of pixels (B, 3, side, side)."""
         output = self.model(pixel_values=pixels)
         tokens = output.last_hidden_state
-        projected = getattr(output, "image_embeds", None)
-        return tokens[:, 0] if projected is None else projected, tokens[:, self.first :]
+        image_embeds = getattr(output, "image_embeds", None)
+        return tokens[:, 0] if image_embeds is None else image_embeds, tokens[:, self.first :]
 
 
 def _clip_head(model: Any) -> nn.Module:
@@ -94,9 +100,9 @@ class VisionRecipe:
     dynamo: bool = False
     precisions: tuple[Precision, ...] = ("fp32", "bf16")
 
-    def untrained(self, folder: Path) -> None:
+    def make_untrained(self, folder: Path) -> None:
         """Save a tiny checkpoint with random weights, in the hub's layout."""
-        spread(self.tiny).save_pretrained(folder)
+        randomise_weights(self.tiny).save_pretrained(folder)
         _write_processor(folder, self.processor, self.rule)
 
     def load(self, checkpoint: Path) -> Any:
@@ -129,16 +135,16 @@ class VisionRecipe:
             MissingExtra: OpenVINO, which runs bf16, is not installed.
         """
         model = self.load(checkpoint)
-        images = pictures()
+        images = make_parity_images()
         pixels = torch.from_numpy(np.stack([self.rule(image) for image in images]))
         trunk = Trunk(model).eval()
-        to_onnx(
+        export_to_onnx(
             trunk,
             [pixels[:2]],
             folder / TRUNK,
             ["pixels"],
             ["embedding", "patches"],
-            varying={0: "batch"},
+            dynamic_axes={0: "batch"},
             dynamo=self.dynamo,
         )
         with torch.inference_mode():
@@ -147,12 +153,17 @@ class VisionRecipe:
             zip((embedding, patches), _run(folder / TRUNK, pixels, precision), strict=True)
         )
         if self.head is not None:
-            pooled, head = patches.mean(1), self.head(model).eval()
-            to_onnx(
-                head, [pooled[:2]], folder / HEAD, ["pooled"], ["embedding"], varying={0: "batch"}
+            mean_tokens, head = patches.mean(1), self.head(model).eval()
+            export_to_onnx(
+                head,
+                [mean_tokens[:2]],
+                folder / HEAD,
+                ["pooled"],
+                ["embedding"],
+                dynamic_axes={0: "batch"},
             )
             with torch.inference_mode():
-                pairs.append((head(pooled), _run(folder / HEAD, pooled, precision)[0]))
+                pairs.append((head(mean_tokens), _run(folder / HEAD, mean_tokens, precision)[0]))
         return _parity(pairs, precision, len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
@@ -172,7 +183,7 @@ def _parity(pairs: Sequence[tuple[Tensor, Tensor]], precision: Precision, images
     """Each pair is the source's output and the export's."""
     unit = [(_unit(source), _unit(export)) for source, export in pairs]
     if precision == "fp32":
-        return parity(unit, TOLERANCE[precision], images)
+        return measure_parity(unit, TOLERANCE[precision], images)
     cosines = [(source.astype(float) * export).sum(-1) for source, export in unit]
     return Parity(
         largest_difference=max(float(1 - one.min()) for one in cosines),
@@ -208,11 +219,11 @@ def _write_processor(folder: Path, processor: str, rule: Rule) -> None:
 
 def _check_processor(checkpoint: Path, rule: Rule) -> None:
     """Refuse a checkpoint that wants its images normalised otherwise than the service does."""
-    configured = _read(checkpoint / PROCESSOR)
-    for name, expected in zip(("image_mean", "image_std"), rule.statistics, strict=True):
-        if not np.allclose(configured.get(name, ()) or np.nan, expected, atol=1e-4):
+    settings = _read(checkpoint / PROCESSOR)
+    for name, rule_value in zip(("image_mean", "image_std"), rule.statistics, strict=True):
+        if not np.allclose(settings.get(name, ()) or np.nan, rule_value, atol=1e-4):
             raise ConfigError(
-                f"{checkpoint / PROCESSOR}: {name} {configured.get(name)}, not {expected}"
+                f"{checkpoint / PROCESSOR}: {name} {settings.get(name)}, not {rule_value}"
             )
 
 
@@ -220,14 +231,14 @@ RECIPES: Mapping[str, Recipe] = {
     "dinov2-small": VisionRecipe(
         Dinov2Model,
         frozenset({"dinov2"}),
-        lambda: Dinov2Model(Dinov2Config(**tiny("dinov2"))),
+        lambda: Dinov2Model(Dinov2Config(**load_tiny_config("dinov2"))),
         DINOV2_CROP,
         "BitImageProcessor",
     ),
     "dinov3-vitb16": VisionRecipe(
         DINOv3ViTModel,
         frozenset({"dinov3_vit"}),
-        lambda: DINOv3ViTModel(DINOv3ViTConfig(**tiny("dinov3"))),
+        lambda: DINOv3ViTModel(DINOv3ViTConfig(**load_tiny_config("dinov3"))),
         DINOV3_SQUASH,
         "DINOv3ViTImageProcessor",
         # The other exporter writes `If` nodes for the rotary embedding, which TensorRT
@@ -237,7 +248,7 @@ RECIPES: Mapping[str, Recipe] = {
     "clip-vit-base-patch32": VisionRecipe(
         CLIPVisionModelWithProjection,
         frozenset({"clip", "clip_vision_model"}),
-        lambda: CLIPModel(CLIPConfig(**tiny("clip"))),
+        lambda: CLIPModel(CLIPConfig(**load_tiny_config("clip"))),
         CLIP_CROP,
         "CLIPImageProcessor",
         head=_clip_head,

@@ -101,8 +101,8 @@ class FeatureSpecialist(Specialist):
             BadRequest: a mask has another size than its image.
         """
         views = [self._view(one) for one in batch]
-        asked = [one for one in views if isinstance(one, _View)]
-        answers = iter(self._embeddings(asked))
+        requested_views = [one for one in views if isinstance(one, _View)]
+        answers = iter(self._embeddings(requested_views))
         return [one if isinstance(one, Abstained) else _answer(next(answers)) for one in views]
 
     def _view(self, request: Request) -> _View | Abstained:
@@ -128,15 +128,15 @@ class FeatureSpecialist(Specialist):
         """The embedding of each view, float32 (D,), not normalised."""
         features = self._features(views)
         embeddings = [embedding for embedding, *_ in features]
-        pooled = {
+        pooled_tokens = {
             index: (view.weights @ features[index][1]) / view.weights.sum()
             for index, view in enumerate(views)
             if view.weights is not None
         }
-        if pooled and self._head is not None:
-            projected = self._head(np.stack(list(pooled.values())))[0]
-            pooled = dict(zip(pooled, projected, strict=True))
-        for index, embedding in pooled.items():
+        if pooled_tokens and self._head is not None:
+            projections = self._head(np.stack(list(pooled_tokens.values())))[0]
+            pooled_tokens = dict(zip(pooled_tokens, projections, strict=True))
+        for index, embedding in pooled_tokens.items():
             embeddings[index] = embedding
         return embeddings
 
@@ -146,13 +146,13 @@ class FeatureSpecialist(Specialist):
         They are those of the cache, or of one run for all that are not in it.
         """
         keys = [make_content_key(view.image, view.rule) for view in views]
-        known: dict[str, Arrays] = {}
+        features_by_key: dict[str, Arrays] = {}
         new: dict[str, _View] = {}
         for key, view in zip(keys, views, strict=True):
-            if key in known or key in new:
+            if key in features_by_key or key in new:
                 self.cache.hits += 1
             elif features := self.cache.get(key):
-                known[key] = features
+                features_by_key[key] = features
             else:
                 new[key] = view
         if new:
@@ -160,10 +160,10 @@ class FeatureSpecialist(Specialist):
             for (key, view), (embedding, patches) in zip(new.items(), ran, strict=True):
                 # A region is asked of a squash only, so the patches of a crop are not kept.
                 # Copies: a slice would keep the whole batch in memory.
-                kept = (embedding, patches) if view.rule == self.squash else (embedding,)
-                known[key] = tuple(each.copy() for each in kept)
-                self.cache.put(key, known[key], count_bytes(known[key]))
-        return [known[key] for key in keys]
+                arrays = (embedding, patches) if view.rule == self.squash else (embedding,)
+                features_by_key[key] = tuple(each.copy() for each in arrays)
+                self.cache.put(key, features_by_key[key], count_bytes(features_by_key[key]))
+        return [features_by_key[key] for key in keys]
 
     def _forward(
         self, inputs: Sequence[NDArray[np.float32]]

@@ -25,7 +25,7 @@ _PROMPT = (
     "<|im_start|>assistant\n"
 )
 
-Forced = Callable[[int], Any]
+Steering = Callable[[int], Any]
 """From the length of the prompt in tokens, a LogitsProcessor that steers the answer."""
 
 
@@ -39,22 +39,24 @@ _SHORTEST_LOOP = 48
 """Tokens of a loop, so that a row of dots is none."""
 
 
-def loop(tokens: Sequence[int]) -> int:
+def find_loop(tokens: Sequence[int]) -> int:
     """The length of the piece that the tokens end with over and over; 0 where they do not.
 
     A piece counts once it stands there 8 times in a row and those are 48 tokens together.
     """
     for unit in range(1, _LONGEST_UNIT + 1):
-        needed = max(_REPETITIONS * unit, _SHORTEST_LOOP)
-        tail = tokens[-needed:]
-        if len(tail) == needed and all(a == b for a, b in zip(tail, tail[unit:], strict=False)):
+        loop_length = max(_REPETITIONS * unit, _SHORTEST_LOOP)
+        tail = tokens[-loop_length:]
+        if len(tail) == loop_length and all(
+            a == b for a, b in zip(tail, tail[unit:], strict=False)
+        ):
             return unit
     return 0
 
 
-def without_loop(tokens: Sequence[int]) -> list[int]:
+def cut_loop(tokens: Sequence[int]) -> list[int]:
     """The tokens with the loop that they end with reduced to one piece."""
-    unit = loop(tokens)
+    unit = find_loop(tokens)
     if not unit:
         return list(tokens)
     start = len(tokens) - unit
@@ -77,11 +79,11 @@ class GotReader:
         network: Any,
         tokenizer: Any,
         max_new_tokens: int = MAX_NEW_TOKENS,
-        forced: Forced | None = None,
+        steering: Steering | None = None,
     ) -> None:
         self.network, self._tokenizer = network, tokenizer
         self._max_new_tokens = max_new_tokens
-        self._forced = forced
+        self._steering = steering
         vision = network.config.vision_config
         self.pixels = Rule(int(vision.image_size), CLIP, BICUBIC)
         # The encoder's neck halves the grid of patches twice.
@@ -153,8 +155,8 @@ class GotReader:
 
         library: Any = transformers
         length = len(self.prompt)
-        steering = [self._forced(length)] if self._forced else []
-        generated = self.network.generate(
+        steering = [self._steering(length)] if self._steering else []
+        sequences = self.network.generate(
             **self._inputs(images),
             generation_config=library.GenerationConfig(
                 do_sample=False,
@@ -163,20 +165,20 @@ class GotReader:
                 pad_token_id=self._pad,
             ),
             logits_processor=library.LogitsProcessorList(steering),
-            stopping_criteria=library.StoppingCriteriaList([self._looping]),
+            stopping_criteria=library.StoppingCriteriaList([self._find_looping_rows]),
         )
-        rows: list[list[int]] = generated[:, length:].tolist()
+        rows: list[list[int]] = sequences[:, length:].tolist()
         return rows
 
-    def _looping(self, ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
+    def _find_looping_rows(self, ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
         """A stopping criterion: which rows repeat themselves."""
         answers = ids[:, len(self.prompt) :].tolist()
-        looping = [bool(loop(answer)) for answer in answers]
+        looping = [bool(find_loop(answer)) for answer in answers]
         return torch.tensor(looping, device=ids.device)
 
     def _reading(self, tokens: list[int]) -> str:
         ends = [at for at, token in enumerate(tokens) if token in self._ends]
         # Rows that ended early are padded, with a token that also is an end.
-        said = tokens[: ends[0]] if ends else [token for token in tokens if token != self._pad]
-        text: str = self._tokenizer.decode(without_loop(said), skip_special_tokens=True)
+        answer = tokens[: ends[0]] if ends else [token for token in tokens if token != self._pad]
+        text: str = self._tokenizer.decode(cut_loop(answer), skip_special_tokens=True)
         return text.strip()

@@ -30,11 +30,11 @@ class GotOcr(Specialist):
         Raises:
             RuntimeError: its weights are absent, or not the declared ones.
         """
-        from ..segmentation.checkpoints import accelerator
+        from ..segmentation.checkpoints import choose_device
         from .got_reader import GotReader
 
         artefact = load_declared_artefact(self.entry, parameters)
-        self._reader = GotReader.from_folder(artefact.folder, device=accelerator(parameters))
+        self._reader = GotReader.from_folder(artefact.folder, device=choose_device(parameters))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Read the images of a batch, in one run of the network."""

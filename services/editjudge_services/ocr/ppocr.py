@@ -84,7 +84,7 @@ class PpOcrReader:
         # RapidOCR loads each network when it is first used; load all of them now.
         blank = np.full((48, 320, 3), 255, dtype=np.uint8)
         self._read(blank)
-        self._recognised([blank])
+        self._recognise([blank])
 
     def read(self, images: Sequence[NDArray[np.uint8]]) -> list[Reading]:
         """Read the text in images.
@@ -112,36 +112,36 @@ class PpOcrReader:
         from rapidocr.main import RapidOCRError
         from rapidocr.utils.process_img import map_boxes_to_original
 
-        padded, margin = _padded(image)
-        bgr, steps = self._engine.preprocess_img(cv2.cvtColor(padded, cv2.COLOR_RGB2BGR))
+        padded_image, margin = _pad_sliver(image)
+        bgr, steps = self._engine.preprocess_img(cv2.cvtColor(padded_image, cv2.COLOR_RGB2BGR))
         try:
             crops, lines = self._engine.detect_and_crop(bgr, steps)
         except RapidOCRError:  # raised for one reason: nothing was found
             return _reading([], [], np.zeros((0, 4, 2)), np.zeros(0))
         along = _directions(lines.boxes, crops)
-        texts, confidences, flipped = self._recognised(crops)
-        along[flipped] *= -1
+        texts, confidences, is_flipped = self._recognise(crops)
+        along[is_flipped] *= -1
 
-        boxes = map_boxes_to_original(lines.boxes, steps, *padded.shape[:2]) - margin
+        boxes = map_boxes_to_original(lines.boxes, steps, *padded_image.shape[:2]) - margin
         boxes = np.clip(boxes, 0, image.shape[1::-1])
-        said = np.array([bool(text.strip()) for text in texts])
-        kept = np.flatnonzero(said & (confidences >= self._engine.text_score))
+        has_text = np.array([bool(text.strip()) for text in texts])
+        indices = np.flatnonzero(has_text & (confidences >= self._engine.text_score))
         return _reading(
-            _lines(boxes[kept], along[kept]),
-            [texts[index] for index in kept],
-            boxes[kept],
-            confidences[kept],
+            _lines(boxes[indices], along[indices]),
+            [texts[index] for index in indices],
+            boxes[indices],
+            confidences[indices],
         )
 
-    def _recognised(
+    def _recognise(
         self, crops: list[NDArray[np.uint8]]
     ) -> tuple[Sequence[str], NDArray[np.float64], NDArray[np.bool_]]:
         """Text, confidence, and whether it was upside down, of each crop."""
         upright, turns = self._engine.cls_and_rotate(crops)
         read = self._engine.recognize_txt(upright)
         sure = self._engine.text_cls.cls_thresh
-        flipped = [label == "180" and score > sure for label, score in turns.cls_res]
-        return read.txts, np.array(read.scores), np.array(flipped)
+        is_flipped = [label == "180" and score > sure for label, score in turns.cls_res]
+        return read.txts, np.array(read.scores), np.array(is_flipped)
 
 
 def verify_weights() -> None:
@@ -170,7 +170,7 @@ def _settings() -> dict[str, Any]:
     }
 
 
-def _padded(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+def _pad_sliver(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """A sliver with black around it, any other image as it is; and the margin (x, y)."""
     height, width = image.shape[:2]
     x = y = 0
@@ -178,8 +178,8 @@ def _padded(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.flo
         y = (width // _PADDED - height) // 2
     elif height > _SLIVER * width:
         x = (height // _PADDED - width) // 2
-    padded = cv2.copyMakeBorder(image, y, y, x, x, cv2.BORDER_CONSTANT, value=(0, 0, 0))
-    return np.asarray(padded, dtype=np.uint8), np.array([x, y], dtype=np.float32)
+    padded_image = cv2.copyMakeBorder(image, y, y, x, x, cv2.BORDER_CONSTANT, value=(0, 0, 0))
+    return np.asarray(padded_image, dtype=np.uint8), np.array([x, y], dtype=np.float32)
 
 
 def _reading(
@@ -207,8 +207,8 @@ def _directions(boxes: NDArray[np.float32], crops: list[NDArray[np.uint8]]) -> N
     """
     right, down = boxes[:, 1] - boxes[:, 0], boxes[:, 3] - boxes[:, 0]
     tall = np.linalg.norm(down, axis=1) > np.linalg.norm(right, axis=1)
-    turned = tall & [crop.shape[1] > crop.shape[0] for crop in crops]
-    return np.where(turned[:, None], down, right)
+    is_turned = tall & [crop.shape[1] > crop.shape[0] for crop in crops]
+    return np.where(is_turned[:, None], down, right)
 
 
 def _lines(boxes: NDArray[np.floating[Any]], along: NDArray[np.float32]) -> list[list[int]]:

@@ -9,7 +9,7 @@ from editjudge.base.contracts import OCR
 from editjudge.base.errors import Abstained
 
 from ..runtime.specialist import Outputs, Request, Specialist
-from ..zoo.artefact import digest_of
+from ..zoo.artefact import digest_weights
 from .ppocr import WEIGHTS, PpOcrReader
 
 
@@ -21,7 +21,7 @@ class PpOcr(Specialist):
     packages = ("onnxruntime", "opencv-python-headless", "pillow", "rapidocr")
     identity: ClassVar = {
         "implementation": "ppocr.1",
-        "weights": digest_of(WEIGHTS),
+        "weights": digest_weights(WEIGHTS),
         "precision": "fp32",
     }
 

@@ -8,10 +8,10 @@ import torch
 
 from editjudge.base.probes import fingerprint, text_image
 
-from ..segmentation.checkpoints import byte_tokenizer, require, seen
+from ..segmentation.checkpoints import make_byte_tokenizer, parity_images, require_files
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
-from ..zoo.torch_tools import DTYPES, parity, spread, tiny
+from ..zoo.torch_tools import DTYPES, load_tiny_config, measure_parity, randomise_weights
 from .got_reader import GotReader
 
 _TOLERANCE = {"fp32": 1e-5, "bf16": 0.05}
@@ -23,30 +23,30 @@ class GotRecipe:
 
     precisions: tuple[Precision, ...] = ("fp32", "bf16")
 
-    def untrained(self, folder: Path) -> None:
+    def make_untrained(self, folder: Path) -> None:
         """Save a network of 90 k random parameters and a tokenizer of bytes."""
         from transformers import GotOcr2Config, GotOcr2ForConditionalGeneration
 
-        table = tiny("got")
+        table = load_tiny_config("got")
         config = GotOcr2Config(**table["config"])
-        network = spread(lambda: GotOcr2ForConditionalGeneration(config))
+        network = randomise_weights(lambda: GotOcr2ForConditionalGeneration(config))
         with torch.no_grad():
             # Input and output share this table: at full size each token would call for itself.
             network.get_input_embeddings().weight.mul_(0.1)
         network.save_pretrained(folder)
-        byte_tokenizer(table["special"]).save_pretrained(folder)
+        make_byte_tokenizer(table["special"]).save_pretrained(folder)
 
     def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
         """Copy the checkpoint in one precision, read it back and compare with fp32."""
         dtype = DTYPES[precision]
-        require(checkpoint, "config.json", "tokenizer.json")
-        images = seen()
+        require_files(checkpoint, "config.json", "tokenizer.json")
+        images = parity_images()
         source = GotReader.from_folder(checkpoint, dtype=torch.float32)
         before = source.first_words(images).numpy()
         source.network.to(dtype)
         source.save(folder)
         after = GotReader.from_folder(folder).first_words(images).numpy()
-        return parity([(before, after)], _TOLERANCE[precision], len(images))
+        return measure_parity([(before, after)], _TOLERANCE[precision], len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""

@@ -33,7 +33,7 @@ from ..runtime.onnx import ENGINES, ON_GPU
 from ..runtime.preprocess import black_out
 from ..runtime.serving import load_declared_artefact
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
-from .network import HEADS, TRUNK, LpipsNetwork, Taps, signed, stretched
+from .network import HEADS, TRUNK, LpipsNetwork, Taps, to_signed, to_stretched
 
 CACHE_MIB = "EDITJUDGE_LPIPS_CACHE_MIB"
 """Environment variable: MiB of taps kept by each model; where it is not set 1024, which is the
@@ -89,7 +89,7 @@ class LpipsSpecialist(Specialist):
             raise RuntimeError(f"{self.entry} was exported by another version: {mend}")
         self._network = LpipsNetwork(artefact.folder, artefact.precision)
         self.cache: BoundedCache[Taps] = BoundedCache(int(os.environ.get(CACHE_MIB, "1024")) << 20)
-        blank = signed(np.zeros((self.smallest, self.smallest, 3), dtype=np.uint8))[None]
+        blank = to_signed(np.zeros((self.smallest, self.smallest, 3), dtype=np.uint8))[None]
         self._network(blank, blank)
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
@@ -110,7 +110,7 @@ class LpipsSpecialist(Specialist):
             alike[pair.keys].append(index)
         answers: dict[int, Outputs] = {}
         for keys in _runs({key: pairs[same[0]].a.shape for key, same in alike.items()}):
-            ran = self._compared(keys, [pairs[alike[key][0]] for key in keys])
+            ran = self._compare(keys, [pairs[alike[key][0]] for key in keys])
             for key, (distance, where) in zip(keys, ran, strict=True):
                 for index in alike[key]:
                     value = _value(distance, where, pairs[index].weights)
@@ -125,38 +125,42 @@ class LpipsSpecialist(Specialist):
         if min(a.shape[:2]) < self.smallest:
             raise BadRequest(f"IMAGE_A is {_size(a)}; the sides must have {self.smallest} pixels")
         if mask is None:
-            return _Pair(signed(a), signed(b))
+            return _Pair(to_signed(a), to_signed(b))
         if mask.shape != a.shape[:2]:
             raise BadRequest(f"MASK is {_size(mask)}, but IMAGE_A is {_size(a)}")
         if not mask.any():
             return Abstained("degenerate", "the mask is empty")
         match request.parameters["region"]:
             case "zero":
-                return _Pair(signed(black_out(a, mask)), signed(black_out(b, mask)))
+                return _Pair(to_signed(black_out(a, mask)), to_signed(black_out(b, mask)))
             case "stretched":
-                return _Pair(stretched(a, mask), stretched(b, mask))
-        return _Pair(signed(a), signed(b), mask)
+                return _Pair(to_stretched(a, mask), to_stretched(b, mask))
+        return _Pair(to_signed(a), to_signed(b), mask)
 
-    def _compared(
+    def _compare(
         self, keys: Sequence[_Keys], pairs: Sequence[_Pair]
     ) -> list[tuple[np.float32, NDArray[np.float32]]]:
         """Distance and map (1, H, W) of each pair, all of one size."""
-        kept = self._kept([a for a, _ in keys], [pair.a for pair in pairs])
+        taps = self._cached_taps([a for a, _ in keys], [pair.a for pair in pairs])
         images = np.stack([pair.b for pair in pairs])
-        distances, maps = self._network.compare(kept, self._network.taps(images), images)
+        distances, maps = self._network.compare(taps, self._network.taps(images), images)
         return list(zip(distances, maps, strict=True))
 
-    def _kept(self, keys: Sequence[str], images: Sequence[NDArray[np.float32]]) -> list[Taps]:
+    def _cached_taps(
+        self, keys: Sequence[str], images: Sequence[NDArray[np.float32]]
+    ) -> list[Taps]:
         """Taps from the cache, or from one run for all that are not in it."""
-        known = {key: stored for key in keys if (stored := self.cache.get(key)) is not None}
-        new = {key: image for key, image in zip(keys, images, strict=True) if key not in known}
+        taps_by_key = {key: taps for key in keys if (taps := self.cache.get(key)) is not None}
+        new = {
+            key: image for key, image in zip(keys, images, strict=True) if key not in taps_by_key
+        }
         if new:
             for key, taps in zip(
                 new, self._network.taps(np.stack(list(new.values()))), strict=True
             ):
-                known[key] = taps
+                taps_by_key[key] = taps
                 self.cache.put(key, taps, count_bytes(taps))
-        return [known[key] for key in keys]
+        return [taps_by_key[key] for key in keys]
 
 
 class LpipsVgg(LpipsSpecialist):

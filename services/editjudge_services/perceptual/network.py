@@ -61,22 +61,22 @@ class LpipsNetwork:
         Args:
             like: The images, for their size.
         """
-        distance, where = self._heads(like, *_stacked(a), *_stacked(b))
+        distance, where = self._heads(like, *_stack_taps(a), *_stack_taps(b))
         return distance, where
 
 
-def _stacked(taps: Sequence[Taps]) -> list[Array]:
+def _stack_taps(taps: Sequence[Taps]) -> list[Array]:
     if len(taps) == 1:
         return list(taps[0])
     return [np.concatenate(some) for some in zip(*taps, strict=True)]
 
 
-def signed(image: RGB) -> NDArray[np.float32]:
+def to_signed(image: RGB) -> NDArray[np.float32]:
     """An image as LPIPS takes it: uint8 (H, W, 3) to float32 (3, H, W) in [-1, 1]."""
     return _SIGNED[image.transpose(2, 0, 1)]
 
 
-def stretched(image: RGB, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+def to_stretched(image: RGB, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
     """A region as Omni IIE Bench's official code feeds it, on twice the range that is due.
 
     Pixels in [-1, 1] are multiplied with the mask, and then taken for pixels in [0, 1] and

@@ -24,9 +24,9 @@ from editjudge.base.probes import fingerprint, texture_image
 
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
-from ..zoo.torch_tools import parity, pictures, spread, to_onnx
-from .network import HEADS, TRUNK, LpipsNetwork, signed
-from .torch_lpips import Heads, Lpips, Net, Trunk, published_heads, trunk
+from ..zoo.torch_tools import export_to_onnx, make_parity_images, measure_parity, randomise_weights
+from .network import HEADS, TRUNK, LpipsNetwork, to_signed
+from .torch_lpips import Heads, Lpips, Net, Trunk, load_published_heads, make_trunk
 
 TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-2}
 """Of fp32: the largest difference of a distance, or of any pixel of a map. Of bf16, which
@@ -40,11 +40,11 @@ class LpipsRecipe:
     net: Net
     precisions: tuple[Precision, ...] = ("fp32", "bf16")
 
-    def untrained(self, folder: Path) -> None:
+    def make_untrained(self, folder: Path) -> None:
         """Save a random trunk; it has its full size, which the heads' shapes fix."""
         model = nn.Module()
         # 2 ** 0.5 makes up for what the ReLUs take away, layer after layer.
-        model.features = spread(lambda: trunk(self.net)[0], gain=2**0.5)
+        model.features = randomise_weights(lambda: make_trunk(self.net)[0], gain=2**0.5)
         torch.save(model.state_dict(), folder / f"{self.net}-untrained.pth")
 
     def load(self, checkpoint: Path) -> Lpips:
@@ -59,11 +59,11 @@ class LpipsRecipe:
             MissingExtra: the package `lpips` is not installed.
         """
         weights = _weights(checkpoint)
-        model = Lpips(self.net, published_heads(self.net))
+        model = Lpips(self.net, load_published_heads(self.net))
         prefix = "features."
-        kept = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
+        features = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
         try:
-            model.features.load_state_dict(kept)
+            model.features.load_state_dict(features)
         except RuntimeError as error:
             raise ConfigError(f"{checkpoint}: not the layers of {self.net}: {error}") from error
         return model.float().eval()
@@ -80,23 +80,27 @@ class LpipsRecipe:
         taps = model.taps_of(images)
         names = [f"tap_{index}" for index in range(len(taps))]
         sizes = {0: "batch", 2: "height", 3: "width"}
-        to_onnx(Trunk(model), [images], folder / TRUNK, ["images"], names, varying=sizes)
-        sided = [f"{side}_{name}" for side in "ab" for name in names]
+        export_to_onnx(
+            Trunk(model), [images], folder / TRUNK, ["images"], names, dynamic_axes=sizes
+        )
+        tap_names = [f"{side}_{name}" for side in "ab" for name in names]
         inputs = [images, *taps, *taps]
         outputs = ["distance", "map"]
-        to_onnx(Heads(model), inputs, folder / HEADS, ["like", *sided], outputs, varying=sizes)
+        export_to_onnx(
+            Heads(model), inputs, folder / HEADS, ["like", *tap_names], outputs, dynamic_axes=sizes
+        )
         for graph in (TRUNK, HEADS):
-            _sizes_apart(folder / graph)
-        exported = LpipsNetwork(folder, precision)
-        compared = 2 if precision == "fp32" else 1
+            _separate_sizes(folder / graph)
+        export = LpipsNetwork(folder, precision)
+        output_count = 2 if precision == "fp32" else 1
         pairs: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
-        for image in pictures():
+        for image in make_parity_images():
             a, b = _pair(image)
             with torch.inference_mode():
                 source = model(torch.from_numpy(a), torch.from_numpy(b))
-            both = zip(source[:compared], exported(a, b)[:compared], strict=True)
+            both = zip(source[:output_count], export(a, b)[:output_count], strict=True)
             pairs += [(s.numpy(), e) for s, e in both]
-        return parity(pairs, TOLERANCE[precision], len(pictures()))
+        return measure_parity(pairs, TOLERANCE[precision], len(make_parity_images()))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""
@@ -104,7 +108,7 @@ class LpipsRecipe:
         return fingerprint("lpips", {"DISTANCE": distance})
 
 
-def _sizes_apart(path: Path) -> None:
+def _separate_sizes(path: Path) -> None:
     """Give every input sizes of its own: taps are smaller from stage to stage.
 
     Sizes of one name would be taken for the same size when memory is planned.
@@ -122,7 +126,7 @@ def _sizes_apart(path: Path) -> None:
 
 def _pair(image: RGB) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """A batch of one: an image, and it upside down."""
-    return signed(image)[None], signed(np.ascontiguousarray(image[::-1]))[None]
+    return to_signed(image)[None], to_signed(np.ascontiguousarray(image[::-1]))[None]
 
 
 def _weights(checkpoint: Path) -> Mapping[str, torch.Tensor]:

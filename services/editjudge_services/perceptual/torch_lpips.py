@@ -46,7 +46,7 @@ class Lpips(nn.Module):
 
     def __init__(self, net: Net, heads: list[Tensor]) -> None:
         super().__init__()
-        self.features, self.taps = trunk(net)
+        self.features, self.taps = make_trunk(net)
         self.heads = nn.ParameterList([nn.Parameter(one, requires_grad=False) for one in heads])
         self.register_buffer("shift", torch.tensor([-0.030, -0.088, -0.188]).view(1, 3, 1, 1))
         self.register_buffer("scale", torch.tensor([0.458, 0.448, 0.450]).view(1, 3, 1, 1))
@@ -87,7 +87,7 @@ class Lpips(nn.Module):
         distance: Tensor | int = 0
         where: Tensor | int = 0
         for a, b, head in zip(taps_a, taps_b, self.heads, strict=True):
-            layer = _weighted((a - b).square(), head)
+            layer = _weighted_sum((a - b).square(), head)
             distance = distance + _mean(layer).flatten()
             where = where + nn.functional.interpolate(
                 layer, size=like.shape[2:], mode="bilinear", align_corners=False
@@ -131,11 +131,11 @@ def _squares(x: Tensor) -> Tensor:
     The export multiplies with ones: twice as fast in ONNX Runtime as a sum over channels.
     """
     if torch.onnx.is_in_onnx_export():
-        return _weighted(x.square(), torch.ones(1, x.shape[1], 1, 1))
+        return _weighted_sum(x.square(), torch.ones(1, x.shape[1], 1, 1))
     return x.square().sum(1, keepdim=True)
 
 
-def _weighted(x: Tensor, weights: Tensor) -> Tensor:
+def _weighted_sum(x: Tensor, weights: Tensor) -> Tensor:
     """Weighted sums over channels, (B, C, H, W) to (B, 1, H, W), by weights (1, C, 1, 1).
 
     The export has a product of matrices, which is faster than a convolution to one channel.
@@ -155,7 +155,7 @@ def _mean(per_pixel: Tensor) -> Tensor:
     return per_pixel.mean(3).mean(2) if torch.onnx.is_in_onnx_export() else per_pixel.mean((2, 3))
 
 
-def trunk(net: Net) -> tuple[nn.Sequential, frozenset[int]]:
+def make_trunk(net: Net) -> tuple[nn.Sequential, frozenset[int]]:
     """The layers of a trunk, numbered as torchvision's `features`, and which LPIPS reads."""
     layers: list[nn.Module] = []
     taps = []
@@ -172,7 +172,7 @@ def trunk(net: Net) -> tuple[nn.Sequential, frozenset[int]]:
     return nn.Sequential(*layers), frozenset(taps)
 
 
-def published_heads(net: Net) -> list[Tensor]:
+def load_published_heads(net: Net) -> list[Tensor]:
     """The official linear heads v0.1, which come with the package `lpips`.
 
     They are read as a file: importing the package would import torchvision.

@@ -32,7 +32,7 @@ _CENTRE = [7, 8]
 _SURROUND = [column for column in range(_BLOCK) if column not in (7, 9)]
 
 
-def piqe(image: NDArray[np.uint8]) -> float:
+def compute_piqe(image: NDArray[np.uint8]) -> float:
     """PIQE of an image.
 
     Args:
@@ -48,7 +48,7 @@ def piqe(image: NDArray[np.uint8]) -> float:
             out of focus all over). The official code answers 100 there, which is its smoothing
             constant and no measurement, and divides by zero on a black image.
     """
-    blocks = _blocks(_normalised(_grey(image)))
+    blocks = _blocks(_normalise(_grey(image)))
     variance = blocks.var(axis=(1, 2), ddof=1)
     active = variance > _ACTIVE
     if not active.any():
@@ -88,21 +88,23 @@ def _grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.asarray(grey, dtype=np.uint8)
 
 
-def _normalised(grey: NDArray[np.uint8]) -> NDArray[np.float64]:
+def _normalise(grey: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Local mean and contrast taken out (MSCN), padded to whole blocks."""
     # As released: mirrored at the right and bottom, and those pixels count like any others.
     pads = [(0, -size % _BLOCK) for size in grey.shape]
     pixels = np.pad(grey, pads, mode="symmetric").astype(np.float64)
     # As released: stretched so that the brightest pixel is 255. Black has nothing to stretch.
     pixels = np.round(255 * (pixels / max(pixels.max(), 1)))
-    mean = _blurred(pixels)
-    contrast: NDArray[np.float64] = np.sqrt(np.abs(_blurred(pixels * pixels) - mean * mean))
+    mean = _blur(pixels)
+    contrast: NDArray[np.float64] = np.sqrt(np.abs(_blur(pixels * pixels) - mean * mean))
     return np.asarray((pixels - mean) / (contrast + 1))
 
 
-def _blurred(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
-    blurred = cv2.GaussianBlur(pixels, ksize=(7, 7), sigmaX=7 / 6, borderType=cv2.BORDER_REPLICATE)
-    return np.asarray(blurred, dtype=np.float64)
+def _blur(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
+    blurred_pixels = cv2.GaussianBlur(
+        pixels, ksize=(7, 7), sigmaX=7 / 6, borderType=cv2.BORDER_REPLICATE
+    )
+    return np.asarray(blurred_pixels, dtype=np.float64)
 
 
 def _blocks(pixels: NDArray[np.float64]) -> NDArray[np.float64]:

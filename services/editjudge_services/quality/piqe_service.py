@@ -11,7 +11,7 @@ from editjudge.base.contracts import QUALITY
 from editjudge.base.errors import Abstained
 
 from ..runtime.specialist import Outputs, Request, Specialist
-from .piqe import piqe, quality_from_piqe
+from .piqe import compute_piqe, quality_from_piqe
 
 
 class Piqe(Specialist):
@@ -34,7 +34,7 @@ class Piqe(Specialist):
 
 def _score(image: Any) -> Outputs | Abstained:
     try:
-        value = quality_from_piqe(piqe(image))
-    except Abstained as abstained:
-        return abstained
+        value = quality_from_piqe(compute_piqe(image))
+    except Abstained as abstention:
+        return abstention
     return {"SCORE": np.array([value], dtype=np.float32)}

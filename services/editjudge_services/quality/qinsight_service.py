@@ -14,7 +14,7 @@ from editjudge.base.images import RGB
 from editjudge.base.prompt_releases import official_prompts
 
 from ..runtime.vllm_specialist import LmmSpecialist, image_part, text_part
-from ..zoo.artefact import digest_of
+from ..zoo.artefact import digest_weights
 
 LOWEST, HIGHEST = 1.0, 5.0
 MAX_TOKENS = 1024
@@ -22,7 +22,7 @@ _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _RATING = re.compile(r'"rating"\s*:\s*"?(-?[\d.]+)"?')
 
 
-def rating(reply: str) -> float:
+def parse_rating(reply: str) -> float:
     """The rating in a reply.
 
     Returns:
@@ -57,7 +57,7 @@ class QInsight(LmmSpecialist):
     prompts = official_prompts()["qinsight"].texts
     identity: ClassVar = {
         "implementation": "qinsight.1",
-        "prompts": digest_of(prompts),
+        "prompts": digest_weights(prompts),
         "temperature": "0",
     }
     variable = "QINSIGHT"
@@ -75,5 +75,5 @@ class QInsight(LmmSpecialist):
         )
         if choice.get("finish_reason") == "length":
             raise Abstained("unparsable", f"the reply was cut at {MAX_TOKENS} tokens")
-        value = rating(choice.get("message", {}).get("content") or "")
+        value = parse_rating(choice.get("message", {}).get("content") or "")
         return (value - LOWEST) / (HIGHEST - LOWEST)

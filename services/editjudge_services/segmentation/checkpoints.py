@@ -20,7 +20,7 @@ SETTINGS = "settings.json"
 _END, _PAD = "<|im_end|>", "<|endoftext|>"
 
 
-def byte_tokenizer(special: Sequence[str]) -> Any:
+def make_byte_tokenizer(special: Sequence[str]) -> Any:
     """A byte-level BPE without merges: every byte is a token, so any text can be encoded.
 
     Args:
@@ -40,18 +40,18 @@ def byte_tokenizer(special: Sequence[str]) -> Any:
     return tokenizer
 
 
-def require(checkpoint: Path, *needed: str) -> None:
+def require_files(checkpoint: Path, *files: str) -> None:
     """Refuse a folder that does not hold what an export reads.
 
     Raises:
         ConfigError: a file is missing.
     """
-    for name in needed:
+    for name in files:
         if not (checkpoint / name).is_file():
             raise ConfigError(f"{checkpoint / name} is missing", "pull the checkpoint again")
 
 
-def seen() -> list[RGB]:
+def parity_images() -> list[RGB]:
     """The images that exports are compared on, uint8 (H, W, 3): wide, square and high."""
     texture = texture_image()
     return [text_image(), texture, np.ascontiguousarray(texture[:, :70, ::-1])]
@@ -68,7 +68,7 @@ def load_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def accelerator(parameters: Mapping[str, str]) -> str:
+def choose_device(parameters: Mapping[str, str]) -> str:
     """The accelerator's name for torch, or the CPU's.
 
     Args:

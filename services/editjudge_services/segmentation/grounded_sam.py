@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from editjudge.base.images import RGB
 
 from .checkpoints import load_settings, save_settings
-from .grounding_dino import BOX_THRESHOLD, Detector, chosen
-from .masks import Segmentation, Select, union
-from .sam import Cutter
+from .grounding_dino import BOX_THRESHOLD, Detector, select_detections
+from .masks import Segmentation, Select, unite_masks
+from .sam import BoxSegmenter
 
-_KEPT = 16
+_CACHE_SIZE = 16
 """Image embeddings kept, 4 MiB each."""
 
 
@@ -46,11 +46,11 @@ class GroundedSam:
         *,
         shortest: int = 800,
         longest: int = 1333,
-        kept: int = _KEPT,
+        cache_size: int = _CACHE_SIZE,
     ) -> None:
         self.sizes = {"shortest": shortest, "longest": longest}
         self.detector = Detector(detector, tokenizer, **self.sizes)
-        self.cutter = Cutter(sam, kept)
+        self.cutter = BoxSegmenter(sam, cache_size)
 
     @classmethod
     def from_folder(
@@ -83,7 +83,7 @@ class GroundedSam:
         """Write both networks as `from_folder` reads them."""
         self.detector.save(folder / "detector")
         self.cutter.network.save_pretrained(folder / "sam")
-        save_settings(folder, {"box_threshold": BOX_THRESHOLD, **self.sizes, "kept": _KEPT})
+        save_settings(folder, {"box_threshold": BOX_THRESHOLD, **self.sizes, "kept": _CACHE_SIZE})
 
     def segment(self, image: RGB, prompt: str, select: Select = "all") -> Segmentation:
         """Cut a phrase out of an image.
@@ -102,16 +102,18 @@ class GroundedSam:
         """
         return self.segment_all([(image, prompt, select)])[0]
 
-    def segment_all(self, asked: Sequence[tuple[RGB, str, Select]]) -> list[Segmentation]:
+    def segment_all(self, requests: Sequence[tuple[RGB, str, Select]]) -> list[Segmentation]:
         """`segment` for several requests; each one's answer does not depend on the others."""
-        detected = self.detector.detect([(image, prompt) for image, prompt, _ in asked])
+        detections_by_request = self.detector.detect(
+            [(image, prompt) for image, prompt, _ in requests]
+        )
         return [
-            self._cut(image, *chosen(detections, select))
-            for (image, _, select), detections in zip(asked, detected, strict=True)
+            self._cut(image, *select_detections(detections, select))
+            for (image, _, select), detections in zip(requests, detections_by_request, strict=True)
         ]
 
     def _cut(
         self, image: RGB, boxes: NDArray[np.float32], scores: NDArray[np.float32]
     ) -> Segmentation:
-        mask = union(self.cutter.masks(image, boxes)) if len(scores) else None
+        mask = unite_masks(self.cutter.masks(image, boxes)) if len(scores) else None
         return Segmentation() if mask is None else Segmentation(mask, float(scores.max()), boxes)

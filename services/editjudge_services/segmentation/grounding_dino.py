@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from editjudge.base.images import RGB
 
 from ..runtime.specialist import BadRequest
-from .masks import Select, phrase
-from .pixels import normalised, resized, size_within
+from .masks import Select, clean_phrase
+from .pixels import fit_shorter_edge, normalise, resize
 
 Detections: TypeAlias = "tuple[NDArray[np.float32], NDArray[np.float32]]"
 """The boxes above the threshold and their scores, in the network's order of queries.
@@ -26,7 +26,7 @@ BOX_THRESHOLD = 0.3
 """A box counts when its score is above this."""
 
 
-def chosen(detections: Detections, select: Select) -> Detections:
+def select_detections(detections: Detections, select: Select) -> Detections:
     """All of them, or the one of the highest score (the first of equals)."""
     boxes, scores = detections
     if select == "all" or len(scores) == 0:
@@ -56,7 +56,7 @@ class Detector:
         self.network, self.tokenizer = network, tokenizer
         self._shortest, self._longest = shortest, longest
 
-    def detect(self, asked: Sequence[tuple[RGB, str]]) -> list[Detections]:
+    def detect(self, requests: Sequence[tuple[RGB, str]]) -> list[Detections]:
         """The boxes of each phrase in its image.
 
         Only requests of one size and one number of tokens share a batch: the backbone sees
@@ -68,8 +68,8 @@ class Detector:
         Raises:
             BadRequest: a phrase is empty, or longer than the network reads.
         """
-        tokens = [self._tokens(prompt) for _, prompt in asked]
-        pixels = [self.pixels(image) for image, _ in asked]
+        tokens = [self._tokens(prompt) for _, prompt in requests]
+        pixels = [self.pixels(image) for image, _ in requests]
         groups: dict[tuple[int, ...], list[int]] = {}
         for index, (ids, view) in enumerate(zip(tokens, pixels, strict=True)):
             groups.setdefault((*view.shape, len(ids)), []).append(index)
@@ -78,9 +78,9 @@ class Detector:
             output = self._forward([pixels[at] for at in members], [tokens[at] for at in members])
             for row, index in enumerate(members):
                 logits, boxes = output.logits[row], output.pred_boxes[row]
-                size = asked[index][0].shape[:2]
+                size = requests[index][0].shape[:2]
                 detections[index] = self._detections(logits, boxes, size)
-        return [detections[index] for index in range(len(asked))]
+        return [detections[index] for index in range(len(requests))]
 
     def scores(self, image: RGB, prompt: str) -> NDArray[np.float32]:
         """How well each query's box matches its best word, float32 (queries,), 0..1."""
@@ -90,8 +90,8 @@ class Detector:
 
     def pixels(self, image: RGB) -> NDArray[np.float32]:
         """The network's input for an image, float32 (3, height, width)."""
-        size = size_within(image.shape[0], image.shape[1], self._shortest, self._longest)
-        return normalised(resized(image, *size))
+        size = fit_shorter_edge(image.shape[0], image.shape[1], self._shortest, self._longest)
+        return normalise(resize(image, *size))
 
     def save(self, folder: Path) -> None:
         """Write network and tokenizer in the hub's layout."""
@@ -101,7 +101,7 @@ class Detector:
     def _tokens(self, prompt: str) -> list[int]:
         # Lower case and a full stop are how the network was trained; lower case also keeps
         # "[SEP]" in a prompt from being read as the token of that name.
-        ids: list[int] = self.tokenizer(phrase(prompt).lower() + ".")["input_ids"]
+        ids: list[int] = self.tokenizer(clean_phrase(prompt).lower() + ".")["input_ids"]
         limit = self.network.config.max_text_len
         if len(ids) > limit:
             raise BadRequest(f"PROMPT: {len(ids)} tokens; the detector reads {limit}")
@@ -124,10 +124,10 @@ class Detector:
     ) -> Detections:
         """Of one image's logits (queries, words) and boxes (queries, 4): centre and size, 0..1."""
         scores = logits.sigmoid().amax(-1)
-        kept = scores > BOX_THRESHOLD
-        x, y, width, height = boxes[kept].unbind(-1)
+        is_above = scores > BOX_THRESHOLD
+        x, y, width, height = boxes[is_above].unbind(-1)
         corners = torch.stack(
             [x - 0.5 * width, y - 0.5 * height, x + 0.5 * width, y + 0.5 * height], -1
         )
         scale = torch.tensor([size[1], size[0], size[1], size[0]], device=corners.device)
-        return (corners * scale).cpu().numpy(), scores[kept].cpu().numpy()
+        return (corners * scale).cpu().numpy(), scores[is_above].cpu().numpy()

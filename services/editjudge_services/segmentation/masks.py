@@ -35,18 +35,18 @@ class Segmentation:
     @property
     def outputs(self) -> dict[str, NDArray[np.float32] | bytes]:
         """As the role's contract says: MASK empty and SCORE 0 where nothing was found."""
-        encoded = b"" if self.mask is None else png(self.mask)
-        return {"MASK": encoded, "SCORE": np.array([self.score], np.float32)}
+        png_bytes = b"" if self.mask is None else encode_png(self.mask)
+        return {"MASK": png_bytes, "SCORE": np.array([self.score], np.float32)}
 
 
-def png(mask: Masks) -> bytes:
+def encode_png(mask: Masks) -> bytes:
     """A mask as a PNG of one 8-bit channel: 255 inside, 0 outside."""
     buffer = io.BytesIO()
     Pil.fromarray(mask.astype(np.uint8) * 255).save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()
 
 
-def union(masks: Sequence[Masks] | Masks) -> Masks | None:
+def unite_masks(masks: Sequence[Masks] | Masks) -> Masks | None:
     """Where any of the masks is True.
 
     Args:
@@ -58,11 +58,11 @@ def union(masks: Sequence[Masks] | Masks) -> Masks | None:
     """
     if len(masks) == 0:
         return None
-    joined = np.logical_or.reduce(np.asarray(masks, dtype=bool), axis=0)
-    return joined if joined.any() else None
+    union_mask = np.logical_or.reduce(np.asarray(masks, dtype=bool), axis=0)
+    return union_mask if union_mask.any() else None
 
 
-def phrase(prompt: str) -> str:
+def clean_phrase(prompt: str) -> str:
     """A prompt without surrounding blanks and full stops, in one line.
 
     Raises:

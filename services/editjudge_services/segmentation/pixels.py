@@ -15,7 +15,7 @@ from editjudge.base.images import RGB
 from ..runtime.preprocess import IMAGENET
 
 
-def resized(image: RGB, height: int, width: int) -> RGB:
+def resize(image: RGB, height: int, width: int) -> RGB:
     """An image at another size, bilinear.
 
     Args:
@@ -27,7 +27,7 @@ def resized(image: RGB, height: int, width: int) -> RGB:
     return np.asarray(Pil.fromarray(image).resize((width, height), Pil.Resampling.BILINEAR))
 
 
-def normalised(image: RGB) -> NDArray[np.float32]:
+def normalise(image: RGB) -> NDArray[np.float32]:
     """Channels first, scaled to 0..1, with ImageNet's mean and deviation.
 
     Args:
@@ -37,11 +37,11 @@ def normalised(image: RGB) -> NDArray[np.float32]:
         float32 (3, H, W).
     """
     mean, deviation = (np.array(one, np.float32) for one in IMAGENET)
-    scaled = image.astype(np.float32) / np.float32(255)
-    return np.ascontiguousarray(((scaled - mean) / deviation).transpose(2, 0, 1))
+    unit_pixels = image.astype(np.float32) / np.float32(255)
+    return np.ascontiguousarray(((unit_pixels - mean) / deviation).transpose(2, 0, 1))
 
 
-def size_within(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
+def fit_shorter_edge(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
     """The size whose shorter edge is `shortest`, unless the longer one would pass `longest`.
 
     Rounds as DETR's evaluation transform does (GroundingDINO took it over): the longer
@@ -54,14 +54,14 @@ def size_within(height: int, width: int, shortest: int, longest: int) -> tuple[i
     edge: float = shortest
     if long / short * shortest > longest:
         edge = longest * short / long
-    rounded = round(edge)
-    if short == rounded:
+    short_edge = round(edge)
+    if short == short_edge:
         return height, width
-    stretched = int(edge * long / short)
-    return (stretched, rounded) if width < height else (rounded, stretched)
+    long_edge = int(edge * long / short)
+    return (long_edge, short_edge) if width < height else (short_edge, long_edge)
 
 
-def size_up_to(height: int, width: int, longest: int) -> tuple[int, int]:
+def fit_longer_edge(height: int, width: int, longest: int) -> tuple[int, int]:
     """The size whose longer edge is `longest` (SAM's ResizeLongestSide).
 
     Returns:

@@ -13,10 +13,10 @@ from editjudge.base.images import RGB
 
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
-from ..zoo.torch_tools import parity, spread, tiny
-from .checkpoints import require, seen
+from ..zoo.torch_tools import load_tiny_config, measure_parity, randomise_weights
+from .checkpoints import parity_images, require_files
 from .grounded_sam import GroundedSam
-from .sa2va_recipe import Sa2VaRecipe, answer_to_probe
+from .sa2va_recipe import Sa2VaRecipe, compute_fingerprint
 
 _PROMPT = "the green bus"
 _TOLERANCE = 1e-5
@@ -27,34 +27,34 @@ class GroundedSamRecipe:
 
     precisions: tuple[Precision, ...] = ("fp32",)
 
-    def untrained(self, folder: Path) -> None:
+    def make_untrained(self, folder: Path) -> None:
         """Save both networks with random weights, 600 k and 70 k parameters."""
         from transformers import SamConfig, SamModel
 
         _save_detector(folder / "detector")
-        config = SamConfig(**tiny("sam"))
-        spread(lambda: SamModel(config)).save_pretrained(folder / "sam")
+        config = SamConfig(**load_tiny_config("sam"))
+        randomise_weights(lambda: SamModel(config)).save_pretrained(folder / "sam")
 
     def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
         """Copy both networks as fp32 safetensors, and read them back."""
         processor = "detector/preprocessor_config.json"
-        require(checkpoint, "detector/config.json", processor, "sam/config.json")
+        require_files(checkpoint, "detector/config.json", processor, "sam/config.json")
         size = json.loads((checkpoint / processor).read_text())["size"]
         sizes = {"shortest": size["shortest_edge"], "longest": size["longest_edge"]}
         source = GroundedSam.from_folder(checkpoint, sizes)
         source.save(folder)
-        exported = GroundedSam.from_folder(folder)
-        images = seen()
+        export = GroundedSam.from_folder(folder)
+        images = parity_images()
         pairs = [
             pair
             for image in images
-            for pair in zip(_outputs(source, image), _outputs(exported, image), strict=True)
+            for pair in zip(_outputs(source, image), _outputs(export, image), strict=True)
         ]
-        return parity(pairs, _TOLERANCE, len(images))
+        return measure_parity(pairs, _TOLERANCE, len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""
-        return answer_to_probe(GroundedSam.from_folder(folder).segment)
+        return compute_fingerprint(GroundedSam.from_folder(folder).segment)
 
 
 def _outputs(network: GroundedSam, image: RGB) -> list[NDArray[np.float32]]:
@@ -70,9 +70,9 @@ def _save_detector(folder: Path) -> None:
     import transformers
 
     library: Any = transformers
-    config = library.GroundingDinoConfig(**tiny("grounding_dino"))
+    config = library.GroundingDinoConfig(**load_tiny_config("grounding_dino"))
     build = library.GroundingDinoForObjectDetection._from_config
-    network = spread(lambda: build(config, attn_implementation="eager"))
+    network = randomise_weights(lambda: build(config, attn_implementation="eager"))
     network.save_pretrained(folder)
     library.BertTokenizerFast(vocab=_bert_vocabulary()).save_pretrained(folder)
     size = {"shortest_edge": 160, "longest_edge": 256}

@@ -26,7 +26,7 @@ from editjudge.base.images import RGB
 
 from ..runtime.preprocess import BICUBIC, IMAGENET, Rule
 from .checkpoints import load_settings, save_settings
-from .masks import Segmentation, Select, phrase, union
+from .masks import Segmentation, Select, clean_phrase, unite_masks
 
 SEG = "[SEG]"
 _IMAGE = "<|image_pad|>"
@@ -34,7 +34,7 @@ _BEFORE = "<|im_start|>user\n<|vision_start|>{image}<|vision_end|>"
 _AFTER = "<|im_end|>\n<|im_start|>assistant\n"
 _QUESTION = "Please segment {phrase} in this image."
 
-Forced = Callable[[int], Any]
+Steering = Callable[[int], Any]
 """From the length of the prompt in tokens, a LogitsProcessor that steers the answer."""
 
 
@@ -47,7 +47,7 @@ SETTINGS: Mapping[str, int] = {
 tokens of an answer. It is a sentence; with the authors' 2048 a model only repeats itself longer."""
 
 
-def linears(width: int, out: int) -> nn.Sequential:
+def make_linears(width: int, out: int) -> nn.Sequential:
     """Hidden state to prompt token: the layers `text_hidden_fcs` of the checkpoint."""
     return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
 
@@ -70,13 +70,13 @@ class Sa2Va:
         head: nn.Sequential,
         sam2: Any,
         settings: Mapping[str, int] = SETTINGS,
-        forced: Forced | None = None,
+        steering: Steering | None = None,
     ) -> None:
         from transformers import Qwen2VLImageProcessorPil
 
         self.lmm, self._tokenizer, self.head, self.sam2 = lmm, tokenizer, head, sam2
         self.settings = settings
-        self._forced = forced
+        self._steering = steering
         self._side = int(sam2.config.prompt_encoder_config.image_size)
         self._squash = Rule(self._side, IMAGENET, BICUBIC)
         self.seg = int(tokenizer.convert_tokens_to_ids(SEG))
@@ -98,7 +98,9 @@ class Sa2Va:
         )
 
     @classmethod
-    def from_folder(cls, folder: Path, device: str = "cpu", forced: Forced | None = None) -> Sa2Va:
+    def from_folder(
+        cls, folder: Path, device: str = "cpu", steering: Steering | None = None
+    ) -> Sa2Va:
         """Load what `save` wrote."""
         from safetensors.torch import load_file
         from transformers import (
@@ -110,11 +112,11 @@ class Sa2Va:
         lmm: Any = Qwen3VLForConditionalGeneration.from_pretrained(folder / "lmm", dtype="auto")
         sam2: Any = Sam2Model.from_pretrained(folder / "sam2", dtype=torch.float32)
         state = load_file(folder / "text_hidden_fcs.safetensors")
-        head = linears(*reversed(state["2.weight"].shape)).to(lmm.dtype)
+        head = make_linears(*reversed(state["2.weight"].shape)).to(lmm.dtype)
         head.load_state_dict(state)
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder / "lmm")
         lmm, head, sam2 = (one.to(device).eval() for one in (lmm, head, sam2))
-        return cls(lmm, tokenizer, head, sam2, load_settings(folder), forced)
+        return cls(lmm, tokenizer, head, sam2, load_settings(folder), steering)
 
     def save(self, folder: Path, dtype: torch.dtype) -> None:
         """Write the networks as safetensors; SAM-2 stays fp32. The model is cast on the way."""
@@ -153,7 +155,7 @@ class Sa2Va:
         side = (self._side, self._side)
         full = stretch(logits[:, None], side, mode="bilinear", align_corners=False)
         original = stretch(full, image.shape[:2], mode="bilinear", align_corners=False)
-        mask = union((original[:, 0] > 0).cpu().numpy())
+        mask = unite_masks((original[:, 0] > 0).cpu().numpy())
         if mask is None:
             return Segmentation()
         return Segmentation(mask, float(quality.max().clamp(0, 1)))
@@ -165,9 +167,9 @@ class Sa2Va:
 
         inputs = self._inputs(image, prompt, [])
         length = inputs["input_ids"].shape[1]
-        steering = [self._forced(length)] if self._forced else []
+        steering = [self._steering(length)] if self._steering else []
         config: Any = GenerationConfig
-        generated = self.lmm.generate(
+        sequences = self.lmm.generate(
             **inputs,
             # One of our own: the checkpoint's turns sampling on.
             generation_config=config(
@@ -178,7 +180,7 @@ class Sa2Va:
             ),
             logits_processor=LogitsProcessorList(steering),
         )
-        ids: list[int] = generated[0, length:].tolist()
+        ids: list[int] = sequences[0, length:].tolist()
         return ids
 
     @torch.inference_mode()
@@ -225,36 +227,36 @@ class Sa2Va:
         (6e-7) without keeping those of every layer and step. As in the official code a
         [SEG] that ends the answer has none; other than there, one in the prompt is text.
         """
-        spoken = torch.tensor([one == self.seg for one in answer[:-1]], dtype=torch.bool)
-        if not spoken.any():
+        is_seg = torch.tensor([one == self.seg for one in answer[:-1]], dtype=torch.bool)
+        if not is_seg.any():
             return torch.zeros(0, 1)
         inputs = self._inputs(image, prompt, answer[:-1])
-        hidden = self.lmm.model(**inputs).last_hidden_state[0, -len(spoken) :]
-        chosen: torch.Tensor = hidden[spoken.to(hidden.device)]
-        return chosen
+        states = self.lmm.model(**inputs).last_hidden_state[0, -len(is_seg) :]
+        seg_states: torch.Tensor = states[is_seg.to(states.device)]
+        return seg_states
 
     def _inputs(self, image: RGB, prompt: str, answer: Sequence[int]) -> dict[str, torch.Tensor]:
         """Prompt and the start of an answer, as the language model takes them."""
-        seen = self._pixels(images=[Pil.fromarray(image)], return_tensors="pt")
-        grid: NDArray[np.int64] = seen["image_grid_thw"]
+        pixels = self._pixels(images=[Pil.fromarray(image)], return_tensors="pt")
+        grid: NDArray[np.int64] = pixels["image_grid_thw"]
         tokens = int(grid[0].prod()) // self._pixels.merge_size**2
-        question = _QUESTION.format(phrase=phrase(prompt))
+        question = _QUESTION.format(phrase=clean_phrase(prompt))
 
-        def encoded(text: str, *, plain: bool = False) -> list[int]:
+        def encode(text: str, *, plain: bool = False) -> list[int]:
             ids: list[int] = self._tokenizer(
                 text, add_special_tokens=False, split_special_tokens=plain
             )["input_ids"]
             return ids
 
-        ids = encoded(_BEFORE.format(image=_IMAGE * tokens))
+        ids = encode(_BEFORE.format(image=_IMAGE * tokens))
         # The question is data: "[SEG]" or "<|im_end|>" in it are only letters.
-        ids += encoded(question, plain=True) + encoded(_AFTER) + list(answer)
+        ids += encode(question, plain=True) + encode(_AFTER) + list(answer)
         rows = torch.tensor([ids])
         inputs = {
             "input_ids": rows,
             "attention_mask": torch.ones_like(rows),
             "mm_token_type_ids": (rows == self.lmm.config.image_token_id).int(),
-            "pixel_values": seen["pixel_values"].to(self.lmm.dtype),
+            "pixel_values": pixels["pixel_values"].to(self.lmm.dtype),
             "image_grid_thw": grid,
         }
         return {name: value.to(self.lmm.device) for name, value in inputs.items()}

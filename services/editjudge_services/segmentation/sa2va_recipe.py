@@ -14,11 +14,11 @@ from editjudge.base.images import RGB
 from editjudge.base.probes import fingerprint, probe_inputs, text_image
 
 from ..zoo.artefact import Parity, Precision
-from ..zoo.torch_tools import DTYPES, parity, spread, tiny
-from .checkpoints import byte_tokenizer, require, seen
+from ..zoo.torch_tools import DTYPES, load_tiny_config, measure_parity, randomise_weights
+from .checkpoints import make_byte_tokenizer, parity_images, require_files
 from .masks import Segmentation
-from .sa2va import SETTINGS, Sa2Va, linears
-from .sa2va_weights import LINEARS, LMM, SAM2, SAM2_LARGE, State, authors_names, split
+from .sa2va import SETTINGS, Sa2Va, make_linears
+from .sa2va_weights import LINEARS, LMM, SAM2, SAM2_LARGE, State, split_networks, to_author_state
 
 _PROMPT = "the green bus"
 _TINY = "editjudge_untrained"
@@ -34,46 +34,50 @@ class Sa2VaRecipe:
 
     precisions: tuple[Precision, ...] = ("fp32", "bf16")
 
-    def untrained(self, folder: Path) -> None:
+    def make_untrained(self, folder: Path) -> None:
         """Save the networks with random weights under the published names."""
         from safetensors.torch import save_file
         from transformers import Qwen3VLForConditionalGeneration, Sam2Model
 
         folder.mkdir(parents=True, exist_ok=True)
-        table = tiny("sa2va")
-        byte_tokenizer(table["special"]).save_pretrained(folder)
+        table = load_tiny_config("sa2va")
+        make_byte_tokenizer(table["special"]).save_pretrained(folder)
         raw = table["config"]
         networks: dict[str, State] = {
-            LMM: spread(lambda: Qwen3VLForConditionalGeneration(_lmm_config(raw))).state_dict(),
-            LINEARS: spread(lambda: linears(32, 32)).state_dict(),
-            SAM2: authors_names(spread(lambda: Sam2Model(_sam2_config(raw))).state_dict()),
+            LMM: randomise_weights(
+                lambda: Qwen3VLForConditionalGeneration(_lmm_config(raw))
+            ).state_dict(),
+            LINEARS: randomise_weights(lambda: make_linears(32, 32)).state_dict(),
+            SAM2: to_author_state(
+                randomise_weights(lambda: Sam2Model(_sam2_config(raw))).state_dict()
+            ),
         }
-        published = {
+        weights = {
             f"{prefix}{name}": weight.contiguous()
             for prefix, state in networks.items()
             for name, weight in state.items()
         }
-        save_file(published, folder / "model.safetensors")
+        save_file(weights, folder / "model.safetensors")
         (folder / "config.json").write_text(json.dumps(raw, indent=2))
 
     def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
         """Rename the published weights and save them for transformers in one precision."""
         dtype = DTYPES[precision]
         source = load_published(checkpoint)
-        images = seen()
-        before = [_inside(source, image) for image in images]
+        images = parity_images()
+        before = [_inside_probability(source, image) for image in images]
         source.save(folder, dtype)
-        exported = Sa2Va.from_folder(folder)
-        after = [_inside(exported, image) for image in images]
+        export = Sa2Va.from_folder(folder)
+        after = [_inside_probability(export, image) for image in images]
         pairs = list(zip(before, after, strict=True))
-        return parity(pairs, _TOLERANCE[precision], len(images))
+        return measure_parity(pairs, _TOLERANCE[precision], len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """What an export says to the panel's probe."""
-        return answer_to_probe(Sa2Va.from_folder(folder).segment)
+        return compute_fingerprint(Sa2Va.from_folder(folder).segment)
 
 
-def answer_to_probe(segment: Callable[[RGB, str], Segmentation]) -> list[float]:
+def compute_fingerprint(segment: Callable[[RGB, str], Segmentation]) -> list[float]:
     """What a segmenter says to the panel's probe."""
     prompt = probe_inputs("segmenter")["PROMPT"].decode()
     return fingerprint("segmenter", segment(text_image(), prompt).outputs)
@@ -88,17 +92,17 @@ def load_published(checkpoint: Path) -> Sa2Va:
     from safetensors.torch import load_file
     from transformers import PreTrainedTokenizerFast, Qwen3VLForConditionalGeneration, Sam2Model
 
-    require(checkpoint, "config.json")
+    require_files(checkpoint, "config.json")
     raw = json.loads((checkpoint / "config.json").read_text())
     if not {"text_config", "vision_config"} <= raw.keys():
         raise ConfigError(f"{checkpoint} is not Sa2VA on Qwen3-VL", "give its Qwen3-VL variant")
-    published: dict[str, torch.Tensor] = {}
+    weights: dict[str, torch.Tensor] = {}
     for shard in sorted(checkpoint.glob("*.safetensors")):
-        published |= load_file(shard)
-    parts = split(published)
-    lmm: Any = Qwen3VLForConditionalGeneration(_lmm_config(_untied(raw, parts[LMM])))
+        weights |= load_file(shard)
+    parts = split_networks(weights)
+    lmm: Any = Qwen3VLForConditionalGeneration(_lmm_config(_untie_embeddings(raw, parts[LMM])))
     sam2: Any = Sam2Model(_sam2_config(raw))
-    head = linears(*reversed(parts[LINEARS]["2.weight"].shape))
+    head = make_linears(*reversed(parts[LINEARS]["2.weight"].shape))
     for network, prefix in ((lmm, LMM), (sam2, SAM2), (head, LINEARS)):
         try:
             network.load_state_dict(parts[prefix])
@@ -110,20 +114,20 @@ def load_published(checkpoint: Path) -> Sa2Va:
     return Sa2Va(lmm.eval(), tokenizer, head.eval(), sam2.eval(), settings)
 
 
-def _inside(network: Sa2Va, image: Any) -> Any:
+def _inside_probability(network: Sa2Va, image: Any) -> Any:
     """The probability of every pixel for an answer that is one [SEG]."""
     logits, _ = network.mask_logits(image, _PROMPT, [network.seg, network.seg])
     return logits.sigmoid().numpy()
 
 
-def _untied(raw: dict[str, Any], lmm: State) -> dict[str, Any]:
+def _untie_embeddings(raw: dict[str, Any], lmm: State) -> dict[str, Any]:
     """The authors untie input and output embeddings, whatever the published config says."""
     rows = lmm["model.language_model.embed_tokens.weight"]
-    tied = "lm_head.weight" not in lmm
-    if tied:
+    is_tied = "lm_head.weight" not in lmm
+    if is_tied:
         lmm["lm_head.weight"] = rows
-    text = {**raw["text_config"], "vocab_size": len(rows), "tie_word_embeddings": tied}
-    return {**raw, "text_config": text, "tie_word_embeddings": tied}
+    text = {**raw["text_config"], "vocab_size": len(rows), "tie_word_embeddings": is_tied}
+    return {**raw, "text_config": text, "tie_word_embeddings": is_tied}
 
 
 def _lmm_config(raw: dict[str, Any]) -> Any:

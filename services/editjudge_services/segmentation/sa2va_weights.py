@@ -31,7 +31,7 @@ _POSITIONS_AGAIN = "shared_image_embedding.positional_embedding"
 """What transformers keeps twice."""
 
 
-def split(published: Mapping[str, torch.Tensor]) -> dict[str, State]:
+def split_networks(weights: Mapping[str, torch.Tensor]) -> dict[str, State]:
     """Divide a published checkpoint into its networks.
 
     Returns:
@@ -41,41 +41,41 @@ def split(published: Mapping[str, torch.Tensor]) -> dict[str, State]:
         ConfigError: a weight belongs to no network, or one of them is missing.
     """
     parts: dict[str, State] = {LMM: {}, LINEARS: {}, SAM2: {}}
-    for name, weight in published.items():
+    for name, weight in weights.items():
         prefix = next((one for one in parts if name.startswith(one)), None)
         if prefix is None:
             raise ConfigError(f"{name} is no weight of Sa2VA", "give its Qwen3-VL variant")
         parts[prefix][name.removeprefix(prefix)] = weight
     if empty := [prefix for prefix, state in parts.items() if not state]:
         raise ConfigError(f"no weight starts with {', '.join(empty)}", "give all shards")
-    return {**parts, SAM2: sam2_names(parts[SAM2])}
+    return {**parts, SAM2: to_sam2_state(parts[SAM2])}
 
 
-def sam2_names(published: Mapping[str, torch.Tensor]) -> State:
+def to_sam2_state(weights: Mapping[str, torch.Tensor]) -> State:
     """SAM-2's weights for `Sam2Model`: renamed, its four point embeddings as one table.
 
     Args:
         published: By name without the prefix `grounding_encoder.sam2_model.`.
     """
-    used = {n: w for n, w in published.items() if not n.startswith(tuple(_TABLE["unused"]))}
-    renamed = {_renamed(n): w for n, w in used.items() if not n.startswith(_POINT)}
-    if points := [used[name] for name in sorted(used) if name.startswith(_POINT)]:
-        renamed[_POINTS] = torch.cat(points)
-    if _POSITIONS in renamed:
-        renamed[_POSITIONS_AGAIN] = renamed[_POSITIONS]
-    return renamed
+    used_weights = {n: w for n, w in weights.items() if not n.startswith(tuple(_TABLE["unused"]))}
+    state = {_rename_layer(n): w for n, w in used_weights.items() if not n.startswith(_POINT)}
+    if points := [used_weights[name] for name in sorted(used_weights) if name.startswith(_POINT)]:
+        state[_POINTS] = torch.cat(points)
+    if _POSITIONS in state:
+        state[_POSITIONS_AGAIN] = state[_POSITIONS]
+    return state
 
 
-def authors_names(state: Mapping[str, torch.Tensor]) -> State:
+def to_author_state(state: Mapping[str, torch.Tensor]) -> State:
     """The opposite of `sam2_names`, for tiny checkpoints."""
     left_out = {_POINTS, _POSITIONS_AGAIN}
-    named = {_renamed(n, back=True): w for n, w in state.items() if n not in left_out}
+    weights = {_rename_layer(n, back=True): w for n, w in state.items() if n not in left_out}
     for index, row in enumerate(state[_POINTS]):
-        named[f"{_POINT}{index}.weight"] = row[None].clone()
-    return named
+        weights[f"{_POINT}{index}.weight"] = row[None].clone()
+    return weights
 
 
-def _renamed(name: str, *, back: bool = False) -> str:
+def _rename_layer(name: str, *, back: bool = False) -> str:
     for pair in reversed(_TABLE["names"]) if back else _TABLE["names"]:
         before, after = reversed(pair) if back else pair
         pattern = re.escape(before).replace(r"\^", "^").replace(r"\$", "$")

@@ -12,12 +12,12 @@ from editjudge.base.images import RGB
 
 from ..runtime.cache import BoundedCache, make_content_key
 from .masks import Masks
-from .pixels import normalised, resized, size_up_to
+from .pixels import fit_longer_edge, normalise, resize
 
 _BOXES_AT_ONCE = 16
 
 
-class Cutter:
+class BoxSegmenter:
     """The network, and the embeddings of the images it saw last.
 
     Args:
@@ -28,10 +28,10 @@ class Cutter:
         cache: The embeddings.
     """
 
-    def __init__(self, network: Any, kept: int) -> None:
+    def __init__(self, network: Any, cache_size: int) -> None:
         self.network = network
         self._side = int(network.config.vision_config.image_size)
-        self.cache: BoundedCache[torch.Tensor] = BoundedCache(kept)
+        self.cache: BoundedCache[torch.Tensor] = BoundedCache(cache_size)
 
     @torch.inference_mode()
     def masks(self, image: RGB, boxes: NDArray[np.float32]) -> Masks:
@@ -45,14 +45,16 @@ class Cutter:
             bool (n, H, W).
         """
         height, width = image.shape[:2]
-        inner = size_up_to(height, width, self._side)
+        inner = fit_longer_edge(height, width, self._side)
         embedding = self._embedding(image)
         scale = np.array([inner[1] / width, inner[0] / height] * 2)
-        scaled = torch.from_numpy((boxes * scale).astype(np.float32)).to(embedding.device)
+        boxes_at_scale = torch.from_numpy((boxes * scale).astype(np.float32)).to(embedding.device)
         return np.concatenate(
             [
-                self._decode(embedding, scaled[start : start + _BOXES_AT_ONCE], image.shape[:2])
-                for start in range(0, len(scaled), _BOXES_AT_ONCE)
+                self._decode(
+                    embedding, boxes_at_scale[start : start + _BOXES_AT_ONCE], image.shape[:2]
+                )
+                for start in range(0, len(boxes_at_scale), _BOXES_AT_ONCE)
             ]
         )
 
@@ -62,10 +64,10 @@ class Cutter:
         Returns:
             float32 (3, side, side).
         """
-        inner = size_up_to(image.shape[0], image.shape[1], self._side)
-        padded = np.zeros((3, self._side, self._side), np.float32)
-        padded[:, : inner[0], : inner[1]] = normalised(resized(image, *inner))
-        return padded
+        inner = fit_longer_edge(image.shape[0], image.shape[1], self._side)
+        canvas = np.zeros((3, self._side, self._side), np.float32)
+        canvas[:, : inner[0], : inner[1]] = normalise(resize(image, *inner))
+        return canvas
 
     def _decode(self, embedding: torch.Tensor, boxes: torch.Tensor, size: tuple[int, ...]) -> Masks:
         output = self.network(
@@ -76,17 +78,17 @@ class Cutter:
         stretch = torch.nn.functional.interpolate
         full = stretch(logits, (self._side, self._side), mode="bilinear", align_corners=False)
         # What lies beyond the resized image is padding.
-        height, width = size_up_to(size[0], size[1], self._side)
-        seen = full[..., :height, :width]
-        original = stretch(seen, (size[0], size[1]), mode="bilinear", align_corners=False)
+        height, width = fit_longer_edge(size[0], size[1], self._side)
+        content = full[..., :height, :width]
+        original = stretch(content, (size[0], size[1]), mode="bilinear", align_corners=False)
         cut: Masks = (original[:, 0] > 0).cpu().numpy()
         return cut
 
     def _embedding(self, image: RGB) -> torch.Tensor:
         """The encoder takes 99 % of the time, and several phrases are asked of one image."""
         key = make_content_key(image)
-        if (known := self.cache.get(key)) is not None:
-            return known
+        if (cached_embedding := self.cache.get(key)) is not None:
+            return cached_embedding
         pixels = torch.from_numpy(self.pixels(image))[None].to(self.network.device)
         embedding: torch.Tensor = self.network.get_image_embeddings(pixels)
         self.cache.put(key, embedding, 1)

@@ -24,11 +24,11 @@ class GroundedSamSegmenter(Specialist):
 
     def load(self, parameters: Mapping[str, str]) -> None:
         """Load both networks; refuse other weights than the declared ones."""
-        from .checkpoints import accelerator
+        from .checkpoints import choose_device
         from .grounded_sam import GroundedSam
 
         artefact = load_declared_artefact(self.entry, parameters)
-        self._network = GroundedSam.from_folder(artefact.folder, device=accelerator(parameters))
+        self._network = GroundedSam.from_folder(artefact.folder, device=choose_device(parameters))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Segment a batch; each one's mask does not depend on the others."""
@@ -61,11 +61,11 @@ class Sa2VaSegmenter(Specialist):
 
     def load(self, parameters: Mapping[str, str]) -> None:
         """Load the networks; refuse other weights than the declared ones."""
-        from .checkpoints import accelerator
+        from .checkpoints import choose_device
         from .sa2va import Sa2Va
 
         artefact = load_declared_artefact(self.entry, parameters)
-        self._network = Sa2Va.from_folder(artefact.folder, device=accelerator(parameters))
+        self._network = Sa2Va.from_folder(artefact.folder, device=choose_device(parameters))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Segment one after the other: the answers' lengths differ too much to share a batch."""

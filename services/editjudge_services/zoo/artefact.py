@@ -66,12 +66,12 @@ class Artefact(Strict):
     @property
     def identity(self) -> dict[str, str]:
         """What a served model declares of its weights; signatures leave the fingerprint out."""
-        said = ",".join(f"{value:.4f}" for value in self.fingerprint)
+        fingerprint = ",".join(f"{value:.4f}" for value in self.fingerprint)
         return {
             "entry": self.entry,
             "precision": self.precision,
-            "weights": digest_of(self.files),
-            **({"fingerprint": said} if said else {}),
+            "weights": digest_weights(self.files),
+            **({"fingerprint": fingerprint} if fingerprint else {}),
             **({"untrained": "yes"} if self.untrained else {}),
         }
 
@@ -97,11 +97,11 @@ def check_files(folder: Path, files: Mapping[str, str], mend: str) -> None:
         path = folder / name
         if not path.is_file():
             raise ConfigError(f"{path} is missing", mend)
-        if file_digest(path) != digest:
+        if hash_file(path) != digest:
             raise ConfigError(f"{path} was changed", mend)
 
 
-def digest_of(weights: Mapping[str, str]) -> str:
+def digest_weights(weights: Mapping[str, str]) -> str:
     """One digest for several weight files.
 
     Args:
@@ -140,7 +140,7 @@ def load_artefact(entry: str, precision: Precision) -> Artefact | None:
         raise ConfigError(f"{record}: {first_problem(error)}", "export the model again") from error
 
 
-def file_digest(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """The sha256 of a file, 64 hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

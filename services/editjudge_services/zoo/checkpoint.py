@@ -22,7 +22,7 @@ from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.parse import first_problem
 from editjudge.base.strict import Strict
 
-from .artefact import check_files, checkpoint_dir, file_digest, models_dir
+from .artefact import check_files, checkpoint_dir, hash_file, models_dir
 
 PULLED, UNTRAINED = "pulled.json", "untrained.json"
 SEED = 0
@@ -79,7 +79,7 @@ class Checkpoint(Strict):
         mend = f"run: editjudge models pull {self.entry}{' --untrained' * self.untrained}"
         check_files(checkpoint_dir(self.entry), self.files, mend)
 
-    def intact(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether every file is there and unchanged."""
         try:
             self.verify()
@@ -105,22 +105,22 @@ def load_checkpoint(entry: str) -> Checkpoint | None:
     return None
 
 
-def inventory(folder: Path) -> dict[str, str]:
+def hash_files(folder: Path) -> dict[str, str]:
     """sha256 of every file below a folder, by relative path."""
     return {
-        path.relative_to(folder).as_posix(): file_digest(path)
+        path.relative_to(folder).as_posix(): hash_file(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
 
 
-def partial(final: Path) -> Path:
+def partial_folder(final: Path) -> Path:
     """Where a folder is made before it takes its name."""
     return final.with_name(f"{final.name}.partial")
 
 
 @contextmanager
-def locked(entry: str) -> Iterator[None]:
+def lock_entry(entry: str) -> Iterator[None]:
     """Keep other processes away from an entry's folders.
 
     Raises:
@@ -145,24 +145,24 @@ def locked(entry: str) -> Iterator[None]:
 
 
 @contextmanager
-def fresh(final: Path) -> Iterator[Path]:
+def replace_folder(final: Path) -> Iterator[Path]:
     """An empty folder that takes the place of `final` once the block ends without an error.
 
     Raises:
         ZooError: the disk is full.
     """
-    staging = partial(final)
+    staging = partial_folder(final)
     shutil.rmtree(staging, ignore_errors=True)
     try:
-        with telling_disk_full(final):
+        with report_disk_full(final):
             staging.mkdir(parents=True)
             yield staging
-            install(staging, final)
+            install_folder(staging, final)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def install(staging: Path, final: Path) -> None:
+def install_folder(staging: Path, final: Path) -> None:
     """Let a finished folder take its name; what had it before goes.
 
     A reader sees the old folder, the new one, or for a moment none: never a mixture.
@@ -176,13 +176,13 @@ def install(staging: Path, final: Path) -> None:
 
 
 @contextmanager
-def telling_disk_full(final: Path) -> Iterator[None]:
+def report_disk_full(final: Path) -> Iterator[None]:
     """Turn a failed write into a line that says which disk is full."""
     try:
         yield
     except OSError as error:
         if is_disk_full(error):
-            raise disk_full(final) from error
+            raise disk_full_error(final) from error
         raise
 
 
@@ -191,7 +191,7 @@ def is_disk_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _DISK_FULL
 
 
-def disk_full(final: Path) -> ZooError:
+def disk_full_error(final: Path) -> ZooError:
     """The error for a disk that is full."""
     return ZooError(
         f"the disk is full: {final.parent}",

@@ -12,12 +12,12 @@ from editjudge.base.errors import ConfigError, MissingExtra
 from .artefact import RECORD, Artefact, Parity, Precision, checkpoint_dir, load_artefact, models_dir
 from .checkpoint import (
     Checkpoint,
-    fresh,
-    inventory,
+    hash_files,
     load_checkpoint,
-    locked,
+    lock_entry,
+    replace_folder,
 )
-from .manifest import Entry, recipe_of
+from .manifest import Entry, load_recipe
 from .recipe import Recipe
 
 Fingerprint: TypeAlias = Literal["same", "not computed"]
@@ -32,17 +32,17 @@ def make_untrained(entry: Entry) -> Checkpoint:
         ConfigError: a real checkpoint is here; there is no recipe.
         MissingExtra: the libraries of the export are not installed.
     """
-    recipe = recipe_of(entry)
+    recipe = load_recipe(entry)
     final = checkpoint_dir(entry.name)
-    with locked(entry.name):
+    with lock_entry(entry.name):
         here = load_checkpoint(entry.name)
         if final.exists() and (here is None or not here.untrained):
             raise ConfigError(
                 f"{final} has weights that are not untrained", "remove it first to replace them"
             )
-        with fresh(final) as staging:
-            recipe.untrained(staging)
-            record = Checkpoint(entry=entry.name, untrained=True, files=inventory(staging))
+        with replace_folder(final) as staging:
+            recipe.make_untrained(staging)
+            record = Checkpoint(entry=entry.name, untrained=True, files=hash_files(staging))
             record.save(staging)
     return record
 
@@ -55,23 +55,25 @@ def export(entry: Entry, precision: Precision) -> Artefact:
             recipe's, or the export is further from its source than its tolerance.
         MissingExtra: the libraries of the export are not installed.
     """
-    recipe = recipe_of(entry)
+    recipe = load_recipe(entry)
     if precision not in recipe.precisions:
-        offered = ", ".join(recipe.precisions)
-        raise ConfigError(f"{entry.name} cannot be exported as {precision}", f"it can as {offered}")
-    with locked(entry.name):
+        precisions = ", ".join(recipe.precisions)
+        raise ConfigError(
+            f"{entry.name} cannot be exported as {precision}", f"it can as {precisions}"
+        )
+    with lock_entry(entry.name):
         checkpoint = load_checkpoint(entry.name)
         if checkpoint is None:
-            raise ConfigError(f"{entry.name} has no checkpoint here", _bring(entry))
+            raise ConfigError(f"{entry.name} has no checkpoint here", _pull_command(entry))
         checkpoint.verify()
-        with fresh(models_dir() / entry.name / precision) as staging:
+        with replace_folder(models_dir() / entry.name / precision) as staging:
             parity = _run(entry, recipe, staging, precision)
             artefact = Artefact(
                 entry=entry.name,
                 precision=precision,
                 source=checkpoint.source,
                 untrained=checkpoint.untrained,
-                files=inventory(staging),
+                files=hash_files(staging),
                 parity=parity,
                 fingerprint=recipe.fingerprint(staging, precision),
             )
@@ -91,22 +93,22 @@ def verify(entry: Entry) -> list[str]:
         ConfigError: nothing is installed, a file is missing or was changed, or a fingerprint
             differs by more than `FINGERPRINT_TOLERANCE`.
     """
-    verified = []
+    lines = []
     checkpoint = load_checkpoint(entry.name)
     if checkpoint is not None:
         checkpoint.verify()
-        verified.append(f"{entry.name} checkpoint is right ({checkpoint.source})")
-    for artefact in installed(entry):
+        lines.append(f"{entry.name} checkpoint is right ({checkpoint.source})")
+    for artefact in find_exports(entry):
         artefact.verify()
         outcome = _compare_fingerprint(entry, artefact)
         what = f"{entry.name} {artefact.precision} is right, fingerprint {outcome}"
-        verified.append(f"{what} ({artefact.source})")
-    if not verified:
-        raise ConfigError(f"nothing of {entry.name} is installed", _bring(entry))
-    return verified
+        lines.append(f"{what} ({artefact.source})")
+    if not lines:
+        raise ConfigError(f"nothing of {entry.name} is installed", _pull_command(entry))
+    return lines
 
 
-def installed(entry: Entry) -> list[Artefact]:
+def find_exports(entry: Entry) -> list[Artefact]:
     """The exports of a model that are here.
 
     Raises:
@@ -136,25 +138,25 @@ def _run(entry: Entry, recipe: Recipe, folder: Path, precision: Precision) -> Pa
 
 def _compare_fingerprint(entry: Entry, artefact: Artefact) -> Fingerprint:
     try:
-        recipe = recipe_of(entry)
+        recipe = load_recipe(entry)
     except (ConfigError, MissingExtra):
         return "not computed"
-    now, expected = recipe.fingerprint(artefact.folder, artefact.precision), artefact.fingerprint
-    pairs = zip(now, expected, strict=False)
-    if len(now) != len(expected) or any(not abs(a - b) <= FINGERPRINT_TOLERANCE for a, b in pairs):
+    now, reference = recipe.fingerprint(artefact.folder, artefact.precision), artefact.fingerprint
+    pairs = zip(now, reference, strict=False)
+    if len(now) != len(reference) or any(not abs(a - b) <= FINGERPRINT_TOLERANCE for a, b in pairs):
         raise ConfigError(
-            f"{entry.name} as {artefact.precision} says {_figures(now)} of the fingerprint image, "
-            f"not {_figures(expected)}",
+            f"{entry.name} as {artefact.precision} says {_format_numbers(now)} of the fingerprint"
+            f" image, not {_format_numbers(reference)}",
             f"run: editjudge models export {entry.name}",
         )
     return "same"
 
 
-def _figures(values: list[float]) -> str:
+def _format_numbers(values: list[float]) -> str:
     return "[" + ", ".join(f"{value:.4f}" for value in values) + "]"
 
 
-def _bring(entry: Entry) -> str:
+def _pull_command(entry: Entry) -> str:
     if entry.supply == "file":
         return f"run: editjudge models pull {entry.name} --from {entry.files[0]}"
     return f"run: editjudge models pull {entry.name}"

@@ -22,7 +22,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.hf_api import RepoSibling
 
 from .artefact import checkpoint_dir
-from .checkpoint import ZooError, disk_full, is_disk_full
+from .checkpoint import ZooError, disk_full_error, is_disk_full
 from .manifest import Entry
 
 _TIMEOUT = 30.0
@@ -41,15 +41,15 @@ def list_files(entry: Entry) -> tuple[str, Files]:
     Raises:
         ZooError: the hub refuses, cannot be reached, or has no such files.
     """
-    with _one_line(entry):
+    with _one_line_errors(entry):
         if constants.is_offline_mode():
-            folder = _cached(entry)
+            folder = _find_snapshot(entry)
             names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
-            return folder.name, {n: None for n in names if _wanted(entry, n)}
+            return folder.name, {n: None for n in names if _is_wanted(entry, n)}
         info = HfApi(endpoint=_endpoint()).model_info(
             entry.hub, revision=entry.revision, files_metadata=True, timeout=_TIMEOUT
         )
-    files = {one.rfilename: one for one in info.siblings or () if _wanted(entry, one.rfilename)}
+    files = {one.rfilename: one for one in info.siblings or () if _is_wanted(entry, one.rfilename)}
     if not files or info.sha is None:
         raise ZooError(f"{entry.hub} has none of {', '.join(entry.files)} at {entry.revision}")
     return info.sha, files
@@ -61,12 +61,12 @@ def download(entry: Entry, commit: str, files: Iterable[str], folder: Path) -> N
     Raises:
         ZooError: the hub refuses or breaks off, or the disk is full.
     """
-    with _one_line(entry):
+    with _one_line_errors(entry):
         if constants.is_offline_mode():
-            cached = _cached(entry)
+            snapshot = _find_snapshot(entry)
             for name in files:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(cached / name, folder / name)
+                shutil.copyfile(snapshot / name, folder / name)
             return
         snapshot_download(
             entry.hub,
@@ -77,12 +77,12 @@ def download(entry: Entry, commit: str, files: Iterable[str], folder: Path) -> N
         )
 
 
-def _cached(entry: Entry) -> Path:
+def _find_snapshot(entry: Entry) -> Path:
     """The snapshot in the hub's own cache."""
     return Path(snapshot_download(entry.hub, revision=entry.revision, allow_patterns=entry.files))
 
 
-def _wanted(entry: Entry, name: str) -> bool:
+def _is_wanted(entry: Entry, name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in entry.files)
 
 
@@ -91,11 +91,11 @@ def _endpoint() -> str:
 
 
 @contextmanager
-def _one_line(entry: Entry) -> Iterator[None]:
+def _one_line_errors(entry: Entry) -> Iterator[None]:
     try:
         yield
     except (httpx2.HTTPError, OSError, XetDownloadError) as error:
-        raise _explained(entry, _cause(error)) from error
+        raise _explain_error(entry, _cause(error)) from error
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -105,7 +105,7 @@ def _cause(error: BaseException) -> BaseException:
     return error
 
 
-def _explained(entry: Entry, error: BaseException) -> ZooError:
+def _explain_error(entry: Entry, error: BaseException) -> ZooError:
     match error:
         case OfflineModeIsEnabled() | LocalEntryNotFoundError():
             return ZooError(
@@ -117,7 +117,7 @@ def _explained(entry: Entry, error: BaseException) -> ZooError:
         case HfHubHTTPError():
             return _status(entry, error)
         case _ if is_disk_full(error):
-            return disk_full(checkpoint_dir(entry.name))
+            return disk_full_error(checkpoint_dir(entry.name))
         case httpx2.ConnectError() | httpx2.TimeoutException():
             return ZooError(
                 f"{_endpoint()} cannot be reached: {error}",

@@ -87,31 +87,31 @@ class Entry(Strict):
 
 
 @cache
-def manifest() -> Mapping[str, Entry]:
+def load_manifest() -> Mapping[str, Entry]:
     """Every model there is, by name, in the order of the file."""
     tables = tomllib.loads((Path(__file__).parent / "manifest.toml").read_text(encoding="utf-8"))
     return {name: Entry(name=name, **table) for name, table in tables.items()}
 
 
-def find(name: str) -> Entry:
+def find_entry(name: str) -> Entry:
     """One model.
 
     Raises:
         ConfigError: there is none of that name.
     """
-    if name in manifest():
-        return manifest()[name]
-    near = get_close_matches(name, manifest(), n=3, cutoff=0.4)
+    if name in load_manifest():
+        return load_manifest()[name]
+    near = get_close_matches(name, load_manifest(), n=3, cutoff=0.4)
     mend = f"did you mean {', '.join(near)}?" if near else "see: editjudge models list"
     raise ConfigError(f"there is no model {name!r}", mend)
 
 
-def members(profile: Profile) -> list[Entry]:
+def profile_entries(profile: Profile) -> list[Entry]:
     """The models of a profile."""
-    return [entry for entry in manifest().values() if profile in entry.profiles]
+    return [entry for entry in load_manifest().values() if profile in entry.profiles]
 
 
-def recipe_of(entry: Entry) -> Recipe:
+def load_recipe(entry: Entry) -> Recipe:
     """What makes and exports a model; its libraries load here.
 
     Raises:
@@ -131,7 +131,7 @@ def recipe_of(entry: Entry) -> Recipe:
 
 
 def _nothing_to_export(entry: Entry) -> ConfigError:
-    whole = [other.name for other in manifest().values() if entry.name in other.parts.values()]
+    whole = [other.name for other in load_manifest().values() if entry.name in other.parts.values()]
     if whole:
         return ConfigError(f"{entry.name} is a part of {', '.join(whole)}", "name that instead")
     return ConfigError(

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 from editjudge.base.errors import ConfigError, InputError, MissingExtra
 
-from .artefact import checkpoint_dir, file_digest
+from .artefact import checkpoint_dir, hash_file
 from .checkpoint import (
     Checkpoint,
     ZooError,
-    fresh,
-    install,
-    inventory,
+    hash_files,
+    install_folder,
     load_checkpoint,
-    locked,
-    partial,
-    telling_disk_full,
+    lock_entry,
+    partial_folder,
+    replace_folder,
+    report_disk_full,
 )
-from .manifest import Entry, find
+from .manifest import Entry, find_entry
 
 if TYPE_CHECKING:
     from .hub import Files
@@ -49,29 +49,29 @@ def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
     _check_licence(entry, accept_license or (here is not None and here.accepted))
     if entry.supply == "parts":
         return _assemble(entry, accept_license)
-    with locked(entry.name):
+    with lock_entry(entry.name):
         here = load_checkpoint(entry.name)
-        if here and here.commit == entry.revision and here.intact():
+        if here and here.commit == entry.revision and here.is_intact():
             return here
         try:
             from . import hub
         except ModuleNotFoundError as error:
             raise MissingExtra("pulling models", "serve") from error
-        commit, listed = hub.list_files(entry)
-        if here and here.commit == commit and here.intact():
+        commit, remote_files = hub.list_files(entry)
+        if here and here.commit == commit and here.is_intact():
             return here
-        staging = partial(checkpoint_dir(entry.name))
-        _check_space(listed, staging)
-        hub.download(entry, commit, listed, staging)
-        files = _checked(entry, listed, staging)
-        _drop_others(listed, staging)
-        return _finish(entry, staging, files, commit)
+        staging = partial_folder(checkpoint_dir(entry.name))
+        _check_space(remote_files, staging)
+        hub.download(entry, commit, remote_files, staging)
+        files = _check_files(entry, remote_files, staging)
+        _drop_other_files(remote_files, staging)
+        return _install_checkpoint(entry, staging, files, commit)
 
 
 def _assemble(entry: Entry, accept_license: bool) -> Checkpoint:
     """Pull the parts, and lay them side by side; they take no room twice."""
     parts = {
-        folder: pull(find(name), accept_license=accept_license)
+        folder: pull(find_entry(name), accept_license=accept_license)
         for folder, name in entry.parts.items()
     }
     record = Checkpoint(
@@ -81,15 +81,15 @@ def _assemble(entry: Entry, accept_license: bool) -> Checkpoint:
         accepted=entry.restricted,
         files={f"{f}/{name}": one for f, part in parts.items() for name, one in part.files.items()},
     )
-    with locked(entry.name):
+    with lock_entry(entry.name):
         here = load_checkpoint(entry.name)
-        if here == record and here.intact():
+        if here == record and here.is_intact():
             return here
-        with fresh(checkpoint_dir(entry.name)) as staging:
+        with replace_folder(checkpoint_dir(entry.name)) as staging:
             for folder, part in parts.items():
                 for name in part.files:
                     _link(checkpoint_dir(part.entry) / name, staging / folder / name)
-            if inventory(staging) != record.files:
+            if hash_files(staging) != record.files:
                 raise ZooError(f"{entry.name}: a part changed meanwhile", "pull again")
             record.save(staging)
     return record
@@ -120,7 +120,7 @@ def import_file(entry: Entry, file: Path, *, accept_license: bool = False) -> Ch
     (name,) = entry.files
     if not file.is_file():
         raise InputError(str(file), "there is no such file")
-    digest = file_digest(file)
+    digest = hash_file(file)
     if digest != entry.sha256[name]:
         raise InputError(
             str(file), f"sha256 is {digest}, not {entry.sha256[name]}", entry.instructions
@@ -129,61 +129,65 @@ def import_file(entry: Entry, file: Path, *, accept_license: bool = False) -> Ch
     record = Checkpoint(
         entry=entry.name, licence=entry.licence, accepted=entry.restricted, files={name: digest}
     )
-    with locked(entry.name), fresh(final) as staging:
+    with lock_entry(entry.name), replace_folder(final) as staging:
         shutil.copyfile(file, staging / name)
         record.save(staging)
     return record
 
 
-def _check_licence(entry: Entry, accepted: bool) -> None:
-    if entry.restricted and not accepted:
+def _check_licence(entry: Entry, is_accepted: bool) -> None:
+    if entry.restricted and not is_accepted:
         raise ConfigError(
             f"{entry.name} has a restricted licence ({entry.licence}): {entry.restricted_why}",
             "accept it with --accept-license",
         )
 
 
-def _check_space(listed: Files, staging: Path) -> None:
+def _check_space(remote_files: Files, staging: Path) -> None:
     """Say at once that the disk is too small; what is in staging already needs no room."""
-    sizes = {name: file.size or 0 for name, file in listed.items() if file}
-    needed = sum(size for name, size in sizes.items() if not (staging / name).is_file())
+    sizes = {name: file.size or 0 for name, file in remote_files.items() if file}
+    bytes_needed = sum(size for name, size in sizes.items() if not (staging / name).is_file())
     free = shutil.disk_usage(staging.parent).free
-    if needed > free:
-        short = f"{needed / 2**30:.1f} GiB are needed, {free / 2**30:.1f} GiB are free"
+    if bytes_needed > free:
+        short = f"{bytes_needed / 2**30:.1f} GiB are needed, {free / 2**30:.1f} GiB are free"
         raise ZooError(
             f"the disk is full: {staging.parent}: {short}",
             "free some space there, or set EDITJUDGE_MODELS_DIR to another disk, and try again",
         )
 
 
-def _checked(entry: Entry, listed: Files, staging: Path) -> dict[str, str]:
+def _check_files(entry: Entry, remote_files: Files, staging: Path) -> dict[str, str]:
     """The digests of what arrived, every one compared.
 
     A wrong file is removed, so that the next pull fetches it again.
     """
-    digests = {name: file_digest(staging / name) for name in listed if (staging / name).is_file()}
-    missing = sorted({*listed, *entry.sha256} - digests.keys())
+    digests = {
+        name: hash_file(staging / name) for name in remote_files if (staging / name).is_file()
+    }
+    missing = sorted({*remote_files, *entry.sha256} - digests.keys())
     if missing:
         raise ZooError(
             f"{entry.name}: {', '.join(missing)} did not arrive",
             "pull again; nothing was installed",
         )
     for name, digest in digests.items():
-        expected, said = _expected(entry, listed, staging, name)
-        if expected not in {"", digest}:
+        expected_digest, origin = _expected_digest(entry, remote_files, staging, name)
+        if expected_digest not in {"", digest}:
             (staging / name).unlink()
             raise ZooError(
-                f"{entry.name}: {name} has sha256 {digest}, not {expected} as {said} says",
+                f"{entry.name}: {name} has sha256 {digest}, not {expected_digest} as {origin} says",
                 "pull again; nothing was installed",
             )
     return digests
 
 
-def _expected(entry: Entry, listed: Files, staging: Path, name: str) -> tuple[str, str]:
+def _expected_digest(
+    entry: Entry, remote_files: Files, staging: Path, name: str
+) -> tuple[str, str]:
     """The sha256 a file must have, "" where any will do, and who says so."""
     if name in entry.sha256:
         return entry.sha256[name], "the manifest"
-    remote = listed[name]
+    remote = remote_files[name]
     if remote and remote.lfs:
         return remote.lfs.sha256, "the hub"
     if remote and remote.blob_id:
@@ -194,15 +198,17 @@ def _expected(entry: Entry, listed: Files, staging: Path, name: str) -> tuple[st
     return "", ""
 
 
-def _drop_others(listed: Files, staging: Path) -> None:
+def _drop_other_files(remote_files: Files, staging: Path) -> None:
     """Remove the hub's own notes, and what an earlier pull of another commit left behind."""
     for path in staging.rglob("*"):
-        if path.is_file() and path.relative_to(staging).as_posix() not in listed:
+        if path.is_file() and path.relative_to(staging).as_posix() not in remote_files:
             path.unlink()
     shutil.rmtree(staging / ".cache", ignore_errors=True)
 
 
-def _finish(entry: Entry, staging: Path, files: dict[str, str], commit: str) -> Checkpoint:
+def _install_checkpoint(
+    entry: Entry, staging: Path, files: dict[str, str], commit: str
+) -> Checkpoint:
     record = Checkpoint(
         entry=entry.name,
         hub=entry.hub,
@@ -212,7 +218,7 @@ def _finish(entry: Entry, staging: Path, files: dict[str, str], commit: str) -> 
         files=files,
     )
     final = checkpoint_dir(entry.name)
-    with telling_disk_full(final):
+    with report_disk_full(final):
         record.save(staging)
-        install(staging, final)
+        install_folder(staging, final)
     return record

@@ -17,7 +17,7 @@ class Recipe(Protocol):
 
     precisions: tuple[Precision, ...]
 
-    def untrained(self, folder: Path) -> None:
+    def make_untrained(self, folder: Path) -> None:
         """Save a tiny checkpoint of the same architecture, in the hub's layout.
 
         Weights are random with a fixed seed, spread so that outputs are not degenerate.

@@ -31,14 +31,14 @@ _SIZES = ((96, 128), (256, 192), (224, 224), (150, 420))
 
 
 @cache
-def tiny(network: str) -> dict[str, Any]:
+def load_tiny_config(network: str) -> dict[str, Any]:
     """The configuration of a tiny network, from `untrained.toml`."""
     file = Path(__file__).with_name("untrained.toml")
     table: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))[network]
     return table
 
 
-def spread(build: Callable[[], nn.Module], gain: float = 1.0, seed: int = SEED) -> Any:
+def randomise_weights(build: Callable[[], nn.Module], gain: float = 1.0, seed: int = SEED) -> Any:
     """A model with random weights with which its outputs depend visibly on its inputs.
 
     The libraries' own initialisations leave biases, layer scales and some tables at 0 or
@@ -72,14 +72,14 @@ def spread(build: Callable[[], nn.Module], gain: float = 1.0, seed: int = SEED) 
     return model.eval()
 
 
-def to_onnx(
+def export_to_onnx(
     module: nn.Module,
     examples: Sequence[torch.Tensor],
     path: Path,
     inputs: Sequence[str],
     outputs: Sequence[str],
     *,
-    varying: Mapping[int, str],
+    dynamic_axes: Mapping[int, str],
     dynamo: bool = False,
 ) -> None:
     """Export a module as one `.onnx` file, the same bytes wherever it is made.
@@ -101,7 +101,7 @@ def to_onnx(
         # Both exporters warn of their own deprecations and of constants that are meant to be.
         warnings.simplefilter("ignore")
         if dynamo:
-            axes = {axis: torch.export.Dim(name) for axis, name in varying.items()}
+            axes = {axis: torch.export.Dim(name) for axis, name in dynamic_axes.items()}
             torch.onnx.export(
                 module,
                 tuple(examples),
@@ -121,15 +121,15 @@ def to_onnx(
                 input_names=list(inputs),
                 output_names=list(outputs),
                 dynamic_axes={
-                    **{name: dict(varying) for name in inputs},
-                    **{name: {0: varying[0]} for name in outputs},
+                    **{name: dict(dynamic_axes) for name in inputs},
+                    **{name: {0: dynamic_axes[0]} for name in outputs},
                 },
                 dynamo=False,
             )
-    _strip(path)
+    _strip_metadata(path)
 
 
-def pictures() -> list[RGB]:
+def make_parity_images() -> list[RGB]:
     """The fixed images of parity checks, uint8 (H, W, 3), of several shapes.
 
     Waves of several lengths with some noise, made in integers and float64, so that they are
@@ -149,7 +149,7 @@ def pictures() -> list[RGB]:
     return images
 
 
-def parity(
+def measure_parity(
     pairs: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
     tolerance: float,
     images: int,
@@ -163,12 +163,12 @@ def parity(
     return Parity(largest_difference=largest, tolerance=tolerance, images=images)
 
 
-def _strip(path: Path) -> None:
+def _strip_metadata(path: Path) -> None:
     """Drop stack traces and paths, so that a digest tells of the network alone."""
     model = onnx.load(path)
     graph = model.graph
-    described = (model, graph, *graph.node, *graph.initializer, *graph.value_info)
-    for message in (*described, *graph.input, *graph.output):
+    parts = (model, graph, *graph.node, *graph.initializer, *graph.value_info)
+    for message in (*parts, *graph.input, *graph.output):
         message.ClearField("doc_string")
         message.ClearField("metadata_props")
     onnx.save(model, path)

@@ -77,12 +77,12 @@ def test_where_a_gpu_is_welcome_and_not_asked_for_the_cpu_does(
 
 def test_torch_without_cuda_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    from editjudge_services.segmentation.checkpoints import accelerator
+    from editjudge_services.segmentation.checkpoints import choose_device
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert accelerator({}) == "cpu"
+    assert choose_device({}) == "cpu"
     with pytest.raises(ConfigError, match="torch .* has no CUDA here; give it a GPU"):
-        accelerator({"device": "gpu"})
+        choose_device({"device": "gpu"})
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,18 @@ from editjudge_services.zoo.artefact import (
     Parity,
     Precision,
     checkpoint_dir,
-    file_digest,
+    hash_file,
     load_artefact,
     models_dir,
 )
 from editjudge_services.zoo.checkpoint import Checkpoint, load_checkpoint
 from editjudge_services.zoo.export import export, make_untrained, verify
-from editjudge_services.zoo.manifest import find
+from editjudge_services.zoo.manifest import find_entry
 from editjudge_services.zoo.pull import import_file
 
 command = plugin_commands()["models"]
 
-ENTRY = find("lpips-vgg")
+ENTRY = find_entry("lpips-vgg")
 
 
 class FakeRecipe:
@@ -41,7 +41,7 @@ class FakeRecipe:
         self.says = [0.5, -0.25]
         self.fails = False
 
-    def untrained(self, folder: Path) -> None:
+    def make_untrained(self, folder: Path) -> None:
         (folder / "weights.bin").write_bytes(b"random")
 
     def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
@@ -83,7 +83,7 @@ def test_untrained_weights_say_so_all_the_way() -> None:
     assert artefact.source == "untrained, seed 0"
     assert artefact.identity["untrained"] == "yes"
     assert load_artefact(ENTRY.name, "fp32") == artefact
-    assert artefact.files == {"graph/model.onnx": file_digest(artefact.folder / "graph/model.onnx")}
+    assert artefact.files == {"graph/model.onnx": hash_file(artefact.folder / "graph/model.onnx")}
     assert not leftovers()
 
 
@@ -92,7 +92,7 @@ def test_real_weights_are_named_and_not_replaced_by_random_ones(
 ) -> None:
     make_untrained(ENTRY)
     (given := tmp_path / "download").write_bytes(b"real")
-    right = ENTRY.model_copy(update={"sha256": {ENTRY.files[0]: file_digest(given)}})
+    right = ENTRY.model_copy(update={"sha256": {ENTRY.files[0]: hash_file(given)}})
     import_file(right, given)
     artefact = export(ENTRY, "bf16")
     assert artefact.source == ENTRY.files[0]

@@ -23,7 +23,7 @@ from editjudge_services.features.vision_service import ClipVitB32
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
 from editjudge_services.zoo.export import export, make_untrained
-from editjudge_services.zoo.manifest import find
+from editjudge_services.zoo.manifest import find_entry
 
 from .made import SIDE, mask, pixels, record, released
 
@@ -42,8 +42,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClipVitB3
     """CLIP with random weights: as it is served, and as torch has it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path_factory.mktemp("models")))
-        make_untrained(find(ENTRY))
-        export(find(ENTRY), "fp32")
+        make_untrained(find_entry(ENTRY))
+        export(find_entry(ENTRY), "fp32")
         service = ClipVitB32()
         service.load(load_artefact(ENTRY, "fp32").identity)
         yield service, RECIPES[ENTRY].load(checkpoint_dir(ENTRY))
