@@ -57,12 +57,12 @@ def begin(folder: Path) -> None:
     """Put all verdicts but the last into the run."""
     from editjudge.base.config import Settings
     from editjudge.base.verdict import Score
-    from editjudge.engine.contents import JudgedEdit
-    from editjudge.engine.runplan import observe
+    from editjudge.engine.content_keys import JudgedEdit
+    from editjudge.engine.run_plan import inspect_items
     from editjudge.storage.store import RunStore
 
     resolved = asked(folder)
-    plan = observe(resolved)
+    plan = inspect_items(resolved)
     contents = plan.contents
     signatures = resolved.signatures({})
     verdicts = {DIMENSION: Score(value=1.0)}
@@ -70,16 +70,16 @@ def begin(folder: Path) -> None:
     with RunStore.open(folder / "run", header) as store, store.database.transaction():
         for ref in resolved.dataset.items(range(len(plan.ids) - LEFT)):
             seen = contents.files.seen(str(folder / "outputs" / f"{ref.id}.png"))
-            edit = JudgedEdit(ref.id, "a", seen, None, contents.of(ref))
-            store.keep_now(edit, verdicts, signatures)
-        store.keep_contents([], contents.updates(), {})
+            edit = JudgedEdit(ref.id, "a", seen, None, contents.read(ref))
+            store.save_edit_now(edit, verdicts, signatures)
+        store.save_contents([], contents.updates(), {})
 
 
 def asked(folder: Path):
     """What the run is asked for."""
-    from editjudge.app.spec import Resolved, RunSpec
+    from editjudge.app.spec import ResolvedSpec, RunSpec
 
-    return Resolved(
+    return ResolvedSpec(
         RunSpec(
             benchmark="core",
             data=folder / "items.jsonl",
@@ -96,20 +96,20 @@ def go_on(folder: Path) -> dict[str, float]:
     from editjudge.app.run import file_cache
     from editjudge.app.summary import mean_cells
     from editjudge.base.config import Settings
-    from editjudge.engine.runplan import compare, observe
-    from editjudge.engine.scheduler import jobs
+    from editjudge.engine.run_plan import compare_with_run, inspect_items
+    from editjudge.engine.scheduler import list_jobs
     from editjudge.storage.store import RunStore
 
     resolved = asked(folder)
     order = resolved
     imported = time.process_time()
-    plan = observe(order, file_cache(folder / "run"))
+    plan = inspect_items(order, file_cache(folder / "run"))
     looked = time.process_time()
     refuse_shifted_outputs(plan)
     compared = time.process_time()
     with RunStore.open(folder / "run", resolved.header(Settings())) as store:
-        compare(plan, store, {})
-        next(jobs(plan))
+        compare_with_run(plan, store, {})
+        next(list_jobs(plan))
         first = time.process_time()
         assert plan.edits == LEFT
         mean_cells(store, plan)

@@ -48,12 +48,12 @@ FORMATS = ("csv", "jsonl", "parquet")
 
 def asked(folder: Path, name: str):
     """What a run is asked for."""
-    from editjudge.app.spec import Resolved, RunSpec
+    from editjudge.app.spec import ResolvedSpec, RunSpec
 
     how = dict(RUNS[name])
     models = how.pop("models")
     outputs = {f"m{number}": folder / "outputs" for number in range(models)}
-    return Resolved(RunSpec(data=folder / "items.jsonl", outputs=outputs, **how))
+    return ResolvedSpec(RunSpec(data=folder / "items.jsonl", outputs=outputs, **how))
 
 
 def make(folder: Path, name: str, verdicts: int) -> None:
@@ -62,7 +62,7 @@ def make(folder: Path, name: str, verdicts: int) -> None:
     from editjudge.base.file_states import ABSENT, Seen
     from editjudge.base.item import Missing
     from editjudge.base.verdict import NoScore, Score
-    from editjudge.engine.contents import Contents, JudgedEdit
+    from editjudge.engine.content_keys import ItemContents, JudgedEdit
     from editjudge.storage.store import RunStore
 
     rng = random.Random(0)
@@ -87,12 +87,12 @@ def make(folder: Path, name: str, verdicts: int) -> None:
         RunStore.open(folder / "run", resolved.header(Settings())) as store,
         store.database.transaction(),
     ):
-        contents = Contents(resolved.dataset)
+        contents = ItemContents(resolved.dataset)
         for ref, model in product(resolved.dataset.items(), resolved.spec.outputs):
-            index, item, content = ref.index, ref.id, contents.of(ref)
+            index, item, content = ref.index, ref.id, contents.read(ref)
             if rng.random() < 0.02:
                 missing = Missing("absent", "no file")
-                store.keep_now(JudgedEdit(item, model, None, missing, content))
+                store.save_edit_now(JudgedEdit(item, model, None, missing, content))
                 continue
             verdicts_of = {}
             for dimension in signatures:
@@ -101,8 +101,10 @@ def make(folder: Path, name: str, verdicts: int) -> None:
                     verdict = NoScore(kind="unparsable", reason=f"reply {index}")
                 verdicts_of[dimension] = verdict
             seen = Seen(ABSENT, "sha256:" + "0" * 64)
-            store.keep_now(JudgedEdit(item, model, seen, None, content), verdicts_of, signatures)
-        store.keep_contents([], contents.updates(), {})
+            store.save_edit_now(
+                JudgedEdit(item, model, seen, None, content), verdicts_of, signatures
+            )
+        store.save_contents([], contents.updates(), {})
 
 
 def measure(folder: Path, what: str) -> dict[str, float]:

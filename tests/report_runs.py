@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from PIL import Image as Pil
 
-from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.digest import file_digest
 from editjudge.base.file_states import Seen, stat_of
 from editjudge.base.identity import ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failure, NoScore, Score, Verdict
-from editjudge.engine.contents import JudgedEdit
+from editjudge.engine.content_keys import JudgedEdit
 from editjudge.panel.calls import Call, Reply, Usage
 from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.storage.store import RunStore
@@ -84,7 +84,7 @@ def make_run(
     spec = RunSpec(
         benchmark="core", data=folder / "items.jsonl", outputs=outputs, dimensions=dimensions
     )
-    resolved = Resolved(spec)
+    resolved = ResolvedSpec(spec)
     absent = {ServiceName.parsed(role): why for role, why in (not_served or {}).items()}
     header = resolved.header(Settings()).model_copy(update={"not_served": absent})
     signatures = resolved.signatures({})
@@ -100,7 +100,7 @@ def make_run(
             if odd and number == items - 1 and model == models[-1] and len(models) > 1:
                 path.unlink()
                 why = Missing("absent", f"no {path}")
-                store.keep_now(JudgedEdit(item, model, None, why))
+                store.save_edit_now(JudgedEdit(item, model, None, why))
                 continue
             real = path.resolve()
             digest = digests.get(real) or digests.setdefault(real, file_digest(real))
@@ -111,7 +111,7 @@ def make_run(
                 for dimension in signatures
                 if dimension in dimensions and not resolved.roles([dimension]) & absent.keys()
             }
-            store.keep_now(JudgedEdit(item, model, seen), verdicts, signatures)
+            store.save_edit_now(JudgedEdit(item, model, seen), verdicts, signatures)
     return folder / name
 
 

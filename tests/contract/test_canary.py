@@ -19,7 +19,7 @@ from editjudge.base.config import Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.cli import root, services
-from editjudge.engine.events import Noted, RunEvent
+from editjudge.engine.events import NoteEvent, RunEvent
 
 from ..fakes.canary import RIGHT, CanaryJudge
 
@@ -55,7 +55,7 @@ def settings(url: str, **more: Any) -> Settings:
 async def judged(spec: RunSpec, out: Path, by: Settings) -> tuple[editjudge.RunResult, list[str]]:
     events: list[RunEvent] = []
     result = await editjudge.run_async(spec, out=out, settings=by, progress=events.append)
-    return result, [event.text for event in events if isinstance(event, Noted)]
+    return result, [event.text for event in events if isinstance(event, NoteEvent)]
 
 
 async def called(*arguments: str) -> tuple[int, str]:

@@ -19,7 +19,7 @@ import editjudge
 from editjudge import RunSpec, RunView
 from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.verdict import Score
-from editjudge.engine.events import Noted, RunEvent
+from editjudge.engine.events import NoteEvent, RunEvent
 from editjudge.storage.store import RunStore
 
 from ..fakes.openai import Fault, ScriptedOpenAi, problem, reply
@@ -107,7 +107,7 @@ class Session:
 
     @property
     def notes(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Noted)]
+        return [event.text for event in self.events if isinstance(event, NoteEvent)]
 
 
 @asynccontextmanager

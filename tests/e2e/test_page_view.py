@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.verdict import Score
-from editjudge.engine.contents import JudgedEdit
+from editjudge.engine.content_keys import JudgedEdit
 from editjudge.report import view as module
 from editjudge.report.view import LiveRuns, serve_page
 from editjudge.storage.store import RunStore
@@ -34,7 +34,7 @@ async def test_a_page_follows_its_run_and_keeps_what_is_open(
             edit = store.edit("item 1", "alpha")
             assert edit is not None
             signatures = {v.dimension: v.signature for v in store.verdicts()}
-            store.keep_now(
+            store.save_edit_now(
                 JudgedEdit(edit.item, edit.model), {DIMENSIONS[0]: Score(value=value)}, signatures
             )
 

@@ -17,7 +17,7 @@ from typing import Any
 from editjudge.cli import main
 from editjudge.panel.calls import to_canonical_json
 from editjudge.storage.database import Database
-from editjudge.storage.tables import CALLS
+from editjudge.storage.schema import CALLS
 
 from .cases import Case
 from .services import served

@@ -37,7 +37,15 @@ def test_every_public_name_loads() -> None:
 
 
 INNER = {
-    *("Finished", "JudgeRounds", "JudgeSpread", "ModelIdentity", "Order", "Resolved", "RunStore"),
+    *(
+        "FinishEvent",
+        "JudgeRounds",
+        "JudgeSpread",
+        "ModelIdentity",
+        "ResolvedSpec",
+        "RunInputs",
+        "RunStore",
+    ),
     *("Cell", "Item", "Pictures", "Row", "RunHeader", "ServiceName"),
     *("StoredEdit", "StoredPrompt", "StoredVerdict"),
 }

@@ -12,8 +12,8 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.registry import select
 from ..benchmarks.rounds import in_rounds, number_in_rounds, with_rounds
-from ..engine.fold import in_order
 from ..engine.judge import Signatures, roles_of
+from ..engine.outcomes import sort_by_dependency
 from .spec import RunSpec
 
 
@@ -62,7 +62,7 @@ class DimensionSet:
         matched = select(globs, self._rules) if globs or not ids else ()
         chosen = self._ordered(ids, with_rounds(matched, self.known))
         new = [dimension for dimension in chosen if dimension.id not in self._in_words]
-        for dimension in in_order(new, self.known):
+        for dimension in sort_by_dependency(new, self.known):
             _ = dimension.words  # ends here where official prompts are not imported
         self._in_words.update(dimension.id for dimension in new)
         return chosen

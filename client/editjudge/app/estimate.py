@@ -19,9 +19,9 @@ from ..base.item import Item
 from ..base.strict import STRICT
 from ..base.text import counted
 from ..benchmarks.dimension import Dimension
-from ..engine.fold import calls_of, fold, in_order
-from ..engine.order import Order
-from ..engine.runplan import RunPlan
+from ..engine.outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
+from ..engine.run_inputs import RunInputs
+from ..engine.run_plan import RunPlan
 from ..panel.prompt import size_within
 from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
@@ -107,12 +107,14 @@ def estimate(
     unfinished = sum(1 for todo in zip(*plan.todo.values(), strict=True) if any(todo))
     step = max(1, unfinished // SAMPLE_SIZE)
     tokens: Counter[ServiceName] = Counter()
-    dataset = plan.order.dataset
-    folders = {model: dataset.outputs(folder) for model, folder in plan.order.outputs.items()}
+    dataset = plan.inputs.dataset
+    folders = {model: dataset.outputs(folder) for model, folder in plan.inputs.outputs.items()}
     for ref, models in plan.items():
         item, looked_at = dataset.outline(ref), estimated.items % step == 0
         for model, names in models.items():
-            calls, questions = _asked(plan.named(names), plan.order.known, item)
+            calls, questions = _asked(
+                plan.select_dimensions(names), plan.inputs.dimensions_by_id, item
+            )
             estimated.calls.update(calls)
             for service, question in questions:
                 estimated.calls[service] += question.calls(_endpoint(service, settings))
@@ -126,14 +128,14 @@ def estimate(
     scale = estimated.edits / estimated.sample_size if estimated.sample_size else 0
     estimated.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
     estimated.cost = _cost(estimated, settings)
-    estimated.notes = (*judge_notes(plan.order, settings), *_unpriced(estimated, settings))
+    estimated.notes = (*judge_notes(plan.inputs, settings), *_unpriced(estimated, settings))
     if known is None:
         why = "no run with it has met the services of these settings yet"
         estimated.notes += (f"what the ledger answers is not known: {why}",)
     return estimated
 
 
-def judge_notes(order: Order, settings: Settings) -> tuple[str, ...]:
+def judge_notes(order: RunInputs, settings: Settings) -> tuple[str, ...]:
     """What is to be known of the judges' settings, a line each; `run` tells it too.
 
     Rounds that may be pointless, and limits below what a prompt asks for.
@@ -143,7 +145,7 @@ def judge_notes(order: Order, settings: Settings) -> tuple[str, ...]:
     return (*_alike_rounds(order, settings), *_short_limits(order, settings))
 
 
-def _short_limits(order: Order, settings: Settings) -> Iterator[str]:
+def _short_limits(order: RunInputs, settings: Settings) -> Iterator[str]:
     """Judges whose settings cut replies before a prompt's own limit."""
     for service, templates in sorted(_templates(order).items()):
         endpoint = _endpoint(ServiceName.parsed(service), settings)
@@ -159,17 +161,17 @@ def _short_limits(order: Order, settings: Settings) -> Iterator[str]:
             )
 
 
-def _templates(order: Order) -> dict[str, list[Template]]:
+def _templates(order: RunInputs) -> dict[str, list[Template]]:
     """By generalist, the templates that the dimensions asked for ask."""
     asked: dict[str, list[Template]] = {}
-    for dimension in in_order(order.dimensions, order.known):
+    for dimension in sort_by_dependency(order.dimensions, order.dimensions_by_id):
         for scorer in (reading.scorer for reading in dimension.readings):
             if isinstance(scorer, Asking):
                 asked.setdefault(scorer.service, []).extend(scorer.templates)
     return asked
 
 
-def _alike_rounds(order: Order, settings: Settings) -> tuple[str, ...]:
+def _alike_rounds(order: RunInputs, settings: Settings) -> tuple[str, ...]:
     """Why the rounds of a run may be pointless, a line for each judge."""
     if order.judge_rounds.rounds == 1:
         return ()
@@ -206,7 +208,7 @@ def describe_estimate(estimated: Estimate, plan: RunPlan) -> list[str]:
             for_people.append(
                 f"{model}: {counted(count, 'output is', 'outputs are')} missing (first: {reason})"
             )
-    for_people += plan.told_of_others
+    for_people += plan.unmatched_file_notes
     return for_people
 
 
@@ -249,10 +251,10 @@ def _asked(
     A scorer whose questions cannot be asked of the item is left out: an edit fails at them before
     its first call.
     """
-    ordered = in_order(dimensions, known)
+    ordered = sort_by_dependency(dimensions, known)
     calls: Counter[ServiceName] = Counter()
     questions: list[tuple[ServiceName, Question]] = []
-    for scorer, fields in calls_of(ordered, fold(ordered, item)).items():
+    for scorer, fields in find_pending_fields(ordered, decide_outcomes(ordered, item)).items():
         called = {ServiceName.parsed(name): n for name, n in scorer.calls(item, fields).items()}
         if isinstance(scorer, Asking):
             service = ServiceName.parsed(scorer.service)

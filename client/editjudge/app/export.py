@@ -23,7 +23,7 @@ from ..base.errors import ConfigError, MissingExtra
 from ..base.output_files import on_disk, put, written_whole
 from ..base.text import inert
 from ..base.verdict import Score
-from ..storage.packing import dumps
+from ..storage.compression import dumps
 from ..storage.store import FILE
 from . import label_studio
 from .label_studio import PICTURES, PicturePaths
@@ -85,7 +85,7 @@ def export(
         names = tuple(name for name in names if name in named)
     with on_disk(file), written_whole(file) as partial:
         if form == "label-studio":
-            known = view.resolved.known
+            known = view.resolved.dimensions_by_id
             meant = {name: known[name] for name in names}
             count, configuration = label_studio.write_tasks(partial, view, meant, urls)
             put(file.with_suffix(".xml"), configuration.encode())

@@ -21,7 +21,7 @@ from ..benchmarks.dimension import Dimension, derived
 from ..benchmarks.fusion import mean
 from ..benchmarks.rounds import JudgeRound, JudgeRounds
 from ..benchmarks.tabulation import Tabulation
-from ..engine.fold import derive
+from ..engine.outcomes import derive
 from .agreement import Statistic, inter_judge_agreement, intra_judge_agreement
 
 _MEAN = derived(mean)

@@ -13,10 +13,10 @@ from ..base.errors import EditjudgeError
 from ..base.identity import Identities, ServiceName
 from ..base.images import load_image
 from ..base.item import Edit, Missing
-from ..engine.header import RunHeader
 from ..engine.judge import judge
-from ..engine.runplan import RunPlan
-from ..engine.session import IDENTITIES, asking, services_fact
+from ..engine.run_header import RunHeader
+from ..engine.run_plan import RunPlan
+from ..engine.session import IDENTITIES, service_settings, services_fact_name
 from ..panel import Panel
 from ..panel.calls import AnyCall, Call, Reply
 from ..storage.database import Database
@@ -64,13 +64,19 @@ async def _known(
     for ref, model, names in sample_edits(edits, count):
         sampled += 1
         try:
-            item = await asyncio.to_thread(plan.order.dataset.load, ref)
-            path = plan.order.dataset.outputs(plan.order.outputs[model]).path(ref.id)
+            item = await asyncio.to_thread(plan.inputs.dataset.load, ref)
+            path = plan.inputs.dataset.outputs(plan.inputs.outputs[model]).path(ref.id)
             image = await asyncio.to_thread(load_image, Path(path)) if path else None
         except EditjudgeError:  # what cannot be read asks nothing
             continue
         edit = Edit(item, model, image, None if image else Missing("absent", ""))
-        await judge(edit, plan.named(names), plan.order.known, panel, plan.order.signed)
+        await judge(
+            edit,
+            plan.select_dimensions(names),
+            plan.inputs.dimensions_by_id,
+            panel,
+            plan.inputs.signature_cache,
+        )
     scale = count / sampled if sampled else 0.0
     names_of = {one.as_judge: name for name, one in panel.generalists.items()}
     answered = Counter(
@@ -94,9 +100,9 @@ async def _identities(
     ledger: Ledger, before: RunHeader | None, settings: Settings
 ) -> Identities | None:
     """Of the services that these settings mean, as the run or the ledger last met them."""
-    if before is not None and before.settings == asking(settings):
+    if before is not None and before.settings == service_settings(settings):
         return before.identities
-    fact = await ledger.get_fact(services_fact(settings))
+    fact = await ledger.get_fact(services_fact_name(settings))
     return None if fact is None else IDENTITIES.validate_json(fact)
 
 

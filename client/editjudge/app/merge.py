@@ -14,10 +14,10 @@ from ..base.errors import ConfigError
 from ..base.output_files import on_disk
 from ..base.verdict import Failure, Score
 from ..benchmarks.dimension import Dimension
-from ..engine.contents import FileCache
-from ..engine.header import RunHeader
+from ..engine.content_keys import FileCache
+from ..engine.run_header import RunHeader
 from ..storage.store import RunStore, StoredEdit, StoredVerdict
-from .spec import Resolved, RunSpec
+from .spec import ResolvedSpec, RunSpec
 
 Prefer: TypeAlias = Literal["first", "last"]
 _ALIKE = (
@@ -46,7 +46,7 @@ class MergeCounts:
 
 def dimensions_of(header: RunHeader) -> Mapping[str, Dimension]:
     """All dimensions by id, as a run has them."""
-    return Resolved(RunSpec.of(header)).known
+    return ResolvedSpec(RunSpec.of(header)).dimensions_by_id
 
 
 def merge(
@@ -107,7 +107,7 @@ def _header(runs: Sequence[RunStore]) -> RunHeader:
                     f" not {folder}",
                     _ALIKE.format(run.folder),
                 )
-        header = header.joined(later, str(runs[0].folder), _ALIKE.format(run.folder))
+        header = header.join(later, str(runs[0].folder), _ALIKE.format(run.folder))
     return header
 
 
@@ -130,10 +130,10 @@ class _Merger:
             if not self._takes_output(run, edit):
                 continue
             judged, numbers = run.judged_edit(edit), run.calls_of(edit)
-            self._target.keep_now(judged)
+            self._target.save_edit_now(judged)
             for chosen in self._chosen(run, edit):
                 name = chosen.dimension
-                self._target.keep_now(
+                self._target.save_edit_now(
                     judged,
                     {name: chosen.verdict},
                     {name: chosen.signature},
@@ -155,7 +155,7 @@ class _Merger:
                     " of it, or a picture of it, changed in between",
                     "give the command of each of them once more, on today's data, then merge",
                 )
-        self._target.keep_contents([], FileCache(run.file_cache().files), {})
+        self._target.save_contents([], FileCache(run.file_cache().files), {})
 
     def _takes_output(self, run: RunStore, edit: StoredEdit) -> bool:
         """Whether the new run has this output of an edit, and counts what that changes."""

@@ -19,7 +19,7 @@ from ..base.errors import InputError
 from ..base.images import show_path, size_by_header
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.outputs import Outputs
-from ..engine.runplan import RunPlan
+from ..engine.run_plan import RunPlan
 
 Size: TypeAlias = tuple[int, int]
 _Fits: TypeAlias = Callable[[Size, Size], bool]
@@ -112,9 +112,9 @@ def refuse_shifted_outputs(plan: RunPlan) -> None:
     Raises:
         InputError: a model's outputs are.
     """
-    dataset = plan.order.dataset
+    dataset = plan.inputs.dataset
     blocks = sample_blocks(dataset, len(plan.ids))
-    for model, folder in plan.order.outputs.items():
+    for model, folder in plan.inputs.outputs.items():
         if shifted := find_shift(blocks, dataset.outputs(folder)):
             raise InputError(show_path(folder), f"of {model}, {shifted}", SHIFT_MEND)
 

@@ -13,11 +13,11 @@ from ..base.errors import first_of
 from ..base.strict import Strict
 from ..base.verdict import Failure, Status, Verdict
 from ..benchmarks.cell import Tally
-from ..engine.contents import JudgedEdit
+from ..engine.content_keys import JudgedEdit
 from ..engine.judge import judges_by
-from ..engine.order import Order
 from ..engine.progress import Progress
-from ..engine.runplan import RunPlan, compare, observe
+from ..engine.run_inputs import RunInputs
+from ..engine.run_plan import RunPlan, compare_with_run, inspect_items
 from ..engine.scheduler import Scheduler
 from ..panel import Panel
 from ..storage.store import RunStore
@@ -124,10 +124,10 @@ class _Compared:
             change.changed_count += _says(before) != _says(verdict)
             fresh[name] = verdict
         if self._write and fresh:
-            await self._store.keep(edit, fresh, signatures, versions)
+            await self._store.save_edit(edit, fresh, signatures, versions)
 
 
-def rescore(order: Order, store: RunStore, *, write: bool = False) -> Changes:
+def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Changes:
     """Judge again whatever has a verdict, from the stored replies alone.
 
     Args:
@@ -137,10 +137,10 @@ def rescore(order: Order, store: RunStore, *, write: bool = False) -> Changes:
         By model and dimension, what changed.
     """
     header = store.header
-    plan = observe(order, store.file_cache())
+    plan = inspect_items(order, store.file_cache())
     served = header.identities.keys()
     absent = {d.id: "not served" for d in plan.parts if set(d.roles) - served}
-    compare(plan, None, header.identities, absent)
+    compare_with_run(plan, None, header.identities, absent)
     _only_judged(plan, store)
     compared = _Compared(store, write=write)
 
@@ -188,7 +188,9 @@ def _only_judged(plan: RunPlan, store: RunStore) -> None:
 
 def _other(edit: JudgedEdit, judged: JudgedEdit) -> str:
     """Why an edit is not the one that was judged; empty where it is."""
-    now, then = (None if one.seen is None else one.seen.digest for one in (edit, judged))
+    now, then = (
+        None if one.output_file is None else one.output_file.digest for one in (edit, judged)
+    )
     item, former = (None if one.content is None else one.content.key for one in (edit, judged))
     if former and item != former:
         return "the item is not what was judged"

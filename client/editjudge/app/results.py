@@ -25,14 +25,14 @@ from ..benchmarks.outputs import Outputs
 from ..benchmarks.published_tables import PublishedTable
 from ..benchmarks.published_tables import published as printed_tables
 from ..benchmarks.tabulation import Tabulation
-from ..engine.contents import Contents, check_items, of_content, output_now
-from ..engine.fold import fold, in_order
+from ..engine.content_keys import ItemContents, check_items, find_by_content, find_current_output
+from ..engine.outcomes import decide_outcomes, sort_by_dependency
 from ..stats.clusters import linked
-from ..storage.edits import EditRow, missing_of
+from ..storage.edit_rows import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
 from .intervals import with_intervals
 from .judge_spread import Cells, JudgeSpread, JudgeSpreadBuilder
-from .spec import Resolved
+from .spec import ResolvedSpec
 from .summary import mean_columns as means
 
 ALSO = "also judged"
@@ -119,7 +119,7 @@ class Results(JudgeSpread):
 
 def results(
     store: RunStore,
-    resolved: Resolved,
+    resolved: ResolvedSpec,
     single_image: Collection[str] = (),
     *,
     count_missing: bool = False,
@@ -155,7 +155,7 @@ def results(
     alone = frozenset((*header.single_image, *single_image))
     asked = {d.id for d in resolved.dimensions}
     tabulation = Tabulation(table)
-    spreading = JudgeSpreadBuilder(table, resolved.judge_rounds, resolved.known, asked)
+    spreading = JudgeSpreadBuilder(table, resolved.judge_rounds, resolved.dimensions_by_id, asked)
     contents = contents_of(store, resolved)
     clusters = clusters_of(contents, resolved.dataset.items())
     judged = rows(
@@ -170,7 +170,7 @@ def results(
     for row in _common(judged, len(header.outputs)) if common else judged:
         tabulation.add(row)
         spreading.add(row)
-    caps = {d.id: d.cap for d in resolved.known.values() if d.cap is not None}
+    caps = {d.id: d.cap for d in resolved.dimensions_by_id.values() if d.cap is not None}
     cells = with_intervals(table, tabulation, clusters, caps)
     if count_missing:
         cells = {model: _signed(row, "missing", "worst") for model, row in cells.items()}
@@ -179,7 +179,7 @@ def results(
         cells = {model: _signed(row, "common", models) for model, row in cells.items()}
     words = {part for d in resolved.dimensions if d.words for part in d.words.split("+")}
     of = {name for column in table for name in column.dimensions}
-    roles = resolved.roles(name for name in resolved.known if name in of)
+    roles = resolved.roles(name for name in resolved.dimensions_by_id if name in of)
     with_rounds, spread = spreading.build(cells)
     return Results(
         judge_rounds=spread.judge_rounds,
@@ -223,12 +223,12 @@ def _without(outcomes: Mapping[str, Outcome], kept: Collection[str]) -> dict[str
     }
 
 
-def contents_of(store: RunStore, resolved: Resolved) -> Contents:
+def contents_of(store: RunStore, resolved: ResolvedSpec) -> ItemContents:
     """What the items of a run hold now."""
-    return Contents(resolved.dataset, store.file_cache())
+    return ItemContents(resolved.dataset, store.file_cache())
 
 
-def _columns(resolved: Resolved) -> tuple[Column, ...]:
+def _columns(resolved: ResolvedSpec) -> tuple[Column, ...]:
     """The paper's, as far as they were asked for, then the means of what was judged besides."""
     rules = resolved.rules
     known = {name for column in rules.columns for name in column.dimensions}
@@ -255,12 +255,12 @@ def asked_for(columns: Iterable[Column], asked: Collection[str]) -> tuple[Column
 
 def rows(
     store: RunStore,
-    resolved: Resolved,
+    resolved: ResolvedSpec,
     *,
     items: Collection[str] | None = None,
     single_image: Collection[str] = (),
     count_missing: bool = False,
-    contents: Contents | None = None,
+    contents: ItemContents | None = None,
     each: Each | None = None,
     evidence: bool = False,
 ) -> Iterator[Row]:
@@ -279,9 +279,9 @@ def rows(
     header, contents = store.header, contents or contents_of(store, resolved)
     imputed = resolved.rules.single_image
     of = {name for column in _columns(resolved) for name in column.dimensions}
-    known = resolved.known
-    dimensions = in_order((known[name] for name in known if name in of), known)
-    signatures = resolved.signed.of(dimensions, header.identities)
+    known = resolved.dimensions_by_id
+    dimensions = sort_by_dependency((known[name] for name in known if name in of), known)
+    signatures = resolved.signature_cache.of(dimensions, header.identities)
     today = {name: str(signature) for name, signature in signatures.items()}
     # What is made of readings and of other dimensions is judged with all of them.
     unserved = {
@@ -317,13 +317,13 @@ def rows(
                     parts = _of_parts(stored, known, signatures).items()
                     verdicts |= {name: part for name, part in parts if name in unasked}
             alone = model in single_image and len(item.sources) > 1
-            outcomes = fold(
+            outcomes = decide_outcomes(
                 dimensions,
                 item,
                 missing=why,
-                unserved=unserved,
+                why_not_served=unserved,
                 verdicts=verdicts,
-                rule=imputed if alone and not (why and why.given) else None,
+                value_if_missing=imputed if alone and not (why and why.given) else None,
                 count_missing=count_missing,
             )
             signed = {name: signatures[name] for name in verdicts}
@@ -334,7 +334,7 @@ def rows(
 
 
 def _of_today(
-    judged: Sequence[EditRow], contents: Contents, ref: ItemRef, outputs: Outputs | None
+    judged: Sequence[EditRow], contents: ItemContents, ref: ItemRef, outputs: Outputs | None
 ) -> EditRow | None:
     """What is kept of an edit as it is today.
 
@@ -345,18 +345,18 @@ def _of_today(
     if not judged:
         return None
     path = None if outputs is None else outputs.path(ref.id)
-    output, _ = output_now(judged, path, contents.files)
-    return of_content(judged, contents.key(ref), output, absent=path is None)
+    output, _ = find_current_output(judged, path, contents.files)
+    return find_by_content(judged, contents.key(ref), output, absent=path is None)
 
 
-def clusters_of(contents: Contents, refs: Iterable[ItemRef]) -> array[int]:
+def clusters_of(contents: ItemContents, refs: Iterable[ItemRef]) -> array[int]:
     """By item, in their order, its cluster: those that share a source picture have one.
 
     Pictures are told by what they held when they were read last; where no session read them, by
     their files.
     """
     outline = contents.dataset.outline
-    return linked(contents.sources(ref, len(outline(ref).sources)) for ref in refs)
+    return linked(contents.source_keys(ref, len(outline(ref).sources)) for ref in refs)
 
 
 def _of_parts(

@@ -22,32 +22,32 @@ from ..base.identity import Identities
 from ..base.text import counted
 from ..benchmarks.dimension import Dimension
 from ..engine import events
-from ..engine.contents import FileCache
-from ..engine.events import Finished, HowEnded
-from ..engine.header import RunHeader
+from ..engine.content_keys import FileCache
+from ..engine.events import FinishEvent, RunEndReason
 from ..engine.judge import Judges, Opened, near
 from ..engine.progress import Progress
-from ..engine.runplan import (
+from ..engine.run_header import RunHeader
+from ..engine.run_plan import (
     RunPlan,
-    check_asked,
-    compare,
+    check_applicable,
+    compare_with_run,
+    describe_data_problems,
+    describe_inapplicable,
+    inspect_items,
     making_many,
-    observe,
-    told_of_data,
-    told_of_unasked,
 )
-from ..engine.session import Session, compare_as_before
+from ..engine.session import Session, compare_with_last_session
 from ..panel import PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import CallStore
-from ..storage.shared import calls_of_run
+from ..storage.shared_ledger import calls_of_run
 from ..storage.store import RunStore
 from .client import completed, with_local_stack
 from .estimate import Estimate, estimate, judge_notes
 from .judge_spread import JudgeSpread
 from .ledger_hits import count_ledger_hits
 from .name_shift import refuse_shifted_outputs
-from .spec import Resolved, RunSpec
+from .spec import ResolvedSpec, RunSpec
 from .summary import Cells, judge_spread, mean_cells
 from .view import RunView
 
@@ -70,10 +70,10 @@ class RunResult:
     """
 
     out: Path
-    finished: Finished
+    finished: FinishEvent
     cells: Cells
     services: Identities
-    _resolved: Resolved
+    _resolved: ResolvedSpec
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
@@ -91,7 +91,7 @@ class RunResult:
         return {role: identity for role, identity in self.services.items() if role in roles}
 
     @property
-    def ended(self) -> HowEnded:
+    def ended(self) -> RunEndReason:
         """`done`, or why it ended before."""
         return self.finished.ended
 
@@ -280,8 +280,8 @@ class Running:
                 self._every,
                 _judges_of(self.resolved),
             )
-            compare_as_before(self.left, self._store, self._before, self._settings)
-            for line in told_of_data(self.resolved.dataset, self.left.flawed):
+            compare_with_last_session(self.left, self._store, self._before, self._settings)
+            for line in describe_data_problems(self.resolved.dataset, self.left.flawed_items):
                 self.say(f"data: {line}")
             for line in self.unasked:
                 self.say(line)
@@ -294,7 +294,7 @@ class Running:
 
     def say(self, line: str) -> None:
         """Tell people something, as an event."""
-        self._tell(events.Noted(text=line))
+        self._tell(events.NoteEvent(text=line))
 
     async def judge(self, at_hand: Settings) -> RunResult:
         """Judge what is left; see `Session.judge`.
@@ -311,14 +311,14 @@ class Running:
         """The result where all is done: no service is asked for anything."""
         return self._result(self._session.end())
 
-    def _result(self, ended: HowEnded) -> RunResult:
+    def _result(self, ended: RunEndReason) -> RunResult:
         plan, progress, session = self.left, self._session.progress, self._session
         made = mean_cells(self._store, plan)
         for model, reasons in self._unreadable(plan).items():
             self.say(
                 f"{model}: {counted(len(reasons), 'output')} cannot be read (first: {reasons[0]})"
             )
-        event = Finished.of(
+        event = FinishEvent.of(
             progress,
             seconds_left=None,  # nothing is judged any more, whatever is left
             ended=ended,
@@ -336,7 +336,7 @@ class Running:
         """Drop what is to be asked anew; says how much that is."""
         order, store = self.resolved, self._store
         before = store.verdict_count
-        above = order.above
+        above = order.dependents
         names = {dimension.id for dimension in order.dimensions}
         dropped = store.drop_verdicts(status, models=order.outputs, dimensions=names, above=above)
         beside = before - store.verdict_count - dropped
@@ -346,16 +346,16 @@ class Running:
     def _tell_outputs(self) -> None:
         for model, (count, reason) in self.left.missing.items():
             if count:
-                gone = self.left.gone[model]
+                gone = self.left.lost_outputs[model]
                 kept = f"; {gone:,} were judged before and stay judged" if gone else ""
                 outputs = counted(count, "output is", "outputs are")
                 self.say(f"{model}: {outputs} missing (first: {reason}){kept}")
-        for line in self.left.told_of_others:
+        for line in self.left.unmatched_file_notes:
             self.say(line)
 
     def _unreadable(self, plan: RunPlan) -> Mapping[str, list[str]]:
         """By model, why outputs that are there count as missing, of the items asked for."""
-        asked = {plan.ids[index] for index in plan.asked}
+        asked = {plan.ids[index] for index in plan.selected_positions}
         reasons: dict[str, list[str]] = {}
         for model in plan.todo:
             for edit in self._store.edits(model):
@@ -364,9 +364,9 @@ class Running:
         return reasons
 
 
-def _unasked(resolved: Resolved, plan: RunPlan) -> tuple[str, ...]:
+def _unasked(resolved: ResolvedSpec, plan: RunPlan) -> tuple[str, ...]:
     """Nobody chose what is asked by default: much of that needs what most data has not."""
-    return told_of_unasked(plan) if resolved.spec.dimensions else ()
+    return describe_inapplicable(plan) if resolved.spec.dimensions else ()
 
 
 def foreseen(
@@ -390,30 +390,30 @@ def foreseen(
     if RunView.is_at(out):
         with RunStore.open(out, read_only=True) as store:
             header = store.header
-            header.joined(resolved.header(settings), str(out))  # what a session would refuse
-            compare_as_before(plan, store, header, settings)
+            header.join(resolved.header(settings), str(out))  # what a session would refuse
+            compare_with_last_session(plan, store, header, settings)
     estimated = estimate(plan, at_hand, count_ledger_hits(plan, header, at_hand))
     return replace(estimated, notes=(*_unasked(resolved, plan), *estimated.notes)), plan
 
 
 def _look(
     spec: RunSpec, out: Path, shard: tuple[int, int], *, as_named: bool
-) -> tuple[Resolved, RunPlan, RunHeader | None]:
+) -> tuple[ResolvedSpec, RunPlan, RunHeader | None]:
     """What is asked for, its items, and the header as the last session left it, where there is one.
 
     Raises:
         ConfigError: the spec cannot be used.
         InputError: the data, or a folder of outputs, cannot be used.
     """
-    resolved = Resolved(spec, shard=shard)
+    resolved = ResolvedSpec(spec, shard=shard)
     resolved.check_single_image(spec.single_image)
     header = header_of(out)
-    plan = observe(resolved, None if header is None else file_cache(out))
+    plan = inspect_items(resolved, None if header is None else file_cache(out))
     if header is None:
-        compare(plan)  # refuses outputs that cannot be used before a run is begun
+        compare_with_run(plan)  # refuses outputs that cannot be used before a run is begun
     if not as_named:
         refuse_shifted_outputs(plan)
-    check_asked(plan)
+    check_applicable(plan)
     return resolved, plan, header
 
 
@@ -440,14 +440,14 @@ def spec_of(out: Path) -> RunSpec | None:
     return None if header is None else RunSpec.of(header)
 
 
-def _exit_code(ended: HowEnded, plan: RunPlan, progress: Progress) -> int:
+def _exit_code(ended: RunEndReason, plan: RunPlan, progress: Progress) -> int:
     waiting = 0 if progress.edits else plan.total("not_served")
     nothing = waiting and not plan.total("standing")
     failed = progress.verdicts["failed"]
     return {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(ended, 3)
 
 
-def _judges_of(resolved: Resolved) -> Opened:
+def _judges_of(resolved: ResolvedSpec) -> Opened:
     """Opens the services of the settings, or the Judge service that they name."""
 
     @contextlib.asynccontextmanager

@@ -32,10 +32,10 @@ from ..benchmarks.registry import benchmark as benchmark_of
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.registry import select, with_specialists
 from ..benchmarks.rounds import USUAL, JudgeRounds, in_rounds, with_rounds
-from ..engine.fold import in_order
-from ..engine.header import RunHeader
-from ..engine.order import Order
-from ..engine.session import asking
+from ..engine.outcomes import sort_by_dependency
+from ..engine.run_header import RunHeader
+from ..engine.run_inputs import RunInputs
+from ..engine.session import service_settings
 from ..panel.specialists import others
 from ..prompts.custom_templates import ORIGIN as CUSTOM
 from ..prompts.custom_templates import custom_in, custom_templates
@@ -211,7 +211,7 @@ class RunSpec(BaseModel):
         return self
 
 
-class Resolved(Order):
+class ResolvedSpec(RunInputs):
     """What a spec means here; each part is made when it is first asked for.
 
     Args:
@@ -270,7 +270,7 @@ class Resolved(Order):
         return self._other or self.spec.rules()
 
     @cached_property
-    def known(self) -> dict[str, Dimension]:
+    def dimensions_by_id(self) -> dict[str, Dimension]:
         """The dimensions that may be asked for by id, judged ones as means of their rounds."""
         others = all_dimensions([self.spec.benchmark, *self.spec.dimensions])
         return in_rounds(self.rules.known(others), self.spec.judge_rounds)
@@ -305,7 +305,11 @@ class Resolved(Order):
         # Ends here where the official prompts are not imported.
         custom = self.rules.custom
         rubrics = {template.name: template.dimension for template in rubrics_among(custom)}
-        asking = (d for d in in_order(chosen, self.known) if d.id not in rubrics.values())
+        asking = (
+            d
+            for d in sort_by_dependency(chosen, self.dimensions_by_id)
+            if d.id not in rubrics.values()
+        )
         words = {part for d in asking for part in (d.words or "").split("+")}
         replacing = [template.name for template in custom if template.name not in rubrics]
         if replacing and self._other is None and CUSTOM not in words:
@@ -313,7 +317,7 @@ class Resolved(Order):
                 f"{self.rules.protocol} asks none of these prompts here: {', '.join(replacing)}",
                 "see: editjudge list prompts; by the protocol official the official ones are asked",
             )
-        return with_rounds(chosen, self.known)
+        return with_rounds(chosen, self.dimensions_by_id)
 
     @cached_property
     def asked(self) -> frozenset[str]:
@@ -354,13 +358,13 @@ class Resolved(Order):
             protocol=self.rules.protocol,
             data=str(self.dataset.path),
             data_digest=self.dataset.digest,
-            outputs=self.places,
+            outputs=self.output_folders,
             dimensions=tuple(d.id for d in self.dimensions),
             roots={old: str(new) for old, new in self.spec.roots.items()},
             single_image=self.spec.single_image,
             judges=self.spec.judges,
             rounds=self.spec.rounds,
-            settings=asking(settings),
+            settings=service_settings(settings),
             prompts=dict(self.spec.prompts),
         )
 

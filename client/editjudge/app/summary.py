@@ -12,8 +12,8 @@ from ..base.verdict import Status
 from ..benchmarks.cell import Cell, Tally
 from ..benchmarks.column import Column, Mean
 from ..benchmarks.dimension import Dimension
-from ..engine.order import Order
-from ..engine.runplan import RunPlan
+from ..engine.run_inputs import RunInputs
+from ..engine.run_plan import RunPlan
 from ..storage.store import RunStore
 from .judge_spread import JudgeSpread
 
@@ -61,7 +61,7 @@ def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
     """
     tallies: dict[tuple[str, str], Tally] = {}
     # Where the run holds more than was asked for, what is counted must be looked at.
-    asked = frozenset(plan.ids[index] for index in plan.asked)
+    asked = frozenset(plan.ids[index] for index in plan.selected_positions)
     for stored in store.verdicts(evidence=False):
         today = plan.signatures.get(stored.dimension) == stored.signature
         if today and stored.model in plan.todo and stored.item in asked:
@@ -70,13 +70,13 @@ def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
     return {
         model: {
             d.id: _cell(d, row[d.id], tallies.get((model, d.id), Tally()), plan.signatures[d.id])
-            for d in plan.order.dimensions
+            for d in plan.inputs.dimensions
         }
         for model, row in plan.counts.items()
     }
 
 
-def judge_spread(order: Order, cells: Cells) -> JudgeSpread:
+def judge_spread(order: RunInputs, cells: Cells) -> JudgeSpread:
     """What each judge says alone of each dimension, from the cells of its rounds.
 
     Rounds that do not rest on the same edits have no mean here: `RunView.results` takes them

@@ -24,8 +24,8 @@ from ..base.text import counted
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
-from ..engine.order import Order
-from ..engine.runplan import Flawed, check_asked, compare, observe
+from ..engine.run_inputs import RunInputs
+from ..engine.run_plan import FlawedItem, check_applicable, compare_with_run, inspect_items
 from .estimate import Estimate, estimate
 from .name_shift import SHIFT_MEND, find_shift, sample_blocks
 
@@ -115,7 +115,7 @@ def _note(kind: Kind, where: str, told: Sequence[str], singular: str, plural: st
 
 
 def validate(
-    order: Order,
+    order: RunInputs,
     settings: Any,
     single_image: Collection[str] = (),
     *,
@@ -170,13 +170,13 @@ def validate(
             problems += _extra(model, others, all_known=not unusable)
     lost = [model for model in order.outputs if not validation.outputs.get(model)]
     if refs and not unusable and not lost:
-        plan = observe(order)
+        plan = inspect_items(order)
         try:
-            check_asked(plan)
+            check_applicable(plan)
         except InputError as error:
             problems.append(Problem("field", "data", error.reason))
         else:
-            validation.estimate = estimate(compare(plan), settings)
+            validation.estimate = estimate(compare_with_run(plan), settings)
     return validation
 
 
@@ -190,19 +190,19 @@ def _checked(dataset: Dataset, validation: Validation) -> Iterator[ItemRef]:
 
 def _of_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
     """What costs the dimensions that read it: the caller's to mend, or as it was released."""
-    flawed = [Flawed(ref, flaws) for ref in refs if (flaws := dataset.flaws(ref))]
+    flawed = [FlawedItem(ref, flaws) for ref in refs if (flaws := dataset.flaws(ref))]
     lost = [one for one in flawed if any(NO_FILE in f.reason for f in one.flaws.values())]
     mend = dataset.mend([one.ref for one in lost]) if lost else ""
     for item in flawed:
         note = dataset.released and item not in lost
-        yield Problem("data", "data", item.told, note=note)
+        yield Problem("data", "data", item.description, note=note)
     if mend:
         yield Problem("data", "data", mend, note=True)
     for where, what in dataset.left_out():
         yield Problem("data", "data", f"{where}: no item: {what}")
 
 
-def _of_fields(order: Order, refs: Iterable[ItemRef]) -> list[Problem]:
+def _of_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Problem]:
     """What would be asked of items, and is not for want of a field; a note for each field."""
     asked = [dimension for dimension in order.dimensions if not dimension.round_of]
     lacking: dict[Need, dict[str, set[str]]] = {}

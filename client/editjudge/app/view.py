@@ -16,9 +16,9 @@ from ..benchmarks.column import Row
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.outputs import Outputs
 from ..benchmarks.registry import select_among
-from ..engine.fold import fold, in_order
-from ..engine.header import RunHeader
 from ..engine.judge import roles_of
+from ..engine.outcomes import decide_outcomes, sort_by_dependency
+from ..engine.run_header import RunHeader
 from ..storage.store import (
     FILE,
     RunStore,
@@ -27,7 +27,7 @@ from ..storage.store import (
     StoredVerdict,
 )
 from . import results as tables
-from .spec import Resolved, RunSpec
+from .spec import ResolvedSpec, RunSpec
 
 __all__ = [
     "Pictures",
@@ -112,13 +112,13 @@ class RunView:
         return RunSpec.of(self.header)
 
     @cached_property
-    def resolved(self) -> Resolved:
+    def resolved(self) -> ResolvedSpec:
         """What that means here: rules, dimensions and data.
 
         Raises:
             InputError: its data is not there any more.
         """
-        return Resolved(self.spec)
+        return ResolvedSpec(self.spec)
 
     def named(self, patterns: Iterable[str]) -> frozenset[str]:
         """The ids of those of its dimensions that patterns name; see `registry.select`.
@@ -126,11 +126,15 @@ class RunView:
         Raises:
             ConfigError: a pattern names none, or the run is by rules that are not known here.
         """
-        asked = [self.resolved.known[n] for n in self.header.dimensions if n in self.resolved.known]
+        asked = [
+            self.resolved.dimensions_by_id[n]
+            for n in self.header.dimensions
+            if n in self.resolved.dimensions_by_id
+        ]
         chosen = select_among(asked, patterns, self.resolved.rules)
         return frozenset(dimension.id for dimension in chosen)
 
-    def by(self, rules: Rules | None) -> Resolved:
+    def by(self, rules: Rules | None) -> ResolvedSpec:
         """The same by other rules than the run's own, all of whose dimensions must be known.
 
         Raises:
@@ -139,12 +143,12 @@ class RunView:
             InputError: its data is not there any more.
         """
         header, own = self.header, self.resolved
-        if unknown := [name for name in header.dimensions if name not in own.known]:
+        if unknown := [name for name in header.dimensions if name not in own.dimensions_by_id]:
             raise ConfigError(
                 f"the run has dimensions that are not known here: {', '.join(unknown)}",
                 "install the package that adds them",
             )
-        return Resolved(self.spec, rules) if rules else own
+        return ResolvedSpec(self.spec, rules) if rules else own
 
     def edits(self, model: str | None = None) -> Iterator[StoredEdit]:
         """The edits, in the order in which they came: digest of the output, or why it is missing.
@@ -253,12 +257,12 @@ class RunView:
         if self.without_data:
             return {}
         order = self.resolved
-        dimensions = in_order(order.dimensions, order.known)
+        dimensions = sort_by_dependency(order.dimensions, order.dimensions_by_id)
         asked = {d.id for d in order.dimensions}
         lost: dict[str, dict[str, NoScore]] = {}
         for ref in order.dataset.items():
             if (only in {None, ref.id}) and order.dataset.flaws(ref):
-                outcomes = fold(dimensions, order.dataset.outline(ref))
+                outcomes = decide_outcomes(dimensions, order.dataset.outline(ref))
                 lost[ref.id] = {
                     name: outcome
                     for name, outcome in outcomes.items()
@@ -338,7 +342,7 @@ class RunView:
         if not header.not_served:
             return {}
         try:
-            known = Resolved(self.spec).known
+            known = ResolvedSpec(self.spec).dimensions_by_id
         except ConfigError:
             return {}
         absent = {
@@ -359,8 +363,8 @@ class RunView:
         if ref is None:
             return waiting
         order = self.resolved
-        dimensions = in_order(order.dimensions, order.known)
-        outcomes = fold(dimensions, order.dataset.outline(ref), unserved=waiting)
+        dimensions = sort_by_dependency(order.dimensions, order.dimensions_by_id)
+        outcomes = decide_outcomes(dimensions, order.dataset.outline(ref), why_not_served=waiting)
         return {n: why for n, why in waiting.items() if isinstance(outcomes.get(n), NotServed)}
 
     def _ref(self, name: str) -> ItemRef | None:

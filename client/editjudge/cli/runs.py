@@ -22,7 +22,7 @@ from ..app.merge import Prefer, merge
 from ..app.rescoring import Changes, RescoreEntry, rescore_run
 from ..app.run import Running, RunResult, foreseen
 from ..app.run import spec_of as stored_spec
-from ..app.spec import Resolved, RunSpec
+from ..app.spec import ResolvedSpec, RunSpec
 from ..app.summary import column_titles, mean_columns
 from ..app.validation import Validation, validate
 from ..app.view import RunView
@@ -64,7 +64,7 @@ def validate_command(benchmark: str, *, json: bool, **options: Any) -> int:
     spec = spec_from(benchmark, options, settings)
     if settings.generalists:
         check_judges(options["judge"], settings)
-    validation = validate(Resolved(spec), settings, spec.single_image, as_named=options["as_named"])
+    validation = validate(ResolvedSpec(spec), settings, spec.single_image, as_named=options["as_named"])
     if json:
         print_json(validation)
     else:

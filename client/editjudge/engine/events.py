@@ -13,9 +13,9 @@ from ..base.identity import printed
 from ..base.strict import Number, Strict
 from ..benchmarks.cell import Cell
 from ..panel import Panel
-from .progress import Line, Progress, took
+from .progress import DimensionProgress, Progress, summarise_usage
 
-HowEnded: TypeAlias = Literal["done", "cost", "failures", "judge", "interrupted"]
+RunEndReason: TypeAlias = Literal["done", "cost", "failures", "judge", "interrupted"]
 
 
 class Endpoint(Strict):
@@ -53,7 +53,7 @@ class Event(Strict):
     time: float = Field(default_factory=lambda: round(time.time(), 3))
 
 
-class Counted(Event):
+class CountsEvent(Event):
     """How far a run is.
 
     Attributes:
@@ -72,7 +72,7 @@ class Counted(Event):
     missing_outputs: int
     edits_per_second: float
     seconds_left: float | None
-    verdicts: dict[str, Line]
+    verdicts: dict[str, DimensionProgress]
 
     @classmethod
     def of(cls, progress: Progress, **more: object) -> Self:
@@ -80,7 +80,7 @@ class Counted(Event):
         left = progress.seconds_left
         counts = {
             "edits": progress.edits,
-            "judged": progress.judged,
+            "judged": progress.judged_edits,
             "judged_before": progress.judged_before,
             "missing_outputs": progress.missing,
             "edits_per_second": round(progress.rate, 3),
@@ -90,7 +90,7 @@ class Counted(Event):
         return cls.model_validate(counts | more)
 
 
-class Started(Counted):
+class StartEvent(CountsEvent):
     """Judging begins.
 
     Attributes:
@@ -106,7 +106,7 @@ class Started(Counted):
         return cls.of(progress, services=printed(panel.identities()) if panel else {})
 
 
-class Progressed(Counted):
+class ProgressEvent(CountsEvent):
     """Some time has gone by.
 
     Attributes:
@@ -127,18 +127,20 @@ class Progressed(Counted):
         endpoints = {
             url: Endpoint.model_validate(one, from_attributes=True) for url, one in gauges.items()
         }
-        done = round(progress.done, 3)
-        return cls.of(progress, done=done, endpoints=endpoints, usage=took(panel, progress))
+        done = round(progress.done_edits, 3)
+        return cls.of(
+            progress, done=done, endpoints=endpoints, usage=summarise_usage(panel, progress)
+        )
 
 
-class Noted(Event):
+class NoteEvent(Event):
     """Something people should know."""
 
     event: Literal["note"] = "note"
     text: str
 
 
-class Finished(Counted):
+class FinishEvent(CountsEvent):
     """The session is over.
 
     Attributes:
@@ -153,7 +155,7 @@ class Finished(Counted):
     """
 
     event: Literal["finished"] = "finished"
-    ended: HowEnded
+    ended: RunEndReason
     exit_code: int
     usage: dict[str, Number]
     unscored: dict[str, NoScore]
@@ -163,13 +165,13 @@ class Finished(Counted):
 
 
 RunEvent: TypeAlias = Annotated[
-    Started | Progressed | Noted | Finished, Field(discriminator="event")
+    StartEvent | ProgressEvent | NoteEvent | FinishEvent, Field(discriminator="event")
 ]
 
 
 def unscored_of(progress: Progress) -> Mapping[str, NoScore]:
     """Verdicts without a number by kind."""
     return {
-        kind: NoScore(count=count, first=progress.why_unscored[kind])
-        for kind, count in progress.unscored.items()
+        kind: NoScore(count=count, first=progress.no_score_reasons[kind])
+        for kind, count in progress.no_score_counts.items()
     }

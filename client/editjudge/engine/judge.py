@@ -32,7 +32,7 @@ from ..panel.budget import Budget
 from ..panel.calls import CallRecord, CallStore
 from ..panel.context import CallContext, CallNotes
 from ..scorers.scorer import Scorer
-from .fold import calls_of, fold, in_order
+from .outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
 
 Settled: TypeAlias = Callable[[], Awaitable[None]]
 """Waits until it is known, and kept, who judges: calls may be made before, nothing is signed.
@@ -85,12 +85,14 @@ def calls_on(
     """What to call for one edit: the fields to compute by scorer; equal scorers are one.
 
     Args:
-        dimensions: In order, see `in_order`.
+        dimensions: In order, see `sort_by_dependency`.
         unserved: By dimension id, why its own readings cannot be made.
     """
     dimensions = tuple(dimensions)
-    outcomes = fold(dimensions, edit.item, missing=missing_of(edit), unserved=unserved)
-    return calls_of(dimensions, outcomes)
+    outcomes = decide_outcomes(
+        dimensions, edit.item, missing=missing_of(edit), why_not_served=unserved
+    )
+    return find_pending_fields(dimensions, outcomes)
 
 
 def missing_of(edit: Edit) -> Missing | None:
@@ -122,7 +124,7 @@ async def judge(
     asked = tuple(dimensions)
     known = {**known, **{d.id: d for d in asked}}
     signatures = signatures or Signatures(known)
-    ordered = in_order(asked, known)
+    ordered = sort_by_dependency(asked, known)
     before = panel.identities()
     waiting = unserved(ordered, panel)
     calls = calls_on(edit, ordered, waiting)
@@ -142,7 +144,9 @@ async def judge(
     if settled is not None:
         await settled()
     readings = dict(zip(scorers, results, strict=True))
-    folded = fold(ordered, edit.item, missing=missing_of(edit), unserved=waiting, readings=readings)
+    folded = decide_outcomes(
+        ordered, edit.item, missing=missing_of(edit), why_not_served=waiting, readings=readings
+    )
     identities = panel.identities()
     outcomes = _of_one_panel(folded, known, _others(before, identities))
     random = set(untrained(identities))

@@ -17,7 +17,7 @@ from ..panel.budget import Budget
 
 if TYPE_CHECKING:
     from ..panel import Panel
-    from .runplan import RunPlan
+    from .run_plan import RunPlan
 
 _WINDOW = 60.0
 _STEP = 0.1
@@ -25,7 +25,7 @@ _STEP = 0.1
 
 
 @result(config=STRICT)
-class Line:
+class DimensionProgress:
     """One dimension's verdicts.
 
     Attributes:
@@ -41,7 +41,7 @@ class Line:
     failed: int = 0
 
     @property
-    def done(self) -> int:
+    def verdict_count(self) -> int:
         """Verdicts that are there."""
         return self.scored + self.unscored + self.failed
 
@@ -63,17 +63,17 @@ class Progress:
         budget: What this session may spend, and has.
     """
 
-    lines: dict[str, Line] = field(default_factory=dict)
+    lines: dict[str, DimensionProgress] = field(default_factory=dict)
     edits: int = 0
-    judged: int = 0
+    judged_edits: int = 0
     judged_before: int = 0
     missing: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     first_failure: str = ""
-    unscored: Counter[str] = field(default_factory=Counter)
-    why_unscored: dict[str, str] = field(default_factory=dict)
+    no_score_counts: Counter[str] = field(default_factory=Counter)
+    no_score_reasons: dict[str, str] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
-    started: float = field(default_factory=time.monotonic)
+    start_time: float = field(default_factory=time.monotonic)
     _recent: deque[tuple[float, float]] = field(default_factory=deque)
     _parts: dict[object, float] = field(default_factory=dict)
 
@@ -91,7 +91,7 @@ class Progress:
                 not asked for now, so that no more verdicts are done than there are.
             budget: What the session may spend; without, all it likes.
         """
-        lines = {d.id: Line() for d in plan.order.dimensions}
+        lines = {d.id: DimensionProgress() for d in plan.inputs.dimensions}
         for row in plan.counts.values():
             for name, count in row.items():
                 lines[name].total += count["todo"]
@@ -99,24 +99,24 @@ class Progress:
             line = lines[name]
             line.scored += counts.get("scored", 0)
             line.unscored += counts.get("unscored", 0)
-            line.total += line.done
+            line.total += line.verdict_count
         missing = sum(number for number, _ in plan.missing.values())
         served = {name: line for name, line in lines.items() if line.total}
         return cls(
             served,
             edits=plan.edits,
-            judged_before=plan.judged,
+            judged_before=plan.finished_edits,
             missing=missing,
             budget=budget or Budget(),
         )
 
     @property
-    def done(self) -> float:
+    def done_edits(self) -> float:
         """Edits judged in this session, those in progress by the share that is answered."""
-        return self.judged + sum(self._parts.values())
+        return self.judged_edits + sum(self._parts.values())
 
     @contextmanager
-    def one_edit(self) -> Iterator[Callable[[float], None]]:
+    def track_edit(self) -> Iterator[Callable[[float], None]]:
         """Judge one edit inside: what is answered of it counts while it goes on.
 
         Yields:
@@ -135,7 +135,7 @@ class Progress:
             del self._parts[key]
             self._moved()
 
-    def judged_one(self, outcomes: Mapping[str, Outcome], expected: Iterable[str]) -> None:
+    def count_edit(self, outcomes: Mapping[str, Outcome], expected: Iterable[str]) -> None:
         """Count an edit's verdicts; what was expected and has no verdict is no longer."""
         for name in expected:
             outcome, line = outcomes.get(name), self.lines[name]
@@ -144,8 +144,8 @@ class Progress:
                     line.scored += 1
                 case NoScore():
                     line.unscored += 1
-                    self.unscored[outcome.kind] += 1
-                    self.why_unscored.setdefault(outcome.kind, f"{name}: {outcome.reason}")
+                    self.no_score_counts[outcome.kind] += 1
+                    self.no_score_reasons.setdefault(outcome.kind, f"{name}: {outcome.reason}")
                 case Failure():
                     line.failed += 1
                     self.first_failure = self.first_failure or f"{name}: {outcome.error}"
@@ -153,7 +153,7 @@ class Progress:
                     line.total -= 1
                     continue
             self.verdicts[outcome.status] += 1
-        self.judged += 1
+        self.judged_edits += 1
         if not self._parts:  # else `one_edit` tells, once the edit counts no longer twice
             self._moved()
 
@@ -161,7 +161,7 @@ class Progress:
         now = time.monotonic()
         if self._recent and now - self._recent[-1][0] < _STEP:
             return
-        self._recent.append((now, self.done))
+        self._recent.append((now, self.done_edits))
         while now - self._recent[0][0] > _WINDOW:
             self._recent.popleft()
 
@@ -171,16 +171,16 @@ class Progress:
         if not self._recent:
             return 0.0
         start, before = self._recent[0]
-        if start - self.started < _WINDOW or len(self._recent) == 1:
-            start, before = self.started, 0.0
+        if start - self.start_time < _WINDOW or len(self._recent) == 1:
+            start, before = self.start_time, 0.0
         seconds = time.monotonic() - start
-        return max(self.done - before, 0.0) / seconds if seconds > 0 else 0.0
+        return max(self.done_edits - before, 0.0) / seconds if seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
         """At this rate; None before there is one."""
         rate = self.rate
-        return (self.edits - self.done) / rate if rate else None
+        return (self.edits - self.done_edits) / rate if rate else None
 
     @property
     def share_failed(self) -> float:
@@ -188,7 +188,7 @@ class Progress:
         return self.verdicts["failed"] / self.verdicts.total() if self.verdicts else 0.0
 
 
-def took(panel: Panel | None, progress: Progress) -> dict[str, float]:
+def summarise_usage(panel: Panel | None, progress: Progress) -> dict[str, float]:
     """What generalists took in this session: calls, tokens, cost, and replies that were known."""
     if panel is None or not any(role.is_generalist for role in panel.served):
         return {}

@@ -43,13 +43,13 @@ from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..panel.generalist import Generalist
-from .contents import Contents, ItemContent, JudgedEdit
+from .content_keys import ItemContent, ItemContents, JudgedEdit
 from .judge import Answered, Judgement, Judges, Settled
-from .order import Order
 from .progress import Progress
-from .runplan import RunPlan
+from .run_inputs import RunInputs
+from .run_plan import RunPlan
 
-Ended: TypeAlias = Literal["done", "cost", "failures", "judge"]
+EndReason: TypeAlias = Literal["done", "cost", "failures", "judge"]
 ENOUGH = 20
 """Verdicts before the share of failed ones says anything."""
 _FATAL = (NotAuthorised, WrongModel)
@@ -69,7 +69,7 @@ _Loaded: TypeAlias = tuple[Item, ItemContent]
 class _Source:
     """An item that several edits share: loaded once, gone with the last of them."""
 
-    def __init__(self, contents: Contents, ref: ItemRef) -> None:
+    def __init__(self, contents: ItemContents, ref: ItemRef) -> None:
         self._contents = contents
         self._dataset: Dataset = contents.dataset
         self.ref = ref
@@ -96,7 +96,7 @@ class _Source:
             readings = {path: Reading(path) for path in self._dataset.files(self.ref)}
             item = self._dataset.load(self.ref, left_encoded)
             read = _read(item, readings)
-            content = self._contents.of(self.ref, read)
+            content = self._contents.read(self.ref, read)
             unread = (readings[path] for path in readings.keys() - read.keys())
             if any(reading.has_changed() for reading in unread):
                 return InputError(self.ref.id, "its files change while they are read")
@@ -108,7 +108,7 @@ class _Source:
 
     async def content(self) -> ItemContent:
         """What it holds, where it cannot be loaded."""
-        return await asyncio.to_thread(self._contents.of, self.ref)
+        return await asyncio.to_thread(self._contents.read, self.ref)
 
 
 def _read(item: Item, readings: Mapping[str, Reading]) -> dict[str, Seen]:
@@ -133,12 +133,12 @@ class Job(NamedTuple):
     dimensions: tuple[Dimension, ...]
 
 
-def jobs(plan: RunPlan) -> Iterator[Job]:
+def list_jobs(plan: RunPlan) -> Iterator[Job]:
     """The edits to judge, all models of an item together."""
     for ref, models in plan.items():
         source = _Source(plan.contents, ref)
         for model, names in models.items():
-            yield Job(source, model, plan.named(names))
+            yield Job(source, model, plan.select_dimensions(names))
 
 
 class _StopError(Exception):
@@ -148,9 +148,9 @@ class _StopError(Exception):
         ended: Why.
     """
 
-    def __init__(self, ended: Ended) -> None:
-        super().__init__(ended)
-        self.ended = ended
+    def __init__(self, reason: EndReason) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 @dataclass
@@ -168,14 +168,14 @@ class Scheduler:
 
     plan: RunPlan
     judges: Judges
-    keep: Callable[
+    save_edit: Callable[
         [JudgedEdit, Mapping[str, Verdict], Mapping[str, str], str | None], Awaitable[None]
     ]
     progress: Progress
     in_flight: int
     settled: Settled | None = None
     fail_on_error: float | None = None
-    ended: Ended = "done"
+    end_reason: EndReason = "done"
     say: Callable[[str], None] = lambda _: None
     _held: dict[int, int | None] = field(default_factory=dict)
     _lately: deque[int] = field(default_factory=lambda: deque(maxlen=_LATELY))
@@ -183,11 +183,11 @@ class Scheduler:
     _room: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
-    def order(self) -> Order:
+    def order(self) -> RunInputs:
         """What is asked for."""
-        return self.plan.order
+        return self.plan.inputs
 
-    async def run(self) -> Ended:
+    async def run(self) -> EndReason:
         """Judge what is left of the plan, or until it is over.
 
         Cancelling it cancels the calls in flight, at their servers too; what was judged is
@@ -200,19 +200,21 @@ class Scheduler:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                async for job in _ahead(jobs(self.plan)):
+                async for job in _ahead(list_jobs(self.plan)):
                     async with self._room:
                         await self._room.wait_for(self._has_room)
-                    if self.ended != "done":
+                    if self.end_reason != "done":
                         break
                     self._held[id(job)] = None
                     group.create_task(self._done(job))
         except* _StopError as several:
-            self.ended = next(e.ended for e in several.exceptions if isinstance(e, _StopError))
-        return self.ended
+            self.end_reason = next(
+                e.reason for e in several.exceptions if isinstance(e, _StopError)
+            )
+        return self.end_reason
 
     def _has_room(self) -> bool:
-        if self.ended != "done" or not self._held:
+        if self.end_reason != "done" or not self._held:
             return True
         return len(self._held) < self.in_flight and self._holding() < MAX_HELD
 
@@ -232,7 +234,7 @@ class Scheduler:
 
     async def _done(self, job: Job) -> None:
         try:
-            with self.progress.one_edit() as answered:
+            with self.progress.track_edit() as answered:
                 await self._judged(job, answered)
         finally:
             del self._held[id(job)]
@@ -252,8 +254,8 @@ class Scheduler:
             judgement = await self.judges.judge(
                 edit,
                 job.dimensions,
-                order.known,
-                signatures=order.signed,
+                order.dimensions_by_id,
+                signatures=order.signature_cache,
                 settled=self.settled,
                 answered=answered,
             )
@@ -271,7 +273,7 @@ class Scheduler:
         judges = self._generalists(job)
         # Smaller pictures than every judge is shown are resized for none.
         left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
-        left_encoded = 0 if self.order.computes and self.judges.here else left
+        left_encoded = 0 if self.order.reads_pixels and self.judges.here else left
         item, content = await job.source.item(left_encoded)
         edit, seen, held = await asyncio.to_thread(self._edited, job, item, judges, left_encoded)
         await self._has_loaded(job, held)
@@ -337,16 +339,16 @@ class Scheduler:
     def _without_unpaid(self, judgement: Judgement) -> dict[str, Outcome]:
         """What is to be kept; for what was not asked since the money is gone, the run ends."""
         unpaid = {n: error for n, error in judgement.errors.items() if isinstance(error, CostLimit)}
-        if unpaid and self.ended == "done":
-            self.ended = "cost"
+        if unpaid and self.end_reason == "done":
+            self.end_reason = "cost"
             self.say(str(next(iter(unpaid.values()))))
         return {n: outcome for n, outcome in judgement.outcomes.items() if n not in unpaid}
 
     def _end_where_fatal(self, errors: Iterable[ServiceError]) -> None:
         for error in errors:
             if isinstance(error, _FATAL):
-                if self.ended != "judge":  # edits that waited for the same end with the same
-                    self.ended = "judge"
+                if self.end_reason != "judge":  # edits that waited for the same end with the same
+                    self.end_reason = "judge"
                     self.say(str(error))
                 raise _StopError("judge")
 
@@ -371,9 +373,9 @@ class Scheduler:
             if isinstance(outcome, Score | NoScore | Failure | NotApplicable)
         }
         if verdicts or any(isinstance(outcome, MissingOutput) for outcome in outcomes.values()):
-            await self.keep(edit, verdicts, signatures, versions)
+            await self.save_edit(edit, verdicts, signatures, versions)
         expected = [d.id for d in job.dimensions if d.id in outcomes]
-        self.progress.judged_one(outcomes, expected)
+        self.progress.count_edit(outcomes, expected)
         self._check_failures()
 
     def _check_failures(self) -> None:

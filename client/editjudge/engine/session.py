@@ -20,13 +20,13 @@ from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import CallStore
 from ..panel.transport import MAX_TOKENS
-from .contents import VerdictStore
-from .events import HowEnded, Noted, Progressed, RunEvent, Started
-from .header import RunHeader
+from .content_keys import VerdictStore
+from .events import NoteEvent, ProgressEvent, RunEndReason, RunEvent, StartEvent
 from .judge import Judges, Opened, Settled, near, unserved
-from .order import Order
-from .progress import Progress, took
-from .runplan import RunPlan, compare
+from .progress import Progress, summarise_usage
+from .run_header import RunHeader
+from .run_inputs import RunInputs
+from .run_plan import RunPlan, compare_with_run
 from .scheduler import Scheduler
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ _HOW_ASKED = frozenset(
 )
 
 
-def compare_as_before(
+def compare_with_last_session(
     plan: RunPlan, store: VerdictStore, before: RunHeader | None, settings: Settings
 ) -> None:
     """Find out what is left to do of a run if the services are those of its last session.
@@ -45,11 +45,11 @@ def compare_as_before(
         before: The header as that session left it; None at the beginning.
         settings: Where they ask otherwise than that session, nothing that was judged stands.
     """
-    same = before is not None and before.settings == asking(settings)
-    compare(plan, store, before.identities if before and same else {})
+    same = before is not None and before.settings == service_settings(settings)
+    compare_with_run(plan, store, before.identities if before and same else {})
 
 
-def asking(settings: Settings) -> dict[str, JsonValue]:
+def service_settings(settings: Settings) -> dict[str, JsonValue]:
     """The settings that decide which judge answers, and how it is asked; without secrets."""
     if settings.gateway is not None:
         return {"gateway": settings.gateway.url, "endpoints": [], "generalists": {}}
@@ -64,9 +64,9 @@ def asking(settings: Settings) -> dict[str, JsonValue]:
     }
 
 
-def services_fact(settings: Settings) -> str:
+def services_fact_name(settings: Settings) -> str:
     """The name under which a ledger knows the services that these settings mean."""
-    asked = json.dumps(asking(settings), sort_keys=True)
+    asked = json.dumps(service_settings(settings), sort_keys=True)
     return f"services that judged, by {content_digest(asked.encode())}"
 
 
@@ -107,34 +107,34 @@ class Session:
         store: VerdictStore,
         calls: CallStore,
         settings: Settings,
-        tell: Callable[[RunEvent], None],
+        on_event: Callable[[RunEvent], None],
         every: float,
         opened: Opened = near,
     ) -> None:
         self.plan = plan
-        self.order: Order = plan.order
+        self.order: RunInputs = plan.inputs
         self.settings = settings
         self.progress = Progress()
         self.not_served: Mapping[str, list[str]] = {}
         self.usage: Mapping[str, float] = {}
         self._store = store
         self._calls = calls
-        self._asking = asking(settings)
-        self._tell = tell
+        self._asking = service_settings(settings)
+        self._tell = on_event
         self._every = every
         self._opened = opened
 
     def say(self, line: str) -> None:
         """Tell people something, as an event."""
-        self._tell(Noted(text=line))
+        self._tell(NoteEvent(text=line))
 
-    def end(self) -> HowEnded:
+    def end(self) -> RunEndReason:
         """End a session that has nothing to judge: no service is asked for anything."""
         self._keep_contents()
         self._count(Budget())
         return "done"
 
-    async def judge(self, fail_on_error: float | None = None) -> HowEnded:
+    async def judge(self, fail_on_error: float | None = None) -> RunEndReason:
         """Judge what is left, until it is done, ended or interrupted.
 
         Cancelling it cancels what is in flight, and gives what was judged until then; while the
@@ -171,7 +171,7 @@ class Session:
         changed = begun and plan.signatures != self.order.signatures(identities)
         waiting = unserved(plan.parts, panel, here=judges.here)
         if changed or waiting:
-            await _aside(lambda: compare(plan, self._store, identities, waiting))
+            await _aside(lambda: compare_with_run(plan, self._store, identities, waiting))
         self._check_judges(panel)
 
     async def _settle(self, panel: Panel, settling: asyncio.Task[None]) -> None:
@@ -181,12 +181,12 @@ class Session:
         self.plan.signatures = self.order.signatures(identities)
         await self._keep_judges(identities, panel)
         await _aside(self._keep_contents)
-        self._tell(Started.by(self.progress, panel))
+        self._tell(StartEvent.by(self.progress, panel))
 
     async def _keep_judges(self, identities: Identities, panel: Panel) -> None:
         await _aside(lambda: self._amend(self._store.header, identities, panel))
         met = IDENTITIES.dump_json(panel.identities()).decode()
-        await self._calls.put_fact(services_fact(self.settings), met)
+        await self._calls.put_fact(services_fact_name(self.settings), met)
 
     async def _keep_learned(self, panel: Panel) -> None:
         """Keep what was learned of judges only while they judged: it is in what they signed.
@@ -207,7 +207,7 @@ class Session:
 
     async def _judge(
         self, judges: Judges, settled: asyncio.Task[None], fail_on_error: float | None
-    ) -> HowEnded:
+    ) -> RunEndReason:
         """Judge what the plan says."""
         panel = judges.panel
 
@@ -217,14 +217,14 @@ class Session:
         scheduler = Scheduler(
             self.plan,
             judges,
-            self._store.keep,
+            self._store.save_edit,
             self.progress,
             in_flight=_in_flight(self.plan, self.settings),
             settled=settle,
             fail_on_error=fail_on_error,
             say=self.say,
         )
-        ended: HowEnded
+        ended: RunEndReason
         async with _beside(self._tick(panel, settle)):
             try:
                 ended = await scheduler.run()
@@ -237,7 +237,7 @@ class Session:
                 ended = "interrupted"
         await self._keep_learned(panel)
         self.not_served = self._waiting(panel)
-        self.usage = took(panel, self.progress)
+        self.usage = summarise_usage(panel, self.progress)
         return ended
 
     async def _tick(self, panel: Panel, settled: Settled) -> None:
@@ -245,7 +245,7 @@ class Session:
         await settled()
         while True:
             await asyncio.sleep(self._every)
-            self._tell(Progressed.by(self.progress, panel))
+            self._tell(ProgressEvent.by(self.progress, panel))
 
     def _identities(self, header: RunHeader, panel: Panel) -> Identities:
         """Of the services at hand, and of those of earlier sessions that may come again."""
@@ -264,9 +264,9 @@ class Session:
 
     def _keep_contents(self) -> None:
         """Keep what items and outputs hold now, so that the next session need not read them."""
-        outputs = {**self._store.header.outputs, **self.order.places}
+        outputs = {**self._store.header.outputs, **self.order.output_folders}
         header = {"data_digest": self.order.dataset.digest, "outputs": outputs}
-        self._store.keep_contents(self.plan.met, self.plan.contents.updates(), header)
+        self._store.save_contents(self.plan.current_edits, self.plan.contents.updates(), header)
 
     def _count(self, budget: Budget) -> None:
         """Count what stands and what is left, before anything is judged."""
@@ -292,7 +292,7 @@ class Session:
         roles: dict[str, set[str]] = {}
         waiting: dict[str, dict[str, None]] = {}
         for name in _unserved(self.plan):
-            if lacking := self.order.lacking(name):
+            if lacking := self.order.why_unavailable(name):
                 computed.setdefault(lacking, []).append(name)
             for role in sorted(self.order.roles([name]) - panel.served):
                 why = panel.why_not(role)
@@ -306,7 +306,7 @@ class Session:
 
 def _unserved(plan: RunPlan) -> list[str]:
     """Dimensions of which some edits wait for a service."""
-    names = (d.id for d in plan.order.dimensions)
+    names = (d.id for d in plan.inputs.dimensions)
     return [n for n in names if any(row[n]["not_served"] for row in plan.counts.values())]
 
 

@@ -33,7 +33,7 @@ from ..base.text import whole
 from ..base.verdict import Failure, NoScore, Outcome, Score
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
-from ..engine.fold import within
+from ..engine.outcomes import check_range
 from ..panel.calls import CallRecord
 from ..v1 import judge_pb2 as pb
 
@@ -205,7 +205,7 @@ def read_outcome(message: pb.Outcome, dimension: Dimension) -> Outcome:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise ValueError(f"{dimension.id}: {first['loc']}: {first['msg']}") from error
-    return within(dimension, outcome)
+    return check_range(dimension, outcome)
 
 
 def get_failure(error: ServiceError) -> pb.Failure:

@@ -19,7 +19,6 @@ from ..base.item import Edit
 from ..base.signature import Signature, package_version
 from ..base.verdict import Failure, Outcome, failed
 from ..benchmarks.dimension import Dimension
-from ..engine.fold import in_order
 from ..engine.judge import (
     Answered,
     Judgement,
@@ -31,7 +30,8 @@ from ..engine.judge import (
     roles_of,
     unserved,
 )
-from ..engine.order import Order
+from ..engine.outcomes import sort_by_dependency
+from ..engine.run_inputs import RunInputs
 from ..panel.budget import Budget
 from ..panel.calls import CallStore, Usage
 from ..v1 import judge_pb2 as pb
@@ -130,7 +130,7 @@ class GatewaySession:
         if settled is not None:
             await settled()
         asked = tuple(dimensions)
-        ordered = in_order(asked, {**known, **{d.id: d for d in asked}})
+        ordered = sort_by_dependency(asked, {**known, **{d.id: d for d in asked}})
         if not calls_on(edit, ordered, unserved(ordered, self.panel, here=False)):
             return await judge(edit, asked, known, self.panel, signatures)
         request = make_score_request(edit, asked, self._protocol)
@@ -276,10 +276,10 @@ def _otherwise(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, 
 
 @contextlib.asynccontextmanager
 async def open_session(
-    panel: Gateway, protocol: pb.Protocol, order: Order, calls: CallStore, budget: Budget
+    panel: Gateway, protocol: pb.Protocol, order: RunInputs, calls: CallStore, budget: Budget
 ) -> AsyncIterator[Judges]:
     """Judges of a session through a Judge service."""
     async with panel:
         judges = GatewaySession(panel, protocol, budget, calls)
-        await judges.begin(order.dimensions, order.known, order.signed)
+        await judges.begin(order.dimensions, order.dimensions_by_id, order.signature_cache)
         yield Judges(panel, judges.judge, here=False)

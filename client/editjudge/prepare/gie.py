@@ -17,7 +17,7 @@ from ..base.strict import Number, Strict
 from ..benchmarks.comparison_words import compares
 from ..benchmarks.gie.dataset import GieData
 from ..benchmarks.gie.release import Compares, convert, decided_by, keep_compares
-from ..engine.progress import Progress, took
+from ..engine.progress import Progress, summarise_usage
 from ..panel.budget import Budget
 from ..panel.generalist import Generalist
 from ..prompts import template
@@ -117,7 +117,7 @@ async def _answers(
                         return None
 
             answers = await asyncio.gather(*(answer(*each) for each in left))
-            return list(answers), took(panel, Progress(budget=budget))
+            return list(answers), summarise_usage(panel, Progress(budget=budget))
 
 
 async def _needs_source(item: Item, question: Mapping[str, Any], judge: Generalist) -> bool:

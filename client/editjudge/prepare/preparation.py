@@ -32,9 +32,9 @@ from ..base.strict import Number, Strict
 from ..base.terminal import tell
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import ItemsFile
-from ..engine.events import Progressed
-from ..engine.progress import Line, Progress, took
-from ..engine.session import asking
+from ..engine.events import ProgressEvent
+from ..engine.progress import DimensionProgress, Progress, summarise_usage
+from ..engine.session import service_settings
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
 from ..panel.context import CallContext
@@ -204,7 +204,7 @@ class Preparation:
             self._note_services(panel.identities())
             identities = _IDENTITIES.dump_json(self.identities).decode()
             await self.ledger.put_fact(self._fact_name(), identities)
-            line = Line(total=self.left)
+            line = DimensionProgress(total=self.left)
             progress = Progress({self.maker.what: line}, edits=self.left, budget=budget)
             with make_display(as_json=False) as shown:
                 due = time.monotonic() + shown.seconds_between
@@ -212,17 +212,17 @@ class Preparation:
                 async def ask_entry(ref: ItemRef) -> Entry:
                     nonlocal due
                     entry = await self._entry_or_failure(ref, panel)
-                    progress.judged_one({}, ())
+                    progress.count_edit({}, ())
                     line.failed += entry.status == "failed"
                     line.scored += entry.status != "failed"
                     if time.monotonic() >= due:
-                        shown(Progressed.by(progress, panel))
+                        shown(ProgressEvent.by(progress, panel))
                         due = time.monotonic() + shown.seconds_between
                     return entry
 
                 # Enough that no endpoint waits for images to be decoded.
                 await self._fill(ask_entry, workers=_decoders() + settings.concurrency)
-            self.usage = took(panel, progress)
+            self.usage = summarise_usage(panel, progress)
 
     def _note_services(self, identities: Identities) -> None:
         """Note the services; entries that other services made are dropped."""
@@ -294,7 +294,7 @@ class Preparation:
 
     def _fact_name(self) -> str:
         """The name under which the ledger knows the services of these settings."""
-        settings = {"settings": asking(self.settings), "roles": self.maker.roles}
+        settings = {"settings": service_settings(self.settings), "roles": self.maker.roles}
         digest = content_digest(json.dumps(settings, sort_keys=True).encode())
         return f"services that prepared, by {digest}"
 

@@ -17,8 +17,8 @@ from ..base.console import console, styled
 from ..base.strict import text_of
 from ..base.terminal import say_json, tell
 from ..base.text import counted
-from ..engine.events import Counted, Noted, Progressed, RunEvent
-from ..engine.progress import Line
+from ..engine.events import CountsEvent, NoteEvent, ProgressEvent, RunEvent
+from ..engine.progress import DimensionProgress
 from .numbers import format_usage
 
 _SELDOM = 0.1
@@ -42,16 +42,16 @@ class Display(AbstractContextManager["Display"]):
     def __call__(self, event: RunEvent) -> None:
         """Show an event."""
         match event:
-            case Noted():
+            case NoteEvent():
                 self.show_message(event.text)
-            case Progressed():
+            case ProgressEvent():
                 self.show_progress(event)
 
     def show_message(self, line: str) -> None:
         """Something people should know."""
         tell(line)
 
-    def show_progress(self, event: Progressed) -> None:
+    def show_progress(self, event: ProgressEvent) -> None:
         """How far it is."""
 
 
@@ -64,7 +64,7 @@ class LineDisplay(Display):
         self._began_at = time.monotonic()
         self._last_line_at = self._began_at
 
-    def show_progress(self, event: Progressed) -> None:
+    def show_progress(self, event: ProgressEvent) -> None:
         """One line, where the last one is a while ago: how far, how fast, and what is in flight."""
         now = time.monotonic()
         if now - self._last_line_at >= (now - self._began_at) * _SELDOM:
@@ -83,7 +83,7 @@ class EventDisplay(Display):
 
     def show_message(self, line: str) -> None:
         """The event `note`."""
-        self(Noted(text=line))
+        self(NoteEvent(text=line))
 
 
 class TerminalDisplay(Display):
@@ -105,7 +105,7 @@ class TerminalDisplay(Display):
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def show_progress(self, event: Progressed) -> None:
+    def show_progress(self, event: ProgressEvent) -> None:
         """Draw how far it is, on no more lines than there are."""
         size = self._console.size
         self._live.update(draw_progress(event, size.width, size.height), refresh=True)
@@ -122,41 +122,42 @@ def make_display(*, as_json: bool) -> Display:
     return TerminalDisplay() if sys.stderr.isatty() else LineDisplay()
 
 
-def format_progress(counts: Counted) -> str:
+def format_progress(counts: CountsEvent) -> str:
     """How far a run is, in one line: what is done of all that was asked for, by all sessions."""
     parts = [_edits(counts), _verdicts(counts), *_without_number(counts), *_speed(counts)]
-    if isinstance(counts, Progressed):
+    if isinstance(counts, ProgressEvent):
         parts += _in_flight(counts)
         if counts.usage:
             parts.append(format_usage(counts.usage))
     return "; ".join([f"{parts[0]}, {parts[1]}", *parts[2:]])
 
 
-def _edits(counts: Counted) -> str:
+def _edits(counts: CountsEvent) -> str:
     before = counts.judged_before
     earlier = f" ({before:,} judged before)" if before else ""
     return f"{before + counts.judged:,}/{before + counts.edits:,} edits{earlier}"
 
 
-def _verdicts(counts: Counted) -> str:
+def _verdicts(counts: CountsEvent) -> str:
     lines = counts.verdicts.values()
-    return f"{sum(line.done for line in lines):,}/{sum(line.total for line in lines):,} verdicts"
+    done, total = sum(line.verdict_count for line in lines), sum(line.total for line in lines)
+    return f"{done:,}/{total:,} verdicts"
 
 
-def _without_number(counts: Counted) -> Iterator[str]:
+def _without_number(counts: CountsEvent) -> Iterator[str]:
     for status in ("unscored", "failed"):
         if count := sum(getattr(line, status) for line in counts.verdicts.values()):
             yield f"{count:,} {status}"
 
 
-def _speed(counts: Counted) -> Iterator[str]:
+def _speed(counts: CountsEvent) -> Iterator[str]:
     if counts.edits_per_second:
         yield f"{counts.edits_per_second:.3g} edits/s"
     if counts.seconds_left:
         yield f"{format_duration(counts.seconds_left)} left"
 
 
-def _in_flight(event: Progressed) -> list[str]:
+def _in_flight(event: ProgressEvent) -> list[str]:
     parts = []
     for url, endpoint in event.endpoints.items():
         queue_note = f"+{endpoint.waiting}" if endpoint.waiting else ""
@@ -179,7 +180,7 @@ def format_duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def draw_progress(event: Progressed, width: int, height: int) -> Group:
+def draw_progress(event: ProgressEvent, width: int, height: int) -> Group:
     """How far a run is, on a terminal of so many columns and rows.
 
     A bar over all edits, which moves with every call that is done; speed and time left; what is in
@@ -207,7 +208,7 @@ def draw_progress(event: Progressed, width: int, height: int) -> Group:
     return Group(head, *texts, "", _table(event, width, room))
 
 
-def _table(counts: Counted, width: int, room: int) -> Table:
+def _table(counts: CountsEvent, width: int, room: int) -> Table:
     """The dimensions; where there are too many, those with trouble and the least done."""
     wide = width >= 100
     table = Table(box=None, pad_edge=False, width=min(width, 120))
@@ -223,8 +224,8 @@ def _table(counts: Counted, width: int, room: int) -> Table:
         line = counts.verdicts[name]
         table.add_row(
             _short(name, width - (56 if wide else 44)),
-            ProgressBar(max(line.total, 1), line.done, width=24 if wide else 12),
-            f"{line.done:,}/{line.total:,}",
+            ProgressBar(max(line.total, 1), line.verdict_count, width=24 if wide else 12),
+            f"{line.verdict_count:,}/{line.total:,}",
             *(f"{count:,}" if count else "" for count in (line.unscored, line.failed)),
         )
     if others := len(counts.verdicts) - len(names):
@@ -232,8 +233,8 @@ def _table(counts: Counted, width: int, room: int) -> Table:
     return table
 
 
-def _urgency(line: Line) -> tuple[bool, float]:
-    return not (line.failed or line.unscored), line.done / max(line.total, 1)
+def _urgency(line: DimensionProgress) -> tuple[bool, float]:
+    return not (line.failed or line.unscored), line.verdict_count / max(line.total, 1)
 
 
 def _short(name: str, width: int) -> str:

@@ -21,7 +21,7 @@ from ..base.contracts import CONTRACTS, Tensors
 from ..base.digest import DIGEST
 from ..base.errors import ImageError
 from ..base.images import load_mask
-from .tables import encoded, text
+from .schema import encoded, text
 
 _UNREADABLE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 """What NumPy raises for a file that is none of its own, or damaged."""

@@ -23,10 +23,10 @@ from threading import RLock
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from ..base.errors import ConfigError, EditjudgeError, StoreError
-from .packing import Packer
-from .tables import DICTIONARIES, FACTS, TABLES, VERSION, Table, Value, checksum, encoded
-from .tables import long_checksum as checksum_of_long
-from .tables import text as text_of
+from .compression import Packer
+from .schema import DICTIONARIES, FACTS, TABLES, VERSION, Table, Value, checksum, encoded
+from .schema import long_checksum as checksum_of_long
+from .schema import text as text_of
 
 Row: TypeAlias = tuple[Any, ...]
 P = ParamSpec("P")

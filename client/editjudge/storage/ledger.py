@@ -21,7 +21,7 @@ from ..panel.calls import AnyCall, CallRecord, Reply, SpecialistCall, Usage
 from ..panel.prompt import Prompt, Text
 from .codec import digest_from_bytes, digest_to_bytes, outputs_from_bytes, outputs_to_bytes
 from .database import RESTORE, Database, Row
-from .tables import CALLS, FACTS, PROMPTS, encoded, text
+from .schema import CALLS, FACTS, PROMPTS, encoded, text
 
 _FEW = 16
 """Numbers of a specialist that are shown one by one."""

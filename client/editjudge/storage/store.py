@@ -25,11 +25,12 @@ from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
 from ..base.text import few
 from ..base.verdict import Verdict, calls_of
-from ..engine.contents import FileCache, FileContent, ItemContent, JudgedEdit, Standing
-from ..engine.header import RunHeader
+from ..engine.content_keys import FileCache, FileContent, ItemContent, JudgedEdit, StandingVerdicts
+from ..engine.run_header import RunHeader
 from .codec import digest_from_bytes, digest_to_bytes
+from .compression import dumps
 from .database import Database
-from .edits import (
+from .edit_rows import (
     EditRow,
     Signed,
     Stands,
@@ -42,8 +43,7 @@ from .edits import (
     unpacked,
 )
 from .ledger import Ledger, StoredPrompt
-from .packing import dumps
-from .tables import CALLS, DATA, EDITS, FILES, SIGNINGS, encoded, text
+from .schema import CALLS, DATA, EDITS, FILES, SIGNINGS, encoded, text
 
 __all__ = ["FILE", "RunHeader", "RunStore", "StoredEdit", "StoredPrompt", "StoredVerdict"]
 
@@ -140,7 +140,7 @@ class RunStore:
         """
         with self.database.transaction():
             known = self._read_header()
-            whole = header if known is None else known.joined(header, str(self.folder))
+            whole = header if known is None else known.join(header, str(self.folder))
             self._put_header(whole)
         return whole
 
@@ -160,7 +160,7 @@ class RunStore:
 
     # What is written
 
-    async def keep(
+    async def save_edit(
         self,
         edit: JudgedEdit,
         verdicts: Mapping[str, Verdict],
@@ -168,9 +168,9 @@ class RunStore:
         versions: str | None = None,
     ) -> None:
         """Keep an edit and its verdicts beside the event loop; see `VerdictStore.keep`."""
-        await self.database.aside(self.keep_now, edit, verdicts, signatures, versions)
+        await self.database.aside(self.save_edit_now, edit, verdicts, signatures, versions)
 
-    def keep_now(
+    def save_edit_now(
         self,
         edit: JudgedEdit,
         verdicts: Mapping[str, Verdict] = MappingProxyType({}),
@@ -200,7 +200,7 @@ class RunStore:
                 documents[name] = (signed, *packed(verdict, numbers))
             self._put_verdicts(row, documents)
 
-    def keep_contents(
+    def save_contents(
         self, edits: Iterable[JudgedEdit], files: FileCache, header: Mapping[str, object]
     ) -> None:
         """Keep what edits and files hold now, all or nothing; see `VerdictStore`."""
@@ -211,7 +211,7 @@ class RunStore:
                     DATA, id=1, digest=digest_to_bytes(files.data), records=files.records
                 )
             for edit in edits:
-                self.keep_now(edit)
+                self.save_edit_now(edit)
             self._put_header(self.header.model_copy(update=dict(header)))
 
     def _keep_files(self, files: Mapping[int, FileContent]) -> None:
@@ -234,8 +234,8 @@ class RunStore:
         last = rows[-1] if rows else None
         known = last.content if last else b""
         content = known if edit.content is None else edit.content.key
-        output = None if edit.seen is None else digest_to_bytes(edit.seen.digest)
-        unseen = edit.seen is None and edit.missing is None
+        output = None if edit.output_file is None else digest_to_bytes(edit.output_file.digest)
+        unseen = edit.output_file is None and edit.missing is None
         for row in reversed(rows):
             if row.content in {content, b""} and (unseen or row.output == output):
                 break
@@ -249,7 +249,7 @@ class RunStore:
             return row._replace(content=content)
         missing = edit.missing
         why = None if missing is None else encoded(dumps([missing.kind, missing.reason]))
-        stat = ABSENT if edit.seen is None else edit.seen.stat
+        stat = ABSENT if edit.output_file is None else edit.output_file.stat
         return row._replace(content=content, missing=why, stat=stat)
 
     def _documents(self, row: EditRow) -> dict[str, _Document]:
@@ -319,7 +319,9 @@ class RunStore:
         """What items held, by id, when they were judged last; see `content_key`."""
         return {text(r.item): r.content for r in self._rows("ORDER BY id") if r.content}
 
-    def standing(self, model: str, signatures: Mapping[str, str]) -> dict[str, list[Standing]]:
+    def find_standing(
+        self, model: str, signatures: Mapping[str, str]
+    ) -> dict[str, list[StandingVerdicts]]:
         """What stands of a model's edits by item, of each content, the last one last.
 
         A verdict stands when it did not fail and its signature is today's. Edits with the same
@@ -329,7 +331,7 @@ class RunStore:
             signatures: Of today, by dimension.
         """
         stands = Stands(self._signing, signatures)
-        judged: dict[str, list[Standing]] = {}
+        judged: dict[str, list[StandingVerdicts]] = {}
         for row in self._rows("WHERE model = ? ORDER BY id", encoded(model)):
             judged.setdefault(text(row.item), []).append(stands.of(row))
         return judged

@@ -14,7 +14,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunResult, RunSpec, RunView
-from editjudge.engine.events import Noted, RunEvent
+from editjudge.engine.events import NoteEvent, RunEvent
 
 DIMENSIONS = ("core.psnr.source.whole", "core.psnr.source.outside", "core.psnr.target.inside")
 LEVELS = "core.instruction_following"
@@ -70,7 +70,7 @@ def again(folder: Path, *, out: str = "run", **given: Any) -> tuple[RunResult, l
     """Give the command once more; what came of it, and what it said."""
     said: list[RunEvent] = []
     result = editjudge.run(spec(folder, **given), out=folder / out, progress=said.append)
-    return result, [one.text for one in said if isinstance(one, Noted)]
+    return result, [one.text for one in said if isinstance(one, NoteEvent)]
 
 
 def rewritten(path: Path, data: bytes, times: os.stat_result | None = None) -> None:

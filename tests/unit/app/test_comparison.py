@@ -15,7 +15,7 @@ from PIL import Image as Pil
 
 from editjudge.app import comparison as module
 from editjudge.app.comparison import compare_models, rank_models
-from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
@@ -24,7 +24,7 @@ from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
 from editjudge.cli.compare import _holds, _notes, describe_comparison
-from editjudge.engine.contents import Contents, ItemContent, JudgedEdit
+from editjudge.engine.content_keys import ItemContent, ItemContents, JudgedEdit
 from editjudge.storage.store import RunStore
 
 PSNR, MSE = "core.psnr.source.whole", "core.mse.source.whole"
@@ -51,7 +51,7 @@ class Data:
 
     def run(self, name: str, values: Any, **signed: str) -> Path:
         """A stored run: `values(model, item)` is PSNR, MSE is 100 less it."""
-        resolved = Resolved(
+        resolved = ResolvedSpec(
             RunSpec(
                 benchmark="core",
                 data=self.folder / "items.jsonl",
@@ -63,8 +63,8 @@ class Data:
         signatures |= {d: f"{signatures[d]}|{extra}:1" for d, extra in signed.items()}
         path = self.folder / name
         with RunStore.open(path, resolved.header(Settings())) as store:
-            contents = Contents(resolved.dataset)
-            held = {ref.id: contents.of(ref) for ref in resolved.dataset.items()}
+            contents = ItemContents(resolved.dataset)
+            held = {ref.id: contents.read(ref) for ref in resolved.dataset.items()}
             for item in self.items:
                 for model in MODELS:
                     self.put(store, item, model, values(model, item), signatures, held[item])
@@ -81,19 +81,19 @@ class Data:
     ) -> None:
         if value == "missing":
             missing = Missing("absent", "no file")
-            store.keep_now(JudgedEdit(item, model, None, missing, content))
+            store.save_edit_now(JudgedEdit(item, model, None, missing, content))
             return
         seen = Seen(bytes(8), f"sha256:{'0' * 64}")
         edit = JudgedEdit(item, model, seen, None, content)
         if value == "pending":
-            store.keep_now(edit)
+            store.save_edit_now(edit)
             return
         if isinstance(value, str):
             verdict = NoScore(kind="degenerate", reason=value)
-            store.keep_now(edit, {PSNR: verdict, MSE: verdict}, signatures)
+            store.save_edit_now(edit, {PSNR: verdict, MSE: verdict}, signatures)
         else:
             scored = {PSNR: Score(value=value), MSE: Score(value=100 - value)}
-            store.keep_now(edit, scored, signatures)
+            store.save_edit_now(edit, scored, signatures)
 
 
 def source(item: str) -> int:
@@ -283,7 +283,9 @@ def test_the_reason_for_leaving_out_is_named() -> None:
         )
         for warm in (0, 1)
     )
-    dimension = Resolved(RunSpec(benchmark="core", data=Path(), outputs={})).known[PSNR]
+    dimension = ResolvedSpec(RunSpec(benchmark="core", data=Path(), outputs={})).dimensions_by_id[
+        PSNR
+    ]
     told = module._compared(dimension, first, second, {"a": 1, "b": 2})
     assert (told.signed_otherwise, told.imputed_first, told.imputed_second) == (1, 0, 1)
     assert [str(each) for each in told.causes] == ["generalist.judge: temperature (0 → 1)"]

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from PIL import Image as Pil
 
 from editjudge.app import client
-from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.benchmarks.registry import benchmark, benchmarks, select
 from editjudge.cli import root, scoring
 
@@ -34,5 +34,5 @@ def test_of_one_edit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", benchmarks())
 def test_of_a_run(name: str) -> None:
-    ours = Resolved(RunSpec(benchmark=name, data=Path("items.jsonl"))).dimensions
+    ours = ResolvedSpec(RunSpec(benchmark=name, data=Path("items.jsonl"))).dimensions
     assert [d.id for d in ours] == [d.id for d in select((), benchmark(name).rules())]

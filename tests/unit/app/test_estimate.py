@@ -22,8 +22,8 @@ from editjudge.base.strict import plain_of
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
-from editjudge.engine.order import Order
-from editjudge.engine.runplan import RunPlan, compare, observe
+from editjudge.engine.run_inputs import Order
+from editjudge.engine.run_plan import RunPlan, compare_with_run, inspect_items
 
 URL = "http://127.0.0.1:9/v1"
 LEVEL, QUESTIONS, PIXELS = (
@@ -53,7 +53,7 @@ def work(folder: Path, *names: str, judge_rounds: JudgeRounds = JudgeRounds()) -
     chosen = with_rounds([known[name] for name in names], known)
     data = ItemsFile(folder / "items.jsonl")
     order = Order(data, {"ours": folder / "ours"}, chosen, known, judge_rounds=judge_rounds)
-    return compare(observe(order), None, {})
+    return compare_with_run(inspect_items(order), None, {})
 
 
 def settings(**judge: Any) -> Settings:
@@ -160,7 +160,7 @@ def test_rounds_of_a_greedy_judge_are_noted(
     todo = work(folder, dimension, judge_rounds=JudgeRounds(rounds=rounds))
     given = settings(temperature=temperature, logprobs="never")
     due = f"{JUDGE}: temperature is 0, so rounds differ by their seed alone"
-    assert [one.startswith(due) for one in judge_notes(todo.order, given)] == [True] * noted
+    assert [one.startswith(due) for one in judge_notes(todo.inputs, given)] == [True] * noted
     assert any(one.startswith(due) for one in estimate(todo, given).notes) == noted
 
 
@@ -176,10 +176,10 @@ def test_a_limit_below_what_a_prompt_asks_for_is_told(
     todo = work(folder, EDITING, PLAIN)
     lines_told = "\n".join(describe_estimate(estimate(todo, settings(max_tokens=limit)), todo))
     assert ("below what co_edit/editing ask for" in lines_told) == told
-    assert (judge_notes(todo.order, settings(max_tokens=limit)) != ()) == told
-    assert judge_notes(work(folder, PLAIN).order, settings(max_tokens=16)) == ()
+    assert (judge_notes(todo.inputs, settings(max_tokens=limit)) != ()) == told
+    assert judge_notes(work(folder, PLAIN).inputs, settings(max_tokens=16)) == ()
     if limit == 1024:
-        assert judge_notes(todo.order, settings(max_tokens=limit)) == (
+        assert judge_notes(todo.inputs, settings(max_tokens=limit)) == (
             (
                 f"{JUDGE}: max_tokens is 1,024, below what co_edit/editing ask for:"
                 " replies that are cut have no number; leave it out, or give 4,096"

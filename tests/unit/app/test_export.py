@@ -11,14 +11,14 @@ from click.testing import CliRunner
 
 from editjudge.app.export import FIELDS, export
 from editjudge.app.export import Format as Form
-from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
-from editjudge.engine.contents import JudgedEdit
+from editjudge.engine.content_keys import JudgedEdit
 from editjudge.storage.store import RunStore
 
 from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, put, scored
@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Path:
     with RunStore.open(folder, HEADER) as store:
         put(store, "one", {"core.a": scored(0.1 + 0.2, text='röd,\n"x"'), "core.b": UNREAD})
         put(store, "two", {"core.a": LOST, "core.b": Score(value=0, imputed=True)})
-        store.keep_now(
+        store.save_edit_now(
             JudgedEdit("three", "alpha", None, Missing("absent", "no file three.png")), {}, {}
         )
     return folder
@@ -222,7 +222,7 @@ def of_data(tmp_path: Path) -> Path:
     (tmp_path / "s.ppm").write_bytes(b"P6 2 2 255 " + bytes(12))
     lines = [{"id": name, "instruction": "x", "source": "s.ppm"} for name in ("one", "two", "=3")]
     (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    resolved = Resolved(
+    resolved = ResolvedSpec(
         RunSpec(
             benchmark="core",
             data=tmp_path / "items.jsonl",
@@ -233,7 +233,7 @@ def of_data(tmp_path: Path) -> Path:
     signatures = resolved.signatures({})
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         put(store, "one", {PSNR: scored(0.1 + 0.2), MSE: UNREAD}, signatures=signatures)
-        store.keep_now(
+        store.save_edit_now(
             JudgedEdit("two", "alpha", None, Missing("absent", "no file two.png")), {}, {}
         )
         older = signatures | {MSE: signatures[MSE] + "|by:older"}

@@ -28,7 +28,7 @@ from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.fusion import min_max, product
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.fold import derive
+from editjudge.engine.outcomes import derive
 from editjudge.report.summary import build_agreement_tables, build_results_tables
 from editjudge.scorers.vqa import FiveLevel
 

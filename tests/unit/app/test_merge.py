@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from editjudge.app.merge import Prefer, merge
-from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.item import Missing
@@ -18,8 +18,8 @@ from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import dimensions
 from editjudge.cli import root
-from editjudge.engine.contents import JudgedEdit
-from editjudge.engine.header import RunHeader
+from editjudge.engine.content_keys import JudgedEdit
+from editjudge.engine.run_header import RunHeader
 from editjudge.panel.calls import Call, Reply, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import RunStore
@@ -56,7 +56,7 @@ def test_what_no_shard_has_judged_is_told(tmp_path: Path) -> None:
     (data := tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
     psnr = "core.psnr.source.whole"
     spec = RunSpec(benchmark="core", data=data, outputs={"a": tmp_path / "a"}, dimensions=(psnr,))
-    resolved = Resolved(spec)
+    resolved = ResolvedSpec(spec)
     signatures = resolved.signatures({})
     for name in ("one", "two"):
         with RunStore.open(tmp_path / f"of {name}", resolved.header(Settings())) as store:
@@ -81,7 +81,7 @@ async def test_shards_become_one(tmp_path: Path) -> None:
         )
         await store.ledger.put_fact("judge.method", "logprobs")
         put(store, "one", {"core.a": Score(value=2, calls=(call.key,))}, "beta")
-        store.keep_now(JudgedEdit("two", "beta", None, Missing("absent", "no file")))
+        store.save_edit_now(JudgedEdit("two", "beta", None, Missing("absent", "no file")))
     before = {**shown(first), **shown(tmp_path / "b")}
     arguments = [str(first), str(tmp_path / "b"), "--out", str(tmp_path / "all")]
     out = CliRunner().invoke(command, arguments, catch_exceptions=False)
@@ -125,7 +125,7 @@ def test_a_verdict_keeps_the_versions_that_it_was_made_with(tmp_path: Path) -> N
     with RunStore.open(first) as store:
         edit = store.edit("one", "alpha")
         assert edit is not None
-        store.keep_now(
+        store.save_edit_now(
             JudgedEdit("one", "alpha"), {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0"
         )
     second = made(tmp_path / "b", two={"core.a": scored(1)})

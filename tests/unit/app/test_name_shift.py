@@ -15,13 +15,13 @@ from editjudge import RunSpec
 from editjudge.app import name_shift as module
 from editjudge.app.name_shift import BLOCK_COUNT, BLOCK_LENGTH, Size, find_shift, sample_blocks
 from editjudge.app.run import foreseen
-from editjudge.app.spec import Resolved
+from editjudge.app.spec import ResolvedSpec
 from editjudge.app.validation import validate
 from editjudge.base.config import Settings
 from editjudge.base.errors import InputError
 from editjudge.base.images import load_image, size_by_header
 from editjudge.benchmarks.items import ItemsFile
-from editjudge.engine.events import Noted, RunEvent
+from editjudge.engine.events import NoteEvent, RunEvent
 
 PSNR = "core.psnr.source.whole"
 MIXED: tuple[Size, ...] = ((40, 30), (30, 40), (32, 32), (48, 27), (40, 30), (36, 24), (30, 30))
@@ -49,7 +49,7 @@ def make(
 
 def told(spec: RunSpec, out: Path) -> str:
     """Why a run refuses, or nothing; `validate` and a dry run say the same."""
-    problems = validate(Resolved(spec), Settings()).of("shifted")
+    problems = validate(ResolvedSpec(spec), Settings()).of("shifted")
     if not problems:
         foreseen(spec, out, Settings())
         assert editjudge.run(spec, out=out).ended == "done"
@@ -143,8 +143,8 @@ def test_who_knows_better_goes_on(tmp_path: Path) -> None:
     result = editjudge.run(spec, out=tmp_path / "run", progress=events.append, as_named=True)
     assert (result.ended, result.finished.judged) == ("done", len(MIXED) - 1)
     assert foreseen(spec, tmp_path / "other", Settings(), as_named=True)[1].edits == len(MIXED) - 1
-    assert not validate(Resolved(spec), Settings(), as_named=True).of("shifted")
-    notes = [event.text for event in events if isinstance(event, Noted)]
+    assert not validate(ResolvedSpec(spec), Settings(), as_named=True).of("shifted")
+    notes = [event.text for event in events if isinstance(event, NoteEvent)]
     assert any(
         f"1 file in {tmp_path / 'ours'} belongs to no item (first: 7.png)" in n for n in notes
     )
@@ -157,7 +157,7 @@ def test_files_beyond_a_limit_belong_to_items(tmp_path: Path) -> None:
         events: list[RunEvent] = []
         few = spec.model_copy(update={"limit": limit})
         editjudge.run(few, out=tmp_path / f"run{limit}", progress=events.append)
-        assert not [e for e in events if isinstance(e, Noted) and "belong to no item" in e.text]
+        assert not [e for e in events if isinstance(e, NoteEvent) and "belong to no item" in e.text]
 
 
 def test_of_many_items_some_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

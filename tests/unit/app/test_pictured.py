@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from editjudge.app.label_studio import control, picture_paths
-from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.file_states import Files
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failure, NoScore
 from editjudge.cli import root
-from editjudge.engine.contents import JudgedEdit
+from editjudge.engine.content_keys import JudgedEdit
 from editjudge.storage.store import RunStore
 
 from ..benchmarks.omni_iie import made as omni
@@ -45,7 +45,7 @@ def run(tmp_path: Path) -> Path:
         {"id": "gone", "instruction": "x", "source": "s.ppm"},
     ]
     (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    resolved = Resolved(
+    resolved = ResolvedSpec(
         RunSpec(
             benchmark="core",
             data=tmp_path / "items.jsonl",
@@ -61,8 +61,8 @@ def run(tmp_path: Path) -> Path:
         }
         for item, verdicts in judged.items():
             seen = Files().seen(str(tmp_path / "alpha" / f"{item}.ppm"))
-            store.keep_now(JudgedEdit(item, "alpha", seen, None, None), verdicts, signatures)
-        store.keep_now(
+            store.save_edit_now(JudgedEdit(item, "alpha", seen, None, None), verdicts, signatures)
+        store.save_edit_now(
             JudgedEdit("gone", "alpha", None, Missing("absent", "no file gone.png")), {}, {}
         )
     return tmp_path / "run"
@@ -130,7 +130,7 @@ def test_pictures_go_by_the_field_of_their_benchmark(tmp_path: Path) -> None:
         outputs={"alpha": tmp_path / "alpha"},
         roots={omni.AUTHORS: data / "files"},
     )
-    RunStore.open(tmp_path / "run", Resolved(spec).header(Settings())).close()
+    RunStore.open(tmp_path / "run", ResolvedSpec(spec).header(Settings())).close()
     with RunView(tmp_path / "run") as view:
         (item,) = (ref.id for ref in view.resolved.dataset.items())
         shown, paths = view.all_pictures()(item), picture_paths(view, {})(item, "alpha")

@@ -27,7 +27,7 @@ from editjudge.app.run import foreseen
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.cli import root
-from editjudge.engine.events import Finished, Noted, RunEvent, Started
+from editjudge.engine.events import FinishEvent, NoteEvent, RunEvent, StartEvent
 from editjudge.storage.store import RunStore
 
 from ...patience import until, wait_until
@@ -85,8 +85,11 @@ def test_a_run_tells_what_it_does_and_goes_on(spec: RunSpec, tmp_path: Path) -> 
     out = tmp_path / "run"
     result = editjudge.run(spec, out=out, progress=events.append)
     assert result.ended == "done"
-    assert [type(one) for one in events if not isinstance(one, Noted)] == [Started, Finished]
-    notes = [one.text for one in events if isinstance(one, Noted)]
+    assert [type(one) for one in events if not isinstance(one, NoteEvent)] == [
+        StartEvent,
+        FinishEvent,
+    ]
+    notes = [one.text for one in events if isinstance(one, NoteEvent)]
     assert notes[0].startswith("beta: 1 output is missing")
     assert events[-1] is result.finished
     assert (result.finished.judged, result.finished.missing_outputs) == (2 * COUNT - 1, 1)
@@ -207,7 +210,7 @@ def gated(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
     """A run that stands still after two edits."""
     how = Reading(Gated(), "number")
     gated = Dimension("lab.gated", "Is it?", "here", how, (0, 9))
-    known = {**module.Resolved(spec).known, gated.id: gated}
+    known = {**module.ResolvedSpec(spec).dimensions_by_id, gated.id: gated}
     from editjudge.app import spec as of
 
     monkeypatch.setattr(of, "all_dimensions", lambda _: known)
@@ -282,7 +285,7 @@ def test_a_dimension_that_asks_nothing_is_told(spec: RunSpec, tmp_path: Path) ->
     line = f"no item can be asked {MASKED} (needs a mask)"
     events: list[RunEvent] = []
     editjudge.run(both, out=tmp_path / "run", progress=events.append)
-    assert line in [one.text for one in events if isinstance(one, Noted)]
+    assert line in [one.text for one in events if isinstance(one, NoteEvent)]
     assert line in foreseen(both, tmp_path / "run", Settings())[0].notes
 
 
@@ -294,7 +297,7 @@ def test_a_dry_run_says_which_files_are_of_no_item_as_the_run_does(
     estimate, plan = foreseen(spec, tmp_path / "run", Settings())
     editjudge.run(spec, out=tmp_path / "run", progress=events.append)
     (line,) = [one for one in describe_estimate(estimate, plan) if "to no item" in one]
-    assert line in [one.text for one in events if isinstance(one, Noted)]
+    assert line in [one.text for one in events if isinstance(one, NoteEvent)]
     assert line.endswith("belongs to no item (first: x4.png)")
 
 

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image as Pil
 
 from editjudge.app import results as module
-from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.file_states import Seen
@@ -23,7 +23,7 @@ from editjudge.base.verdict import NoScore, Score, Verdict
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.contents import JudgedEdit
+from editjudge.engine.content_keys import JudgedEdit
 from editjudge.storage.store import RunStore
 
 ITEMS = 23
@@ -40,7 +40,7 @@ def view(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     line = {"instruction": "make it red", "source": "s.png", "task": "local_editing"}
     lines = [json.dumps(line | {"id": f"item {number}"}) for number in range(ITEMS)]
     (tmp_path / "items.jsonl").write_text("\n".join(lines))
-    resolved = Resolved(
+    resolved = ResolvedSpec(
         RunSpec(
             benchmark=request.param,
             data=tmp_path / "items.jsonl",
@@ -70,7 +70,7 @@ def put(
     store: RunStore, item: str, model: str, signatures: dict[str, str], rng: np.random.Generator
 ) -> None:
     if rng.random() < 0.1:
-        store.keep_now(JudgedEdit(item, model, None, Missing("absent", "no file")))
+        store.save_edit_now(JudgedEdit(item, model, None, Missing("absent", "no file")))
         return
     verdicts: dict[str, Verdict] = {
         name: NoScore(kind="unparsable", reason="?")
@@ -79,7 +79,7 @@ def put(
         for name in signatures
     }
     seen = Seen(bytes(8), f"sha256:{'0' * 64}")
-    store.keep_now(JudgedEdit(item, model, seen), verdicts, signatures)
+    store.save_edit_now(JudgedEdit(item, model, seen), verdicts, signatures)
 
 
 def test_a_table_does_not_depend_on_what_is_held_at_once(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.cli import root
@@ -96,12 +96,12 @@ def test_what_cannot_be_asked_is_one_error(change: dict[str, Any], told: str) ->
 
 def test_a_stored_run_gives_the_spec_again(core: RunSpec) -> None:
     spec = core.model_copy(update={"judges": ("judge", "second"), "rounds": 2})
-    header = Resolved(spec).header(Settings())
+    header = ResolvedSpec(spec).header(Settings())
     again = RunSpec.of(header)
     assert (again.rounds, again.judges) == (2, ("judge", "second"))
     assert again.protocol == "core.1"
-    assert [d.id for d in Resolved(again).dimensions] == list(header.dimensions)
-    later = Resolved(again).header(Settings())
+    assert [d.id for d in ResolvedSpec(again).dimensions] == list(header.dimensions)
+    later = ResolvedSpec(again).header(Settings())
     assert later == header.model_copy(update={"created": later.created})
     RunSpec.model_validate_json(again.model_dump_json())
 
@@ -113,16 +113,16 @@ def test_dimensions_that_other_rules_lack_are_left_out() -> None:
     lacking = here - there
     assert lacking
     stored = spec.model_copy(update={"dimensions": (*sorted(here), "core.psnr.source.whole")})
-    left = {d.id for d in Resolved(stored, rules).dimensions}
+    left = {d.id for d in ResolvedSpec(stored, rules).dimensions}
     assert left == here & there | {"core.psnr.source.whole"}
     alone = spec.model_copy(update={"dimensions": tuple(sorted(lacking))})
-    assert Resolved(alone, rules).dimensions == ()
+    assert ResolvedSpec(alone, rules).dimensions == ()
 
 
 def test_data_without_official_paths_has_none_to_map(core: RunSpec) -> None:
     with pytest.raises(ConfigError, match="the data of core names no official paths"):
-        _ = Resolved(core.model_copy(update={"roots": {"/a": Path("/b")}})).dataset
-    _ = Resolved(core.model_copy(update={"roots": {"/a": Path("/a")}})).dataset
+        _ = ResolvedSpec(core.model_copy(update={"roots": {"/a": Path("/b")}})).dataset
+    _ = ResolvedSpec(core.model_copy(update={"roots": {"/a": Path("/a")}})).dataset
 
 
 FOLLOWING = 'user = "{sources}{edited}{instruction}"\n'
@@ -143,7 +143,7 @@ def test_words_of_ones_own_are_in_the_spec_by_content(core: RunSpec, words: Path
     assert (again, hash(again), again.digest) == (spec, hash(spec), spec.digest)
     assert spec.digest != core.digest
     ours, own = (
-        {d.id: d for d in Resolved(one).dimensions}["core.instruction_following"]
+        {d.id: d for d in ResolvedSpec(one).dimensions}["core.instruction_following"]
         for one in (core, spec)
     )
     assert (ours.words, own.words) == ("own", "custom")
@@ -155,7 +155,9 @@ def test_words_of_ones_own_are_in_the_spec_by_content(core: RunSpec, words: Path
 def test_words_of_ones_own_reach_every_benchmarks_run(core: RunSpec, words: Path) -> None:
     asked = {"benchmark": "i2i", "prompts": words, "dimensions": (), "judges": ("judge", "second")}
     spec = RunSpec.model_validate(core.model_dump() | asked)
-    custom = {d.id for d in Resolved(spec).known.values() if "custom" in (d.words or "")}
+    custom = {
+        d.id for d in ResolvedSpec(spec).dimensions_by_id.values() if "custom" in (d.words or "")
+    }
     # Its own dimensions that ask the template, those of core, and each round of both.
     assert {
         "i2i.se.instruction_following@judge.1",
@@ -177,7 +179,7 @@ def test_words_that_nothing_asks_are_refused(
 ) -> None:
     spec = RunSpec.model_validate(core.model_dump() | {"prompts": words} | change)
     with pytest.raises(ConfigError, match=told):
-        _ = Resolved(spec).dimensions
+        _ = ResolvedSpec(spec).dimensions
 
 
 def test_words_that_cannot_be_used_name_their_file(core: RunSpec, words: Path) -> None:
@@ -188,16 +190,16 @@ def test_words_that_cannot_be_used_name_their_file(core: RunSpec, words: Path) -
 
 def test_a_stored_run_keeps_its_words(core: RunSpec, words: Path) -> None:
     spec = RunSpec.model_validate(core.model_dump() | {"prompts": words})
-    header = Resolved(spec).header(Settings())
+    header = ResolvedSpec(spec).header(Settings())
     assert RunSpec.of(header).prompts == spec.prompts
     assert RunSpec.of(header).rules().custom == spec.rules().custom
-    assert header.joined(header, "the run").prompts == header.prompts
-    ours = Resolved(core).header(Settings())
+    assert header.join(header, "the run").prompts == header.prompts
+    ours = ResolvedSpec(core).header(Settings())
     for one, other in ((header, ours), (ours, header)):
         with pytest.raises(
             ConfigError, match=r"asks in other words than these: core/instr.*--prompts"
         ):
-            one.joined(other, "the run")
+            one.join(other, "the run")
 
 
 def test_a_resumed_run_goes_on_in_its_words(

@@ -15,7 +15,7 @@ from editjudge.app.validation import Validation, validate
 from editjudge.base.config import Settings
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import dimensions
-from editjudge.engine.order import Order
+from editjudge.engine.run_inputs import Order
 
 
 def picture(path: Path, size: tuple[int, int] = (24, 16), mode: str = "RGB") -> None:

@@ -211,7 +211,7 @@ def test_a_session_that_ends_before_it_judges_forgets_no_change(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "compare_as_before", ends)
+        patched.setattr(module, "compare_with_last_session", ends)
         with pytest.raises(KeyboardInterrupt):
             again(folder)
     assert again(folder)[0].finished.edits == 1

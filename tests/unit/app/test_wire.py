@@ -37,7 +37,7 @@ from editjudge.base.verdict import (
 )
 from editjudge.cli.services import Stack
 from editjudge.engine import events
-from editjudge.engine.header import RunHeader
+from editjudge.engine.run_header import RunHeader
 from editjudge.prepare.gie import Converted
 from editjudge.prepare.preparation import Prepared
 from editjudge.prepare.review import Reviewed
@@ -46,7 +46,7 @@ from ..report.test_report import judged
 
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
-    *(events.Started, events.Progressed, events.Noted, events.Finished),
+    *(events.StartEvent, events.ProgressEvent, events.NoteEvent, events.FinishEvent),
     *(Results, verdicts.Shown, verdicts.Row, verdicts.ScoreReport),
     *(Estimate, Validation, RescoreEntry),
     *(CanaryResult, ModelComparison, Rankings),
@@ -123,7 +123,7 @@ def test_what_is_no_number_is_refused(value: float) -> None:
 
 def test_events_are_read_back() -> None:
     adapter: TypeAdapter[events.RunEvent] = TypeAdapter(events.RunEvent)
-    note = events.Noted(text="said \ud800")
+    note = events.NoteEvent(text="said \ud800")
     text = text_of(note, indent=None)
     assert list(json.loads(text)) == ["event", "time", "text"]
     assert adapter.validate_python(json.loads(text)) == note

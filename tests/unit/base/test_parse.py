@@ -14,7 +14,7 @@ from editjudge.base.parse import parse_json, parse_toml
 from editjudge.benchmarks.registry import benchmark
 from editjudge.panel.vllm.tokenizer import Tokens
 from editjudge.prompts.custom_templates import custom_templates
-from editjudge.storage.packing import Packer
+from editjudge.storage.compression import Packer
 
 DEEP = "[" * 100_000
 BY_ID = '{"1":' * 100_000

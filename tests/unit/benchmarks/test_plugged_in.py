@@ -97,10 +97,10 @@ def test_ours_are_entry_points() -> None:
 
 def test_a_run_loads_its_own_benchmark_and_the_generic_dimensions() -> None:
     code = (
-        "import sys; from editjudge.app.spec import Resolved, RunSpec\n"
+        "import sys; from editjudge.app.spec import ResolvedSpec, RunSpec\n"
         "for given in ((), ('core.psnr.*',)):\n"
         "    spec = RunSpec(benchmark='core', data='.', outputs={'m': '.'}, dimensions=given)\n"
-        "    resolved = Resolved(spec); resolved.dimensions; resolved.known\n"
+        "    resolved = ResolvedSpec(spec); resolved.dimensions; resolved.dimensions_by_id\n"
         "loaded = [m for m in sys.modules if m.startswith('editjudge.benchmarks.')]\n"
         "print([n for n in ('gie', 'kris', 'i2i', 'co_edit', 'omni_iie')\n"
         "       if f'editjudge.benchmarks.{n}' in loaded])"

@@ -22,8 +22,8 @@ from editjudge.benchmarks.rounds import (
     mean,
     with_rounds,
 )
-from editjudge.engine.fold import in_order
 from editjudge.engine.judge import Judgement, judge, roles_of
+from editjudge.engine.outcomes import sort_by_dependency
 from editjudge.scorers.vqa import FiveLevel
 
 from ...fakes.scorers import FakePanel, Scripted
@@ -62,7 +62,7 @@ def test_each_judge_and_repeat_stands_before_their_mean() -> None:
     assert list(chosen[-1].operands) == ids
     scorers = [d.readings[0].scorer for d in chosen[:-1]]
     assert len(set(scorers)) == 4, "equal scorers would share their calls"
-    assert in_order(chosen, known) == chosen
+    assert sort_by_dependency(chosen, known) == chosen
 
 
 def test_what_no_judge_has_a_part_in_is_judged_once() -> None:
@@ -233,7 +233,7 @@ def test_every_benchmarks_judged_dimensions_can_have_another_judge(name: str) ->
                     {s for r in d.readings for s in [r.scorer] if SECOND in s.roles} for d in pair
                 ]
                 assert scorers[0].isdisjoint(scorers[1]), f"{dimension.id}: rounds share calls"
-        assert len(in_order(known.values(), known)) == len(known)
+        assert len(sort_by_dependency(known.values(), known)) == len(known)
 
 
 @given(st.lists(st.floats(0, 10, allow_nan=False), min_size=1, max_size=9))

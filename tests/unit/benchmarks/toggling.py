@@ -18,14 +18,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from PIL import Image as Pil
 
-from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.base.errors import Abstained, ServiceError
 from editjudge.base.images import decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import Outcome, Score, Verdict, failed, unscored
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.dimension import Reading
-from editjudge.engine.fold import fold
+from editjudge.engine.outcomes import decide_outcomes
 from editjudge.panel.choices import ChoiceDistribution
 from editjudge.panel.context import NOBODY, CallContext
 from editjudge.panel.prompt import Picture, Prompt
@@ -44,7 +44,7 @@ def edits(case: Case, folder: Path) -> list[Edit]:
     """Edits of a case's items, of the kinds of `_outputs`; with masks of all and of nothing."""
     made = case.make(folder)
     roots = dict(pair.split("=", 1) for pair in made.more[1::2])
-    dataset = Resolved(
+    dataset = ResolvedSpec(
         RunSpec(benchmark=case.benchmark, data=made.data, roots=roots)  # type: ignore[arg-type]
     ).dataset
     items = [dataset.load(ref) for ref in dataset.items()]
@@ -205,7 +205,7 @@ class Computed:
                 if verdict is not None:
                     readings.setdefault(reading.scorer, {})[reading.field] = verdict
             said[dimension.id] = tuple(own)
-        outcomes = fold(rules.dimensions, self._edits[index].item, readings=readings)
+        outcomes = decide_outcomes(rules.dimensions, self._edits[index].item, readings=readings)
         return {name: (_told(outcome), said[name]) for name, outcome in outcomes.items()}
 
     async def _read(self, reading: Reading, index: int) -> tuple[Verdict | None, frozenset[str]]:

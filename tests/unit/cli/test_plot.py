@@ -10,13 +10,13 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image as Pil
 
-from editjudge.app.spec import Resolved, RunSpec
+from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.file_states import Seen
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
-from editjudge.engine.contents import JudgedEdit
+from editjudge.engine.content_keys import JudgedEdit
 from editjudge.storage.store import RunStore
 
 command = root.commands["plot"]
@@ -40,7 +40,7 @@ def stored(tmp_path: Path, *away: str) -> Path:
         outputs={model: tmp_path / model for model in ("ours", "theirs")},
         dimensions=("i2i.se.*",),
     )
-    resolved = Resolved(spec)
+    resolved = ResolvedSpec(spec)
     signatures = resolved.signatures({})
     refused = NoScore(kind="refused", reason="no")
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
@@ -53,7 +53,7 @@ def stored(tmp_path: Path, *away: str) -> Path:
                 }
                 if (number, model) == (0, "ours"):
                     verdicts["i2i.se.image_quality"] = refused
-                store.keep_now(JudgedEdit(f"{number}", model, seen), verdicts, signatures)
+                store.save_edit_now(JudgedEdit(f"{number}", model, seen), verdicts, signatures)
     return tmp_path / "run"
 
 

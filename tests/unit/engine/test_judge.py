@@ -13,8 +13,8 @@ from editjudge.base.item import Edit, Missing
 from editjudge.base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Score
 from editjudge.benchmarks.dimension import Derived, Dimension, Reading, derived
 from editjudge.benchmarks.fusion import product
-from editjudge.engine.fold import in_order
 from editjudge.engine.judge import Judgement, judge
+from editjudge.engine.outcomes import sort_by_dependency
 
 from ...fakes.scorers import FakePanel, Scripted, edit
 
@@ -200,7 +200,7 @@ def test_circles_are_refused() -> None:
     one = dimension("one", derived(product, "two"))
     two = dimension("two", derived(product, "one"))
     with pytest.raises(ValueError, match="one -> two -> one"):
-        in_order([one], {"one": one, "two": two})
+        sort_by_dependency([one], {"one": one, "two": two})
 
 
 async def test_untrained_weights_mark_what_rests_on_them() -> None:

@@ -21,9 +21,9 @@ from editjudge.benchmarks.fusion import product
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import judge, judges_by
-from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
-from editjudge.engine.runplan import RunPlan, compare, observe
+from editjudge.engine.run_inputs import Order
+from editjudge.engine.run_plan import RunPlan, compare_with_run, inspect_items
 from editjudge.engine.scheduler import Scheduler
 from editjudge.scorers.scorer import Scorer
 from editjudge.storage.store import RunStore
@@ -74,9 +74,9 @@ def test_means_leave_it_out() -> None:
 
 async def test_a_run_keeps_it_and_does_not_ask_again(tmp_path: Path) -> None:
     order = _order(tmp_path)
-    survey = observe(order)
+    survey = inspect_items(order)
     with RunStore.open(tmp_path / "run", header(dimensions=tuple(KNOWN))) as store:
-        work = compare(survey, store, {}, frozenset())
+        work = compare_with_run(survey, store, {}, frozenset())
         await _run(order, store, work)
         assert store.counts()["m"]["t.one"] == {"scored": 2, "not_applicable": 2}
         kept = {one.item: one.verdict for one in store.verdicts(dimension="t.one")}
@@ -84,7 +84,7 @@ async def test_a_run_keeps_it_and_does_not_ask_again(tmp_path: Path) -> None:
         assert [o.verdict for o in store.verdicts(dimension="t.one", item="2", evidence=False)] == [
             NotApplicable(reason="nothing to compare")
         ]
-        again = compare(survey, store, {}, frozenset())
+        again = compare_with_run(survey, store, {}, frozenset())
         assert again.total("todo") == 0
         for planned in (work, again):
             cell = mean_cells(store, planned)["m"]["t.whole"]
@@ -109,5 +109,5 @@ def _order(folder: Path) -> Order:
 async def _run(order: Order, store: RunStore, work: RunPlan) -> None:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
-    await Scheduler(work, judges_by(panel), store.keep, progress, in_flight=1).run()
+    await Scheduler(work, judges_by(panel), store.save_edit, progress, in_flight=1).run()
     assert progress.lines["t.one"].total == 2

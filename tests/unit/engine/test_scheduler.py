@@ -23,11 +23,11 @@ from editjudge.benchmarks.dataset import ItemRef, placeholder
 from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import mean
 from editjudge.engine import scheduler as module
-from editjudge.engine.contents import JudgedEdit, Standing
+from editjudge.engine.content_keys import JudgedEdit, StandingVerdicts
 from editjudge.engine.judge import Signatures, judges_by
-from editjudge.engine.order import Order
 from editjudge.engine.progress import Progress
-from editjudge.engine.runplan import RunPlan, compare, observe
+from editjudge.engine.run_inputs import Order
+from editjudge.engine.run_plan import RunPlan, compare_with_run, inspect_items
 from editjudge.engine.scheduler import Scheduler
 from editjudge.scorers.judge_scorer import JUDGE
 from editjudge.scorers.scorer import Scorer
@@ -177,7 +177,7 @@ class Kept:
         versions: str | None = None,
     ) -> None:
         item, model = edit.item, edit.model
-        seen = edit.seen or Seen(ABSENT, "")
+        seen = edit.output_file or Seen(ABSENT, "")
         self.edits.append((item, model, seen.digest or None, seen.stat))
         for name, verdict in verdicts.items():
             self.verdicts[item, model, name] = verdict
@@ -188,14 +188,16 @@ class Kept:
     def items(self) -> list[str]:
         return [item for item, *_ in self.edits]
 
-    def standing(self, model: str, signatures: Mapping[str, str]) -> dict[str, list[Standing]]:
-        judged: dict[str, list[Standing]] = {}
+    def standing(
+        self, model: str, signatures: Mapping[str, str]
+    ) -> dict[str, list[StandingVerdicts]]:
+        judged: dict[str, list[StandingVerdicts]] = {}
         for item, of, digest, stat in dict.fromkeys(self.edits):
             if of == model:
                 names = [n for (i, m, n) in self.verdicts if (i, m) == (item, of)]
                 known = frozenset(n for n in names if n in signatures)
                 output = digest_bytes(digest) if digest else None
-                judged.setdefault(item, []).append(Standing(b"", output, stat, None, known))
+                judged.setdefault(item, []).append(StandingVerdicts(b"", output, stat, None, known))
         return judged
 
 
@@ -239,7 +241,7 @@ async def test_a_signature_is_made_once_and_not_for_every_edit(
     monkeypatch.setattr(Dimension, "signature", counted)
     asked = order(tmp_path, log, 5, "a")
     kept = Kept()
-    work = compare(observe(asked), None, FakePanel().identities())
+    work = compare_with_run(inspect_items(asked), None, FakePanel().identities())
     await scheduler(asked, work, kept).run()
     assert len(kept.verdicts) == 5
     assert len(made) == 1
@@ -263,7 +265,7 @@ async def test_results_do_not_depend_on_how_many_are_in_flight(
     in_flight: int, tmp_path: Path, log: Log
 ) -> None:
     asked = order(tmp_path, log, 20, "ab")
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     kept = Kept()
     assert await scheduler(asked, work, kept, in_flight=in_flight).run() == "done"
     assert kept.verdicts == {
@@ -275,34 +277,34 @@ async def test_results_do_not_depend_on_how_many_are_in_flight(
 
 async def test_the_models_of_an_item_follow_each_other(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 3, "ab")
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     await scheduler(asked, work, Kept(), in_flight=1).run()
     assert log.order == [(str(i), model) for i in range(3) for model in "ab"]
 
 
 async def test_what_stands_is_not_judged_again(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 10, "a")
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     kept = Kept()
     log.errors[3] = Unreachable("gone", service="x.y")
     await scheduler(asked, work, kept).run()
     assert kept.verdicts["3", "a", "test.one"].status == "failed"
     del kept.verdicts["3", "a", "test.one"]  # as the store tells it: failed does not stand
-    left = compare(observe(asked), kept, {})
+    left = compare_with_run(inspect_items(asked), kept, {})
     assert [ref.id for ref, _ in left.items()] == ["3"]
     assert left.counts["a"]["test.one"] == {"standing": 9, "todo": 1}
 
 
 async def test_an_output_that_changed_is_judged_again(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 2, "a")
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     kept = Kept()
     await scheduler(asked, work, kept).run()
-    same = compare(observe(asked), kept, {})
+    same = compare_with_run(inspect_items(asked), kept, {})
     assert same.edits == 0
     other = load_image(np.ones((2, 2, 3), np.uint8))
     (tmp_path / "a" / "one.png").write_bytes(other.encoded)
-    changed = compare(observe(asked), kept, {})
+    changed = compare_with_run(inspect_items(asked), kept, {})
     assert changed.edits == 2
     await scheduler(asked, changed, kept).run()
     assert kept.edits[-1][2] == other.digest
@@ -311,7 +313,7 @@ async def test_an_output_that_changed_is_judged_again(tmp_path: Path, log: Log) 
 async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(tmp_path: Path, log: Log) -> None:
     free = dimension(log, "test.free", how=Reading(Timed(log, ()), "score"))
     asked = order(tmp_path, log, 30, "a", free)
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     kept, said = Kept(), []
     log.errors = {number: CostLimit("spent", service="x.y") for number in range(10, 30)}
     ended = await scheduler(asked, work, kept, say=said.append).run()
@@ -323,7 +325,7 @@ async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(tmp_path: Path, 
 
 async def test_too_large_a_share_of_failures_ends_it(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 100, "a")
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     log.errors = {number: Unreachable("gone", service="x.y") for number in range(0, 100, 10)}
     few = scheduler(asked, work, Kept(), fail_on_error=0.2)
     assert await few.run() == "done"
@@ -335,7 +337,7 @@ async def test_too_large_a_share_of_failures_ends_it(tmp_path: Path, log: Log) -
 
 async def test_what_a_scorer_trips_over_costs_one_edit(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 5, "a")
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     log.errors[2] = ZeroDivisionError("oh")
     kept = Kept()
     assert await scheduler(asked, work, kept).run() == "done"
@@ -356,7 +358,7 @@ async def test_a_source_that_cannot_be_loaded_costs_its_own_edits(
         return load(self, ref, left_encoded)
 
     monkeypatch.setattr(Items, "load", tripping)
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     kept = Kept()
     assert await scheduler(asked, work, kept).run() == "done"
     failed = {
@@ -369,7 +371,7 @@ async def test_a_source_that_cannot_be_loaded_costs_its_own_edits(
 
 async def test_a_full_disk_ends_it(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 50, "a")
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     log.errors[2] = StoreError("the disk is full")  # type: ignore[assignment]
     with pytest.raises(ExceptionGroup) as raised:
         await scheduler(asked, work, Kept()).run()
@@ -378,7 +380,7 @@ async def test_a_full_disk_ends_it(tmp_path: Path, log: Log) -> None:
 
 async def test_cancelled_it_keeps_what_is_judged(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 1000, "a")
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     kept = Kept()
     task = asyncio.create_task(scheduler(asked, work, kept).run())
     while len(kept.verdicts) < 10:
@@ -400,7 +402,7 @@ async def test_only_what_is_computed_on_is_decoded(
     for dimensions, count in (((shown,), 0), ((shown, dimension(log)), 5)):
         decoded.clear()
         asked = order(tmp_path, log, 5, "a", *dimensions)
-        work = compare(observe(asked), None, {})
+        work = compare_with_run(inspect_items(asked), None, {})
         await scheduler(asked, work, Kept()).run()
         assert len(decoded) == count
 
@@ -411,7 +413,7 @@ async def test_large_images_wait_for_room(
     monkeypatch.setattr(module, "MAX_HELD", 2 * 100 * 100 * 3)
     asked = order(tmp_path, log, 12, "a")
     asked.dataset.size = 100  # type: ignore[attr-defined]
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     await scheduler(asked, work, Kept(), in_flight=12).run()
     assert log.most < 12
 
@@ -430,7 +432,7 @@ async def test_no_edit_begins_before_it_is_known_what_they_hold(
 
     monkeypatch.setattr(Scheduler, "_loaded", counted)
     asked = order(tmp_path, log, 12, "a")
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     await scheduler(asked, work, Kept(), in_flight=12).run()
     assert loading == [1] * 12
 
@@ -446,7 +448,7 @@ async def test_edits_begin_as_soon_as_the_first_is_loaded(tmp_path: Path, log: L
             return {"score": Score(value=1)}
 
     asked = order(tmp_path, log, 4, "a", dimension(log, how=Reading(Together(log), "score")))
-    work = compare(observe(asked), None, {})
+    work = compare_with_run(inspect_items(asked), None, {})
     kept = Kept()
     async with asyncio.timeout(10):
         await scheduler(asked, work, kept, in_flight=4).run()
@@ -469,7 +471,7 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
         dimension(log, "test.rests", how=derived(lambda v: 1, "test.one", "test.far")),
     )
     asked = order(tmp_path, log, 10, "a", *dimensions)
-    work = compare(observe(asked), None, {}, {"test.far": "away"})
+    work = compare_with_run(inspect_items(asked), None, {}, {"test.far": "away"})
     found = {name: dict(count) for name, count in work.counts["a"].items()}
     assert found == {
         "test.one": {"todo": 10},
@@ -481,22 +483,22 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
         "test.rests": {"not_served": 10},
     }
     assert work.roles == frozenset()
-    assert compare(observe(asked), None, {}).roles == {"x.y"}
+    assert compare_with_run(inspect_items(asked), None, {}).roles == {"x.y"}
 
 
 def test_progress_counts_what_is_answered_of_an_edit() -> None:
     """By shares of the edits in progress, so that it moves and has a speed before one is done."""
     progress = Progress(edits=4)
-    with progress.one_edit() as answered:
+    with progress.track_edit() as answered:
         answered(0.5)
-        assert (progress.judged, progress.done) == (0, 0.5)
+        assert (progress.judged_edits, progress.done_edits) == (0, 0.5)
         assert progress.rate > 0
         assert progress.seconds_left is not None
         answered(0.5)
         answered(0.5)
-        assert progress.done == 1.0
-        progress.judged_one({}, ())
-    assert (progress.judged, progress.done) == (1, 1.0)
+        assert progress.done_edits == 1.0
+        progress.count_edit({}, ())
+    assert (progress.judged_edits, progress.done_edits) == (1, 1.0)
 
 
 def test_slow_edits_have_a_steady_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -504,16 +506,16 @@ def test_slow_edits_have_a_steady_remaining_time(monkeypatch: pytest.MonkeyPatch
     now = 0.0
     clock = SimpleNamespace(monotonic=lambda: now)
     monkeypatch.setattr("editjudge.engine.progress.time", clock)
-    progress = Progress(edits=20, started=0.0)
+    progress = Progress(edits=20, start_time=0.0)
     told: list[float | None] = []
     for _ in range(10):
-        with progress.one_edit() as answered:
+        with progress.track_edit() as answered:
             for _ in range(4):
                 for _ in range(20):
                     now += 1
                     told.append(progress.seconds_left)
                 answered(0.25)
             now += 1  # it is stored
-            progress.judged_one({}, ())
+            progress.count_edit({}, ())
     late = told[80:]
     assert all(left is not None for left in late)

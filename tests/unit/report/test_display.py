@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from editjudge.engine.events import Endpoint, Finished, Progressed
-from editjudge.engine.progress import Line
+from editjudge.engine.events import Endpoint, FinishEvent, ProgressEvent
+from editjudge.engine.progress import DimensionProgress
 from editjudge.report.display import LineDisplay, draw_progress, format_progress
 
 
-def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> Progressed:
+def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> ProgressEvent:
     """A run half way through, resumed after 10 edits."""
     one = Endpoint(
         limit=8, in_flight=8, waiting=3, open=False, waits_for="room: " + "x" * 200, again=4
@@ -27,7 +27,7 @@ def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> Progressed
         "edits_per_second": 2.5,
         "seconds_left": 9.0,
         "verdicts": {
-            f"core.some.long.name.of.a.dimension.number.{i}": Line(
+            f"core.some.long.name.of.a.dimension.number.{i}": DimensionProgress(
                 total=40, scored=13 + i % 2, unscored=2 * (i == 7), failed=int(i == 9)
             )
             for i in range(dimensions)
@@ -42,10 +42,10 @@ def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> Progressed
             "cost": 1.25,
         },
     }
-    return Progressed(**(fields | more))
+    return ProgressEvent(**(fields | more))
 
 
-def shown(event: Progressed, width: int, height: int) -> list[str]:
+def shown(event: ProgressEvent, width: int, height: int) -> list[str]:
     file = io.StringIO()
     screen = Console(file=file, width=width, height=height, force_terminal=False)
     screen.print(draw_progress(event, width, height))
@@ -93,7 +93,7 @@ def test_at_the_end_nothing_is_left_to_wait_for() -> None:
     counts = progress().model_dump(
         exclude={"event", "endpoints", "done", "usage", "seconds_left", "time"}
     )
-    ended = Finished(
+    ended = FinishEvent(
         **counts,
         seconds_left=None,
         ended="interrupted",

@@ -12,7 +12,7 @@ import pytest
 
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.base.verdict import Score
-from editjudge.engine.contents import JudgedEdit
+from editjudge.engine.content_keys import JudgedEdit
 from editjudge.report import site
 from editjudge.report.site import write_report
 from editjudge.storage.store import RunStore
@@ -135,7 +135,7 @@ def test_the_page_says_what_is_pending(tmp_path: Path) -> None:
                 edit = store.edit("item 1", "m")
                 assert edit is not None
                 signatures = dict.fromkeys(DIMENSIONS[:1], "another")
-                store.keep_now(
+                store.save_edit_now(
                     JudgedEdit(edit.item, edit.model),
                     {DIMENSIONS[0]: Score(value=value)},
                     signatures,

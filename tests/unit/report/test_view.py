@@ -193,7 +193,9 @@ def test_a_run_is_read_while_it_is_written(tmp_path: Path) -> None:
             signatures = dict.fromkeys(DIMENSIONS[:1], "another")
             edit = store.edit("item 1", "m")
             assert edit is not None
-            store.keep_now(store.judged_edit(edit), {DIMENSIONS[0]: Score(value=1)}, signatures)
+            store.save_edit_now(
+                store.judged_edit(edit), {DIMENSIONS[0]: Score(value=1)}, signatures
+            )
             after = live.check_progress()
         assert after["version"] != before["version"]
         assert (after["live"], after["judged"], after["asked"]) == (True, 1, 2)

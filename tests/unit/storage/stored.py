@@ -9,8 +9,8 @@ from typing import Any
 from editjudge.base.file_states import Seen
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.verdict import Failure, NoScore, Score, Verdict
-from editjudge.engine.contents import ItemContent, JudgedEdit
-from editjudge.engine.header import RunHeader
+from editjudge.engine.content_keys import ItemContent, JudgedEdit
+from editjudge.engine.run_header import RunHeader
 from editjudge.storage.store import RunStore
 
 HEADER = RunHeader(
@@ -49,7 +49,7 @@ def put(
     """Keep an edit with its verdicts; its number."""
     seen = Seen(bytes(8), digest(output or model + item))
     edit = JudgedEdit(item, model, seen, None, content)
-    store.keep_now(edit, verdicts, signatures or SIGNATURES)
+    store.save_edit_now(edit, verdicts, signatures or SIGNATURES)
     kept = store.edit(item, model)
     return kept.id if kept else 0
 

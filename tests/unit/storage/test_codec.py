@@ -15,7 +15,7 @@ from PIL import Image as Pil
 from editjudge.base.contracts import Tensors
 from editjudge.base.images import load_mask
 from editjudge.storage import codec
-from editjudge.storage.packing import Packer
+from editjudge.storage.compression import Packer
 
 PACKER = Packer(list, None)
 

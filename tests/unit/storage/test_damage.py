@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
-from editjudge.engine.contents import FileCache, FileContent
+from editjudge.engine.content_keys import FileCache, FileContent
 from editjudge.panel.calls import Call, Reply, Usage
 from editjudge.panel.prompt import Prompt, Text
+from editjudge.storage.schema import checksum
 from editjudge.storage.store import FILE, RunStore
-from editjudge.storage.tables import checksum
 
 from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, digest, put, scored
 
@@ -43,7 +43,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             put(store, f"item {index}", both, content=CONTENT)
         put(store, "item 1", {"core.a": scored(7)})
         content = FileContent(bytes(8), bytes(16))
-        store.keep_contents([], FileCache({1: content}, digest("data"), bytes(16)), {})
+        store.save_contents([], FileCache({1: content}, digest("data"), bytes(16)), {})
         await store.ledger.put_fact("choices of judge", "logprobs")
 
     with RunStore.open(folder, HEADER) as store:
@@ -66,7 +66,7 @@ def everything(run: Path) -> list[str]:
             *store.verdicts(),
             *store.verdicts(evidence=False),
             *store.edits(),
-            *store.standing("alpha", SIGNATURES).items(),
+            *store.find_standing("alpha", SIGNATURES).items(),
             *(store.items(), store.contents(), store.file_cache()),
             *(store.header, store.counts(), store.costs, store.ledger.count),
             store.database.fact("choices of judge"),
@@ -177,7 +177,7 @@ def test_numbers_that_changed_places(read: str, copy: Path) -> None:
         reads = {
             "verdicts": lambda: list(store.verdicts(evidence=False)),
             "counts": store.counts,
-            "standing": lambda: list(store.standing("alpha", SIGNATURES)),
+            "standing": lambda: list(store.find_standing("alpha", SIGNATURES)),
         }
         with pytest.raises(StoreError, match="table edits"):
             reads[read]()

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import StoreError
+from editjudge.storage.compression import FIRST
 from editjudge.storage.database import Database
-from editjudge.storage.packing import FIRST
-from editjudge.storage.tables import FACTS, PROMPTS
+from editjudge.storage.schema import FACTS, PROMPTS
 
 
 async def test_work_that_fails_when_its_caller_has_left_says_nothing() -> None:

@@ -14,7 +14,7 @@ from editjudge.base.identity import ServiceName
 from editjudge.panel.calls import Call, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.ledger import Ledger
-from editjudge.storage.tables import CALLS
+from editjudge.storage.schema import CALLS
 
 PROMPT = Prompt("judge", (Text("Is it "), Text("röd\u2028?", data=True)))
 REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", Usage(10, 4, 1), 0.5)
@@ -94,7 +94,9 @@ async def test_nothing_of_what_was_purged_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, shrink: bool
 ) -> None:
     monkeypatch.setattr("editjudge.storage.database._AT_A_TIME", 2)
-    monkeypatch.setattr("editjudge.storage.packing.deflated", lambda data, _: data)  # to be seen
+    monkeypatch.setattr(
+        "editjudge.storage.compression.deflated", lambda data, _: data
+    )  # to be seen
     path = tmp_path / "ledger.sqlite"
     with Ledger(path) as ledger:
         for number in range(4):

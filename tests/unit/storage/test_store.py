@@ -18,11 +18,11 @@ from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
 from editjudge.base.verdict import NoScore, Score, Verdict, unscored
-from editjudge.engine.contents import FileCache, FileContent, ItemContent, JudgedEdit
+from editjudge.engine.content_keys import FileCache, FileContent, ItemContent, JudgedEdit
 from editjudge.panel.calls import Call, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
+from editjudge.storage.schema import EDITS
 from editjudge.storage.store import FILE, RunStore
-from editjudge.storage.tables import EDITS
 
 from .stored import (
     CONTENT,
@@ -78,9 +78,9 @@ def test_versions_stand_beside_the_signature(tmp_path: Path) -> None:
         assert [one.versions for one in store.verdicts()] == [versions()]
         assert "numpy:" in versions()
         edit = JudgedEdit("one", "alpha")
-        store.keep_now(edit, {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0")
+        store.save_edit_now(edit, {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0")
         assert [one.versions for one in store.verdicts()] == ["numpy:1.26.0"]
-        ((standing,),) = store.standing("alpha", SIGNATURES).values()
+        ((standing,),) = store.find_standing("alpha", SIGNATURES).values()
         assert standing.dimensions == {"core.a"}
 
 
@@ -132,8 +132,8 @@ def test_what_stands(tmp_path: Path) -> None:
         put(store, "old", {"core.a": scored(1)}, signatures={"core.a": "of yesterday"})
         put(store, "other", {"core.a": scored(1)}, model="beta")
         absent = Missing("absent", "no file röd.png")
-        store.keep_now(JudgedEdit("none", "alpha", None, absent))
-        found = {name: one for name, (one,) in store.standing("alpha", SIGNATURES).items()}
+        store.save_edit_now(JudgedEdit("none", "alpha", None, absent))
+        found = {name: one for name, (one,) in store.find_standing("alpha", SIGNATURES).items()}
         assert {name: set(one.dimensions) for name, one in found.items()} == {
             "done": {"core.a", "core.b"},
             "half": {"core.a"},
@@ -154,8 +154,8 @@ def test_what_stands(tmp_path: Path) -> None:
             "alpha": {"core.a": {"scored": 2}},
             "beta": {"core.a": {"scored": 1}},
         }
-        assert store.standing("alpha", {"core.new": "unseen"})["done"][0].dimensions == set()
-        assert store.standing("gamma", SIGNATURES) == {}
+        assert store.find_standing("alpha", {"core.new": "unseen"})["done"][0].dimensions == set()
+        assert store.find_standing("gamma", SIGNATURES) == {}
         assert store.items() == ["done", "half", "old", "other", "none"]
 
 
@@ -166,7 +166,7 @@ def test_another_output_has_no_verdicts_yet(tmp_path: Path) -> None:
         other = put(store, "one", {}, output="another")
         assert other != edit
         assert [one.item for one in store.verdicts()] == ["two"]
-        store.keep_now(JudgedEdit("two", "alpha", None, Missing("absent", "gone")))
+        store.save_edit_now(JudgedEdit("two", "alpha", None, Missing("absent", "gone")))
         assert list(store.verdicts()) == []
         # What was judged of the former output stands once that is there again.
         assert put(store, "one", {}) not in {edit, other}
@@ -180,7 +180,7 @@ def test_another_item_has_no_verdicts_yet(tmp_path: Path) -> None:
         assert put(store, "one", {}, content=other) != edit
         assert list(store.verdicts()) == []
         assert store.contents() == {"one": other.key}
-        judged = store.standing("alpha", SIGNATURES)["one"]
+        judged = store.find_standing("alpha", SIGNATURES)["one"]
         assert [(one.content, set(one.dimensions)) for one in judged] == [
             (CONTENT.key, {"core.a"}),
             (other.key, set()),
@@ -195,10 +195,10 @@ def test_what_files_held_is_kept(tmp_path: Path) -> None:
     with RunStore.open(tmp_path, HEADER) as store:
         assert store.file_cache() == FileCache()
         files = FileCache({1: first, 2: first}, digest("data"), b"records")
-        store.keep_contents([], files, {"data_digest": "sha256:2"})
-        store.keep_contents([], FileCache({2: second}), {})
+        store.save_contents([], files, {"data_digest": "sha256:2"})
+        store.save_contents([], FileCache({2: second}), {})
         edit = JudgedEdit("one", "alpha", content=ItemContent(bytes(16), {3: first}))
-        store.keep_now(edit)
+        store.save_edit_now(edit)
         assert store.file_cache() == replace(files, files={1: first, 2: second, 3: first})
         assert store.header.data_digest == "sha256:2"
 
@@ -208,7 +208,7 @@ def test_an_output_that_was_not_looked_at_stays_what_it_was(tmp_path: Path) -> N
     with RunStore.open(tmp_path, HEADER) as store:
         edit = put(store, "one", {"core.a": scored(1)})
         before = store.edit("one", "alpha")
-        store.keep_now(JudgedEdit("one", "alpha"), {"core.b": LOST}, SIGNATURES)
+        store.save_edit_now(JudgedEdit("one", "alpha"), {"core.b": LOST}, SIGNATURES)
         assert store.edit("one", "alpha") == before
         assert before is not None
         assert before.id == edit
@@ -366,7 +366,7 @@ def test_many_edits_take_little_room(tmp_path: Path) -> None:
     assert size / count < 200
     with RunStore.open(tmp_path, read_only=True) as store:
         tracemalloc.start()
-        standing = store.standing("alpha", A)
+        standing = store.find_standing("alpha", A)
         held, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert sum(len(one.dimensions) for (one,) in standing.values()) == count

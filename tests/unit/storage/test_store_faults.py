@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import ConfigError, StoreError
-from editjudge.engine.contents import JudgedEdit
+from editjudge.engine.content_keys import JudgedEdit
+from editjudge.storage.schema import VERSION
 from editjudge.storage.store import FILE, RunStore
-from editjudge.storage.tables import VERSION
 
 from ...patience import patience, wait_until
 from .stored import HEADER, header, made, put, scored
@@ -26,8 +26,8 @@ import resource, sys
 from pathlib import Path
 from editjudge.base.errors import EditjudgeError
 from editjudge.base.file_states import Seen
-from editjudge.engine.contents import JudgedEdit
-from editjudge.engine.header import RunHeader
+from editjudge.engine.content_keys import JudgedEdit
+from editjudge.engine.run_header import RunHeader
 from editjudge.storage.store import RunStore
 from editjudge.base.verdict import Score
 
@@ -140,7 +140,7 @@ def test_a_second_process_is_refused_and_may_read(tmp_path: Path) -> None:
             assert before >= 3
             wait_until(lambda: len(list(store.verdicts())) > before)
             with pytest.raises(ConfigError, match="cannot be written"):
-                store.keep_now(JudgedEdit("new", "m"))
+                store.save_edit_now(JudgedEdit("new", "m"))
     finally:
         process.kill()
         process.communicate()

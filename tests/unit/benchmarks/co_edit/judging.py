@@ -18,8 +18,8 @@ from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS
 from editjudge.benchmarks.co_edit.taxonomy import SUBJECT_REGION
 from editjudge.benchmarks.dimension import Derived, Dimension
-from editjudge.engine.fold import derive
 from editjudge.engine.judge import judge
+from editjudge.engine.outcomes import derive
 
 from ....fakes.transport import seen
 from ...scorers.test_generalist_scorers import Panel

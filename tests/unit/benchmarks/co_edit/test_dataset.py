@@ -19,7 +19,7 @@ from editjudge.benchmarks.co_edit.taxonomy import (
     SUBJECT_NAME,
     SUBJECT_REGION,
 )
-from editjudge.engine.fold import fold
+from editjudge.engine.outcomes import decide_outcomes
 
 from .made import WIDTH, line, written
 
@@ -149,7 +149,7 @@ def test_what_is_not_there_costs_only_what_reads_it(tmp_path: Path) -> None:
     without, silent = (data.load(ref) for ref in data.checked())
 
     def lost(item: Item) -> set[str]:
-        outcomes = fold(BENCHMARK.rules().dimensions, item)
+        outcomes = decide_outcomes(BENCHMARK.rules().dimensions, item)
         return {name for name, outcome in outcomes.items() if outcome.status == "unscored"}
 
     assert "nowhere.png" in without.flaws["mask"].reason

@@ -33,8 +33,8 @@ from editjudge.benchmarks.kris.dataset import KrisData
 from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TEMPORAL, task_of
 from editjudge.benchmarks.registry import benchmark, dimensions, select
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.fold import derive
 from editjudge.engine.judge import judge
+from editjudge.engine.outcomes import derive
 from editjudge.scorers.rubric import Rubric
 
 from ....fakes.transport import seen

@@ -56,7 +56,7 @@ class RunHeader(BaseModel):
     not_served: dict[ServiceName, str] = {}
     prompts: dict[str, str] = {}
 
-    def joined(self, later: RunHeader, where: str, mend: str = "") -> RunHeader:
+    def join(self, later: RunHeader, where: str, mend: str = "") -> RunHeader:
         """The header of a run that goes on with another header's outputs and dimensions.
 
         What its items were, and where outputs lie, stays as it is until both were compared.

@@ -21,11 +21,11 @@ from ..base.item import Missing
 from ..base.text import counted
 from ..base.verdict import Verdict
 from ..benchmarks.dataset import Dataset, ItemRef
-from .header import RunHeader
+from .run_header import RunHeader
 
-SHORT = 16
+KEY_BYTES = 16
 """Bytes that are kept of a digest that is only compared."""
-_NO_FILE = bytes(SHORT)
+_NO_FILE = bytes(KEY_BYTES)
 _MANY = 10_000
 """Numbers of files that are remembered."""
 
@@ -51,7 +51,7 @@ def content_key(record: bytes, files: Iterable[bytes]) -> bytes:
         record: What the data says of it; see `Dataset.record`. It tells how many files there are.
         files: The digests of its files, 16 bytes each, in the order in which the data names them.
     """
-    return blake2b(b"".join((record, *files)), digest_size=SHORT).digest()
+    return blake2b(b"".join((record, *files)), digest_size=KEY_BYTES).digest()
 
 
 def file_number(name: str) -> int:
@@ -85,12 +85,12 @@ class JudgedEdit(NamedTuple):
 
     item: str
     model: str
-    seen: Seen | None = None
+    output_file: Seen | None = None
     missing: Missing | None = None
     content: ItemContent | None = None
 
 
-class Standing(NamedTuple):
+class StandingVerdicts(NamedTuple):
     """What stands of an edit of one content.
 
     Attributes:
@@ -124,7 +124,9 @@ class _OfContent(Protocol):
 E = TypeVar("E", bound=_OfContent)
 
 
-def output_now(judged: Sequence[E], path: str | None, files: Files) -> tuple[bytes | None, bytes]:
+def find_current_output(
+    judged: Sequence[E], path: str | None, files: Files
+) -> tuple[bytes | None, bytes]:
     """The digest of an output as it is now, and the stat of its file.
 
     An output that is gone, or that cannot be read just now, is what it was. One is read only where
@@ -146,7 +148,7 @@ def output_now(judged: Sequence[E], path: str | None, files: Files) -> tuple[byt
     return last.output, last.stat
 
 
-def of_content(
+def find_by_content(
     judged: Sequence[E], content: bytes, output: bytes | None, *, absent: bool
 ) -> E | None:
     """What is kept of an edit that holds this; None where nothing was judged of it.
@@ -184,7 +186,7 @@ class FileCache:
     records: bytes = b""
 
 
-class Contents:
+class ItemContents:
     """What the items of some data hold now.
 
     Args:
@@ -200,7 +202,7 @@ class Contents:
     ) -> None:
         self.dataset = dataset
         self.files = files or Files()
-        self.changed: dict[int, FileContent] = {}
+        self.changed_files: dict[int, FileContent] = {}
         self._before = before or FileCache()
         self._numbers: dict[str, int] = {}
         self._latest: tuple[ItemRef | None, bytes] = None, b""
@@ -210,10 +212,10 @@ class Contents:
     def record(self, ref: ItemRef) -> bytes:
         """What the data says of an item."""
         if self._records:
-            return self._records[ref.index * SHORT : (ref.index + 1) * SHORT]
-        return self.dataset.record(ref)[:SHORT]
+            return self._records[ref.index * KEY_BYTES : (ref.index + 1) * KEY_BYTES]
+        return self.dataset.record(ref)[:KEY_BYTES]
 
-    def cached_key(self, ref: ItemRef) -> bytes | None:
+    def key_from_cache(self, ref: ItemRef) -> bytes | None:
         """The key of an item; None where it names a file that the run never met."""
         digests = []
         for path in self.dataset.files(ref):
@@ -228,10 +230,10 @@ class Contents:
     def key(self, ref: ItemRef) -> bytes:
         """The key of an item; several ask for it one after another."""
         if self._latest[0] is not ref:
-            self._latest = ref, self.cached_key(ref) or self.of(ref).key
+            self._latest = ref, self.key_from_cache(ref) or self.read(ref).key
         return self._latest[1]
 
-    def of(self, ref: ItemRef, loaded: Mapping[str, Seen] = MappingProxyType({})) -> ItemContent:
+    def read(self, ref: ItemRef, loaded: Mapping[str, Seen] = MappingProxyType({})) -> ItemContent:
         """What an item holds.
 
         Args:
@@ -242,15 +244,15 @@ class Contents:
             number = self._number(path)
             before = self._held(number)
             if (seen := loaded.get(path)) is not None:
-                held[number] = FileContent(seen.stat, digest_bytes(seen.digest)[:SHORT])
+                held[number] = FileContent(seen.stat, digest_bytes(seen.digest)[:KEY_BYTES])
             elif before is not None and stat_of(path) in {before.stat, ABSENT}:
                 held[number] = before
             else:
                 held[number] = self._read(path, number, before)
-        of = [held[self._number(path)].digest for path in self.dataset.files(ref)]
-        return ItemContent(content_key(self.record(ref), of), held)
+        read = [held[self._number(path)].digest for path in self.dataset.files(ref)]
+        return ItemContent(content_key(self.record(ref), read), held)
 
-    def sources(self, ref: ItemRef, count: int) -> tuple[str, ...]:
+    def source_keys(self, ref: ItemRef, count: int) -> tuple[str, ...]:
         """The first files of an item: equal texts where they are known to hold the same.
 
         Args:
@@ -265,16 +267,19 @@ class Contents:
 
     def updates(self) -> FileCache:
         """What the run does not know yet, to be known the next time."""
-        digest, changed = self.dataset.digest, dict(self.changed)  # others go on reading
+        digest, changed_files = (
+            self.dataset.digest,
+            dict(self.changed_files),
+        )  # others go on reading
         if self._before.data == digest:
-            return FileCache(changed)
-        records = {ref.index: self.dataset.record(ref)[:SHORT] for ref in self.dataset.items()}
+            return FileCache(changed_files)
+        records = {ref.index: self.dataset.record(ref)[:KEY_BYTES] for ref in self.dataset.items()}
         places = range(max(records, default=-1) + 1)
-        whole = b"".join(records.get(place, bytes(SHORT)) for place in places)
-        return FileCache(changed, digest, whole)
+        whole = b"".join(records.get(place, bytes(KEY_BYTES)) for place in places)
+        return FileCache(changed_files, digest, whole)
 
     def _held(self, number: int) -> FileContent | None:
-        return self.changed.get(number) or self._before.files.get(number)
+        return self.changed_files.get(number) or self._before.files.get(number)
 
     def _number(self, path: str) -> int:
         """Files of the data's folder go by their names in it, so that the folder may move."""
@@ -289,8 +294,8 @@ class Contents:
         seen = self.files.seen(path)
         if seen is None:
             return before or FileContent(ABSENT, _NO_FILE)
-        self.changed[number] = FileContent(seen.stat, digest_bytes(seen.digest)[:SHORT])
-        return self.changed[number]
+        self.changed_files[number] = FileContent(seen.stat, digest_bytes(seen.digest)[:KEY_BYTES])
+        return self.changed_files[number]
 
 
 class VerdictStore(Protocol):
@@ -307,9 +312,9 @@ class VerdictStore(Protocol):
     def items(self) -> Sequence[str]:
         """The ids of the items of which anything was judged."""
 
-    def standing(
+    def find_standing(
         self, model: str, signatures: Mapping[str, str]
-    ) -> Mapping[str, Sequence[Standing]]:
+    ) -> Mapping[str, Sequence[StandingVerdicts]]:
         """What stands of a model's edits by item, of each content, the last one last."""
 
     def counts(
@@ -320,7 +325,7 @@ class VerdictStore(Protocol):
     def amend(self, header: RunHeader) -> RunHeader:
         """Go on with another header, joined with the one there is; returns the whole."""
 
-    def keep_contents(
+    def save_contents(
         self, edits: Iterable[JudgedEdit], files: FileCache, header: Mapping[str, object]
     ) -> None:
         """Keep what edits and files hold now, all or nothing.
@@ -330,7 +335,7 @@ class VerdictStore(Protocol):
             header: What is to be changed in the header with it.
         """
 
-    async def keep(
+    async def save_edit(
         self,
         edit: JudgedEdit,
         verdicts: Mapping[str, Verdict],

@@ -12,12 +12,12 @@ from ..base.identity import Identities, ServiceName
 from ..benchmarks.dataset import Dataset
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
-from .fold import in_order
 from .judge import Signatures, computes, roles_of
+from .outcomes import sort_by_dependency
 
 
 @dataclass(frozen=True)
-class Order:
+class RunInputs:
     """What a run is asked for; by a `RunSpec` it is `app.spec.Resolved`.
 
     Attributes:
@@ -33,47 +33,49 @@ class Order:
     dataset: Dataset
     outputs: Mapping[str, Path]
     dimensions: tuple[Dimension, ...]
-    known: Mapping[str, Dimension]
+    dimensions_by_id: Mapping[str, Dimension]
     limit: int | None = None
     tasks: tuple[str, ...] = ()
     judge_rounds: JudgeRounds = field(default_factory=JudgeRounds)
     shard: tuple[int, int] = (0, 1)
 
     @cached_property
-    def places(self) -> dict[str, str]:
+    def output_folders(self) -> dict[str, str]:
         """The folders of outputs, as a run names them: a link keeps its own name."""
         return {model: os.path.abspath(path) for model, path in self.outputs.items()}  # noqa: PTH100
 
     @cached_property
-    def signed(self) -> Signatures:
+    def signature_cache(self) -> Signatures:
         """Signatures of these dimensions."""
-        return Signatures(self.known)
+        return Signatures(self.dimensions_by_id)
 
     @cached_property
-    def computes(self) -> bool:
+    def reads_pixels(self) -> bool:
         """Whether any of these dimensions works on pixels itself; see `Scorer.computes`."""
-        return any(computes(dimension, self.known) for dimension in self.dimensions)
+        return any(computes(dimension, self.dimensions_by_id) for dimension in self.dimensions)
 
-    def lacking(self, name: str) -> str:
+    def why_unavailable(self, name: str) -> str:
         """Why a dimension, or a part of it, cannot be computed here; empty where it can."""
-        parts = in_order([self.known[name]], self.known)
+        parts = sort_by_dependency([self.dimensions_by_id[name]], self.dimensions_by_id)
         return next(filter(None, (part.lacking for part in parts)), "")
 
     def signatures(self, identities: Identities) -> dict[str, str]:
         """Of a value of today, by dimension."""
-        signatures = self.signed.of(self.dimensions, identities)
+        signatures = self.signature_cache.of(self.dimensions, identities)
         return {name: str(signature) for name, signature in signatures.items()}
 
     @cached_property
-    def above(self) -> Mapping[str, frozenset[str]]:
+    def dependents(self) -> Mapping[str, frozenset[str]]:
         """By id, the dimensions asked for that derive from a dimension, through others too."""
-        above: dict[str, set[str]] = {}
+        dependents: dict[str, set[str]] = {}
         for dimension in self.dimensions:
-            for part in in_order([dimension], self.known):
-                above.setdefault(part.id, set()).add(dimension.id)
-        return {name: frozenset(ids - {name}) for name, ids in above.items()}
+            for part in sort_by_dependency([dimension], self.dimensions_by_id):
+                dependents.setdefault(part.id, set()).add(dimension.id)
+        return {name: frozenset(ids - {name}) for name, ids in dependents.items()}
 
     def roles(self, dimensions: Iterable[str]) -> frozenset[ServiceName]:
         """The services that these dimensions call."""
-        named = (self.known[name] for name in dimensions)
-        return frozenset().union(*(roles_of(dimension, self.known) for dimension in named))
+        named = (self.dimensions_by_id[name] for name in dimensions)
+        return frozenset().union(
+            *(roles_of(dimension, self.dimensions_by_id) for dimension in named)
+        )

@@ -10,7 +10,13 @@ import pytest
 
 from editjudge.base.errors import InputError
 from editjudge.benchmarks.dimension import derived
-from editjudge.engine.runplan import RunPlan, check_asked, observe, told_of_unasked, unasked
+from editjudge.engine.run_plan import (
+    RunPlan,
+    check_applicable,
+    describe_inapplicable,
+    find_inapplicable,
+    inspect_items,
+)
 
 from .test_scheduler import Log, dimension, order
 
@@ -27,13 +33,13 @@ def asked(tmp_path: Path, *needs: str) -> RunPlan:
     above = replace(made, id="test.above", how=derived(largest, "test.masked"))
     there = {d.id: d for d in (made, masked, odd, never, above)}
     chosen = order(tmp_path, Log(), 4, "a", *(there[f"test.{name}"] for name in needs))
-    return observe(replace(chosen, known=there))
+    return inspect_items(replace(chosen, known=there))
 
 
 def test_what_some_item_is_asked_is_not_told(tmp_path: Path) -> None:
     plan = asked(tmp_path, "one", "odd")
-    assert told_of_unasked(plan) == ()
-    check_asked(plan)
+    assert describe_inapplicable(plan) == ()
+    check_applicable(plan)
 
 
 @pytest.mark.parametrize(
@@ -46,18 +52,18 @@ def test_what_some_item_is_asked_is_not_told(tmp_path: Path) -> None:
 )
 def test_what_no_item_is_asked_is_told_with_the_reason(tmp_path: Path, name: str, why: str) -> None:
     plan = asked(tmp_path, "one", name)
-    assert told_of_unasked(plan) == (f"no item can be asked test.{name} ({why})",)
-    check_asked(plan)
+    assert describe_inapplicable(plan) == (f"no item can be asked test.{name} ({why})",)
+    check_applicable(plan)
 
 
 def test_where_nothing_asks_anything_it_is_refused(tmp_path: Path) -> None:
     lines = r"test.masked \(needs a mask\); no item can be asked test.never \(not for even\)"
     with pytest.raises(InputError, match=lines):
-        check_asked(asked(tmp_path, "masked", "never"))
+        check_applicable(asked(tmp_path, "masked", "never"))
 
 
 def test_of_a_shard_nothing_may_be_left(tmp_path: Path) -> None:
     made = replace(dimension(Log()), needs=frozenset({"mask"}))
-    plan = observe(replace(order(tmp_path, Log(), 4, "a", made), shard=(0, 2)))
-    assert unasked(plan)
-    check_asked(plan)
+    plan = inspect_items(replace(order(tmp_path, Log(), 4, "a", made), shard=(0, 2)))
+    assert find_inapplicable(plan)
+    check_applicable(plan)

@@ -13,10 +13,10 @@ from pydantic_core import from_json
 from ..base.item import Missing
 from ..base.parse import parse_json
 from ..base.verdict import Score, Verdict
-from ..engine.contents import Standing
+from ..engine.content_keys import StandingVerdicts
 from ..panel.calls import CallRecord
 from .codec import digest_from_bytes
-from .tables import encoded, text
+from .schema import encoded, text
 
 _FAILED = encoded('"failed"')
 _VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
@@ -100,7 +100,7 @@ class Stands:
         self._by_signing: dict[int, frozenset[str]] = {}
         self._shared: dict[frozenset[str], frozenset[str]] = {}
 
-    def of(self, row: EditRow) -> Standing:
+    def of(self, row: EditRow) -> StandingVerdicts:
         """What stands of a row."""
         if (stands := self._by_signing.get(row.signing)) is None:
             signed = self._signing(row.signing)
@@ -111,7 +111,7 @@ class Stands:
             failed = {one.dimension for one, outcome in there if status_of(outcome) == "failed"}
             stands = stands - failed
             stands = self._shared.setdefault(stands, stands)
-        return Standing(row.content, row.output, row.stat, missing_of(row), stands)
+        return StandingVerdicts(row.content, row.output, row.stat, missing_of(row), stands)
 
     def _is_of_today(self, signed: Signed) -> bool:
         return self._today.get(signed.dimension) == signed.signature

@@ -27,38 +27,38 @@ from ..base.text import counted
 from ..base.verdict import NotApplicable
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
-from .contents import (
-    Contents,
+from .content_keys import (
     FileCache,
     ItemContent,
+    ItemContents,
     JudgedEdit,
-    Standing,
+    StandingVerdicts,
     VerdictStore,
     check_items,
-    of_content,
-    output_now,
+    find_by_content,
+    find_current_output,
 )
-from .fold import fold, in_order
-from .order import Order
+from .outcomes import decide_outcomes, sort_by_dependency
+from .run_inputs import RunInputs
 
 _NOT_ASKED = -1
 _NAMED = 3  # dimensions in a line
 _NOTHING: frozenset[str] = frozenset()
 
 
-class Flawed(NamedTuple):
+class FlawedItem(NamedTuple):
     """An item of which the data holds something that cannot be used."""
 
     ref: ItemRef
     flaws: Flaws
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """In one line."""
         return f"{self.ref.id}: {'; '.join(flaw.reason for flaw in self.flaws.values())}"
 
 
-def told_of_data(dataset: Dataset, flawed: Sequence[Flawed]) -> tuple[str, ...]:
+def describe_data_problems(dataset: Dataset, flawed: Sequence[FlawedItem]) -> tuple[str, ...]:
     """What people should know of data that is not all usable, in lines of a few words."""
     lines = []
     left_out = dataset.left_out()
@@ -70,7 +70,7 @@ def told_of_data(dataset: Dataset, flawed: Sequence[Flawed]) -> tuple[str, ...]:
         count = counted(len(flawed), "item is", "items are")
         lost = [one.ref for one in flawed if any(NO_FILE in f.reason for f in one.flaws.values())]
         mend = f"; {dataset.mend(lost)}" if lost and dataset.mend(lost) else ""
-        lines.append(f"{count} judged in part only (first: {flawed[0].told}){mend}")
+        lines.append(f"{count} judged in part only (first: {flawed[0].description}){mend}")
     return tuple(lines)
 
 
@@ -100,41 +100,41 @@ class RunPlan:
         met: Edits of which the run is to know what they are now.
     """
 
-    order: Order
-    contents: Contents
+    inputs: RunInputs
+    contents: ItemContents
     parts: tuple[Dimension, ...] = ()
     ids: list[str] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
     outlines: Sequence[Item] = ()
     keys: list[bytes | None] = field(default_factory=list)
-    beyond: list[str] = field(default_factory=list)
-    flawed: list[Flawed] = field(default_factory=list)
+    ids_beyond_limit: list[str] = field(default_factory=list)
+    flawed_items: list[FlawedItem] = field(default_factory=list)
     signatures: Mapping[str, str] = field(default_factory=dict)
     todo: dict[str, list[frozenset[str]]] = field(default_factory=dict)
     counts: dict[str, dict[str, Counter[str]]] = field(default_factory=dict)
     missing: dict[str, tuple[int, str]] = field(default_factory=dict)
-    others: dict[str, tuple[int, str]] = field(default_factory=dict)
-    gone: Counter[str] = field(default_factory=Counter)
-    judged: int = 0
-    met: list[JudgedEdit] = field(default_factory=list)
+    unmatched_files: dict[str, tuple[int, str]] = field(default_factory=dict)
+    lost_outputs: Counter[str] = field(default_factory=Counter)
+    finished_edits: int = 0
+    current_edits: list[JudgedEdit] = field(default_factory=list)
 
     @cached_property
-    def asked(self) -> frozenset[int]:
+    def selected_positions(self) -> frozenset[int]:
         """The positions of the items that are asked for."""
         return frozenset(i for i, kind in enumerate(self.kinds) if kind != _NOT_ASKED)
 
     @cached_property
     def all_ids(self) -> frozenset[str]:
         """Ids of all items of the data."""
-        return frozenset((*self.ids, *self.beyond))
+        return frozenset((*self.ids, *self.ids_beyond_limit))
 
     @property
-    def told_of_others(self) -> list[str]:
+    def unmatched_file_notes(self) -> list[str]:
         """The files that are outputs of no item, for people, a line for each model."""
         lines = []
-        for model, (count, name) in self.others.items():
+        for model, (count, name) in self.unmatched_files.items():
             if count:
-                folder = show_path(self.order.outputs[model])
+                folder = show_path(self.inputs.outputs[model])
                 files = counted(count, f"file in {folder} belongs", f"files in {folder} belong")
                 lines.append(f"{model}: {files} to no item (first: {name})")
         return lines
@@ -151,23 +151,25 @@ class RunPlan:
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
         """The dimensions with something to judge."""
-        return self.named(_NOTHING.union(*(set().union(*set(t)) for t in self.todo.values())))
+        return self.select_dimensions(
+            _NOTHING.union(*(set().union(*set(t)) for t in self.todo.values()))
+        )
 
     @property
     def roles(self) -> frozenset[ServiceName]:
         """The services that are needed."""
-        return self.order.roles(d.id for d in self.dimensions)
+        return self.inputs.roles(d.id for d in self.dimensions)
 
-    def named(self, names: Collection[str]) -> tuple[Dimension, ...]:
+    def select_dimensions(self, names: Collection[str]) -> tuple[Dimension, ...]:
         """The asked dimensions of these names, in the order in which they were asked for."""
-        return tuple(d for d in self.order.dimensions if d.id in names)
+        return tuple(d for d in self.inputs.dimensions if d.id in names)
 
     def items(self) -> Iterator[tuple[ItemRef, dict[str, frozenset[str]]]]:
         """Items with something to judge, each with what is to be judged of its models."""
         unfinished = {
             index for todo in self.todo.values() for index, names in enumerate(todo) if names
         }
-        for ref in self.order.dataset.items(unfinished):
+        for ref in self.inputs.dataset.items(unfinished):
             yield ref, {model: t[ref.index] for model, t in self.todo.items() if t[ref.index]}
 
 
@@ -184,7 +186,7 @@ def making_many() -> Iterator[None]:
 
 
 @making_many()
-def observe(order: Order, before: FileCache | None = None) -> RunPlan:
+def inspect_items(order: RunInputs, before: FileCache | None = None) -> RunPlan:
     """Look at all items of an order; what is left to do of them `compare` says.
 
     Args:
@@ -193,19 +195,23 @@ def observe(order: Order, before: FileCache | None = None) -> RunPlan:
     Raises:
         InputError: the data, or a folder of outputs, cannot be used.
     """
-    plan = RunPlan(order, Contents(order.dataset, before), in_order(order.dimensions, order.known))
+    plan = RunPlan(
+        order,
+        ItemContents(order.dataset, before),
+        sort_by_dependency(order.dimensions, order.dimensions_by_id),
+    )
     kinds = _Kinds(order, plan.parts)
     for ref in order.dataset.checked():
         if order.limit is not None and ref.index >= order.limit:
-            plan.beyond.append(ref.id)
+            plan.ids_beyond_limit.append(ref.id)
             continue
         flaws = order.dataset.flaws(ref)
         asked = _is_asked(order, ref)
         plan.ids.append(ref.id)
-        plan.keys.append(plan.contents.cached_key(ref) if asked and before else None)
+        plan.keys.append(plan.contents.key_from_cache(ref) if asked and before else None)
         plan.kinds.append(kinds.of(ref, flaws) if asked else _NOT_ASKED)
         if flaws and asked:
-            plan.flawed.append(Flawed(ref, flaws))
+            plan.flawed_items.append(FlawedItem(ref, flaws))
     plan.outlines = kinds.outlines
     if plan.ids and not plan.outlines and order.shard == (0, 1):
         raise _no_such_task(order)
@@ -216,7 +222,7 @@ def observe(order: Order, before: FileCache | None = None) -> RunPlan:
 
 
 @making_many()
-def compare(
+def compare_with_run(
     plan: RunPlan,
     known: VerdictStore | None = None,
     identities: Identities = MappingProxyType({}),
@@ -234,14 +240,14 @@ def compare(
             holds none that were judged of that model.
         InputError: a model has no output at all.
     """
-    order = plan.order
+    order = plan.inputs
     plan.signatures = order.signatures(identities)
-    plan.gone, plan.judged, plan.met = Counter(), 0, []
+    plan.lost_outputs, plan.finished_edits, plan.current_edits = Counter(), 0, []
     states = _States(plan, unserved)
     are_met = False
-    for model, place in order.places.items():
+    for model, place in order.output_folders.items():
         before = known.header.outputs.get(model, place) if known else place
-        judged = known.standing(model, plan.signatures) if known else {}
+        judged = known.find_standing(model, plan.signatures) if known else {}
         are_met = are_met or not plan.all_ids.isdisjoint(judged)
         edits = _compared(plan, model, judged, before, begun=known is not None)
         plan.counts[model] = {d.id: Counter() for d in order.dimensions}
@@ -249,7 +255,7 @@ def compare(
         for edit, number in Counter(filter(None, edits)).items():
             state_of = states.of(edit)
             todo[edit] = frozenset(name for name, state in state_of.items() if state == "todo")
-            plan.judged += number * ("standing" in state_of.values() and not todo[edit])
+            plan.finished_edits += number * ("standing" in state_of.values() and not todo[edit])
             for name, state in state_of.items():
                 plan.counts[model][name][state] += number
         plan.todo[model] = [todo[edit] for edit in edits]
@@ -261,7 +267,7 @@ def compare(
 class _Kinds:
     """Sorts items by which dimensions apply; items of one likeness are looked at once."""
 
-    def __init__(self, order: Order, dimensions: Iterable[Dimension]) -> None:
+    def __init__(self, order: RunInputs, dimensions: Iterable[Dimension]) -> None:
         self.outlines: list[Item] = []
         self._dataset = order.dataset
         # The default condition is one function for all; only others look at the item itself.
@@ -302,7 +308,7 @@ class _Alike(NamedTuple):
 def _compared(
     plan: RunPlan,
     model: str,
-    judged: Mapping[str, Sequence[Standing]],
+    judged: Mapping[str, Sequence[StandingVerdicts]],
     before: str,
     *,
     begun: bool,
@@ -322,11 +328,11 @@ def _compared(
         ConfigError: another folder than before holds none of the outputs that were judged.
         InputError: a model has no output at all.
     """
-    folder, files = plan.order.outputs[model], plan.contents.files
-    outputs = plan.order.dataset.outputs(folder).index()
+    folder, files = plan.inputs.outputs[model], plan.contents.files
+    outputs = plan.inputs.dataset.outputs(folder).index()
     plan.missing[model] = 0, ""
     others = outputs.others(plan.all_ids)
-    plan.others[model] = len(others), others[0] if others else ""
+    plan.unmatched_files[model] = len(others), others[0] if others else ""
     _complete(plan, judged)
     same = other = 0
     edits: list[_Alike | None] = []
@@ -338,35 +344,37 @@ def _compared(
         path, of_edit = outputs.path(item), judged.get(item, ())
         stands = None
         if key is not None and of_edit:
-            output, stat = output_now(of_edit, path, files)
-            stands = of_content(of_edit, key, output, absent=path is None)
+            output, stat = find_current_output(of_edit, path, files)
+            stands = find_by_content(of_edit, key, output, absent=path is None)
             if path is not None and output is not None:
                 is_same = any(one.output == output for one in of_edit)
                 same += is_same
                 other += not is_same and any(one.dimensions for one in of_edit)
             if output is not None and not _is_last(of_edit[-1], stands, stat, absent=path is None):
                 seen, why = Seen(stat, digest_text(output)), stands.missing if stands else None
-                plan.met.append(JudgedEdit(item, model, seen, why, ItemContent(key)))
+                plan.current_edits.append(JudgedEdit(item, model, seen, why, ItemContent(key)))
         if path is None:
             _note_missing(plan, (item, model, outputs.why_not(item)), stands, key, begun=begun)
         absent = path is None or (stands is not None and stands.missing is not None)
         edit = _Alike(kind, stands.dimensions if stands else _NOTHING, absent)
         edits.append(alike.setdefault(edit, edit))
-    if before != plan.order.places[model] and other and not same:
+    place = plan.inputs.output_folders[model]
+    if before != place and other and not same:
         raise ConfigError(
-            f"the outputs of {model} were judged from {before}, and {plan.order.places[model]}"
-            " holds none of them",
+            f"the outputs of {model} were judged from {before}, and {place} holds none of them",
             "give these outputs another model's name, or another folder for this run",
         )
     missing, reason = plan.missing[model]
-    nothing = missing == len(plan.asked) and not judged
+    nothing = missing == len(plan.selected_positions) and not judged
     # Of a shard all may be missing; of the whole that is another folder than was meant.
-    if plan.asked and nothing and not any(map(outputs.path, plan.ids)):
+    if plan.selected_positions and nothing and not any(map(outputs.path, plan.ids)):
         raise InputError(show_path(folder), f"holds no output of {model}: {reason}")
     return edits
 
 
-def _is_last(last: Standing, stands: Standing | None, stat: bytes, *, absent: bool) -> bool:
+def _is_last(
+    last: StandingVerdicts, stands: StandingVerdicts | None, stat: bytes, *, absent: bool
+) -> bool:
     """Whether the run knows that an edit is what it is today: the last that is kept of it.
 
     Args:
@@ -382,10 +390,10 @@ def _is_last(last: Standing, stands: Standing | None, stat: bytes, *, absent: bo
 
 def _complete(plan: RunPlan, judged: Container[str]) -> None:
     """Read what judged items hold of which the run does not know a file."""
-    unknown = (place for place in plan.asked if plan.keys[place] is None)
+    unknown = (place for place in plan.selected_positions if plan.keys[place] is None)
     lacking = {place for place in unknown if plan.ids[place] in judged}
-    for ref in plan.order.dataset.items(lacking) if lacking else ():
-        plan.keys[ref.index] = plan.contents.of(ref).key
+    for ref in plan.inputs.dataset.items(lacking) if lacking else ():
+        plan.keys[ref.index] = plan.contents.read(ref).key
 
 
 class _States:
@@ -410,21 +418,21 @@ class _States:
 
     def _fold(self, edit: _Alike) -> dict[str, str]:
         """The states where nothing stands."""
-        outcomes = fold(
+        outcomes = decide_outcomes(
             self._plan.parts,
             self._plan.outlines[edit.kind],
             missing=Missing("absent", "") if edit.absent else None,
-            unserved=self._unserved,
+            why_not_served=self._unserved,
         )
         return {
             d.id: "todo" if status == "pending" else status
-            for d in self._plan.order.dimensions
+            for d in self._plan.inputs.dimensions
             for status in [outcomes[d.id].status]
             if status != "not_applicable"
         }
 
 
-def _is_asked(order: Order, ref: ItemRef) -> bool:
+def _is_asked(order: RunInputs, ref: ItemRef) -> bool:
     first, step = order.shard
     if ref.index % step != first:
         return False
@@ -435,7 +443,7 @@ def _matches(task: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(task, pattern) for pattern in patterns)
 
 
-def _no_such_task(order: Order) -> InputError:
+def _no_such_task(order: RunInputs) -> InputError:
     tasks = {order.dataset.outline(ref).task for ref in order.dataset.items()}
     return InputError(
         "--task",
@@ -447,7 +455,7 @@ def _no_such_task(order: Order) -> InputError:
 def _note_missing(
     plan: RunPlan,
     absent: tuple[str, str, Missing],
-    stands: Standing | None,
+    stands: StandingVerdicts | None,
     key: bytes | None,
     *,
     begun: bool,
@@ -465,17 +473,17 @@ def _note_missing(
     is_new = stands is None or stands.missing not in {None, why}
     if begun and is_new:
         content = None if key is None else ItemContent(key)
-        plan.met.append(JudgedEdit(item, model, None, why, content))
-    plan.gone[model] += stands is not None and bool(stands.dimensions)
+        plan.current_edits.append(JudgedEdit(item, model, None, why, content))
+    plan.lost_outputs[model] += stands is not None and bool(stands.dimensions)
 
 
-def unasked(plan: RunPlan) -> dict[str, tuple[str, ...]]:
+def find_inapplicable(plan: RunPlan) -> dict[str, tuple[str, ...]]:
     """The dimensions asked for that apply to no item asked for, by why not to the first."""
-    reasons = {one.id: "" for one in plan.order.dimensions if not one.round_of}
+    reasons = {one.id: "" for one in plan.inputs.dimensions if not one.round_of}
     for outline in plan.outlines:
         if not reasons:
             break
-        outcomes = fold(plan.parts, outline)
+        outcomes = decide_outcomes(plan.parts, outline)
         for name, why in tuple(reasons.items()):
             outcome = outcomes[name]
             if isinstance(outcome, NotApplicable):
@@ -488,27 +496,27 @@ def unasked(plan: RunPlan) -> dict[str, tuple[str, ...]]:
     return {why: tuple(names) for why, names in by_reason.items() if why}
 
 
-def told_of_unasked(plan: RunPlan) -> tuple[str, ...]:
+def describe_inapplicable(plan: RunPlan) -> tuple[str, ...]:
     """The same for people, a line for each reason."""
     lines = []
-    for why, names in unasked(plan).items():
+    for why, names in find_inapplicable(plan).items():
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         lines.append(f"no item can be asked {', '.join(names[:_NAMED])}{more} ({why})")
     return tuple(lines)
 
 
-def check_asked(plan: RunPlan) -> None:
+def check_applicable(plan: RunPlan) -> None:
     """That anything asks something; of a shard nothing may be left.
 
     Raises:
         InputError: every dimension asks nothing of any item.
     """
-    order = plan.order
-    nothing = unasked(plan)
+    order = plan.inputs
+    nothing = find_inapplicable(plan)
     chosen = sum(not one.round_of for one in order.dimensions)
     if order.shard == (0, 1) and chosen and sum(map(len, nothing.values())) == chosen:
         raise InputError(
             "--dimension",
-            "; ".join(told_of_unasked(plan)),
+            "; ".join(describe_inapplicable(plan)),
             "choose others (editjudge list dimensions), or add to the items what these need",
         )

@@ -25,7 +25,7 @@ from editjudge.base.verdict import (
 )
 from editjudge.benchmarks.dataset import placeholder, placeholder_mask
 from editjudge.benchmarks.dimension import Derived, Dimension, Operand, Reading, derived
-from editjudge.engine.fold import calls_of, derive, fold
+from editjudge.engine.outcomes import decide_outcomes, derive, find_pending_fields
 from editjudge.scorers.scorer import Scorer
 
 ROLES = ("x.one", "x.two")
@@ -140,7 +140,7 @@ def test_before_anything_is_judged(
     dimensions: tuple[Dimension, ...], item: Item, served: frozenset[str], missing: Missing | None
 ) -> None:
     unserved = unserved_of(dimensions, served)
-    got = fold(dimensions, item, missing=missing, unserved=unserved)
+    got = decide_outcomes(dimensions, item, missing=missing, why_not_served=unserved)
     assert {name: outcome.status for name, outcome in got.items()} == {
         d.id: status_of(d, dimensions, item, missing, unserved) for d in dimensions
     }
@@ -155,11 +155,11 @@ def test_the_calls_of_what_is_pending_decide_it(
     dimensions: tuple[Dimension, ...], item: Item, served: frozenset[str], data: st.DataObject
 ) -> None:
     unserved = unserved_of(dimensions, served)
-    before = fold(dimensions, item, unserved=unserved)
-    calls = calls_of(dimensions, before)
+    before = decide_outcomes(dimensions, item, why_not_served=unserved)
+    calls = find_pending_fields(dimensions, before)
     assert all(served.issuperset(scorer.roles) for scorer in calls)
     replies = {scorer: {f: data.draw(said) for f in sorted(of)} for scorer, of in calls.items()}
-    after = fold(dimensions, item, unserved=unserved, readings=replies)
+    after = decide_outcomes(dimensions, item, why_not_served=unserved, readings=replies)
     for dimension in dimensions:
         was, outcome = before[dimension.id], after[dimension.id]
         if isinstance(was, NotApplicable):
@@ -191,7 +191,14 @@ def test_what_stands_is_kept_and_what_derives_from_it_is_made_of_it(
     verdicts: dict[str, Any],
 ) -> None:
     unserved = unserved_of(dimensions, served)
-    got = fold(dimensions, item, missing=missing, unserved=unserved, verdicts=verdicts, rule=rule)
+    got = decide_outcomes(
+        dimensions,
+        item,
+        missing=missing,
+        why_not_served=unserved,
+        verdicts=verdicts,
+        value_if_missing=rule,
+    )
     for d in dimensions:
         outcome = got[d.id]
         if d.id in verdicts:
@@ -251,15 +258,15 @@ def test_where_the_ways_part(
 ) -> None:
     verdicts = {"part": verdict} if verdict else {}
     item = Item("i", "x", (placeholder(),))
-    got = fold((PART, MADE, BOTH, WHOLE), item, verdicts=verdicts, **circumstances)
+    got = decide_outcomes((PART, MADE, BOTH, WHOLE), item, verdicts=verdicts, **circumstances)
     assert tuple(outcome.status for outcome in got.values()) == statuses
 
 
 def test_a_call_that_can_decide_nothing_is_not_made() -> None:
     item = Item("i", "x", (placeholder(),))
-    outcomes = fold((PART, BOTH), item, unserved={"part": "x.one: none here"})
+    outcomes = decide_outcomes((PART, BOTH), item, why_not_served={"part": "x.one: none here"})
     assert outcomes["both"] == NotServed(reason="part: x.one: none here")
-    assert calls_of((PART, BOTH), outcomes) == {}
+    assert find_pending_fields((PART, BOTH), outcomes) == {}
 
 
 NEEDS_A_MASK = Dimension(
@@ -276,27 +283,31 @@ OF_THE_ITEM = Dimension("item", "?", "here", Reading(Says(0), "g"), (0, 1), of_d
 def test_what_the_data_spoilt_costs_what_reads_it(absent: Missing | None) -> None:
     why = NoScore(kind="degenerate", reason="mask: no such file")
     item = Item("i", "x", (placeholder(),), flaws={"mask": why})
-    got = fold((NEEDS_A_MASK, PLAIN, OF_BOTH), item, missing=absent)
+    got = decide_outcomes((NEEDS_A_MASK, PLAIN, OF_BOTH), item, missing=absent)
     assert got["mask"] == why
     assert got["plain"].status == ("missing_output" if absent else "pending")
     assert got["both"].status == "unscored"
     assert "mask: no such file" in got["both"].reason  # type: ignore[union-attr]
-    assert calls_of((NEEDS_A_MASK, PLAIN, OF_BOTH), got).keys() <= {Says(2)}
+    assert find_pending_fields((NEEDS_A_MASK, PLAIN, OF_BOTH), got).keys() <= {Says(2)}
     other = Item("i", "x", (placeholder(),))
-    assert fold((NEEDS_A_MASK,), other)["mask"].status == "not_applicable"
+    assert decide_outcomes((NEEDS_A_MASK,), other)["mask"].status == "not_applicable"
 
 
 def test_a_missing_output_counts_as_the_worst_where_that_is_asked_for() -> None:
     item = Item("i", "x", (placeholder(),), mask=placeholder_mask())
     dimensions = (NEEDS_A_MASK, PLAIN, OF_BOTH, OF_THE_ITEM)
-    got = fold(dimensions, item, missing=Missing("absent", ""), count_missing=True)
+    got = decide_outcomes(dimensions, item, missing=Missing("absent", ""), count_missing=True)
     values = {n: (o.value, o.imputed) for n, o in got.items() if isinstance(o, Score)}
     assert values == {"mask": (5, True), "plain": (0, True), "both": (5, True)}
     assert got["item"].status == "missing_output", "it says nothing of the edit"
     distance = replace(NEEDS_A_MASK, worst_of=1.0)
-    (found,) = fold((distance,), item, missing=Missing("absent", ""), count_missing=True).values()
+    (found,) = decide_outcomes(
+        (distance,), item, missing=Missing("absent", ""), count_missing=True
+    ).values()
     assert found == CountedMissing(value=1.0)
-    ruled = fold((PLAIN,), item, missing=Missing("absent", ""), rule=1.0, count_missing=True)
+    ruled = decide_outcomes(
+        (PLAIN,), item, missing=Missing("absent", ""), value_if_missing=1.0, count_missing=True
+    )
     assert ruled["plain"] == CountedMissing(value=1.0), "a rule of the benchmark comes first"
 
 

@@ -18,7 +18,7 @@ from editjudge.panel.calls import Call, CallStore, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage import database
 from editjudge.storage.ledger import Ledger
-from editjudge.storage.shared import SharedCalls, calls_of_run
+from editjudge.storage.shared_ledger import SharedCalls, calls_of_run
 
 REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", Usage(10, 4, 1), 0.5)
 FEATURES = SpecialistCall(ServiceName("features", "dinov3"), "dinov3/1", {"IMAGE": "sha256:1"})

@@ -27,14 +27,14 @@ Readings: TypeAlias = Mapping[Scorer, Mapping[str, Verdict]]
 _PENDING = Pending()
 
 
-def fold(
+def decide_outcomes(
     dimensions: Iterable[Dimension],
     item: Item,
     *,
     missing: Missing | None = None,
-    unserved: Mapping[str, str] | None = None,
+    why_not_served: Mapping[str, str] | None = None,
     verdicts: Mapping[str, Outcome] | None = None,
-    rule: float | None = None,
+    value_if_missing: float | None = None,
     count_missing: bool = False,
     readings: Readings | None = None,
 ) -> dict[str, Outcome]:
@@ -61,7 +61,7 @@ def fold(
         readings: What scorers said just now; None before any is asked. A value made of them
             that is outside its dimension's range is `Failure`.
     """
-    edit = _Edit(item, missing, unserved or {}, rule, readings, count_missing)
+    edit = _Edit(item, missing, why_not_served or {}, value_if_missing, readings, count_missing)
     outcomes: dict[str, Outcome] = {}
     for dimension in dimensions:
         standing = verdicts.get(dimension.id) if verdicts else None
@@ -115,7 +115,7 @@ class _Edit:
         if reads and dimension.id in self.unserved:
             return NotServed(reason=self.unserved[dimension.id])
         if self.readings is not None:
-            return within(dimension, whole)
+            return check_range(dimension, whole)
         # That it has no number is known then; of which kind, only its own readings tell.
         return _PENDING if reads and isinstance(whole, Failure | NoScore) else whole
 
@@ -167,7 +167,7 @@ def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome
     return outcome.model_copy(update={"evidence": evidence, "calls": tuple(calls)})
 
 
-def within(dimension: Dimension, outcome: Outcome) -> Outcome:
+def check_range(dimension: Dimension, outcome: Outcome) -> Outcome:
     """A value outside the declared range is a defect of ours, never a score."""
     low, high = dimension.range
     if isinstance(outcome, Score) and not low <= outcome.value <= high:
@@ -175,7 +175,7 @@ def within(dimension: Dimension, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def calls_of(
+def find_pending_fields(
     dimensions: Iterable[Dimension], outcomes: Mapping[str, Outcome]
 ) -> dict[Scorer, frozenset[str]]:
     """The fields to compute by scorer: the readings of what is to be judged."""
@@ -187,7 +187,7 @@ def calls_of(
     return calls
 
 
-def in_order(
+def sort_by_dependency(
     dimensions: Iterable[Dimension], known: Mapping[str, Dimension]
 ) -> tuple[Dimension, ...]:
     """The dimensions and what they derive from, parts first, each once.
