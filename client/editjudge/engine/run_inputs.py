@@ -18,7 +18,7 @@ from .outcomes import sort_by_dependency
 
 @dataclass(frozen=True)
 class RunInputs:
-    """What a run is asked for; by a `RunSpec` it is `app.spec.Resolved`.
+    """What a run is asked for; by a `RunSpec` it is `app.spec.ResolvedSpec`.
 
     Attributes:
         outputs: Folder of outputs by model under test.

@@ -22,7 +22,7 @@ from editjudge.base.strict import plain_of
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
-from editjudge.engine.run_inputs import Order
+from editjudge.engine.run_inputs import RunInputs
 from editjudge.engine.run_plan import RunPlan, compare_with_run, inspect_items
 
 URL = "http://127.0.0.1:9/v1"
@@ -52,7 +52,7 @@ def work(folder: Path, *names: str, judge_rounds: JudgeRounds = JudgeRounds()) -
     known = in_rounds(dimensions(), judge_rounds)
     chosen = with_rounds([known[name] for name in names], known)
     data = ItemsFile(folder / "items.jsonl")
-    order = Order(data, {"ours": folder / "ours"}, chosen, known, judge_rounds=judge_rounds)
+    order = RunInputs(data, {"ours": folder / "ours"}, chosen, known, judge_rounds=judge_rounds)
     return compare_with_run(inspect_items(order), None, {})
 
 

@@ -15,7 +15,7 @@ from editjudge.app.validation import Validation, validate
 from editjudge.base.config import Settings
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import dimensions
-from editjudge.engine.run_inputs import Order
+from editjudge.engine.run_inputs import RunInputs
 
 
 def picture(path: Path, size: tuple[int, int] = (24, 16), mode: str = "RGB") -> None:
@@ -39,7 +39,7 @@ def found(folder: Path, *lines: dict[str, Any]) -> Validation:
     return validate(order_of(folder, *lines), Settings())
 
 
-def order_of(folder: Path, *lines: dict[str, Any]) -> Order:
+def order_of(folder: Path, *lines: dict[str, Any]) -> RunInputs:
     usual = {"instruction": "x", "source": "source.png"}
     texts = [json.dumps({"id": str(i), **usual, **line}) for i, line in enumerate(lines)]
     (folder / "items.jsonl").write_text("\n".join(texts))
@@ -48,7 +48,7 @@ def order_of(folder: Path, *lines: dict[str, Any]) -> Order:
             picture(folder / "ours" / f"{i}.png")
     known = dimensions()
     chosen = (known["core.psnr.source.outside"],)
-    return Order(ItemsFile(folder / "items.jsonl"), {"ours": folder / "ours"}, chosen, known)
+    return RunInputs(ItemsFile(folder / "items.jsonl"), {"ours": folder / "ours"}, chosen, known)
 
 
 def told(validation: Validation) -> list[tuple[str, str, str, bool]]:

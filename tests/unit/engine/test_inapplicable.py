@@ -33,7 +33,7 @@ def asked(tmp_path: Path, *needs: str) -> RunPlan:
     above = replace(made, id="test.above", how=derived(largest, "test.masked"))
     there = {d.id: d for d in (made, masked, odd, never, above)}
     chosen = order(tmp_path, Log(), 4, "a", *(there[f"test.{name}"] for name in needs))
-    return inspect_items(replace(chosen, known=there))
+    return inspect_items(replace(chosen, dimensions_by_id=there))
 
 
 def test_what_some_item_is_asked_is_not_told(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import judge, judges_by
 from editjudge.engine.progress import Progress
-from editjudge.engine.run_inputs import Order
+from editjudge.engine.run_inputs import RunInputs
 from editjudge.engine.run_plan import RunPlan, compare_with_run, inspect_items
 from editjudge.engine.scheduler import Scheduler
 from editjudge.scorers.scorer import Scorer
@@ -96,17 +96,17 @@ async def test_a_run_keeps_it_and_does_not_ask_again(tmp_path: Path) -> None:
         assert {row.reason for row in exported} >= {"nothing to compare"}
 
 
-def _order(folder: Path) -> Order:
+def _order(folder: Path) -> RunInputs:
     lines = [{"id": str(n), "instruction": "x", "source": "s.png"} for n in range(1, 5)]
     (folder / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (folder / "out").mkdir()
     for name in ("s.png", *(f"out/{one['id']}.png" for one in lines)):
         Pil.fromarray(np.zeros((2, 2, 3), np.uint8)).save(folder / name)
     data = ItemsFile(folder / "items.jsonl")
-    return Order(data, {"m": folder / "out"}, DIMENSIONS, KNOWN)
+    return RunInputs(data, {"m": folder / "out"}, DIMENSIONS, KNOWN)
 
 
-async def _run(order: Order, store: RunStore, work: RunPlan) -> None:
+async def _run(order: RunInputs, store: RunStore, work: RunPlan) -> None:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
     await Scheduler(work, judges_by(panel), store.save_edit, progress, in_flight=1).run()

@@ -39,7 +39,7 @@ async def test_verdicts_on_other_tasks_stand(tmp_path: Path) -> None:
     digest = compare_with_run(inspect_items(asked), kept, {})  # nothing is known yet
     assert digest.edits == 4
     edit = JudgedEdit("0", "a", None, Missing("absent", "there was none"))
-    await kept.keep(edit, {"test.one": Score(value=1)}, {"test.one": "x"})
+    await kept.save_edit(edit, {"test.one": Score(value=1)}, {"test.one": "x"})
     work = compare_with_run(inspect_items(replace(asked, tasks=("odd",))), kept, {})
     assert work.edits == 2
     assert dict(work.counts["a"]["test.one"]) == {"todo": 2}

@@ -26,7 +26,7 @@ from editjudge.engine import scheduler as module
 from editjudge.engine.content_keys import JudgedEdit, StandingVerdicts
 from editjudge.engine.judge import Signatures, judges_by
 from editjudge.engine.progress import Progress
-from editjudge.engine.run_inputs import Order
+from editjudge.engine.run_inputs import RunInputs
 from editjudge.engine.run_plan import RunPlan, compare_with_run, inspect_items
 from editjudge.engine.scheduler import Scheduler
 from editjudge.scorers.judge_scorer import JUDGE
@@ -211,7 +211,7 @@ def dimension(log: Log, name: str = "test.one", **given: Any) -> Dimension:
     return Dimension(name, "?", "test", how, (0, 1e9), **given)
 
 
-def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimension) -> Order:
+def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimension) -> RunInputs:
     outputs = {}
     for model in models:
         outputs[model] = tmp_path / model
@@ -219,10 +219,10 @@ def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimens
         image = load_image(np.zeros((2, 2, 3), np.uint8))
         (outputs[model] / "one.png").write_bytes(image.encoded)
     chosen = dimensions or (dimension(log),)
-    return Order(Items(count, log), outputs, chosen, {d.id: d for d in chosen})
+    return RunInputs(Items(count, log), outputs, chosen, {d.id: d for d in chosen})
 
 
-def scheduler(order: Order, work: RunPlan, kept: Kept, **given: Any) -> Scheduler:
+def scheduler(order: RunInputs, work: RunPlan, kept: Kept, **given: Any) -> Scheduler:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
     return Scheduler(work, judges_by(panel), kept.keep, progress, **{"in_flight": 4, **given})

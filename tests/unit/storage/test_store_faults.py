@@ -43,7 +43,7 @@ try:
             edit = JudgedEdit(f"item-{index}", "m", Seen(bytes(8), f"digest {index}"))
             verdicts = {name: Score(value=index, evidence={"x": "y" * (index % 500)})
                         for name in signatures}
-            store.keep_now(edit, verdicts, signatures)
+            store.save_edit_now(edit, verdicts, signatures)
             sys.stdout.write(f"{index}\\n")
             sys.stdout.flush()
 except EditjudgeError as error:
