@@ -64,7 +64,9 @@ def validate_command(benchmark: str, *, json: bool, **options: Any) -> int:
     spec = spec_from(benchmark, options, settings)
     if settings.generalists:
         check_judges(options["judge"], settings)
-    validation = validate(ResolvedSpec(spec), settings, spec.single_image, as_named=options["as_named"])
+    validation = validate(
+        ResolvedSpec(spec), settings, spec.single_image, as_named=options["as_named"]
+    )
     if json:
         print_json(validation)
     else:

@@ -239,8 +239,8 @@ NOTHING = NotApplicable(reason="nothing to ask")
     ("verdict", "circumstances", "statuses"),
     [
         # What is made of a part that stands is there without the part's service.
-        (Score(value=1), {"unserved": {"part": "?"}}, ("scored", "scored", "pending", "pending")),
-        (None, {"unserved": {"part": "?"}}, ("not_served",) * 4),
+        (Score(value=1), {"why_not_served": {"part": "?"}}, ("scored", "scored", "pending", "pending")),
+        (None, {"why_not_served": {"part": "?"}}, ("not_served",) * 4),
         # A failed part fails what is made of it alone; what reads itself is still to be judged.
         (Failure(error="lost"), {}, ("failed", "failed", "pending", "pending")),
         # That a judge found nothing to ask ends what needs all of its parts.
@@ -248,7 +248,7 @@ NOTHING = NotApplicable(reason="nothing to ask")
         # An output that went: what was judged stays, and what is made of it.
         (Score(value=1), {"missing": NO_FILE}, ("scored", "scored", *("missing_output",) * 2)),
         (None, {"missing": NO_FILE}, ("missing_output",) * 4),
-        (None, {"missing": NO_FILE, "rule": 0.0}, ("scored",) * 4),
+        (None, {"missing": NO_FILE, "value_if_missing": 0.0}, ("scored",) * 4),
         (NOTHING, {"missing": NO_FILE}, ("not_applicable", "not_applicable", "missing_output",
                                     "not_applicable")),
     ],

@@ -169,7 +169,7 @@ class Kept:
         self.verdicts: dict[tuple[str, str, str], Verdict] = {}
         self.signatures: dict[str, str] = {}
 
-    async def keep(
+    async def save_edit(
         self,
         edit: JudgedEdit,
         verdicts: Mapping[str, Verdict],
@@ -188,7 +188,7 @@ class Kept:
     def items(self) -> list[str]:
         return [item for item, *_ in self.edits]
 
-    def standing(
+    def find_standing(
         self, model: str, signatures: Mapping[str, str]
     ) -> dict[str, list[StandingVerdicts]]:
         judged: dict[str, list[StandingVerdicts]] = {}
@@ -225,7 +225,7 @@ def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimens
 def scheduler(order: RunInputs, work: RunPlan, kept: Kept, **given: Any) -> Scheduler:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
-    return Scheduler(work, judges_by(panel), kept.keep, progress, **{"in_flight": 4, **given})
+    return Scheduler(work, judges_by(panel), kept.save_edit, progress, **{"in_flight": 4, **given})
 
 
 async def test_a_signature_is_made_once_and_not_for_every_edit(
