@@ -239,7 +239,7 @@ NOTHING = NotApplicable(reason="nothing to ask")
     ("verdict", "circumstances", "statuses"),
     [
         # What is made of a part that stands is there without the part's service.
-        (Score(value=1), {"why_not_served": {"part": "?"}}, ("scored", "scored", "pending", "pending")),
+        (Score(value=1), {"why_not_served": {"part": "?"}}, ("scored",) * 2 + ("pending",) * 2),
         (None, {"why_not_served": {"part": "?"}}, ("not_served",) * 4),
         # A failed part fails what is made of it alone; what reads itself is still to be judged.
         (Failure(error="lost"), {}, ("failed", "failed", "pending", "pending")),
