@@ -27,7 +27,7 @@ import skimage.data
 
 from editjudge.app.client import make_edit
 from editjudge.base.item import Edit
-from editjudge.pixels import align, alignment, keypoints, mse, psnr_from_mse
+from editjudge.pixels import align, alignment, find_keypoints, mse, psnr_from_mse
 from editjudge.scorers import pixels as scorers
 from editjudge.scorers.keypoints import SharedKeypoints
 from editjudge.scorers.pixels import PixelComparison
@@ -114,8 +114,8 @@ def parts(edit: Edit) -> dict[str, float]:
         grey = cv2.cvtColor(source, cv2.COLOR_RGB2GRAY)
         return cv2.SIFT.create().detect(grey, None)
 
-    of_source = measured("keypoints of the source", lambda: keypoints(source))
-    of_edited = measured("keypoints of the edit", lambda: keypoints(edited))
+    of_source = measured("keypoints of the source", lambda: find_keypoints(source))
+    of_edited = measured("keypoints of the edit", lambda: find_keypoints(edited))
     measured("(of these, without descriptors)", detected)
     pairs = measured("matching", lambda: alignment._match(of_edited, of_source))
     matrix = measured("fit", lambda: alignment._fit(*pairs))

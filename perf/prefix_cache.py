@@ -54,7 +54,7 @@ from editjudge.panel.pool import EndpointPool
 from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Transport
-from editjudge.prompts import template
+from editjudge.prompts import get_template
 from editjudge.scorers.judge_scorer import JUDGE, prompt_about
 from editjudge.scorers.vqa import FiveLevel, QuestionList
 from editjudge.storage.ledger import Ledger
@@ -137,7 +137,7 @@ def questions(edit: Edit, judge: Generalist) -> list[Question]:
             levels = scorer.template
             asked.append((prompt_about(levels, edit, judge), tuple(levels.weights)))
         elif isinstance(scorer, QuestionList):
-            one = template(scorer.question_prompt)
+            one = get_template(scorer.question_prompt)
             asked += [
                 (prompt_about(one, edit, judge, question=question), ("Yes", "No"))
                 for question in QUESTIONS[scorer.prompt]

@@ -59,7 +59,7 @@ def asked(folder: Path, name: str):
 def make(folder: Path, name: str, verdicts: int) -> None:
     """Items of which four share a picture, and a run in which all is judged."""
     from editjudge.base.config import Settings
-    from editjudge.base.file_states import ABSENT, Seen
+    from editjudge.base.file_states import ABSENT, FileState
     from editjudge.base.item import Missing
     from editjudge.base.verdict import NoScore, Score
     from editjudge.engine.content_keys import ItemContents, JudgedEdit
@@ -100,7 +100,7 @@ def make(folder: Path, name: str, verdicts: int) -> None:
                 if rng.random() < 0.02:
                     verdict = NoScore(kind="unparsable", reason=f"reply {index}")
                 verdicts_of[dimension] = verdict
-            seen = Seen(ABSENT, "sha256:" + "0" * 64)
+            seen = FileState(ABSENT, "sha256:" + "0" * 64)
             store.save_edit_now(
                 JudgedEdit(item, model, seen, None, content), verdicts_of, signatures
             )
@@ -111,12 +111,12 @@ def measure(folder: Path, what: str) -> dict[str, float]:
     """One command, without what it prints."""
     from editjudge.app.export import export
     from editjudge.app.view import RunView
-    from editjudge.base.strict import text_of
+    from editjudge.base.strict import to_json
 
     start, out = time.process_time(), folder / f"out.{what}"
     with RunView(folder / "run") as view:
         if what == "summary":
-            out.write_text(text_of(view.results()))
+            out.write_text(to_json(view.results()))
         else:
             export(view, out, what)
     used = time.process_time() - start

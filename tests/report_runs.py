@@ -15,7 +15,7 @@ from PIL import Image as Pil
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.digest import file_digest
-from editjudge.base.file_states import Seen, stat_of
+from editjudge.base.file_states import FileState, stat_of
 from editjudge.base.identity import ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failure, NoScore, Score, Verdict
@@ -85,7 +85,7 @@ def make_run(
         benchmark="core", data=folder / "items.jsonl", outputs=outputs, dimensions=dimensions
     )
     resolved = ResolvedSpec(spec)
-    absent = {ServiceName.parsed(role): why for role, why in (not_served or {}).items()}
+    absent = {ServiceName.parse(role): why for role, why in (not_served or {}).items()}
     header = resolved.header(Settings()).model_copy(update={"not_served": absent})
     signatures = resolved.signatures({})
     digests: dict[Path, str] = {}
@@ -104,7 +104,7 @@ def make_run(
                 continue
             real = path.resolve()
             digest = digests.get(real) or digests.setdefault(real, file_digest(real))
-            seen = Seen(stat_of(path), digest)
+            seen = FileState(stat_of(path), digest)
             said = reply if reply and not number else f"The cup is red now, item {number}."
             verdicts = {
                 dimension: _verdict(store, dimension, number, model, said, rng, odd=odd)

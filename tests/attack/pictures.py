@@ -16,10 +16,10 @@ from editjudge.base.images import (
     Image,
     Mask,
     decode,
+    drop_alpha,
     load_image,
     load_mask,
-    size_by_header,
-    without_alpha,
+    read_header_size,
 )
 
 from .mutations import damaged
@@ -66,8 +66,8 @@ def _image(data: bytes) -> str:
         _check_refusal(error)
         return "refused"
     _check_picture(image)
-    if image.was_clear:
-        _check_picture(without_alpha(image))
+    if image.had_alpha:
+        _check_picture(drop_alpha(image))
     return "converted" if image.notes else "picture"
 
 
@@ -96,13 +96,13 @@ def _mask(data: bytes) -> None:
         mask: Mask = load_mask(data, "it")
     except ImageError as error:
         return _check_refusal(error)
-    if mask.selected.dtype != np.bool_ or mask.selected.ndim != 2 or mask.selected.size == 0:
-        raise Broken(f"a mask of {mask.selected.dtype}, {mask.selected.shape}")
+    if mask.region.dtype != np.bool_ or mask.region.ndim != 2 or mask.region.size == 0:
+        raise Broken(f"a mask of {mask.region.dtype}, {mask.region.shape}")
     return _check_line(" ".join(map(str, mask.notes)))
 
 
 def _header(data: bytes) -> None:
-    size = size_by_header(io.BytesIO(data))  # type: ignore[arg-type]  # Pillow opens both
+    size = read_header_size(io.BytesIO(data))  # type: ignore[arg-type]  # Pillow opens both
     if size is not None and not all(type(each) is int for each in size):
         raise Broken(f"a size that is none: {size!r}")
 

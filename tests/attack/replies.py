@@ -19,16 +19,16 @@ from rich.table import Table
 
 from editjudge.answers import FirstWord, Option, OutputContract, Scores, Unparsable
 from editjudge.base.config import GeneralistEndpoint, Secret, Settings
-from editjudge.base.console import console
+from editjudge.base.console import make_console
 from editjudge.base.errors import Abstained, ServiceError
-from editjudge.base.terminal import say, say_json
-from editjudge.base.text import inert, whole
+from editjudge.base.terminal import print_json_text, print_text
+from editjudge.base.text import escape_formula, join_surrogates
 from editjudge.base.verdict import NoScoreKind
 from editjudge.benchmarks.kris.official import readers
 from editjudge.panel import Panel
 from editjudge.panel.generalist import Generalist
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.prompts import templates
+from editjudge.prompts import load_templates
 from editjudge.storage.ledger import Ledger
 
 from ..fakes.openai import Fault, ScriptedOpenAi, reply
@@ -47,7 +47,7 @@ _KEY = "ATTACK_JUDGE_KEY"
 def contracts() -> tuple[OutputContract[Any], ...]:
     """What reads the replies of all benchmarks: of every template, and the official readers."""
     ours: list[OutputContract[Any]] = []
-    for template in templates().values():
+    for template in load_templates().values():
         contract = template.contract or FirstWord(template.choices)
         if contract not in ours:
             ours.append(contract)
@@ -77,7 +77,7 @@ def trial(seed: int, number: int) -> str:
 
 
 def _read(contract: OutputContract[Any], said: Said) -> str:
-    text = whole(said.text)  # as transports give it
+    text = join_surrogates(said.text)  # as transports give it
     try:
         value = contract.parse(text, cut=said.cut)
     except Unparsable as error:
@@ -102,16 +102,16 @@ def _check_shown(text: str) -> None:
         raw = io.BytesIO()
         stream = io.TextIOWrapper(raw, encoding, write_through=True)
         with contextlib.redirect_stdout(stream):
-            say(text[:2000])
-            say_json(json.dumps({"it": text[:2000]}, ensure_ascii=False))
+            print_text(text[:2000])
+            print_json_text(json.dumps({"it": text[:2000]}, ensure_ascii=False))
             table = Table()
             table.add_column("it")
             table.add_row(text[:200])
-            console().print(table)
+            make_console().print(table)
         if acts := _ACTS.search(raw.getvalue().decode(encoding)):
             raise Broken(f"a terminal gets {acts[0]!r}")
     cell = io.StringIO()
-    csv.writer(cell).writerow([inert(text)])
+    csv.writer(cell).writerow([escape_formula(text)])
     csv.field_size_limit(max(csv.field_size_limit(), len(cell.getvalue())))
     (read,) = next(csv.reader([cell.getvalue()])) or [""]
     if read.startswith(("=", "+", "-", "@", "\t", "\r")):

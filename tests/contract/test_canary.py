@@ -122,7 +122,7 @@ async def test_the_last_check_is_shown_in_one_line(spec: RunSpec, tmp_path: Path
 
 def test_several_judges_share_a_line() -> None:
     first, second = (
-        {ServiceName.parsed(f"generalist.{name}"): ModelIdentity(name)} for name in "ab"
+        {ServiceName.parse(f"generalist.{name}"): ModelIdentity(name)} for name in "ab"
     )
     assert last_checks_line(first, first) == UNCHECKED
     assert last_checks_line(first, second) == "judges not checked: editjudge canary"
@@ -133,7 +133,7 @@ def test_a_file_of_checks_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     by = Settings(ledger=tmp_path / "ledger.sqlite")
     checks_file(by).write_text("{")
     with pytest.raises(StoreError, match=r"canaries\.json"):
-        last_checks_line({ServiceName.parsed("generalist.judge"): ModelIdentity("m")}, settings=by)
+        last_checks_line({ServiceName.parse("generalist.judge"): ModelIdentity("m")}, settings=by)
     assert CanaryCheck.model_fields.keys() == {
         "when",
         "state",

@@ -128,9 +128,9 @@ async def test_judges_come_stay_and_go() -> None:
             bound = panel.generalist(JUDGE)
             first = await bound.choose(PROMPT, ("Yes", "No"))
             asked = len(server.requests)
-            kept = panel.generalists[ServiceName.parsed(JUDGE)]
+            kept = panel.generalists[ServiceName.parse(JUDGE)]
             await panel.rebind()
-            assert panel.generalists[ServiceName.parsed(JUDGE)] is kept
+            assert panel.generalists[ServiceName.parse(JUDGE)] is kept
             again = await panel.generalist(JUDGE).choose(PROMPT, ("Yes", "No"))
             assert (again.value, len(server.requests)) == (first.value, asked)
         await panel.rebind()

@@ -46,7 +46,7 @@ from ..patience import patience, until
 from .test_serve import _outcome, asking, png
 
 ASKED = "core.instruction_following"
-PIQE = ServiceName.parsed("quality.piqe")
+PIQE = ServiceName.parse("quality.piqe")
 
 
 def scripted_judge(*script: Any) -> ScriptedOpenAi:

@@ -66,7 +66,7 @@ ITEMS = {
 }
 
 
-_PROBE = load_image(texture_image()).encoded
+_PROBE = load_image(texture_image()).encoded_bytes
 
 
 class Judge(ScriptedOpenAi):
@@ -134,7 +134,7 @@ class Bench:
         source = load_image(folder / "data" / "source.png").rgb
         subject = np.zeros(source.shape[:2], bool)
         subject[:, : WIDTH // 3] = True
-        self.source = load_image(framed(source, subject)[0]).encoded
+        self.source = load_image(framed(source, subject)[0]).encoded_bytes
         self.results = folder / "ours"
         self.out = folder / "run"
         for seed, one in enumerate(lines, 10):

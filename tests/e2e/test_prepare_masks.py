@@ -99,7 +99,7 @@ async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
         assert len(segmenter.requests) == 2 * made[1]
     lines = data.items()
     share = {
-        line["id"]: load_mask(data.out / line["mask"]).selected.mean()
+        line["id"]: load_mask(data.out / line["mask"]).region.mean()
         for line in lines
         if "mask" in line
     }

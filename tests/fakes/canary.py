@@ -28,7 +28,7 @@ class CanaryJudge(ScriptedOpenAi):
         self.levels: Mapping[str, int | None] = RIGHT
         self.other = other
         self.asked = self.rest = 0
-        self._names = {_url(edit.output.encoded): edit.model for edit in canaries().values()}
+        self._names = {_url(edit.output.encoded_bytes): edit.model for edit in canaries().values()}
 
     def canary(self, asked: dict[str, Any]) -> str | None:
         """What was done in the canary that a request is about, if it is about one."""

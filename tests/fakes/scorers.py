@@ -26,7 +26,7 @@ class FakePanel(PanelStandIn):
         self.served = frozenset(services)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {ServiceName.parsed(name): ModelIdentity(f"{name}/1") for name in self.served}
+        return {ServiceName.parse(name): ModelIdentity(f"{name}/1") for name in self.served}
 
     def why_not(self, service: str) -> str:
         return f"no {service} here"
@@ -43,7 +43,7 @@ class Scripted(Scorer):
 
     @property
     def roles(self) -> tuple[ServiceName, ...]:
-        return tuple(map(ServiceName.parsed, self.needs))
+        return tuple(map(ServiceName.parse, self.needs))
 
     def spec(self) -> Mapping[str, object]:
         return {"key": self.key}

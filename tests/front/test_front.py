@@ -425,8 +425,8 @@ async def test_doctor_says_as_whom_it_came_in(door: Door) -> None:
     assert findings["quality.piqe"].team == "vision"
     assert findings["quality.piqe"].access == "a call without them is refused"
     assert not any(f.problem for f in findings.values())
-    expected = {ServiceName.parsed(name): {} for name in findings}
-    expected[ServiceName.parsed("quality.piqe")] = {"implementation": "piqe.0", "device": "gpu"}
+    expected = {ServiceName.parse(name): {} for name in findings}
+    expected[ServiceName.parse("quality.piqe")] = {"implementation": "piqe.0", "device": "gpu"}
     found = {f.service: f for f in await check_services(door.settings(token), expected)}
     assert "implementation piqe.0 is expected" in found["quality.piqe"].problem
     assert "device gpu is expected, and cpu is served" in found["quality.piqe"].problem

@@ -188,7 +188,7 @@ def _regions_are_shown(i2i: I2i) -> None:
         for region in regions:
             for side in ("source", "edited"):
                 assert 0 < region[side]["share"] < 1
-                assert load_mask(base64.b64decode(region[side]["mask"])).selected.any()
+                assert load_mask(base64.b64decode(region[side]["mask"])).region.any()
             # Where only the edited image is segmented, its mask is laid over the source.
             sides = {"edited"} if one.dimension == OUTSIDE else {"source", "edited"}
             sure = {side: region[side]["score"] for side in sides}

@@ -57,7 +57,7 @@ class Reference:
             np.asarray(Pil.fromarray(one.rgb).resize(size, Pil.Resampling.LANCZOS))
             for one in (edit.item.target, edit.output)
         ]
-        grey = Pil.fromarray(edit.item.mask.selected.astype(np.uint8) * 255)
+        grey = Pil.fromarray(edit.item.mask.region.astype(np.uint8) * 255)
         inside = np.asarray(grey.resize(size, Pil.Resampling.NEAREST)) > 128
         self.masks = {"foreground": inside, "background": ~inside, "whole": inside | True}
 

@@ -128,7 +128,7 @@ async def test_waiting_requests_are_batched(tmp_path: Path) -> None:
 async def test_one_request_that_breaks_the_model_fails_alone(tmp_path: Path) -> None:
     from editjudge.base.images import load_image
 
-    broken = load_image(np.full((13, 13, 3), 1, np.uint8)).encoded
+    broken = load_image(np.full((13, 13, 3), 1, np.uint8)).encoded_bytes
     with serving(tmp_path, seconds=0.2, max_batch=4) as server:
         async with panel_of(server) as panel:
             calls = [panel.call("quality.piqe", {"IMAGE": broken}), *(ask(panel) for _ in range(5))]

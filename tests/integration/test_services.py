@@ -35,7 +35,7 @@ def sign(text: str, size: tuple[int, int] = (320, 96)) -> RGB:
 
 
 async def ask(panel: Panel, service: str, image: RGB | bytes) -> Any:
-    encoded = image if isinstance(image, bytes) else load_image(image).encoded
+    encoded = image if isinstance(image, bytes) else load_image(image).encoded_bytes
     return await panel.call(service, {"IMAGE": encoded})
 
 
@@ -97,7 +97,7 @@ async def test_odd_images_are_judged_as_the_client_sees_them(
     make: Callable[[], bytes] = CONVERTED[case][0]
     encoded = make()
     answers = []
-    for image in (encoded, load_image(decode(encoded)[0]).encoded):
+    for image in (encoded, load_image(decode(encoded)[0]).encoded_bytes):
         try:
             answers.append({k: bytes(v) for k, v in (await ask(panel, service, image)).items()})
         except Abstained as abstained:

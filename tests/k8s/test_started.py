@@ -25,7 +25,7 @@ from .rules import names
 from .test_chart import BASE, ROOM
 
 pytestmark = pytest.mark.triton
-PIQE = ServiceName.parsed("quality.piqe")
+PIQE = ServiceName.parse("quality.piqe")
 SERVED = {
     "models": {"ocr_ppocr": {}, "quality_piqe": {"instances": 2, "device": "cpu"}},
     "resources": ROOM,

@@ -307,7 +307,7 @@ def test_the_service_answers_as_its_contract_says(served):
     answers = specialist.infer(batch)
     assert [set(answer) for answer in answers] == [{t.name for t in SEGMENTER.outputs}] * 2
     for answer in answers:
-        assert load_mask(answer["MASK"], "mask").selected.shape == (90, 130)
+        assert load_mask(answer["MASK"], "mask").region.shape == (90, 130)
         assert answer["SCORE"].dtype == np.float32
         assert 0.3 < answer["SCORE"][0] <= 1
 

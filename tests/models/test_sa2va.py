@@ -348,6 +348,6 @@ def test_the_service_answers_as_its_contract_says(models, monkeypatch):
         [answer] = specialist.infer([request])
         assert (answer["MASK"] == b"") == empty
         assert answer["SCORE"].shape == (1,)
-    assert load_mask(answer["MASK"], "mask").selected.shape == IMAGE.shape[:2]
+    assert load_mask(answer["MASK"], "mask").region.shape == IMAGE.shape[:2]
     with pytest.raises(RuntimeError, match="sha256:other"):
         Sa2VaSegmenter().load({**artefact.identity, "weights": "sha256:other"})

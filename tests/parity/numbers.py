@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from editjudge.base.images import Mask, decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
-from editjudge.base.signature import numbered
+from editjudge.base.signature import name_implementation
 from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.co_edit.specialists import framed, off_canvas
 from editjudge.benchmarks.dimension import Reading
@@ -111,9 +111,9 @@ def _decoded() -> dict[str, Any]:
 def _masks() -> dict[str, Any]:
     files = sorted(PICTURES.glob("mask*.*"))
     masks = {file.name: load_mask(file) for file in files}
-    large = mask_of(scene()).fitted((200, 150))
-    return {name: digest(one.selected) for name, one in masks.items()} | {
-        "smaller": digest(large.selected)
+    large = mask_of(scene()).resize((200, 150))
+    return {name: digest(one.region) for name, one in masks.items()} | {
+        "smaller": digest(large.region)
     }
 
 
@@ -146,7 +146,7 @@ def _pairs() -> dict[str, tuple[Pixels, Pixels]]:
 def _metric(of: Callable[..., float]) -> dict[str, Any]:
     found = {}
     for name, (image, other) in _pairs().items():
-        region = mask_of(image).selected
+        region = mask_of(image).region
         found[name] = of(image, other)
         found[f"{name}, inside"] = of(image, other, region)
         found[f"{name}, outside"] = of(image, other, ~region)
@@ -160,7 +160,7 @@ def _structure() -> dict[str, Any]:
 def _windows() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, (image, other) in _pairs().items():
-        region = ~mask_of(image).selected
+        region = ~mask_of(image).region
         region[: len(region) // 2] = True
         found[f"{name}, windows"] = digest(windows_within(region.astype(np.uint8)))
         found[f"{name}, ssim"] = ssim(image, other, region)
@@ -168,7 +168,7 @@ def _windows() -> dict[str, Any]:
 
 
 def _framed() -> dict[str, Any]:
-    square, within = framed(scene(), mask_of(scene()).selected)
+    square, within = framed(scene(), mask_of(scene()).region)
     return {"square": digest(square), "within": digest(within)}
 
 
@@ -183,7 +183,7 @@ def _psnr() -> dict[str, Any]:
 
 def _blacked_out() -> dict[str, Any]:
     return {
-        name: ssim_blacked_out(image[..., 0], other[..., 0], mask_of(image).selected)
+        name: ssim_blacked_out(image[..., 0], other[..., 0], mask_of(image).region)
         for name, (image, other) in _pairs().items()
     }
 
@@ -205,7 +205,7 @@ def _aligned() -> dict[str, Any]:
         found[f"{name}, matches"] = fit.matches
         found[f"{name}, inliers"] = fit.inliers
         found[f"{name}, mse"] = mse(scene(), fit.image)
-        found[f"{name}, mse outside"] = mse(scene(), fit.image, ~mask_of(scene()).selected)
+        found[f"{name}, mse outside"] = mse(scene(), fit.image, ~mask_of(scene()).region)
     return found
 
 
@@ -271,7 +271,7 @@ WHOLE: Mapping[Reading, Callable[[], dict[str, Any]]] = {
 
 def computed() -> dict[str, dict[str, Any]]:
     """Numbers by implementation; a digest where bits are to be the same."""
-    alone = {numbered(of): make() for of, make in COMPUTED.items()}
+    alone = {name_implementation(of): make() for of, make in COMPUTED.items()}
     return alone | {"+".join(sorted(of.implementations)): make() for of, make in WHOLE.items()}
 
 

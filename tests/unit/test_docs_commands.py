@@ -21,8 +21,8 @@ from editjudge.benchmarks.registry import BENCHMARKS
 from editjudge.benchmarks.registry import GROUP as DIMENSIONS
 from editjudge.cli import GROUP as COMMANDS
 from editjudge.cli import root
-from editjudge.prompts.custom_templates import custom_in
-from editjudge.prompts.rubrics import rubric
+from editjudge.prompts.custom_templates import load_custom_folder
+from editjudge.prompts.rubrics import make_rubric
 
 from .test_docs import FENCED, ROOT, blocks
 
@@ -152,10 +152,10 @@ def test_toml_is_read_by_who_it_is_for(page: Path, tmp_path: Path) -> None:
             file.write_text(block, encoding="utf-8")
             templates = True
         elif "scale" in content:
-            rubric("rubric/light", block, page.name)
+            make_rubric("rubric/light", block, page.name)
         elif "project" in content:
             assert {*content["project"]["entry-points"]} <= {BENCHMARKS, DIMENSIONS, COMMANDS}
         else:
             Settings.model_validate(content)
     if templates:
-        assert custom_in(tmp_path)
+        assert load_custom_folder(tmp_path)

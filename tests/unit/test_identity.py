@@ -8,7 +8,13 @@ from copy import deepcopy
 import pytest
 from pydantic import TypeAdapter
 
-from editjudge.base.identity import Identities, ModelIdentity, ServiceName, printed, untrained
+from editjudge.base.identity import (
+    Identities,
+    ModelIdentity,
+    ServiceName,
+    format_identities,
+    untrained_services,
+)
 from editjudge.base.item import Missing
 
 DINO, JUDGE = ServiceName("features", "dinov3"), ServiceName.generalist("judge")
@@ -26,7 +32,7 @@ def test_a_service_name_is_its_text() -> None:
 
 @pytest.mark.parametrize("name", [DINO, JUDGE, ServiceName("generalist", "a.b")])
 def test_a_service_name_comes_back_whole(name: ServiceName) -> None:
-    for again in (ServiceName.parsed(str(name)), deepcopy(name)):
+    for again in (ServiceName.parse(str(name)), deepcopy(name)):
         assert (again, again.role, again.variant) == (name, name.role, name.variant)
         assert type(again) is ServiceName
 
@@ -34,7 +40,7 @@ def test_a_service_name_comes_back_whole(name: ServiceName) -> None:
 @pytest.mark.parametrize("text", ["", "features", ".dinov3", "features.", "."])
 def test_what_is_no_service_name_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no service name: role\.variant"):
-        ServiceName.parsed(text)
+        ServiceName.parse(text)
 
 
 def test_a_generalist_is_told_by_its_role_alone() -> None:
@@ -68,7 +74,7 @@ def test_an_identity_without_some_facts() -> None:
 def test_a_fingerprint_tells_models_apart_but_is_not_signed() -> None:
     one, other = (ModelIdentity("m", {"fingerprint": text}) for text in "12")
     assert one != other
-    assert one.signed == other.signed == ModelIdentity("m")
+    assert one.without_fingerprint == other.without_fingerprint == ModelIdentity("m")
 
 
 def test_identities_are_stored_with_their_facts() -> None:
@@ -81,7 +87,7 @@ def test_identities_are_stored_with_their_facts() -> None:
     again = adapter.validate_json(stored)
     assert again == identities
     assert next(iter(again)).is_generalist
-    assert printed(identities) == {"generalist.judge": "m(4bit)(seed=0)"}
+    assert format_identities(identities) == {"generalist.judge": "m(4bit)(seed=0)"}
 
 
 def test_untrained_is_a_fact_and_no_part_of_a_name() -> None:
@@ -89,7 +95,7 @@ def test_untrained_is_a_fact_and_no_part_of_a_name() -> None:
         DINO: ModelIdentity("x(untrained=yes)", {"note": "untrained=yes"}),
         JUDGE: ModelIdentity("m", {"untrained": "yes"}),
     }
-    assert untrained(identities) == (JUDGE,)
+    assert untrained_services(identities) == (JUDGE,)
 
 
 @pytest.mark.parametrize(
@@ -105,4 +111,4 @@ def test_why_an_output_is_missing_is_told_in_words(
     missing: Missing, text: str, given: bool
 ) -> None:
     assert str(missing) == text
-    assert missing.given == given
+    assert missing.was_given == given

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base.signature import implementation, numbered
+from editjudge.base.signature import implementation, name_implementation
 from editjudge.benchmarks.registry import benchmarks
 from editjudge.pixels import ssim
 
@@ -72,15 +72,18 @@ def test_every_implementation_that_a_signature_names_is_measured() -> None:
 
 
 def test_a_number_that_moves_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = {numbered(ssim): {"edited": 0.5, "equal": 1.0}}
-    due = {numbered(ssim): {"edited": 0.5 + 1e-10, "equal": 1.0}}
+    there = {name_implementation(ssim): {"edited": 0.5, "equal": 1.0}}
+    due = {name_implementation(ssim): {"edited": 0.5 + 1e-10, "equal": 1.0}}
     assert not [*differences(due, there)]
-    there[numbered(ssim)]["edited"] = 0.6
+    there[name_implementation(ssim)]["edited"] = 0.6
     assert [*differences(due, there)] == [
-        f"{numbered(ssim)}: edited is 0.6, due is 0.5000000001; raise its number if that is meant"
+        (
+            f"{name_implementation(ssim)}: edited is 0.6, due is 0.5000000001;"
+            " raise its number if that is meant"
+        )
     ]
     monkeypatch.setattr(ssim, "implementation", 99)
-    there = {numbered(ssim): {"edited": 0.6}}
+    there = {name_implementation(ssim): {"edited": 0.6}}
     assert next(differences(due, there)).startswith("ssim.99: has no numbers yet")
 
 
@@ -88,7 +91,7 @@ def test_a_version_is_named_where_it_moves_numbers() -> None:
     @implementation(3, moved_by="numpy")
     def measured() -> None: ...
 
-    assert re.fullmatch(r"measured\.3\(numpy \d+\)", numbered(measured))
+    assert re.fullmatch(r"measured\.3\(numpy \d+\)", name_implementation(measured))
 
 
 def test_the_oldest_versions_are_those_that_are_allowed() -> None:

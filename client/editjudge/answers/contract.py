@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ..base.digest import content_digest
 from ..base.parse import package_tables
-from .reply import Spoken
+from .reply import ReplyText
 
 T_co = TypeVar("T_co", covariant=True)
 INSTRUCTIONS = package_tables(__package__, "instructions.toml")
@@ -27,7 +27,7 @@ class OutputContract(Generic[T_co]):
 
     name: ClassVar[str]
     parser: ClassVar[int] = 3
-    averaged: ClassVar[bool] = False
+    is_averaged: ClassVar[bool] = False
 
     @property
     def instruction(self) -> str:
@@ -56,10 +56,10 @@ class OutputContract(Generic[T_co]):
             Unparsable: it holds no valid answer, or more than one. Nothing else is raised,
                 whatever the text.
         """
-        spoken = Spoken(reply, cut=cut)
-        return spoken.alone(self._read(spoken))
+        text = ReplyText(reply, cut=cut)
+        return text.check_end(self._read(text))
 
-    def _read(self, spoken: Spoken) -> T_co:
+    def _read(self, reply: ReplyText) -> T_co:
         """Read a reply without its draft; `parse` sees to it that nothing follows the answer.
 
         Raises:
@@ -94,7 +94,7 @@ def list_schema(items: Mapping[str, Any], low: int, high: int) -> dict[str, Any]
     return {"type": "array", "items": items, "minItems": low, "maxItems": high}
 
 
-def shown(value: object) -> str:
+def abbreviate(value: object) -> str:
     """A value from a reply, short enough for a reason."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "…" + text[-1]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from .contract import OutputContract, shown
+from .contract import OutputContract, abbreviate
 from .scores import ScoresAnswer
 
 _FLAGS = re.IGNORECASE | re.DOTALL
@@ -47,7 +47,7 @@ class FirstDigit(OutputContract[ScoresAnswer]):
 
     name: ClassVar[str] = "first_digit"
     parser: ClassVar[int] = 2
-    averaged: ClassVar[bool] = True
+    is_averaged: ClassVar[bool] = True
 
     keys: tuple[str, ...]
     colon: Literal["required", "optional"] | None = None
@@ -66,7 +66,7 @@ class FirstDigit(OutputContract[ScoresAnswer]):
                 read.without[key] = f"the official reader finds no {key}"
             elif not self.low <= value <= self.high:
                 read.without[key] = (
-                    f"the official reader takes {shown(value)} for {key}, which is not on the"
+                    f"the official reader takes {abbreviate(value)} for {key}, which is not on the"
                     f" scale of {self.low} to {self.high}"
                 )
             else:

@@ -6,9 +6,9 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Set
 
-from .contract import shown
-from .lenient_json import Malformed, Members, Reader, Value
-from .reply import Spoken, Unparsable, unclosed
+from .contract import abbreviate
+from .lenient_json import JsonReader, MalformedJson, Members, Value
+from .reply import ReplyText, Unparsable, unclosed_draft
 
 # A brace is taken for JSON once a key in quotes and a colon follow it; `{a, b}`, `\frac{1}{2}`,
 # `{'}` and `{}` are prose. Keys have a limit, so that a million braces cost a million short
@@ -30,12 +30,12 @@ AROUND = " .\"'`“”\u2018\u2019"
 _DRAFTS = 64  # objects, whole or broken, that are read as drafts of a model that thinks
 
 
-def plain(key: str) -> str:
+def normalise_key(key: str) -> str:
     """A key as it is compared: without case, spaces, hyphens, underscores and backslashes."""
     return _PLAIN.sub("", key).casefold()
 
 
-def fields(spoken: Spoken, keys: Iterable[str]) -> dict[str, Value]:
+def read_object(spoken: ReplyText, keys: Iterable[str]) -> dict[str, Value]:
     """The values of a reply's one JSON object, by the contract's keys.
 
     Code fences and prose before the object are passed over. Keys may differ from the
@@ -46,11 +46,11 @@ def fields(spoken: Spoken, keys: Iterable[str]) -> dict[str, Value]:
             missing, given twice or not of the contract.
     """
     keys = tuple(keys)
-    _, members = _answer(spoken, {plain(key) for key in keys})
-    return match(members, keys)
+    _, members = _answer(spoken, {normalise_key(key) for key in keys})
+    return match_keys(members, keys)
 
 
-def text_of(values: Mapping[str, Value], key: str, longest: int) -> str:
+def read_text(values: Mapping[str, Value], key: str, longest: int) -> str:
     """The text of a key in one line.
 
     Raises:
@@ -59,13 +59,13 @@ def text_of(values: Mapping[str, Value], key: str, longest: int) -> str:
     value = values[key]
     text = " ".join(value.split()) if isinstance(value, str) else ""
     if not text.strip(AROUND):
-        raise Unparsable(f'"{key}" holds {shown(value)}, which is no text')
+        raise Unparsable(f'"{key}" holds {abbreviate(value)}, which is no text')
     if len(text) > longest:
         raise Unparsable(f'"{key}" has {len(text)} characters, more than {longest}')
     return text
 
 
-def listed(spoken: Spoken, key: str, most: int) -> list[Value]:
+def read_list(spoken: ReplyText, key: str, most: int) -> list[Value]:
     """The list that is the value of an object's only key, or that the reply is by itself.
 
     Raises:
@@ -78,7 +78,7 @@ def listed(spoken: Spoken, key: str, most: int) -> list[Value]:
     return values
 
 
-def _listed(spoken: Spoken, key: str) -> list[Value]:
+def _listed(spoken: ReplyText, key: str) -> list[Value]:
     start = spoken.closes[-1][1] if spoken.closes else 0
     opened = _LIST.match(spoken.text, start)
     if opened is None:
@@ -93,18 +93,18 @@ def _listed(spoken: Spoken, key: str) -> list[Value]:
             raise error from None
 
 
-def _under(spoken: Spoken, key: str) -> list[Value]:
-    value = fields(spoken, (key,))[key]
+def _under(spoken: ReplyText, key: str) -> list[Value]:
+    value = read_object(spoken, (key,))[key]
     if not isinstance(value, list):
         raise Unparsable(f'"{key}" is not a list')
     return value
 
 
-def _alone(spoken: Spoken, at: int) -> list[Value]:
-    reader = Reader(spoken.text, at)
+def _alone(spoken: ReplyText, at: int) -> list[Value]:
+    reader = JsonReader(spoken.text, at)
     try:
         values = reader.values()
-    except Malformed as error:
+    except MalformedJson as error:
         raise _broken(error, "list", cut=spoken.cut) from None
     if re.search(r"[\[{]", spoken.text[reader.at :]):
         raise Unparsable("more than one JSON list")
@@ -112,8 +112,8 @@ def _alone(spoken: Spoken, at: int) -> list[Value]:
     return values
 
 
-def last_fields(
-    spoken: Spoken, keys: Iterable[str], *, beside: Iterable[str] = ()
+def read_last_object(
+    spoken: ReplyText, keys: Iterable[str], *, beside: Iterable[str] = ()
 ) -> tuple[str, dict[str, Value]]:
     """What stands before the object that ends a reply, and its values by the contract's keys.
 
@@ -127,12 +127,12 @@ def last_fields(
             `fields`.
     """
     keys, beside = tuple(keys), tuple(beside)
-    due = {plain(key) for key in keys}
-    before, members = _answer(spoken, due | {plain(key) for key in beside}, due)
-    return _FENCE.sub("", before).strip(), match(members, keys, beside)
+    due = {normalise_key(key) for key in keys}
+    before, members = _answer(spoken, due | {normalise_key(key) for key in beside}, due)
+    return _FENCE.sub("", before).strip(), match_keys(members, keys, beside)
 
 
-def _answer(spoken: Spoken, ours: Set[str], due: Set[str] | None = None) -> tuple[str, Members]:
+def _answer(spoken: ReplyText, ours: Set[str], due: Set[str] | None = None) -> tuple[str, Members]:
     """What stands before the one object of a reply since the last draft, and its members.
 
     Where the object ends is noted.
@@ -155,13 +155,13 @@ def _answer(spoken: Spoken, ours: Set[str], due: Set[str] | None = None) -> tupl
     return spoken.text[begin:start], members
 
 
-def _closing(spoken: Spoken, at: int) -> int | None:
+def _closing(spoken: ReplyText, at: int) -> int | None:
     """Where the next closing tag of a draft begins."""
     closing = bisect_left(spoken.closes, (at, 0))
     return spoken.closes[closing][0] if closing < len(spoken.closes) else None
 
 
-def _mark(spoken: Spoken, at: int) -> tuple[int, int, bool] | None:
+def _mark(spoken: ReplyText, at: int) -> tuple[int, int, bool] | None:
     """The next brace, or the next closing tag of a draft: where it begins, ends, and if it is one.
 
     Raises:
@@ -176,11 +176,13 @@ def _mark(spoken: Spoken, at: int) -> tuple[int, int, bool] | None:
     stop = len(spoken.text) if brace < 0 else brace
     opening = bisect_left(spoken.opens, at)
     if opening < len(spoken.opens) and spoken.opens[opening] < stop:
-        raise unclosed(cut=spoken.cut)
+        raise unclosed_draft(cut=spoken.cut)
     return None if brace < 0 else (brace, brace + 1, False)
 
 
-def match(members: Members, keys: Iterable[str], beside: Iterable[str] = ()) -> dict[str, Value]:
+def match_keys(
+    members: Members, keys: Iterable[str], beside: Iterable[str] = ()
+) -> dict[str, Value]:
     """An object's values by the contract's keys.
 
     Args:
@@ -189,16 +191,16 @@ def match(members: Members, keys: Iterable[str], beside: Iterable[str] = ()) -> 
     Raises:
         Unparsable: a key is missing, given twice or not of the contract.
     """
-    due = {plain(key): key for key in keys}
-    beside = {plain(key) for key in beside}
+    due = {normalise_key(key): key for key in keys}
+    beside = {normalise_key(key) for key in beside}
     values: dict[str, Value] = {}
     unexpected = []
     for written, value in members:
-        key = due.get(plain(written))
-        if key is None and plain(written) in beside:
+        key = due.get(normalise_key(written))
+        if key is None and normalise_key(written) in beside:
             continue
         if key is None:
-            unexpected.append(shown(written))
+            unexpected.append(abbreviate(written))
         elif key in values:
             raise Unparsable(f'"{key}" is given twice')
         else:
@@ -213,7 +215,7 @@ def match(members: Members, keys: Iterable[str], beside: Iterable[str] = ()) -> 
 
 
 def _objects(
-    spoken: Spoken, ours: Set[str], due: Set[str] | None
+    spoken: ReplyText, ours: Set[str], due: Set[str] | None
 ) -> tuple[int, list[tuple[int, int, Members]]]:
     """Where the reply begins behind its drafts, and its objects: start, end and members.
 
@@ -232,22 +234,22 @@ def _objects(
             continue
         if not _begins(spoken.text, start, ours):
             continue
-        reader = Reader(spoken.text, start)
+        reader = JsonReader(spoken.text, start)
         try:
             members = reader.members()
-        except Malformed as error:
+        except MalformedJson as error:
             first = _KEY.match(spoken.text, start)
-            if due is not None and not (first and plain(first["key"]) in ours):
+            if due is not None and not (first and normalise_key(first["key"]) in ours):
                 continue
             # What stands inside a broken object is no answer. It may be a draft.
             drafts += 1
             after = _closing(spoken, at)
-            if spoken.thought or drafts > _DRAFTS or after is None:
+            if spoken.has_draft or drafts > _DRAFTS or after is None:
                 raise _broken(error, cut=spoken.cut) from None
             at = after
             continue
         at = reader.at
-        if due is None or due & {plain(key) for key, _ in members}:
+        if due is None or due & {normalise_key(key) for key, _ in members}:
             objects.append((start, at, members))
     return begin, objects
 
@@ -260,13 +262,13 @@ def _begins(text: str, at: int, due: Set[str]) -> bool:
     bare = _BARE.match(text, at)
     if bare:
         # No object that can be read, but what stands inside it is no answer either.
-        return plain(bare["key"]) in due or bare["opens"] is not None
+        return normalise_key(bare["key"]) in due or bare["opens"] is not None
     return _QUOTE.match(text, at) is not None
 
 
-def _broken(error: Malformed, what: str = "object", *, cut: bool) -> Unparsable:
-    if cut and error.ended:
+def _broken(error: MalformedJson, what: str = "object", *, cut: bool) -> Unparsable:
+    if cut and error.is_incomplete:
         return Unparsable(f"cut at the token limit before the JSON {what} was complete")
-    if error.ended:
+    if error.is_incomplete:
         return Unparsable(f"the JSON {what} is not complete: {error.reason}")
     return Unparsable(f"the JSON is malformed: {error.reason}")

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
 
-from ..base.text import whole
+from ..base.text import join_surrogates
 
 Members: TypeAlias = "tuple[tuple[str, Value], ...]"
 """A JSON object as written: keys in order, repeated ones included."""
@@ -29,17 +29,17 @@ Value: TypeAlias = "str | float | bool | list[Value] | Members | None"
 DEPTH = 32  # brackets within brackets; no contract needs more than three
 
 
-class Malformed(Exception):
+class MalformedJson(Exception):
     """What stands there began as JSON and is none.
 
     Attributes:
         ended: The text ended before it was complete.
     """
 
-    def __init__(self, reason: str, *, ended: bool = False) -> None:
+    def __init__(self, reason: str, *, is_incomplete: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.ended = ended
+        self.is_incomplete = is_incomplete
 
 
 # Possessive repeats: a quote without its partner costs one pass, never a search back.
@@ -68,7 +68,7 @@ _EXACT = 15  # characters: of so few and no exponent, no number is rounded
 _HALF = re.compile(r"[\w.+-]{0,20}")
 
 
-def number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """The value of a JSON number and nothing else; None where it is not one."""
     return _told(text) if _NUMBER.fullmatch(text) else None
 
@@ -88,13 +88,13 @@ def _told(text: str) -> float:
     return math.nextafter(value, math.copysign(math.inf, side)) if side else value
 
 
-def written(value: Value) -> str:
+def to_json(value: Value) -> str:
     """A value as JSON text; keys that are given twice stay so."""
     if isinstance(value, tuple):
-        pairs = (f"{written(key)}: {written(member)}" for key, member in value)
+        pairs = (f"{to_json(key)}: {to_json(member)}" for key, member in value)
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(written, value)) + "]"
+        return "[" + ", ".join(map(to_json, value)) + "]"
     text = json.dumps(value, ensure_ascii=False)
     # Every number was read as a float.
     return text.removesuffix(".0") if isinstance(value, float) else text
@@ -107,7 +107,7 @@ def _unescape(match: re.Match[str]) -> str:
     return _ESCAPES.get(code, match[0])
 
 
-class Reader:
+class JsonReader:
     """Reads one value at a time.
 
     Attributes:
@@ -163,7 +163,7 @@ class Reader:
 
     def _series(self, end: str, depth: int, read: Callable[[], None]) -> None:
         if depth > DEPTH:
-            raise Malformed(f"more than {DEPTH} brackets within one another")
+            raise MalformedJson(f"more than {DEPTH} brackets within one another")
         self.at += 1
         while self._peek() != end:
             read()
@@ -178,9 +178,9 @@ class Reader:
             raise self._malformed("a key in quotes")
         match = pattern.match(self.text, self.at)
         if match is None:
-            raise Malformed("a string is not closed", ended=True)
+            raise MalformedJson("a string is not closed", is_incomplete=True)
         self.at = match.end()
-        return whole(_ESCAPE.sub(_unescape, match[1]))
+        return join_surrogates(_ESCAPE.sub(_unescape, match[1]))
 
     def _expect(self, sign: str) -> None:
         if self._peek() != sign:
@@ -193,10 +193,12 @@ class Reader:
             self.at = match.end()
         return self.text[self.at : self.at + 1]
 
-    def _malformed(self, expected: str) -> Malformed:
+    def _malformed(self, expected: str) -> MalformedJson:
         rest = self.text[self.at : self.at + 20]
         if not rest:
-            return Malformed(f"it ends where {expected} is due", ended=True)
+            return MalformedJson(f"it ends where {expected} is due", is_incomplete=True)
         # `tru`, `-`, `0.`: what could still become a value ends with the text.
-        ended = _HALF.fullmatch(rest) is not None and self.at + len(rest) == len(self.text)
-        return Malformed(f"{rest!r} stands where {expected} is due", ended=ended)
+        is_incomplete = _HALF.fullmatch(rest) is not None and self.at + len(rest) == len(self.text)
+        return MalformedJson(
+            f"{rest!r} stands where {expected} is due", is_incomplete=is_incomplete
+        )

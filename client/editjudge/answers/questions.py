@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from .contract import OutputContract, list_schema, object_schema, shown
-from .json_object import AROUND, fields, listed, match, plain, text_of
+from .contract import OutputContract, abbreviate, list_schema, object_schema
+from .json_object import AROUND, match_keys, normalise_key, read_list, read_object, read_text
 from .lenient_json import Value
-from .reply import Spoken, Unparsable
+from .reply import ReplyText, Unparsable
 
 LONGEST = 300
 LONGEST_OPTION = 150
@@ -67,12 +67,12 @@ class Questions(OutputContract[tuple[str, ...]]):
         item = {"type": "string", "pattern": _PATTERN}
         return object_schema({self.key: list_schema(item, self.low, self.high)})
 
-    def _read(self, spoken: Spoken) -> tuple[str, ...]:
-        entries = listed(spoken, self.key, self.high)
+    def _read(self, spoken: ReplyText) -> tuple[str, ...]:
+        entries = read_list(spoken, self.key, self.high)
         kept: dict[str, str] = {}
         for value in entries:
             if not isinstance(value, str):
-                raise Unparsable(f'"{self.key}" holds {shown(value)}, which is not text')
+                raise Unparsable(f'"{self.key}" holds {abbreviate(value)}, which is not text')
             question = _question(value)
             if question is not None:
                 kept.setdefault(_same(question), question)
@@ -121,8 +121,8 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
         pair = object_schema({"question": {"type": "string"}, "answer": {"type": "string"}})
         return object_schema({self.key: list_schema(pair, self.count_low, self.count_high)})
 
-    def _read(self, spoken: Spoken) -> tuple[QuestionAnswer, ...]:
-        entries = listed(spoken, self.key, self.count_high)
+    def _read(self, spoken: ReplyText) -> tuple[QuestionAnswer, ...]:
+        entries = read_list(spoken, self.key, self.count_high)
         if len(entries) < self.count_low:
             raise Unparsable(f"{len(entries)} pairs where {self.count_low} are due")
         pairs = tuple(_pair(value) for value in entries)
@@ -134,12 +134,12 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
 def _pair(value: Value) -> QuestionAnswer:
     if not isinstance(value, tuple):
         raise Unparsable("a pair is not an object")
-    pair = match(value, ("question", "answer"))
+    pair = match_keys(value, ("question", "answer"))
     question, answer = _question(pair["question"]), pair["answer"]
     if question is None:
-        raise Unparsable(f"{shown(pair['question'])} is not a question")
+        raise Unparsable(f"{abbreviate(pair['question'])} is not a question")
     if not isinstance(answer, str) or not 0 < len(answer.strip()) <= LONGEST:
-        raise Unparsable(f"{shown(answer)} is not an answer")
+        raise Unparsable(f"{abbreviate(answer)} is not an answer")
     return QuestionAnswer(question, answer.strip())
 
 
@@ -200,20 +200,20 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
         wrong = list_schema(text, *self.wrong)
         return object_schema({"question": text, "answer": text, "wrong": wrong})
 
-    def _read(self, spoken: Spoken) -> ChoiceQuestion:
-        values = fields(spoken, ("question", "answer", "wrong"))
-        question = text_of(values, "question", LONGEST)
+    def _read(self, spoken: ReplyText) -> ChoiceQuestion:
+        values = read_object(spoken, ("question", "answer", "wrong"))
+        question = read_text(values, "question", LONGEST)
         if not question.endswith(_ENDS):
-            raise Unparsable(f"{shown(question)} is not a question")
+            raise Unparsable(f"{abbreviate(question)} is not a question")
         wrong = values["wrong"]
         if not isinstance(wrong, list):
             raise Unparsable('"wrong" is not a list')
         low, high = self.wrong
         if not low <= len(wrong) <= high:
             raise Unparsable(f"{len(wrong)} wrong answers where {low} to {high} are due")
-        answer = text_of(values, "answer", LONGEST_OPTION)
-        others = (text_of({"wrong": text}, "wrong", LONGEST_OPTION) for text in wrong)
+        answer = read_text(values, "answer", LONGEST_OPTION)
+        others = (read_text({"wrong": text}, "wrong", LONGEST_OPTION) for text in wrong)
         options = (answer, *others, self.cannot_tell)
-        if len({plain(option.strip(AROUND)) for option in options}) < len(options):
+        if len({normalise_key(option.strip(AROUND)) for option in options}) < len(options):
             raise Unparsable("two of the answers are the same")
         return ChoiceQuestion(question, options, answer)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.parse import package_tables
-from .reply import Spoken, Unparsable
+from .reply import ReplyText, Unparsable
 
 LONGEST = 600
 """Of a refusal, in characters without the draft: whoever says more has judged."""
@@ -23,13 +23,13 @@ def _pattern(first: Sequence[str], then: Sequence[str] = (), within: int = 20, *
 _REFUSES = re.compile("|".join(_pattern(**row) for row in REFUSALS), re.IGNORECASE)
 
 
-def refuses(reply: str) -> bool:
+def is_refusal(reply: str) -> bool:
     """Whether a reply that holds no answer is a refusal in words.
 
     It is short, and it speaks: what is written as JSON is none, whatever its texts say.
     """
     try:
-        text = Spoken(reply).last.strip()
+        text = ReplyText(reply).last.strip()
     except Unparsable:
         return False
     if len(text) > LONGEST or text.startswith(("{", "[", "```")):

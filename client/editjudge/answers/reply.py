@@ -37,7 +37,7 @@ _MARKS = re.compile(r"(?:[\s`*$\]})]|</[\w:-]{1,40}>|<\|[^<>|]{1,40}\|>)*+")
 _LINE = re.compile(r"[ \t]*\n")
 
 
-class Spoken:
+class ReplyText:
     """What a judge said.
 
     A chat template may open a draft itself, so that a reply begins inside it: what stands before a
@@ -67,9 +67,9 @@ class Spoken:
         while opened := _OPENS.match(text, _begun(text, begun)):
             closed = _CLOSES.search(text, opened.end())
             if closed is None:
-                raise unclosed(cut=cut)
+                raise unclosed_draft(cut=cut)
             begun = closed.end()
-        self.thought = begun > 0
+        self.has_draft = begun > 0
         text = text[begun:]
         if not text.strip():
             raise Unparsable(
@@ -97,7 +97,7 @@ class Spoken:
                 return self.text[line.end() :]
         return self.text
 
-    def alone(self, answer: T) -> T:
+    def check_end(self, answer: T) -> T:
         """The answer that was read, where nothing follows it.
 
         Of a judge that goes on after it, it cannot be told whether it means it: `If the edit were
@@ -118,7 +118,7 @@ class Spoken:
         return answer
 
 
-def unclosed(*, cut: bool) -> Unparsable:
+def unclosed_draft(*, cut: bool) -> Unparsable:
     """Of a draft without an end."""
     return Unparsable(
         "cut at the token limit while thinking" if cut else "the thinking is not closed"

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from .contract import INSTRUCTIONS, OutputContract, list_schema, object_schema, shown
-from .json_object import fields, last_fields, plain
-from .lenient_json import Value, number, written
-from .reply import Spoken, Unparsable
+from .contract import INSTRUCTIONS, OutputContract, abbreviate, list_schema, object_schema
+from .json_object import normalise_key, read_last_object, read_object
+from .lenient_json import Value, parse_number, to_json
+from .reply import ReplyText, Unparsable
 
 LIST = "score"
 
@@ -34,7 +34,9 @@ class ScoreField:
     description: str = ""
 
     def __post_init__(self) -> None:
-        if not plain(self.name) or not (math.isfinite(self.low) and math.isfinite(self.high)):
+        if not normalise_key(self.name) or not (
+            math.isfinite(self.low) and math.isfinite(self.high)
+        ):
             raise ValueError(f"a score needs a name and a finite scale: {self}")
         if self.low >= self.high:
             raise ValueError(f"the scale of {self.name} is empty: {self.low:g} to {self.high:g}")
@@ -63,7 +65,7 @@ class ScoreField:
         Raises:
             Unparsable: not a number, not finite, not on the scale.
         """
-        read = number(value) if isinstance(value, str) else value
+        read = parse_number(value) if isinstance(value, str) else value
         # bool first: to Python, true is the number 1.
         if isinstance(read, bool) or not isinstance(read, float):
             raise Unparsable(f'"{self.name}" is {_kind(value)}, not a number')
@@ -115,7 +117,7 @@ class Scores(OutputContract[ScoresAnswer]):
     """
 
     name: ClassVar[str] = "scores"
-    averaged: ClassVar[bool] = True
+    is_averaged: ClassVar[bool] = True
     parser: ClassVar[int] = 4
 
     fields: tuple[ScoreField, ...]
@@ -127,7 +129,7 @@ class Scores(OutputContract[ScoresAnswer]):
             raise ValueError("a contract of scores needs a score")
         if self.as_list and len({str(field.schema) for field in self.fields}) > 1:
             raise ValueError("scores in one list share one scale")
-        keys = [plain(key) for key in (*self.texts, *(f.name for f in self.fields))]
+        keys = [normalise_key(key) for key in (*self.texts, *(f.name for f in self.fields))]
         if len(set(keys)) < len(keys) or not all(keys) or (self.as_list and "score" in keys[:-1]):
             raise ValueError(f"keys that a reply cannot tell apart: {keys}")
 
@@ -168,13 +170,13 @@ class Scores(OutputContract[ScoresAnswer]):
             properties |= {field.name: field.schema for field in self.fields}
         return object_schema(properties)
 
-    def _read(self, spoken: Spoken) -> ScoresAnswer:
+    def _read(self, spoken: ReplyText) -> ScoresAnswer:
         names = (LIST,) if self.as_list else tuple(field.name for field in self.fields)
         if self.reasoning == "before":
-            before, values = last_fields(spoken, names, beside=("reasoning",))
+            before, values = read_last_object(spoken, names, beside=("reasoning",))
             reasons = [before]
         else:
-            values = fields(spoken, (*self.texts, *names))
+            values = read_object(spoken, (*self.texts, *names))
             reasons = [_reason(values[key]) for key in self.texts]
         if self.as_list:
             due = self._listed(values[LIST])
@@ -206,7 +208,7 @@ def _reason(value: Value) -> str:
     """A reason as text. No score depends on it, so a list of steps will do as well as a text."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else written(value)
+    return value if isinstance(value, str) else to_json(value)
 
 
 def _kind(value: Value) -> str:
@@ -214,4 +216,4 @@ def _kind(value: Value) -> str:
         return "an object"
     if isinstance(value, list):
         return "a list"
-    return f"{value:g}" if type(value) is float else shown(value)
+    return f"{value:g}" if type(value) is float else abbreviate(value)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from .contract import INSTRUCTIONS, OutputContract, list_schema, object_schema, shown
-from .json_object import fields, listed, match, plain
+from .contract import INSTRUCTIONS, OutputContract, abbreviate, list_schema, object_schema
+from .json_object import match_keys, normalise_key, read_list, read_object
 from .lenient_json import Value
-from .reply import Spoken, Unparsable
+from .reply import ReplyText, Unparsable
 
 LONGEST = 120
 """Of a command, in characters: it names one thing."""
@@ -94,9 +94,9 @@ class Commands(OutputContract[tuple[Command, ...]]):
         entry = object_schema({"source_index": index, "phrase": phrase}) if self.indexed else phrase
         return object_schema({self.key: list_schema(entry, self.low, self.high)})
 
-    def _read(self, spoken: Spoken) -> tuple[Command, ...]:
+    def _read(self, spoken: ReplyText) -> tuple[Command, ...]:
         kept: dict[tuple[str, int], Command] = {}
-        for value in listed(spoken, self.key, self.high):
+        for value in read_list(spoken, self.key, self.high):
             read = self._indexed(value) if self.indexed else Command(_phrase(value), 0)
             same = " ".join(read.phrase.casefold().split())
             kept.setdefault((same, read.source_index), read)
@@ -107,7 +107,7 @@ class Commands(OutputContract[tuple[Command, ...]]):
     def _indexed(self, value: Value) -> Command:
         if not isinstance(value, tuple):
             raise Unparsable("a command is not an object")
-        members = match(value, ("source_index", "phrase"))
+        members = match_keys(value, ("source_index", "phrase"))
         index = members["source_index"]
         # bool first: to Python, true is the number 1.
         if isinstance(index, bool) or not isinstance(index, float) or not index.is_integer():
@@ -123,7 +123,7 @@ def _phrase(value: Value) -> str:
         raise Unparsable("a command is not text")
     text = _SPOKEN.sub("", " ".join(value.split())).strip(" .")
     if not any(map(str.isalnum, text)) or len(text) > LONGEST:
-        raise Unparsable(f"{shown(value)} does not name a thing in 1 to {LONGEST} characters")
+        raise Unparsable(f"{abbreviate(value)} does not name a thing in 1 to {LONGEST} characters")
     return text
 
 
@@ -176,23 +176,27 @@ class Targets(OutputContract[TargetPhrases]):
             {"scope": {"type": "string", "enum": list(get_args(Scope))}, "phrases": phrases}
         )
 
-    def _read(self, spoken: Spoken) -> TargetPhrases:
-        values = fields(spoken, ("scope", "phrases"))
+    def _read(self, spoken: ReplyText) -> TargetPhrases:
+        values = read_object(spoken, ("scope", "phrases"))
         scope, listed = values["scope"], values["phrases"]
         if scope not in get_args(Scope):
-            raise Unparsable(f'"scope" is {shown(scope)}, none of {", ".join(get_args(Scope))}')
+            raise Unparsable(
+                f'"scope" is {abbreviate(scope)}, none of {", ".join(get_args(Scope))}'
+            )
         if not isinstance(listed, list):
             raise Unparsable('"phrases" is not a list')
         if len(listed) > self.high:
             raise Unparsable(f"{len(listed)} phrases, more than {self.high}")
         if (scope == "whole") == bool(listed):
             raise Unparsable(f'"scope" is "{scope}" with {len(listed)} phrases')
-        phrases = {plain(one): one for one in reversed([_target(value) for value in listed])}
+        phrases = {
+            normalise_key(one): one for one in reversed([_target(value) for value in listed])
+        }
         return TargetPhrases(cast("Scope", scope), tuple(reversed(phrases.values())))
 
 
 def _target(value: Value) -> str:
     text = " ".join(value.split()).strip(" .") if isinstance(value, str) else ""
     if not 0 < len(text) <= LONGEST_PHRASE:
-        raise Unparsable(f"{shown(value)} is not a phrase")
+        raise Unparsable(f"{abbreviate(value)} is not a phrase")
     return text

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .contract import OutputContract, object_schema, shown
-from .json_object import fields, text_of
-from .reply import Spoken, Unparsable
+from .contract import OutputContract, abbreviate, object_schema
+from .json_object import read_object, read_text
+from .reply import ReplyText, Unparsable
 
 _QUOTES = "\"'`“”\u2018\u2019«»"
 _AROUND = f"{_QUOTES} \t\r\n*"
@@ -67,7 +67,7 @@ class Option(OutputContract[str]):
         """
         return {"type": "string", "enum": list(self.options)}
 
-    def _read(self, spoken: Spoken) -> str:
+    def _read(self, spoken: ReplyText) -> str:
         if spoken.cut:
             # The beginning of one option may be another: what is cut cannot be told.
             raise Unparsable("cut at the token limit")
@@ -77,9 +77,9 @@ class Option(OutputContract[str]):
         loose = _loose(text)
         matches = [option for option in self.options if _loose(option) == loose]
         if len(matches) > 1:
-            raise Unparsable(f"{shown(text)} matches {len(matches)} options")
+            raise Unparsable(f"{abbreviate(text)} matches {len(matches)} options")
         if not matches:
-            raise Unparsable(f"{shown(text)} is none of the options")
+            raise Unparsable(f"{abbreviate(text)} is none of the options")
         return matches[0]
 
 
@@ -96,7 +96,7 @@ class FirstWord(Option):
 
     name: ClassVar[str] = "first_word"
 
-    def _read(self, spoken: Spoken) -> str:
+    def _read(self, spoken: ReplyText) -> str:
         start = spoken.last.lstrip(_AROUND).casefold()
         for option in self.options:
             rest = start.removeprefix(option.casefold())
@@ -137,7 +137,7 @@ class ShortAnswer(OutputContract[str]):
 
     longest: int = 300
 
-    def _read(self, spoken: Spoken) -> str:
+    def _read(self, spoken: ReplyText) -> str:
         text = _complete(" ".join(spoken.last.split()), cut=spoken.cut)
         if len(text) > self.longest:
             raise Unparsable(f"the answer has {len(text):,} characters, more than {self.longest}")
@@ -165,8 +165,8 @@ class OneText(OutputContract[str]):
         """An object with that text; its length is checked on reading."""
         return object_schema({self.key: {"type": "string"}})
 
-    def _read(self, spoken: Spoken) -> str:
-        return text_of(fields(spoken, (self.key,)), self.key, self.longest)
+    def _read(self, spoken: ReplyText) -> str:
+        return read_text(read_object(spoken, (self.key,)), self.key, self.longest)
 
 
 def _complete(text: str, *, cut: bool) -> str:

@@ -43,8 +43,8 @@ from ..panel.budget import Budget
 from ..panel.calls import CallRecord
 from ..panel.context import CallContext, CallNotes
 from ..panel.specialists import own_services
-from ..prompts.custom_templates import custom_templates
-from ..prompts.prompt_files import prompt_files
+from ..prompts.custom_templates import load_custom_templates
+from ..prompts.prompt_files import load_prompt_files
 from ..storage.ledger import Ledger
 
 __all__ = [
@@ -217,7 +217,7 @@ class Client:
             RuntimeError: the client was not entered.
         """
         texts = _texts(prompts)
-        custom = custom_templates(texts)
+        custom = load_custom_templates(texts)
         asked = in_words(_declared(dimensions, self._own(rubric_dimensions(custom))), custom)
         others = all_dimensions(dimension.id for dimension in asked).values()
         known = {d.id: d for d in (*in_words(others, custom), *asked)}
@@ -443,7 +443,9 @@ _ARGUMENTS = tuple(signature(make_edit).parameters)
 def _texts(prompts: Path | str | Mapping[str, str] | None) -> Mapping[str, str]:
     if prompts is None or isinstance(prompts, Mapping):
         return prompts or {}
-    custom_templates(texts := prompt_files(Path(prompts)), str(prompts))  # errors name the folder
+    load_custom_templates(
+        texts := load_prompt_files(Path(prompts)), str(prompts)
+    )  # errors name the folder
     return texts
 
 

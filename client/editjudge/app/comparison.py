@@ -9,9 +9,9 @@ from heapq import nlargest
 from itertools import combinations
 from typing import Literal, NamedTuple
 
-from ..base.differences import Difference, differences
+from ..base.differences import Difference, compare_signatures
 from ..base.errors import ConfigError
-from ..base.identity import untrained
+from ..base.identity import untrained_services
 from ..base.strict import Strict
 from ..base.verdict import NotApplicable, Pending, Score
 from ..benchmarks.column import Row
@@ -202,7 +202,7 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
 
 
 def _untrained(*views: RunView) -> tuple[str, ...]:
-    names = (name for view in views for name in untrained(view.header.identities))
+    names = (name for view in views for name in untrained_services(view.header.identities))
     return tuple(dict.fromkeys(map(str, names)))
 
 
@@ -292,7 +292,7 @@ def _compared(
     items = sorted((ones & others).difference(otherwise))
     pairs = [EditPair(item=i, first=mine[i].value, second=theirs[i].value) for i in items]
     differing = (pair for pair in pairs if pair.first != pair.second)
-    causes = (differences(mine[i].signature, theirs[i].signature) for i in otherwise[:1])
+    causes = (compare_signatures(mine[i].signature, theirs[i].signature) for i in otherwise[:1])
     values = [pair.first for pair in pairs], [pair.second for pair in pairs]
     of_items, higher = [clusters[item] for item in items], dimension.higher_is_better
     figures = compare(*values, of_items, higher_is_better=higher) if items else None

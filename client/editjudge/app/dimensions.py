@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..base.errors import ConfigError
-from ..base.text import counted
+from ..base.text import format_count
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import dimensions as all_dimensions
 from ..benchmarks.registry import select
@@ -100,7 +100,7 @@ def models_needed(count: int, what: str) -> str:
     Args:
         what: One of them, as a noun: `dimension`.
     """
-    return f"{counted(count, f'{what} needs', f'{what}s need')} models that nobody serves"
+    return f"{format_count(count, f'{what} needs', f'{what}s need')} models that nobody serves"
 
 
 def unserved_command(run: Path) -> str:

@@ -17,7 +17,7 @@ from ..base.config import GeneralistEndpoint, Settings
 from ..base.identity import ServiceName
 from ..base.item import Item
 from ..base.strict import STRICT
-from ..base.text import counted
+from ..base.text import format_count
 from ..benchmarks.dimension import Dimension
 from ..engine.outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
 from ..engine.run_inputs import RunInputs
@@ -148,7 +148,7 @@ def judge_notes(order: RunInputs, settings: Settings) -> tuple[str, ...]:
 def _short_limits(order: RunInputs, settings: Settings) -> Iterator[str]:
     """Judges whose settings cut replies before a prompt's own limit."""
     for service, templates in sorted(_templates(order).items()):
-        endpoint = _endpoint(ServiceName.parsed(service), settings)
+        endpoint = _endpoint(ServiceName.parse(service), settings)
         limit = endpoint.max_tokens if endpoint else None
         # The usual limit is no demand of a prompt: official settings are below it.
         asking = [one for one in templates if one.max_tokens > max(limit or 0, MAX_TOKENS)]
@@ -188,8 +188,9 @@ def describe_estimate(estimated: Estimate, plan: RunPlan) -> list[str]:
     """The estimate for people."""
     done = plan.total("standing")
     for_people = [
-        f"{counted(estimated.verdicts, 'verdict')} on {counted(estimated.edits, 'edit')} of"
-        f" {counted(estimated.items, 'item')}" + (f"; {done:,} are there already" if done else ""),
+        f"{format_count(estimated.verdicts, 'verdict')} on"
+        f" {format_count(estimated.edits, 'edit')} of {format_count(estimated.items, 'item')}"
+        + (f"; {done:,} are there already" if done else ""),
     ]
     for_people += describe_calls(estimated)
     for_people += [
@@ -206,7 +207,8 @@ def describe_estimate(estimated: Estimate, plan: RunPlan) -> list[str]:
     for model, (count, reason) in plan.missing.items():
         if count:
             for_people.append(
-                f"{model}: {counted(count, 'output is', 'outputs are')} missing (first: {reason})"
+                f"{model}: {format_count(count, 'output is', 'outputs are')} missing"
+                f" (first: {reason})"
             )
     for_people += plan.unmatched_file_notes
     return for_people
@@ -221,7 +223,7 @@ def describe_calls(estimated: Estimate) -> list[str]:
     """The calls for people, a line for each service."""
     again = ", and as many again where no reply can be read"
     return [
-        f"{service}: at most {counted(count, 'call')}"
+        f"{service}: at most {format_count(count, 'call')}"
         + _of_these(estimated, service)
         + (again if service.is_generalist else "")
         for service, count in estimated.calls.items()
@@ -255,9 +257,9 @@ def _asked(
     calls: Counter[ServiceName] = Counter()
     questions: list[tuple[ServiceName, Question]] = []
     for scorer, fields in find_pending_fields(ordered, decide_outcomes(ordered, item)).items():
-        called = {ServiceName.parsed(name): n for name, n in scorer.calls(item, fields).items()}
+        called = {ServiceName.parse(name): n for name, n in scorer.calls(item, fields).items()}
         if isinstance(scorer, Asking):
-            service = ServiceName.parsed(scorer.service)
+            service = ServiceName.parse(scorer.service)
             try:
                 questions += [(service, question) for question in scorer.questions(item)]
             except ValueError:

@@ -20,8 +20,8 @@ from typing import Any, Literal, TypeAlias
 
 from ..base import output_files
 from ..base.errors import ConfigError, MissingExtra
-from ..base.output_files import on_disk, put, written_whole
-from ..base.text import inert
+from ..base.output_files import wrap_disk_errors, write_atomically, write_file
+from ..base.text import escape_formula
 from ..base.verdict import Score
 from ..storage.compression import dumps
 from ..storage.store import FILE
@@ -83,12 +83,12 @@ def export(
     if dimensions:
         named = view.named(dimensions)
         names = tuple(name for name in names if name in named)
-    with on_disk(file), written_whole(file) as partial:
+    with wrap_disk_errors(file), write_atomically(file) as partial:
         if form == "label-studio":
             known = view.resolved.dimensions_by_id
             meant = {name: known[name] for name in names}
             count, configuration = label_studio.write_tasks(partial, view, meant, urls)
-            put(file.with_suffix(".xml"), configuration.encode())
+            write_file(file.with_suffix(".xml"), configuration.encode())
             return count
         if wide:
             rows, fields = wide_rows(view, names), (*_EDIT, *names)
@@ -178,7 +178,7 @@ def _write_csv(file: Path, rows: Iterable[Plain], fields: Fields, _: str) -> int
         writer = csv.DictWriter(out, fields)
         writer.writeheader()
         for row in map(_with_text, rows):
-            writer.writerow({name: inert(value) for name, value in row.items()})
+            writer.writerow({name: escape_formula(value) for name, value in row.items()})
             count += 1
     return count
 
@@ -252,7 +252,7 @@ def check_target(run: Path, file: Path, form: str) -> None:
         # SQLite keeps more beside its file, and empty files lock it.
         if each.name.startswith(f"{Path(FILE).stem}.") and _same(each.parent, run):
             raise ConfigError(f"{each} is a file of the run itself", "give another --out")
-        output_files.check_free(each, is_export, "former export of editjudge")
+        output_files.check_overwrite(each, is_export, "former export of editjudge")
 
 
 def is_export(file: Path) -> bool:

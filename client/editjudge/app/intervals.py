@@ -28,13 +28,13 @@ from ..stats.clusters import (
     SAME,
     Clusters,
     Floats,
-    groups,
+    explain_no_interval,
     half_width,
+    is_rounding,
     jackknife_error,
-    linked,
-    no_interval,
+    jackknife_groups,
+    link_clusters,
     pooled_freedom,
-    same,
 )
 
 Cells = Mapping[str, Mapping[str, Cell]]
@@ -79,7 +79,7 @@ class Intervals:
         self._columns = columns
         self._clusters = np.asarray(clusters, dtype=np.int64)
         self._count = int(self._clusters.max(initial=-1)) + 1
-        self._groups = groups(self._count)
+        self._groups = jackknife_groups(self._count)
 
     def add_intervals(
         self, cells: Mapping[str, Cell], samples: Mapping[str, Sample]
@@ -121,7 +121,7 @@ class Intervals:
         scored = items.sum() - self._by_group(items)
         if cell.value is None:
             return _Part(None, without, scored, left > 0, own)
-        why = no_interval(by_cluster, float(np.abs(values).max(initial=0.0)))
+        why = explain_no_interval(by_cluster, float(np.abs(values).max(initial=0.0)))
         error, freedom = by_cluster.error or 0.0, by_cluster.freedom
         interval = _interval(cell.value, error, freedom, by_cluster.count, "clustered", why)
         return _Part(interval, without, scored, left > 0, own, error, freedom, why == HEAVY)
@@ -243,7 +243,7 @@ def _no_interval(clusters: int, error: float | None, largest: float) -> str:
         return "all edits share a source picture" if clusters else "no edit has a part in it"
     if error is None:
         return "a part of it rests on too few source pictures"
-    return SAME if same(error, largest) else ""
+    return SAME if is_rounding(error, largest) else ""
 
 
 def _interval(
@@ -259,7 +259,7 @@ def _interval(
 def _paired(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
     """The clusters of pairs: the least number of those that hang together."""
     pairs = zip(first.tolist(), second.tolist(), strict=True)
-    numbers = np.asarray(linked(pairs), dtype=np.int64)
+    numbers = np.asarray(link_clusters(pairs), dtype=np.int64)
     least = np.full(len(first), np.iinfo(np.int64).max)
     np.minimum.at(least, numbers, np.minimum(first, second))
     return np.asarray(least[numbers])

@@ -79,9 +79,7 @@ async def _known(
         )
     scale = count / sampled if sampled else 0.0
     names_of = {one.as_judge: name for name, one in panel.generalists.items()}
-    answered = Counter(
-        names_of.get(of) or ServiceName.parsed(of) for of in ledger.answered.values()
-    )
+    answered = Counter(names_of.get(of) or ServiceName.parse(of) for of in ledger.answered.values())
     return Counter({name: round(scale * count) for name, count in answered.items()})
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..base.differences import differences
+from ..base.differences import compare_signatures
 from ..base.errors import ConfigError
-from ..base.output_files import on_disk
+from ..base.output_files import wrap_disk_errors
 from ..base.verdict import Failure, Score
 from ..benchmarks.dimension import Dimension
 from ..engine.content_keys import FileCache
@@ -78,7 +78,7 @@ def merge(
     partial = out.with_name(f".{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        with on_disk(out):
+        with wrap_disk_errors(out):
             with ExitStack() as open_runs:
                 runs = [
                     open_runs.enter_context(RunStore.open(folder, read_only=True))
@@ -205,7 +205,7 @@ class _Merger:
             return False
         if self._prefer is None:
             what = "another signature" if other else f"status {verdict.status}"
-            told = differences(earlier.signature, later.signature) if other else ()
+            told = compare_signatures(earlier.signature, later.signature) if other else ()
             keys = f": {'; '.join(map(str, told))}" if told else ""
             raise ConfigError(f"{where} has {what} than in a run before it{keys}", _CONFLICT)
         self.merged.conflicts += 1

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..base.errors import InputError
-from ..base.images import show_path, size_by_header
+from ..base.images import format_path, read_header_size
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.outputs import Outputs
 from ..engine.run_plan import RunPlan
@@ -100,7 +100,7 @@ def find_shift(blocks: Sequence[Block], outputs: Outputs) -> NameShift | None:
         if len({place.size for place in block}) < 2:
             continue  # of sources of one size nothing can be told, and no output is opened
         paths = (outputs.path(place.id) for place in block)
-        sizes = [None if path is None else size_by_header(path) for path in paths]
+        sizes = [None if path is None else read_header_size(path) for path in paths]
         for each in _shifts(block, sizes):
             return each
     return None
@@ -116,7 +116,7 @@ def refuse_shifted_outputs(plan: RunPlan) -> None:
     blocks = sample_blocks(dataset, len(plan.ids))
     for model, folder in plan.inputs.outputs.items():
         if shifted := find_shift(blocks, dataset.outputs(folder)):
-            raise InputError(show_path(folder), f"of {model}, {shifted}", SHIFT_MEND)
+            raise InputError(format_path(folder), f"of {model}, {shifted}", SHIFT_MEND)
 
 
 SHIFT_MEND = "rename them, or take them by their names with --as-named (`as_named=True`)"
@@ -127,7 +127,7 @@ def _place(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | None]) -> _P
         return _Place(ref.id, None)
     source = dataset.pictures(ref)["source"][0]
     if source not in sizes:
-        sizes[source] = size_by_header(source)
+        sizes[source] = read_header_size(source)
     return _Place(ref.id, sizes[source])
 
 

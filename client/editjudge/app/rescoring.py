@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from ..base.errors import first_of
+from ..base.errors import first_error
 from ..base.strict import Strict
 from ..base.verdict import Failure, Status, Verdict
 from ..benchmarks.cell import Tally
@@ -154,7 +154,7 @@ def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Change
     try:
         asyncio.run(judge())
     except BaseExceptionGroup as several:
-        raise first_of(several) from several
+        raise first_error(several) from several
     return {
         key: compared.changes[key]
         for model in order.outputs

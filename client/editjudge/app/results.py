@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 from pydantic import ConfigDict, Field, PlainSerializer, computed_field
 from pydantic.dataclasses import dataclass as result
 
-from ..base.identity import Identities, printed, untrained
+from ..base.identity import Identities, format_identities, untrained_services
 from ..base.signature import Signature
 from ..base.strict import STRICT
 from ..base.verdict import LeftOut, Outcome, Score
@@ -27,7 +27,7 @@ from ..benchmarks.published_tables import published as printed_tables
 from ..benchmarks.tabulation import Tabulation
 from ..engine.content_keys import ItemContents, check_items, find_by_content, find_current_output
 from ..engine.outcomes import decide_outcomes, sort_by_dependency
-from ..stats.clusters import linked
+from ..stats.clusters import link_clusters
 from ..storage.edit_rows import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
 from .intervals import with_intervals
@@ -101,7 +101,7 @@ class Results(JudgeSpread):
     switches: Annotated[frozenset[str], Field(exclude=True)]
     items: int
     prompts: str | None
-    services: Annotated[Identities, PlainSerializer(printed, return_type=dict[str, str])]
+    services: Annotated[Identities, PlainSerializer(format_identities, return_type=dict[str, str])]
     columns: tuple[Column, ...]
     models: Cells
     count_missing: bool = False
@@ -114,7 +114,7 @@ class Results(JudgeSpread):
     @property
     def untrained(self) -> tuple[str, ...]:
         """Those of the services whose weights are random."""
-        return tuple(map(str, untrained(self.services)))
+        return tuple(map(str, untrained_services(self.services)))
 
 
 def results(
@@ -323,7 +323,7 @@ def rows(
                 missing=why,
                 why_not_served=unserved,
                 verdicts=verdicts,
-                value_if_missing=imputed if alone and not (why and why.given) else None,
+                value_if_missing=imputed if alone and not (why and why.was_given) else None,
                 count_missing=count_missing,
             )
             signed = {name: signatures[name] for name in verdicts}
@@ -356,7 +356,7 @@ def clusters_of(contents: ItemContents, refs: Iterable[ItemRef]) -> array[int]:
     their files.
     """
     outline = contents.dataset.outline
-    return linked(contents.source_keys(ref, len(outline(ref).sources)) for ref in refs)
+    return link_clusters(contents.source_keys(ref, len(outline(ref).sources)) for ref in refs)
 
 
 def _of_parts(
@@ -375,7 +375,7 @@ def _of_parts(
     if not isinstance(verdict, Score) or verdict.imputed:
         return {}
     values = verdict.evidence.get("parts")
-    told = dict(Signature.parsed(stored.signature).fields).get("parts", "")
+    told = dict(Signature.parse(stored.signature).fields).get("parts", "")
     made = dict(part.rpartition("=")[::2] for part in told.split("+"))
     if not isinstance(values, Mapping):
         return {}

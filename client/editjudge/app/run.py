@@ -19,7 +19,7 @@ from typing import Literal, Self, TypeAlias, TypeVar
 from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import Identities
-from ..base.text import counted
+from ..base.text import format_count
 from ..benchmarks.dimension import Dimension
 from ..engine import events
 from ..engine.content_keys import FileCache
@@ -316,7 +316,8 @@ class Running:
         made = mean_cells(self._store, plan)
         for model, reasons in self._unreadable(plan).items():
             self.say(
-                f"{model}: {counted(len(reasons), 'output')} cannot be read (first: {reasons[0]})"
+                f"{model}: {format_count(len(reasons), 'output')} cannot be read"
+                f" (first: {reasons[0]})"
             )
         event = FinishEvent.of(
             progress,
@@ -348,7 +349,7 @@ class Running:
             if count:
                 gone = self.left.lost_outputs[model]
                 kept = f"; {gone:,} were judged before and stay judged" if gone else ""
-                outputs = counted(count, "output is", "outputs are")
+                outputs = format_count(count, "output is", "outputs are")
                 self.say(f"{model}: {outputs} missing (first: {reason}){kept}")
         for line in self.left.unmatched_file_notes:
             self.say(line)

@@ -38,9 +38,9 @@ from ..engine.run_inputs import RunInputs
 from ..engine.session import service_settings
 from ..panel.specialists import others
 from ..prompts.custom_templates import ORIGIN as CUSTOM
-from ..prompts.custom_templates import custom_in, custom_templates
-from ..prompts.prompt_files import prompt_files
-from ..prompts.rubrics import rubrics_among
+from ..prompts.custom_templates import load_custom_folder, load_custom_templates
+from ..prompts.prompt_files import load_prompt_files
+from ..prompts.rubrics import select_rubrics
 
 MAX_ROUNDS = 1000
 T = TypeVar("T")
@@ -164,8 +164,8 @@ class RunSpec(BaseModel):
     def _read(cls, prompts: Any) -> Any:
         if not isinstance(prompts, str | os.PathLike):
             return prompts
-        custom_in(Path(prompts))  # errors name the folder
-        return prompt_files(Path(prompts))
+        load_custom_folder(Path(prompts))  # errors name the folder
+        return load_prompt_files(Path(prompts))
 
     @field_validator("outputs")
     @classmethod
@@ -186,7 +186,7 @@ class RunSpec(BaseModel):
             rules = benchmark.rules_named(self.protocol, self.on, self.off)
         else:
             rules = benchmark.rules(self.protocol or None, self.on, self.off)
-        return with_specialists(rules.in_words(custom_templates(self.prompts)), self.services)
+        return with_specialists(rules.in_words(load_custom_templates(self.prompts)), self.services)
 
     @property
     def judge_rounds(self) -> JudgeRounds:
@@ -304,7 +304,7 @@ class ResolvedSpec(RunInputs):
         chosen = () if nothing else select(patterns, self.rules)
         # Ends here where the official prompts are not imported.
         custom = self.rules.custom
-        rubrics = {template.name: template.dimension for template in rubrics_among(custom)}
+        rubrics = {template.name: template.dimension for template in select_rubrics(custom)}
         asking = (
             d
             for d in sort_by_dependency(chosen, self.dimensions_by_id)

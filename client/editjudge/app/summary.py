@@ -111,7 +111,7 @@ def _together(rounds: Sequence[Cell]) -> Cell:
 
 
 def _cell(dimension: Dimension, planned: Mapping[str, int], tally: Tally, signature: str) -> Cell:
-    made_of = Signature.parsed(signature).digest if tally.counts else ""
+    made_of = Signature.parse(signature).digest if tally.counts else ""
     for status in ("missing_output", "not_served", "unscored"):
         if planned.get(status):
             tally.counts[status] += planned[status]

@@ -17,10 +17,10 @@ from pydantic.dataclasses import dataclass as result
 
 from ..base.errors import ImageError, InputError
 from ..base.identity import ServiceName
-from ..base.images import MAX_PIXELS, load_image, show_path
+from ..base.images import MAX_PIXELS, format_path, load_image
 from ..base.item import Item, Need
 from ..base.strict import STRICT
-from ..base.text import counted
+from ..base.text import format_count
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
@@ -110,7 +110,7 @@ def _note(kind: Kind, where: str, told: Sequence[str], singular: str, plural: st
         singular: What is said of a single one.
         plural: What is said of several.
     """
-    what = f"{counted(len(told), singular, plural)} (first: {told[0]})" if told else ""
+    what = f"{format_count(len(told), singular, plural)} (first: {told[0]})" if told else ""
     return [Problem(kind, where, what, note=True)] if told else []
 
 
@@ -147,11 +147,11 @@ def validate(
         sources = {ref.id: _source(dataset, ref, looked) for ref in refs}
         for model, folder in order.outputs.items():
             if not dataset.has_outputs(folder):
-                problems.append(Problem("folder", model, f"no such folder: {show_path(folder)}"))
+                problems.append(Problem("folder", model, f"no such folder: {format_path(folder)}"))
                 continue
             first = next(name for name, there in order.outputs.items() if there == folder)
             if first != model:
-                what = f"the same folder as {first}'s: {show_path(folder)}"
+                what = f"the same folder as {first}'s: {format_path(folder)}"
                 problems.append(Problem("folder", model, what, note=True))
             outputs = dataset.outputs(folder).index()
             alone = model in single_image
@@ -244,7 +244,7 @@ def _there(
             yield ref.id, Path(path)
             continue
         why = outputs.why_not(ref.id)
-        if why.given or not (alone and len(dataset.outline(ref).sources) > 1):
+        if why.was_given or not (alone and len(dataset.outline(ref).sources) > 1):
             validation.problems.append(Problem("missing", model, f"{ref.id}: {why}"))
 
 
@@ -272,7 +272,7 @@ class _Looked(NamedTuple):
 
 def _look(path: Path, where: str) -> _Looked:
     try:
-        image = load_image(path, left_encoded=MAX_PIXELS)
+        image = load_image(path, max_lazy_pixels=MAX_PIXELS)
     except ImageError as error:
         return _Looked(Problem("unreadable", where, f"{error.name}: {error.reason}"))
     misnamed = (
@@ -350,8 +350,8 @@ def _mask(dataset: Dataset, ref: ItemRef) -> _Masked:
         return _Masked("" if unreadable else item.flaws["mask"].reason)  # told already
     # Where masks are no files, their reader notes what is odd about them.
     mask, over = item.mask, item.source or item.target
-    if mask is None or mask.over_frame:
+    if mask is None or mask.stretches_to_frame:
         return _Masked()
     (width, height), (w, h) = mask.size, over.size if over else mask.size
     resized = "" if (width, height) == (w, h) else f"{width}x{height} for {w}x{h}"
-    return _Masked(share=float(mask.selected.mean()), resized=resized)
+    return _Masked(share=float(mask.region.mean()), resized=resized)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ConfigDict
 
-from ..base.identity import printed
+from ..base.identity import format_identities
 from ..base.item import Edit
 from ..base.signature import versions
 from ..base.strict import STRICT, Number, Strict
@@ -159,7 +159,7 @@ class ScoreReport(Strict):
         return cls(
             sample=Sample.of(judgement.edit),
             verdicts=tuple(_judged(judgement, name) for name in judgement.outcomes),
-            services=printed(judgement.services),
+            services=format_identities(judgement.services),
             usage=dict(judgement.usage),
         )
 

@@ -8,7 +8,7 @@ from typing import IO, Any, cast
 from rich.console import Console
 from rich.text import Text
 
-from .terminal import encodable, printable
+from .terminal import escape_control, fit_encoding
 
 WIDTH = 200
 """Wide enough to keep a table's rows whole, where there is no terminal."""
@@ -18,7 +18,7 @@ class _Screen(Console):
     """Takes strings as they are: no markup, no emoji by name, no escape codes."""
 
     def render_str(self, text: str, **how: Any) -> Text:
-        return super().render_str(encodable(printable(text), self.file), **how)
+        return super().render_str(fit_encoding(escape_control(text), self.file), **how)
 
 
 class _Encodable:
@@ -29,13 +29,13 @@ class _Encodable:
 
     def write(self, text: str) -> int:
         """As `IO.write`."""
-        return self._stream.write(encodable(text, self._stream))
+        return self._stream.write(fit_encoding(text, self._stream))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
-def console(*, err: bool = False, width: int | None = None) -> Console:
+def make_console(*, err: bool = False, width: int | None = None) -> Console:
     """For tables; strings in them are shown as they are.
 
     Args:
@@ -51,6 +51,6 @@ def console(*, err: bool = False, width: int | None = None) -> Console:
     return screen
 
 
-def styled(text: str, style: str = "") -> Text:
+def style_text(text: str, style: str = "") -> Text:
     """A line with a style, for a console."""
-    return Text(printable(text), style)
+    return Text(escape_control(text), style)

@@ -33,11 +33,11 @@ class Part(NamedTuple):
     """
 
     kind: str
-    of: str
+    owner: str
     name: str = ""
 
     def __str__(self) -> str:
-        return WORDS[self.kind].format(of=self.of, name=self.name)
+        return WORDS[self.kind].format(of=self.owner, name=self.name)
 
 
 @result(frozen=True, slots=True, config=STRICT)
@@ -82,9 +82,9 @@ WORDS: Mapping[str, str] = {
 """How each kind of part is called."""
 
 
-def differences(before: str, after: str) -> tuple[Difference, ...]:
+def compare_signatures(before: str, after: str) -> tuple[Difference, ...]:
     """The parts in which two signatures differ, in the order of the later one."""
-    old, new = parts(before), parts(after)
+    old, new = signature_parts(before), signature_parts(after)
     names = dict.fromkeys((*new, *old))
     return tuple(
         Difference(*part, old.get(part, NOTHING), new.get(part, NOTHING))
@@ -94,9 +94,9 @@ def differences(before: str, after: str) -> tuple[Difference, ...]:
 
 
 @cache
-def parts(signature: str) -> Mapping[Part, str]:
+def signature_parts(signature: str) -> Mapping[Part, str]:
     """What a number depends on, by part; without which dimension it is."""
-    fields = Signature.parsed(signature).fields if signature else ()
+    fields = Signature.parse(signature).fields if signature else ()
     return {
         part: value for key, text in fields if key != "dimension" for part, value in _of(key, text)
     }

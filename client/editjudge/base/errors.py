@@ -255,7 +255,7 @@ class Abstained(Exception):
         self.calls = calls
 
 
-def first_of(several: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
     """The first error of those that were raised side by side."""
     first = several.exceptions[0]
-    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
+    return first_error(first) if isinstance(first, BaseExceptionGroup) else first

@@ -29,7 +29,7 @@ _KNOWN = 100_000
 _PACKED = struct.Struct("<QQQqq")
 
 
-class Seen(NamedTuple):
+class FileState(NamedTuple):
     """A file as it was read.
 
     Attributes:
@@ -63,7 +63,7 @@ def _stat(path: str | os.PathLike[str]) -> tuple[bytes, int]:
     return blake2b(told, digest_size=STAT).digest(), of.st_ctime_ns
 
 
-class Reading:
+class FileRead:
     """A file that is about to be read."""
 
     def __init__(self, path: str) -> None:
@@ -81,15 +81,15 @@ class Reading:
         return stat_of(self._path) != self.before
 
 
-class Files:
+class FileStates:
     """Files of one session, each read once while it stays what it is."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Seen] = {}
+        self._known: dict[str, FileState] = {}
 
-    def seen(self, path: str) -> Seen | None:
+    def get_state(self, path: str) -> FileState | None:
         """A file as it is now; None where it is not there or cannot be read."""
-        reading = Reading(path)
+        reading = FileRead(path)
         known = self._known.get(path)
         if known is not None and known.stat == reading.before != ABSENT:
             return known
@@ -99,5 +99,5 @@ class Files:
             return None
         if len(self._known) >= _KNOWN:
             self._known.clear()
-        seen = self._known[path] = Seen(reading.stat(), digest)
+        seen = self._known[path] = FileState(reading.stat(), digest)
         return seen

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 FINGERPRINT = "fingerprint"
 """The fact that tells what a service says to its probe; no signature depends on it."""
-UNASKED = "unknown"
+UNKNOWN_MODEL = "unknown"
 """What stands in a signature for a service that was not asked what it is."""
 _GENERALIST = "generalist"
 
@@ -46,7 +46,7 @@ class ServiceName(str):
         return name
 
     @classmethod
-    def parsed(cls, text: str) -> ServiceName:
+    def parse(cls, text: str) -> ServiceName:
         """The name that a text holds.
 
         Raises:
@@ -71,7 +71,7 @@ class ServiceName(str):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(cls.parsed, core_schema.str_schema())
+        return core_schema.no_info_after_validator_function(cls.parse, core_schema.str_schema())
 
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
         return self.role, self.variant
@@ -98,12 +98,12 @@ class ModelIdentity:
         return f"{self.name}({facts})" if facts else self.name
 
     @property
-    def untrained(self) -> bool:
+    def is_untrained(self) -> bool:
         """Whether the weights are random: what the model says is no result."""
         return self.facts.get("untrained") == "yes"
 
     @property
-    def signed(self) -> ModelIdentity:
+    def without_fingerprint(self) -> ModelIdentity:
         """The identity as far as signatures tell it: equal where the texts are."""
         return self.without(FINGERPRINT)
 
@@ -122,11 +122,11 @@ Identities: TypeAlias = Mapping[ServiceName, ModelIdentity]
 """Of services, by their names."""
 
 
-def untrained(identities: Identities) -> tuple[ServiceName, ...]:
+def untrained_services(identities: Identities) -> tuple[ServiceName, ...]:
     """The services whose weights are random."""
-    return tuple(name for name, identity in identities.items() if identity.untrained)
+    return tuple(name for name, identity in identities.items() if identity.is_untrained)
 
 
-def printed(identities: Identities) -> dict[str, str]:
+def format_identities(identities: Identities) -> dict[str, str]:
     """Identities as people and JSON see them."""
     return {str(name): str(identity) for name, identity in identities.items()}

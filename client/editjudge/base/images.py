@@ -21,21 +21,21 @@ from PIL import UnidentifiedImageError
 
 from .digest import content_digest
 from .errors import ImageError, UnreadError
-from .integrity import check_structure, media_type_of, whole
-from .rgb import RGB as RGB  # noqa: PLC0414 - others have it from here
+from .integrity import check_structure, inspect_image, media_type_of
 from .rgb import (
-    TURNED,
+    ORIENTATION_TAG,
+    DecodingRules,
     DepthError,
     Note,
     Notes,
-    Reading,
-    black_or_not,
     check_samples,
     is_deep,
     levels_of,
-    stored,
+    read_16_bits,
+    to_black_or_not,
     to_rgb,
 )
+from .rgb import RGB as RGB  # noqa: PLC0414 - others have it from here
 from .signature import implementation
 
 _Unread: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any]"
@@ -61,9 +61,9 @@ _LYING = range(5, 9)  # orientations of pictures that lie on their side
 _JPEG = b"\xff\xd8"
 
 
-_PICTURE = Reading()
-_MASK = Reading(black_or_not, from_32=True)
-_OPAQUE = Reading(over_white=False)
+_PICTURE = DecodingRules()
+_MASK = DecodingRules(to_black_or_not, from_32=True)
+_OPAQUE = DecodingRules(over_white=False)
 MAX_PATH = 4096
 """Characters; no longer one names a file (Linux)."""
 _LONGEST = 1024
@@ -71,7 +71,7 @@ _LONGEST = 1024
 _BOMBS = (Pil.DecompressionBombError, Pil.DecompressionBombWarning)
 
 
-class _Decoded(NamedTuple):
+class DecodedPicture(NamedTuple):
     """A file that was decoded.
 
     Attributes:
@@ -94,7 +94,7 @@ class _Picture:
     """
 
     name: str
-    encoded: bytes
+    encoded_bytes: bytes
     notes: Notes
     file: str
 
@@ -103,7 +103,9 @@ class _Picture:
         """`sha256:` and 64 hex digits, of the encoded bytes; made once."""
         # The lock of Python 3.11's `cached_property` is one for all pictures.
         known: dict[str, str] = vars(self)
-        return known.get("_digest") or known.setdefault("_digest", content_digest(self.encoded))
+        return known.get("_digest") or known.setdefault(
+            "_digest", content_digest(self.encoded_bytes)
+        )
 
 
 class Image(_Picture):
@@ -112,9 +114,8 @@ class Image(_Picture):
     Args:
         pixels: Decoded; None for a file that is known to be whole, which is decoded when its pixels
             are first asked for.
-        media_type: `image/png` and so on where `encoded` is this picture and nothing else: nothing
-            was converted on the way, and the file holds no metadata. None where it may not be
-            shown as it is.
+        media_type: `image/png` and so on if `encoded_bytes` may be sent as it is: nothing was
+            converted while decoding, and the file holds no metadata. None otherwise.
         size: Of one that is not decoded.
 
     Attributes:
@@ -124,14 +125,14 @@ class Image(_Picture):
     def __init__(
         self,
         name: str,
-        encoded: bytes,
+        encoded_bytes: bytes,
         pixels: RGB | None,
         notes: Notes = (),
         *,
         media_type: str | None = None,
         size: tuple[int, int] | None = None,
     ) -> None:
-        self.name, self.encoded = name, encoded
+        self.name, self.encoded_bytes = name, encoded_bytes
         if pixels is not None:
             size = pixels.shape[1], pixels.shape[0]
         elif size is None:
@@ -150,7 +151,7 @@ class Image(_Picture):
         vars(self).update(state, _pixels=None, _decoding=Lock())
 
     @property
-    def was_clear(self) -> bool:
+    def had_alpha(self) -> bool:
         """Whether it had transparency, which was laid over white or dropped."""
         return any(note.kind == "alpha" for note in self.notes)
 
@@ -165,15 +166,15 @@ class Image(_Picture):
         with self._decoding:
             if self._pixels is None:
                 try:
-                    self._pixels = _decoded(self.encoded, _PICTURE).rgb
+                    self._pixels = _decode(self.encoded_bytes, _PICTURE).rgb
                 except ValueError as error:
-                    raise _refused(self.name, error) from error
+                    raise _make_image_error(self.name, error) from error
             return self._pixels
 
     @property
-    def held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes that it takes in memory now."""
-        return len(self.encoded) + (0 if self._pixels is None else self._pixels.nbytes)
+        return len(self.encoded_bytes) + (0 if self._pixels is None else self._pixels.nbytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,22 +183,22 @@ class Mask(_Picture):
 
     Attributes:
         pixels: Bool of shape (H, W), read-only.
-        over_frame: It is laid over the whole frame of a picture, whatever its sides: the official
-            masks are square, their images are not; and an output may have another aspect ratio than
-            the source that a mask was made for.
+        stretches_to_frame: Whether the mask is stretched over the whole frame of an image of any
+            aspect ratio. Official masks are square while their images are not, and an output may
+            have another aspect ratio than the source that the mask was made for.
     """
 
     name: str
-    encoded: bytes
+    encoded_bytes: bytes
     pixels: NDArray[Any]
     notes: Notes = ()
     file: str = ""
-    over_frame: bool = False
+    stretches_to_frame: bool = False
 
     @property
-    def held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes that it takes in memory."""
-        return len(self.encoded) + self.pixels.nbytes
+        return len(self.encoded_bytes) + self.pixels.nbytes
 
     @property
     def size(self) -> tuple[int, int]:
@@ -205,17 +206,17 @@ class Mask(_Picture):
         return self.pixels.shape[1], self.pixels.shape[0]
 
     @property
-    def selected(self) -> NDArray[np.bool_]:
+    def region(self) -> NDArray[np.bool_]:
         """Bool of shape (H, W); True may change (white in the file)."""
         return self.pixels
 
-    def inverted(self) -> Mask:
+    def invert(self) -> Mask:
         """Where this one may not change the source."""
         return replace(
             self, pixels=~self.pixels, notes=(*self.notes, Note("mask", "mask inverted"))
         )
 
-    def fitted(self, size: tuple[int, int]) -> Mask:
+    def resize(self, size: tuple[int, int]) -> Mask:
         """The mask at another size (nearest neighbour).
 
         Raises:
@@ -224,15 +225,15 @@ class Mask(_Picture):
         """
         if size == self.size:
             return self
-        if self.over_frame:
-            return self._stretched(size)
+        if self.stretches_to_frame:
+            return self._stretch(size)
         self.check_fits(size)
         (width, height), (w, h) = self.size, size
-        picture = Pil.fromarray(self.selected).resize(size, Pil.Resampling.NEAREST)
+        picture = Pil.fromarray(self.region).resize(size, Pil.Resampling.NEAREST)
         note = Note("mask", f"mask resized from {width}x{height} to {w}x{h} (nearest)")
         return replace(self, pixels=np.asarray(picture, dtype=bool), notes=(*self.notes, note))
 
-    def _stretched(self, size: tuple[int, int]) -> Mask:
+    def _stretch(self, size: tuple[int, int]) -> Mask:
         """The mask at another size, stretched as the released code does (OpenCV's nearest)."""
         # OpenCV takes the pixel under the left upper corner, Pillow the one under the middle.
         (width, height), (w, h) = self.size, size
@@ -241,14 +242,14 @@ class Mask(_Picture):
             for of, to in ((width, w), (height, h))
         )
         note = Note("mask", f"mask stretched from {width}x{height} to {w}x{h} (nearest)")
-        pixels = self.selected[rows[:, None], columns]
+        pixels = self.region[rows[:, None], columns]
         return replace(self, pixels=pixels, notes=(*self.notes, note))
 
     def check_fits(self, size: tuple[int, int]) -> None:
         """That it lies over a picture of this size, maybe made larger or smaller.
 
         Raises:
-            ImageError: as `fitted`.
+            ImageError: as `resize`.
         """
         (width, height), (w, h) = self.size, size
         if abs(width * h - height * w) > max(w, h, width, height):
@@ -259,7 +260,7 @@ class Mask(_Picture):
             )
 
 
-def load_image(image: ImageLike, name: str = "", *, left_encoded: int = 0) -> Image:
+def load_image(image: ImageLike, name: str = "", *, max_lazy_pixels: int = 0) -> Image:
     """Read an image from a path, encoded bytes, a Pillow image or an array.
 
     Args:
@@ -272,10 +273,10 @@ def load_image(image: ImageLike, name: str = "", *, left_encoded: int = 0) -> Im
         ImageError: missing, empty, truncated, animated, beyond 32 MiB or 64 megapixels, of 16 bits
             with values up to 255 only, or not an image.
     """
-    return image if isinstance(image, Image) else _loaded(image, name, _PICTURE, left_encoded)
+    return image if isinstance(image, Image) else _load(image, name, _PICTURE, max_lazy_pixels)
 
 
-def pixels_of(data: bytes) -> int:
+def count_pixels(data: bytes) -> int:
     """How many pixels the head of an encoded picture tells; 0 where it will not be decoded."""
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
@@ -302,24 +303,27 @@ def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mas
         return mask
     unread: _Unread
     if isinstance(mask, Image):
-        unread, name = mask.encoded, name or mask.name  # its pixels may have been reduced to 8 bits
+        unread, name = (
+            mask.encoded_bytes,
+            name or mask.name,
+        )  # its pixels may have been reduced to 8 bits
     elif isinstance(mask, np.ndarray) and mask.dtype.kind in "biu" and mask.dtype != np.uint8:
         unread, name = (mask != 0).astype(np.uint8) * 255, name or "mask"
     else:
         unread = mask
-    image = _loaded(unread, name, _MASK)
-    if image.was_clear:
+    image = _load(unread, name, _MASK)
+    if image.had_alpha:
         raise ImageError(image.name, "mask with transparency", "save it as black and white")
     grey = image.rgb[..., 0]
     if np.any(image.rgb != grey[..., None]):
         raise ImageError(image.name, "mask in colour", "save it as black and white")
-    lossy = image.encoded.startswith(_JPEG)
-    selected = grey >= MASK_THRESHOLD if lossy else grey > 0
+    lossy = image.encoded_bytes.startswith(_JPEG)
+    region = grey >= MASK_THRESHOLD if lossy else grey > 0
     notes = image.notes
-    if np.any(selected * np.uint8(255) != grey):
+    if np.any(region * np.uint8(255) != grey):
         said = f"{MASK_THRESHOLD} and above" if lossy else "all that is not black"
         notes = (*notes, Note("mask", f"grey mask: {said} taken as white"))
-    return Mask(image.name, image.encoded, selected, notes, image.file)
+    return Mask(image.name, image.encoded_bytes, region, notes, image.file)
 
 
 @implementation(2)
@@ -332,7 +336,7 @@ def decode(data: bytes) -> tuple[RGB, Notes]:
     Raises:
         ValueError: one line saying what is wrong with the data.
     """
-    decoded = _decoded(data, _PICTURE)
+    decoded = _decode(data, _PICTURE)
     return decoded.rgb, decoded.notes
 
 
@@ -345,7 +349,7 @@ def _check_cost(data: bytes) -> None:
     check_structure(data)
 
 
-def _decoded(data: bytes, reading: Reading) -> _Decoded:
+def _decode(data: bytes, reading: DecodingRules) -> DecodedPicture:
     """The same, with a rule for values of other depths."""
     _check_cost(data)
     try:
@@ -354,9 +358,11 @@ def _decoded(data: bytes, reading: Reading) -> _Decoded:
             check_samples(picture, reading)
             deep = is_deep(picture)
             picture.load()
-            turned = picture.getexif().get(TURNED, 1)
+            turned = picture.getexif().get(ORIENTATION_TAG, 1)
             # Nothing here keeps the values of 16 bits while they are reduced.
-            rgb, notes = to_rgb(picture, reading, stored(picture, data) if deep else None, turned)
+            rgb, notes = to_rgb(
+                picture, reading, read_16_bits(picture, data) if deep else None, turned
+            )
             media_type = None if notes else media_type_of(picture)
     except UnidentifiedImageError:
         raise ValueError(f"not an image ({', '.join(FORMATS)} are read)") from None
@@ -365,28 +371,28 @@ def _decoded(data: bytes, reading: Reading) -> _Decoded:
     except DepthError:
         raise
     except ValueError as error:
-        raise ValueError(_line(error)) from None
+        raise ValueError(_one_line(error)) from None
     except Exception as error:  # noqa: BLE001 - Pillow's plugins raise anything on damaged data
-        raise ValueError(f"damaged or truncated: {_line(error)}") from None
+        raise ValueError(f"damaged or truncated: {_one_line(error)}") from None
     rgb.setflags(write=False)
-    return _Decoded(rgb, notes, media_type)
+    return DecodedPicture(rgb, notes, media_type)
 
 
-def without_alpha(image: Image) -> Image:
+def drop_alpha(image: Image) -> Image:
     """A picture as readers show it that drop transparency: with the colours that lie under it.
 
     One that had none, or that came as an array, is returned as it is.
     """
-    if not image.was_clear:
+    if not image.had_alpha:
         return image
-    rgb, notes, _ = _decoded(image.encoded, _OPAQUE)
+    rgb, notes, _ = _decode(image.encoded_bytes, _OPAQUE)
     # As PPM: for one use, packing and unpacking PNG would take longer than sending more.
     buffer = io.BytesIO()
     Pil.fromarray(rgb).save(buffer, "PPM")
     return Image(image.name, buffer.getvalue(), rgb, (*notes, Note("alpha", "alpha dropped")))
 
 
-def size_by_header(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+def read_header_size(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """Width and height of the upright picture in a file, without decoding it.
 
     None where the file says none; what it says may be wrong.
@@ -396,13 +402,13 @@ def size_by_header(path: str | os.PathLike[str]) -> tuple[int, int] | None:
             width, height = picture.size
             # Of a PNG without EXIF it would take decoding to know; Pillow turns a TIFF itself.
             told = picture.format != "TIFF" and (picture.format != "PNG" or "exif" in picture.info)
-            lies = told and picture.getexif().get(TURNED, 1) in _LYING
+            lies = told and picture.getexif().get(ORIENTATION_TAG, 1) in _LYING
     except (*_BOMBS, OSError, SyntaxError, ValueError, TypeError, IndexError):
         return None
     return (height, width) if lies else (width, height)
 
 
-def show_path(path: os.PathLike[str] | str) -> str:
+def format_path(path: os.PathLike[str] | str) -> str:
     """A path as printable UTF-8, whatever bytes it holds; of a very long one its two ends."""
     shown = os.fsencode(path).decode("utf-8", "backslashreplace")
     if len(shown) <= _LONGEST:
@@ -410,12 +416,12 @@ def show_path(path: os.PathLike[str] | str) -> str:
     return f"{shown[: _LONGEST // 2]} … ({len(shown):,} characters) … {shown[-_LONGEST // 4 :]}"
 
 
-def _line(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     """What an error says in one line, or what it is."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def _read(path: Path, shown: str) -> bytes:
+def _read_file(path: Path, shown: str) -> bytes:
     try:
         if path.is_dir():
             raise ImageError(shown, "is a directory", "give an image file")
@@ -430,10 +436,10 @@ def _read(path: Path, shown: str) -> bytes:
         raise ImageError(shown, f"cannot be read: {error}") from error
 
 
-def _loaded(image: _Unread, name: str, reading: Reading, left_encoded: int = 0) -> Image:
+def _load(image: _Unread, name: str, reading: DecodingRules, max_lazy_pixels: int = 0) -> Image:
     if isinstance(image, bytes):
         suffix = PurePath(name).suffix.lower()
-        return _from_bytes(image, name or "image bytes", reading, left_encoded, suffix)
+        return _from_bytes(image, name or "image bytes", reading, max_lazy_pixels, suffix)
     if isinstance(image, Pil.Image):
         return _from_pillow(image, name or "image", reading)
     if isinstance(image, np.ndarray):
@@ -445,28 +451,28 @@ def _loaded(image: _Unread, name: str, reading: Reading, left_encoded: int = 0) 
             "give a path, bytes, a Pillow image or an array",
         )
     path = Path(image)
-    shown = name or show_path(path)
+    shown = name or format_path(path)
     if len(str(path)) > MAX_PATH:
         raise ImageError(shown, f"a path of {len(str(path)):,} characters", "check the path")
     suffix = path.suffix.lower()
-    loaded = _from_bytes(_read(path, shown), shown, reading, left_encoded, suffix)
+    loaded = _from_bytes(_read_file(path, shown), shown, reading, max_lazy_pixels, suffix)
     loaded.file = os.fspath(image)
     return loaded
 
 
 def _from_bytes(
-    data: bytes, name: str, reading: Reading, left_encoded: int, suffix: str = ""
+    data: bytes, name: str, reading: DecodingRules, max_lazy_pixels: int, suffix: str = ""
 ) -> Image:
     expected = _SUFFIXES.get(suffix)
     try:
         _check_cost(data)
-        known = whole(data, min(left_encoded, MAX_PIXELS)) if left_encoded else None
+        known = inspect_image(data, min(max_lazy_pixels, MAX_PIXELS)) if max_lazy_pixels else None
         # One that is named as what it is not has a note, and is not shown as it is.
         if known and (not expected or known.media_type == f"image/{expected.lower()}"):
             return Image(name, data, None, media_type=known.media_type, size=known.size)
-        rgb, notes, media_type = _decoded(data, reading)
+        rgb, notes, media_type = _decode(data, reading)
     except ValueError as error:
-        raise _refused(name, error) from error
+        raise _make_image_error(name, error) from error
     actual = _format(data) if expected else expected
     if actual != expected:
         notes = (*notes, Note("misnamed", f"named {suffix} but holds {actual}"))
@@ -474,26 +480,26 @@ def _from_bytes(
     return Image(name, data, rgb, notes, media_type=media_type)
 
 
-def _from_pillow(picture: Pil.Image, name: str, reading: Reading) -> Image:
+def _from_pillow(picture: Pil.Image, name: str, reading: DecodingRules) -> Image:
     try:
         _check_header(picture)
         check_samples(picture, reading)
         levels = levels_of(picture)
-        rgb, notes = to_rgb(picture, reading, levels, picture.getexif().get(TURNED, 1))
+        rgb, notes = to_rgb(picture, reading, levels, picture.getexif().get(ORIENTATION_TAG, 1))
     except Exception as error:
         # One that was opened and not read yet is decoded here; see `decode`.
-        raise _refused(name, error) from error
-    return _encoded(rgb, name, notes)
+        raise _make_image_error(name, error) from error
+    return _encode(rgb, name, notes)
 
 
-def _refused(name: str, error: Exception) -> ImageError:
+def _make_image_error(name: str, error: Exception) -> ImageError:
     """What cannot be read, with its mend, which a `DepthError` tells itself."""
     if isinstance(error, DepthError):
         return ImageError(name, str(error))
-    return ImageError(name, _line(error), "give one still image")
+    return ImageError(name, _one_line(error), "give one still image")
 
 
-def _from_array(array: NDArray[Any], name: str, reading: Reading) -> Image:
+def _from_array(array: NDArray[Any], name: str, reading: DecodingRules) -> Image:
     shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in {3, 4})
     if array.dtype != np.uint8 or not shaped or 0 in array.shape:
         raise ImageError(
@@ -504,7 +510,7 @@ def _from_array(array: NDArray[Any], name: str, reading: Reading) -> Image:
     return _from_pillow(Pil.fromarray(array), name, reading)
 
 
-def _encoded(rgb: RGB, name: str, notes: Notes) -> Image:
+def _encode(rgb: RGB, name: str, notes: Notes) -> Image:
     if rgb.shape[0] * rgb.shape[1] > MAX_PIXELS:
         raise ImageError(name, f"more pixels than the limit of {MAX_PIXELS:,}")
     buffer = io.BytesIO()

@@ -70,7 +70,7 @@ _BARE = frozenset({0x01, 0xD8})
 """Markers of a JPEG without a segment; restarts are none of `_MARKER`."""
 
 
-class Whole(NamedTuple):
+class ImageInfo(NamedTuple):
     """What is known of a picture that was not decoded.
 
     Attributes:
@@ -92,7 +92,7 @@ def media_type_of(picture: Pil.Image) -> str | None:
     return _MEDIA_TYPES.get(str(picture.format))
 
 
-def whole(data: bytes, most: int) -> Whole | None:
+def inspect_image(data: bytes, most: int) -> ImageInfo | None:
     """What is known of an upright opaque 8-bit picture without metadata that is whole.
 
     None says nothing about a picture, but that it has to be decoded: it is too large, is damaged,
@@ -109,7 +109,7 @@ def whole(data: bytes, most: int) -> Whole | None:
     return None
 
 
-def _png(data: bytes, most: int) -> Whole | None:
+def _png(data: bytes, most: int) -> ImageInfo | None:
     chunks = _chunks(data)
     if not chunks or chunks[0][0] != b"IHDR" or chunks[-1][0] != b"IEND":
         return None
@@ -124,7 +124,7 @@ def _png(data: bytes, most: int) -> Whole | None:
         return None
     stride = 1 + width * _CHANNELS[colour]
     deflated = b"".join(content for _, content in chunks[first:last])
-    return Whole((width, height), "image/png") if _inflates(deflated, stride, height) else None
+    return ImageInfo((width, height), "image/png") if _inflates(deflated, stride, height) else None
 
 
 def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:
@@ -157,7 +157,7 @@ def _inflates(deflated: bytes, stride: int, rows: int) -> bool:
     return ends and len(out) == stride * rows and max(out[::stride]) <= _HIGHEST_FILTER
 
 
-def _jpeg(data: bytes, most: int) -> Whole | None:
+def _jpeg(data: bytes, most: int) -> ImageInfo | None:
     try:
         with Pil.open(io.BytesIO(data), formats=("JPEG",)) as picture:
             size = picture.size
@@ -169,7 +169,7 @@ def _jpeg(data: bytes, most: int) -> Whole | None:
             picture.load()
     except Exception:  # noqa: BLE001 - Pillow raises anything on damaged data; decoding tells
         return None
-    return Whole(size, media_type)
+    return ImageInfo(size, media_type)
 
 
 def check_structure(data: bytes) -> None:

@@ -98,7 +98,7 @@ class Missing:
         return _MISSING[self.kind] + self.reason
 
     @property
-    def given(self) -> bool:
+    def was_given(self) -> bool:
         """Whether the model gave something that cannot be used."""
         return self.kind != "absent"
 

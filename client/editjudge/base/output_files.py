@@ -18,7 +18,7 @@ _NO_PLACE = (
 )
 
 
-def check_free(file: Path, is_ours: Callable[[Path], bool], what: str) -> None:
+def check_overwrite(file: Path, is_ours: Callable[[Path], bool], what: str) -> None:
     """Refuse to write over what the same command did not write; an empty file is free.
 
     Args:
@@ -29,20 +29,20 @@ def check_free(file: Path, is_ours: Callable[[Path], bool], what: str) -> None:
         ConfigError: something else is there, or cannot be looked at.
         StoreError: the disk fails.
     """
-    with on_disk(file):
+    with wrap_disk_errors(file):
         free = not file.exists() or (file.is_file() and (not file.stat().st_size or is_ours(file)))
     if not free:
         raise ConfigError(f"{file} is there, and is no {what}", f"{_OTHER}, or move it away")
 
 
 @contextmanager
-def written_whole(file: Path) -> Iterator[Path]:
+def write_atomically(file: Path) -> Iterator[Path]:
     """Give a path to write to; what is there in the end becomes the file, unless it failed.
 
     Folders above it are made.
 
     Raises:
-        OSError: it cannot be written; see `on_disk`.
+        OSError: it cannot be written; see `wrap_disk_errors`.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f".{file.name}.partial")
@@ -53,14 +53,14 @@ def written_whole(file: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def put(file: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all; see `written_whole`."""
-    with written_whole(file) as partial:
+def write_file(file: Path, content: bytes) -> None:
+    """Write a file that is there whole or not at all; see `write_atomically`."""
+    with write_atomically(file) as partial:
         partial.write_bytes(content)
 
 
 @contextmanager
-def on_disk(out: Path) -> Iterator[None]:
+def wrap_disk_errors(out: Path) -> Iterator[None]:
     """Tell what the disk refuses in one line.
 
     Raises:

@@ -40,10 +40,10 @@ def texture_image() -> RGB:
 
 def probe_inputs(role: str) -> dict[str, bytes]:
     """The request that every service of a role is probed with."""
-    text, texture = (load_image(make()).encoded for make in (text_image, texture_image))
+    text, texture = (load_image(make()).encoded_bytes for make in (text_image, texture_image))
     match role:
         case "lpips":
-            turned = load_image(np.ascontiguousarray(texture_image()[::-1])).encoded
+            turned = load_image(np.ascontiguousarray(texture_image()[::-1])).encoded_bytes
             return {"IMAGE_A": texture, "IMAGE_B": turned}
         case "segmenter":
             return {"IMAGE": text, "PROMPT": b"the text."}
@@ -69,7 +69,7 @@ def fingerprint(role: str, reply: Tensors) -> list[float]:
     return [round(value, 4) for value in values[:_MOST]]
 
 
-def wrong_answer(service: str, reply: Tensors, declared: Mapping[str, str]) -> str | None:
+def wrong_answer(service: str, reply: Tensors, facts: Mapping[str, str]) -> str | None:
     """What is wrong with a service's reply to its probe; None where nothing is known to be.
 
     Args:
@@ -77,18 +77,18 @@ def wrong_answer(service: str, reply: Tensors, declared: Mapping[str, str]) -> s
     """
     if service in _KNOWN:
         return _KNOWN[service](reply)
-    if FINGERPRINT not in declared:
+    if FINGERPRINT not in facts:
         return None
-    expected = [float(value) for value in declared[FINGERPRINT].split(",") if value]
-    got = fingerprint(ServiceName.parsed(service).role, reply)
+    expected = [float(value) for value in facts[FINGERPRINT].split(",") if value]
+    got = fingerprint(ServiceName.parse(service).role, reply)
     if len(got) == len(expected) and np.allclose(got, expected, rtol=TOLERANCE, atol=TOLERANCE):
         return None
     return f"says {got} to the probe, and declares that it says {expected}"
 
 
-def has_known_answer(service: str, declared: Mapping[str, str]) -> bool:
+def has_known_answer(service: str, facts: Mapping[str, str]) -> bool:
     """Whether `wrong_answer` has something to compare with."""
-    return service in _KNOWN or FINGERPRINT in declared
+    return service in _KNOWN or FINGERPRINT in facts
 
 
 def _share(mask: bytes) -> float:

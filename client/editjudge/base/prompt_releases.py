@@ -27,7 +27,7 @@ _LARGEST = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class OfficialPrompts:
+class PromptRelease:
     """The prompts of one release.
 
     Attributes:
@@ -46,7 +46,7 @@ class OfficialPrompts:
         return prompts_dir() / self.name
 
     @property
-    def imported(self) -> bool:
+    def is_imported(self) -> bool:
         """Whether all of them are there, byte for byte."""
         return all(
             (path := self.folder / name).is_file() and _digest(path.read_bytes()) == digest
@@ -78,11 +78,11 @@ def prompts_dir() -> Path:
 
 
 @cache
-def official_prompts() -> Mapping[str, OfficialPrompts]:
+def prompt_releases() -> Mapping[str, PromptRelease]:
     """All releases whose prompts can be imported, by name."""
     declared = package_tables(__package__, "prompt_releases.toml")
     return {
-        name: OfficialPrompts(name, one["source"], one["texts"]) for name, one in declared.items()
+        name: PromptRelease(name, one["source"], one["texts"]) for name, one in declared.items()
     }
 
 
@@ -98,13 +98,13 @@ def import_official_prompts(name: str, source: Path) -> dict[str, Path]:
     Raises:
         ConfigError: the name is not known, there is nothing at `source`, or a text is not in it.
     """
-    if name not in official_prompts():
+    if name not in prompt_releases():
         raise ConfigError(
-            f"no prompts are called {name!r}", f"known: {', '.join(official_prompts())}"
+            f"no prompts are called {name!r}", f"known: {', '.join(prompt_releases())}"
         )
     if not source.exists():
         raise ConfigError(f"{source}: no such file or folder", "check the path")
-    release = official_prompts()[name]
+    release = prompt_releases()[name]
     texts: dict[str, tuple[Path, bytes]] = {}
     for path, text in _texts(source):
         for file, digest in release.texts.items():
@@ -126,7 +126,7 @@ def import_official_prompts(name: str, source: Path) -> dict[str, Path]:
     return {file: path for file, (path, _) in texts.items()}
 
 
-def escaped(text: str) -> str:
+def escape_braces(text: str) -> str:
     """A text in which `str.format` finds no field."""
     return text.replace("{", "{{").replace("}", "}}")
 
@@ -185,7 +185,7 @@ def _as_template(node: ast.JoinedStr) -> str:
     return "".join(
         f"{{{ast.unparse(part.value)}}}"
         if isinstance(part, ast.FormattedValue)
-        else escaped(ast.literal_eval(part))
+        else escape_braces(ast.literal_eval(part))
         for part in node.values
     )
 

@@ -23,7 +23,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def proxy_of(url: str) -> str | None:
+def find_proxy(url: str) -> str | None:
     """The proxy that calls to an address go through; None where they go straight.
 
     It is that of `http_proxy` and its kin, unless `no_proxy` has the host. This machine is never

@@ -20,7 +20,7 @@ from PIL import ImageFile, ImageOps
 from .errors import MissingExtra
 
 RGB: TypeAlias = NDArray[np.uint8]
-TURNED = 0x0112
+ORIENTATION_TAG = 0x0112
 """The EXIF tag that tells how a picture is turned."""
 Levels: TypeAlias = NDArray[Any]
 """uint16 of shape (H, W, C), C = 1, 3 (RGB) or 4 (with alpha)."""
@@ -40,7 +40,7 @@ class DepthError(ValueError):
     """Values without a defined white, or that cannot be read exactly; the text says the mend."""
 
 
-def bands(width: int, height: int) -> Iterator[slice]:
+def row_bands(width: int, height: int) -> Iterator[slice]:
     """Rows of a picture, some at a time: what every step copies is then small."""
     rows = max(1, _BAND_PIXELS // width)
     for top in range(0, height, rows):
@@ -64,7 +64,7 @@ def is_deep(picture: Pil.Image) -> bool:
     return any(isinstance(each[0], str) and _DEEP.search(each[0]) for each in args if each)
 
 
-def stored(picture: ImageFile.ImageFile, data: bytes) -> Levels:
+def read_16_bits(picture: ImageFile.ImageFile, data: bytes) -> Levels:
     """The 16-bit values of a loaded file, as they are stored.
 
     Returns:
@@ -89,7 +89,7 @@ def stored(picture: ImageFile.ImageFile, data: bytes) -> Levels:
     levels: Levels = read
     if levels.shape[1::-1] != picture.size:
         raise DepthError(_INEXACT)
-    for rows in bands(*picture.size):
+    for rows in row_bands(*picture.size):
         band = levels[rows]
         band[..., :3] = band[..., 2::-1].copy()  # from OpenCV's order
         seen = np.asarray(picture.crop((0, rows.start, picture.width, rows.stop)))[..., :3]
@@ -99,7 +99,7 @@ def stored(picture: ImageFile.ImageFile, data: bytes) -> Levels:
     return levels
 
 
-def scaled(levels: Levels) -> NDArray[np.uint8]:
+def scale_to_8_bits(levels: Levels) -> NDArray[np.uint8]:
     """16-bit values to 8 bits, by their type, rounded: what is n/65535 becomes the nearest n/255.
 
     Raises:
@@ -116,14 +116,14 @@ def scaled(levels: Levels) -> NDArray[np.uint8]:
     return _each(levels, lambda band: (np.minimum(band, _WHITE - half) + np.uint16(half)) // _TO_8)
 
 
-def black_or_not(levels: Levels) -> NDArray[np.uint8]:
+def to_black_or_not(levels: Levels) -> NDArray[np.uint8]:
     """For masks: 0 stays 0, and no other value becomes 0."""
     return _each(levels, lambda band: np.where(band == 0, 0, (band >> 8).clip(1, 255)))
 
 
 def _each(levels: Levels, reduced: Callable[[Levels], NDArray[Any]]) -> NDArray[np.uint8]:
     eight = np.empty(levels.shape, np.uint8)
-    for rows in bands(levels.shape[1], levels.shape[0]):
+    for rows in row_bands(levels.shape[1], levels.shape[0]):
         eight[rows] = reduced(levels[rows])
     return eight
 
@@ -162,7 +162,7 @@ Notes: TypeAlias = "tuple[Note, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class DecodingRules:
     """How a file becomes 8-bit RGB.
 
     Attributes:
@@ -171,7 +171,7 @@ class Reading:
         over_white: Transparency is laid over white; else it is dropped.
     """
 
-    to_8: Callable[[Levels], NDArray[np.uint8]] = scaled
+    to_8: Callable[[Levels], NDArray[np.uint8]] = scale_to_8_bits
     from_32: bool = False
     over_white: bool = True
 
@@ -185,7 +185,7 @@ def levels_of(picture: Pil.Image) -> Levels | None:
     return None
 
 
-def check_samples(picture: Pil.Image, reading: Reading) -> None:
+def check_samples(picture: Pil.Image, reading: DecodingRules) -> None:
     """Refuse samples whose black and white Pillow gets wrong; to be asked before it is loaded."""
     tags = getattr(picture, "tag_v2", {})
     bits, signs = tags.get(_BITS, (1,)), tags.get(_FORMAT, (1,))
@@ -196,7 +196,7 @@ def check_samples(picture: Pil.Image, reading: Reading) -> None:
 
 
 def to_rgb(
-    picture: Pil.Image, reading: Reading, levels: Levels | None, turned: int
+    picture: Pil.Image, reading: DecodingRules, levels: Levels | None, turned: int
 ) -> tuple[RGB, Notes]:
     """Upright 8-bit RGB of any mode, and what was done.
 
@@ -211,7 +211,7 @@ def to_rgb(
     if levels is not None:
         eight, levels = reading.to_8(levels), None
         picture = Pil.fromarray(eight[..., 0] if eight.shape[2] == 1 else eight)
-        picture.getexif()[TURNED] = turned
+        picture.getexif()[ORIENTATION_TAG] = turned
         mode, notes = picture.mode, (Note("depth", "16 bits per channel reduced to 8"),)
     if turned not in {0, 1}:
         picture = ImageOps.exif_transpose(picture)
@@ -233,7 +233,7 @@ def _in_bands(picture: Pil.Image, *, over_white: bool) -> tuple[RGB, bool]:
     width, height = picture.size
     rgb = np.empty((height, width, 3), np.uint8)
     clear = False
-    for rows in bands(width, height):
+    for rows in row_bands(width, height):
         band = picture.crop((0, rows.start, width, rows.stop))
         if over_white:
             band = band.convert("RGBA")
@@ -244,7 +244,7 @@ def _in_bands(picture: Pil.Image, *, over_white: bool) -> tuple[RGB, bool]:
     return rgb, clear
 
 
-def _wide(picture: Pil.Image, reading: Reading) -> Levels:
+def _wide(picture: Pil.Image, reading: DecodingRules) -> Levels:
     """Values of 32 bits, as 1 where they are not zero."""
     if not reading.from_32:
         kind = "floating-point" if picture.mode == "F" else "signed or 32-bit"

@@ -48,7 +48,7 @@ class Signature:
         return cls(tuple((key, text) for key, text in texts if text))
 
     @classmethod
-    def parsed(cls, text: str) -> Signature:
+    def parse(cls, text: str) -> Signature:
         """Of a signature that is there as text, as `str` gives it."""
         pairs = (field.partition(":") for field in text.split("|"))
         return cls(tuple((key, value) for key, _, value in pairs))
@@ -97,7 +97,7 @@ def implementation(number: int, moved_by: str = "", usual: str = "") -> Callable
     return numbered
 
 
-def numbered(of: Callable[..., object], name: str = "") -> str:
+def name_implementation(of: Callable[..., object], name: str = "") -> str:
     """An implementation with its number, as signatures name it: `ssim.1`."""
     text = f"{name or of.__name__}.{getattr(of, 'implementation', 1)}"
     package = getattr(of, "moved_by", "")
@@ -108,16 +108,17 @@ def numbered(of: Callable[..., object], name: str = "") -> str:
     return f"{text}({package} {major})"
 
 
-def told(value: object) -> str:
+def describe_parameter(value: object) -> str:
     """A parameter as signatures tell it: what computes with its number and its own parameters."""
     if isinstance(value, Mapping):
-        return ";".join(f"{key}={told(value[key])}" for key in sorted(value))
+        return ";".join(f"{key}={describe_parameter(value[key])}" for key in sorted(value))
     if not callable(value):
         return str(value)
     if hasattr(value, "__name__"):
-        return numbered(value)
+        return name_implementation(value)
     parameters = value.spec() if hasattr(value, "spec") else _fields(value)
-    return f"{numbered(type(value))}({flat({key: told(parameters[key]) for key in parameters})})"
+    values = {key: describe_parameter(parameters[key]) for key in parameters}
+    return f"{name_implementation(type(value))}({join_parameters(values)})"
 
 
 def _fields(value: object) -> Mapping[str, object]:
@@ -141,6 +142,6 @@ def package_version(name: str) -> str:
         return ABSENT
 
 
-def flat(spec: Mapping[str, object]) -> str:
+def join_parameters(spec: Mapping[str, object]) -> str:
     """A scorer's parameters as one value: `a=1,b=x`, in a fixed order."""
     return ",".join(f"{key}={spec[key]}" for key in sorted(spec))

@@ -23,15 +23,15 @@ class Strict(BaseModel):
     model_config = ConfigDict(**STRICT, frozen=True)
 
 
-def plain_of(result: object) -> Any:
+def to_plain(result: object) -> Any:
     """What the JSON of a result, or of several, holds."""
     return to_jsonable_python(result, by_alias=True)
 
 
-def text_of(result: object, *, indent: int | None = 2) -> str:
+def to_json(result: object, *, indent: int | None = 2) -> str:
     """The strict JSON text of a result, or of several.
 
     Args:
         indent: Spaces by which each level is moved; None for one line.
     """
-    return json.dumps(plain_of(result), allow_nan=False, ensure_ascii=False, indent=indent)
+    return json.dumps(to_plain(result), allow_nan=False, ensure_ascii=False, indent=indent)

@@ -35,12 +35,12 @@ _PLAIN = str.maketrans(
 )
 
 
-def printable(text: str) -> str:
+def escape_control(text: str) -> str:
     r"""Text that does nothing to a terminal: what would is written as `\x1b`, `\ud800`."""
     return _UNPRINTABLE.sub(_escaped, text.replace("\r\n", "\n"))
 
 
-def say(text: str = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
+def print_text(text: str = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
     """Print text on standard output, or on standard error.
 
     Args:
@@ -48,16 +48,16 @@ def say(text: str = "", *, err: bool = False, nl: bool = True, **style: Any) -> 
         nl: End the line.
         style: As `click.style` takes it: `fg`, `bold`, `dim`.
     """
-    shown = encodable(printable(text), sys.stderr if err else sys.stdout)
+    shown = fit_encoding(escape_control(text), sys.stderr if err else sys.stdout)
     click.secho(shown, err=err, nl=nl, **style)
 
 
-def tell(text: str) -> None:
+def print_notice(text: str) -> None:
     """Tell people something on standard error, where it is in the way of no output."""
-    say(text, err=True)
+    print_text(text, err=True)
 
 
-def say_json(text: str) -> None:
+def print_json_text(text: str) -> None:
     """Print JSON text on standard output; what the terminal must not get is escaped as in JSON."""
     shown = _UNPRINTABLE.sub(_as_json, text)
     if not _fits(shown, sys.stdout):
@@ -65,7 +65,7 @@ def say_json(text: str) -> None:
     click.echo(shown)
 
 
-def encodable(text: str, stream: IO[str]) -> str:
+def fit_encoding(text: str, stream: IO[str]) -> str:
     """What a stream's encoding can write: our own marks in ASCII, the rest as code points."""
     if _fits(text, stream):
         return text

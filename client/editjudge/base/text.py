@@ -7,7 +7,7 @@ from collections.abc import Sequence
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def counted(count: int, single: str, several: str = "") -> str:
+def format_count(count: int, single: str, several: str = "") -> str:
     """A count with what is counted: `1 item`, `2 items`, `3 entries`.
 
     Args:
@@ -17,18 +17,18 @@ def counted(count: int, single: str, several: str = "") -> str:
     return f"{count:,} {single if count == 1 else several or f'{single}s'}"
 
 
-def few(names: Sequence[str], most: int = 3) -> str:
+def shorten_list(names: Sequence[str], most: int = 3) -> str:
     """The first of some names, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
-def inert(value: object) -> object:
+def escape_formula(value: object) -> object:
     """Text that a spreadsheet would compute, behind the apostrophe that marks it as text."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def whole(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Surrogate pairs joined, and halves without a partner replaced: text that can be stored."""
     if text.isascii():
         return text

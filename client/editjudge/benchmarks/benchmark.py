@@ -10,7 +10,7 @@ from typing import get_args
 from ..base.errors import ConfigError
 from ..base.item import Need
 from ..prompts import Template
-from ..prompts.rubrics import SCORE, RubricTemplate, rubrics_among
+from ..prompts.rubrics import SCORE, RubricTemplate, select_rubrics
 from ..scorers.judge_scorer import JUDGE
 from ..scorers.rubric import Rubric
 from .column import Column
@@ -203,7 +203,7 @@ class Benchmark:
 
 def rubric_dimensions(custom: Iterable[Template]) -> tuple[Dimension, ...]:
     """The dimension of each rubric among templates of one's own."""
-    return tuple(map(_dimension, rubrics_among(custom)))
+    return tuple(map(_dimension, select_rubrics(custom)))
 
 
 def _dimension(rubric: RubricTemplate) -> Dimension:

@@ -17,9 +17,9 @@ import numpy as np
 
 from ..base.errors import ImageError, InputError
 from ..base.file_states import ABSENT, stat_of
-from ..base.images import Image, Mask, load_image, load_mask, show_path
+from ..base.images import Image, Mask, format_path, load_image, load_mask
 from ..base.item import Flaws, Item
-from ..base.text import counted
+from ..base.text import format_count
 from ..base.verdict import NoScore, failed
 from .outputs import UNEDITED, NamedOutputs, Outputs
 
@@ -70,7 +70,7 @@ def listed(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
         if items := tuple(dict.fromkeys(map(str, ids))):
             shown = ", ".join(items[:MAX_PROBLEMS])
             more = ", …" if len(items) > MAX_PROBLEMS else ""
-            notes.append(f"{counted(len(items), 'item')}: {what} ({shown}{more})")
+            notes.append(f"{format_count(len(items), 'item')}: {what} ({shown}{more})")
     return notes
 
 
@@ -218,7 +218,7 @@ class Dataset(ABC):
                 without.append(ref)
             yield ref
         if not count and not problems:
-            raise InputError(show_path(self.path), "no items")
+            raise InputError(format_path(self.path), "no items")
         nothing = len(without) == count
         if nothing:
             problems += [(ref.id, self.flaws(ref)["source"].reason) for ref in without]
@@ -235,9 +235,9 @@ class Dataset(ABC):
         if len(problems) > MAX_PROBLEMS:
             lines.append(f"and {len(problems) - MAX_PROBLEMS:,} more")
         text = "\n  ".join(lines)
-        count = counted(len(problems), *self.nouns)
+        count = format_count(len(problems), *self.nouns)
         mend = self.mend(without)
-        return InputError(show_path(self.path), f"{count} cannot be used:\n  {text}", mend)
+        return InputError(format_path(self.path), f"{count} cannot be used:\n  {text}", mend)
 
     def likeness(self, ref: ItemRef) -> Hashable:
         """What items that are alike have in common: the same fields, filled or not."""
@@ -306,7 +306,7 @@ class Dataset(ABC):
 
         def images(name: str) -> tuple[Image, ...]:
             paths = files.get(name, ())
-            return tuple(load_image(path, left_encoded=left_encoded) for path in paths)
+            return tuple(load_image(path, max_lazy_pixels=left_encoded) for path in paths)
 
         sources = read("source", lambda: images("source")) or ()
         targets = read("target", lambda: images("target")) or ()
@@ -372,14 +372,14 @@ class Dataset(ABC):
     ) -> Iterator[tuple[str, NoScore]]:
         """The flaws of fields whose pictures are not there, or are none of the data's."""
         for name in (one for one in files if one not in known):
-            absent = [show_path(Path(p)) for p in files[name] if self.stat(p) == ABSENT]
+            absent = [format_path(Path(p)) for p in files[name] if self.stat(p) == ABSENT]
             outside = [path for path in files[name] if not self._consent.covers(path)]
             if absent:
                 yield name, flaw(f"{name}: {NO_FILE}: {', '.join(absent)}")
             elif outside:
                 first = Path(_plainly_at(outside[0]))
-                mend = f"if you mean it, add --root {show_path(first.parent)}"
-                yield name, flaw(f"{name}: {OUTSIDE}: {show_path(first)}; {mend}")
+                mend = f"if you mean it, add --root {format_path(first.parent)}"
+                yield name, flaw(f"{name}: {OUTSIDE}: {format_path(first)}; {mend}")
 
 
 @cache

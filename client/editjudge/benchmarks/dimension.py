@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from ..base.identity import UNASKED, Identities, ServiceName
+from ..base.identity import UNKNOWN_MODEL, Identities, ServiceName
 from ..base.item import Item, Need
-from ..base.signature import Signature, flat, numbered, told
+from ..base.signature import Signature, describe_parameter, join_parameters, name_implementation
 from ..base.verdict import Failure, NoScore
 from ..scorers.scorer import Scorer
 
@@ -25,13 +25,13 @@ class Reading:
 
     def __str__(self) -> str:
         """As signatures tell it: `pixels.mse.outside(aligned=False,…)`."""
-        return f"{self.scorer.name}.{self.field}({flat(self.scorer.spec())})"
+        return f"{self.scorer.name}.{self.field}({join_parameters(self.scorer.spec())})"
 
     @property
     def implementations(self) -> tuple[str, ...]:
         """What of ours its number rests on, each with its number, the way of judging among it."""
-        own = numbered(type(self.scorer), self.scorer.name)
-        return (own, *map(numbered, self.scorer.rests_on(self.field)))
+        own = name_implementation(type(self.scorer), self.scorer.name)
+        return (own, *map(name_implementation, self.scorer.rests_on(self.field)))
 
 
 Operand: TypeAlias = "str | Reading"
@@ -194,7 +194,7 @@ class Dimension:
             "protocol": self.protocol,
             **self._made(parts or {}),
             "by": "+".join(by),
-            **{role: services.get(role, UNASKED) for role in self.roles},
+            **{role: services.get(role, UNKNOWN_MODEL) for role in self.roles},
         }
         return Signature.of(fields)
 
@@ -206,7 +206,7 @@ class Dimension:
         ids = {name: of for name, of in how.of.items() if isinstance(of, str)}
         digests = {name: parts[of].digest if of in parts else "unknown" for name, of in ids.items()}
         return {
-            "formula": told(how.fn),
+            "formula": describe_parameter(how.fn),
             "complete": "yes" if how.complete else "",
             "parts": "+".join(f"{name}={digest}" for name, digest in digests.items()),
             **{f"part.{name}": of for name, of in how.of.items() if isinstance(of, Reading)},

@@ -19,7 +19,7 @@ from pydantic import (
 
 from ..base.digest import file_digest
 from ..base.errors import InputError
-from ..base.images import Mask, show_path
+from ..base.images import Mask, format_path
 from ..base.verdict import NoScore
 from .dataset import Dataset, ItemRef, Problem, flaw
 from .texts import NO_JSON, File, Name, OwnText, misread, question_flaw, said, why_unusable
@@ -215,7 +215,7 @@ class ItemsFile(Dataset):
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask | None:
         """White is what is edited, whatever the file shows."""
         mask = super()._mask(ref, *files, over=over)
-        return mask.inverted() if mask is not None and ref.data.mask_shows == "kept" else mask
+        return mask.invert() if mask is not None and ref.data.mask_shows == "kept" else mask
 
 
 def _why_unclear(text: bytes, line: Line, seen: Mapping[str, int]) -> str:
@@ -236,7 +236,7 @@ def _file(path: Path) -> Path:
     if path.is_dir():
         path /= USUAL
         if not path.is_file():
-            raise InputError(show_path(path.parent), f"holds no {USUAL}", f"give --data {USUAL}")
+            raise InputError(format_path(path.parent), f"holds no {USUAL}", f"give --data {USUAL}")
     if not path.is_file():
-        raise InputError(show_path(path), "no such file", f"give --data {USUAL}")
+        raise InputError(format_path(path), "no such file", f"give --data {USUAL}")
     return path

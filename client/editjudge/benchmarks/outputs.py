@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..base.images import show_path
+from ..base.images import format_path
 from ..base.item import Missing
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
@@ -43,8 +43,8 @@ class Outputs:
         """Why there is none: what was looked for, or what there is too much of."""
         if suffixes := self._suffixes(item):
             names = ", ".join(f"{item}{suffix}" for suffix in sorted(suffixes))
-            return Missing("several", f"{names} in {show_path(self.folder)}")
-        expected = f"{show_path(self.folder)}/{item}.png"
+            return Missing("several", f"{names} in {format_path(self.folder)}")
+        expected = f"{format_path(self.folder)}/{item}.png"
         return Missing("absent", f"no {expected} (or {', '.join(SUFFIXES[1:])})")
 
     def index(self) -> Outputs:
@@ -93,7 +93,7 @@ class NamedOutputs(Outputs):
     def why_not(self, item: str) -> Missing:
         """None is named, or it is not there."""
         path = self.paths.get(item)
-        why = self.unnamed.format(item=item) if path is None else f"no {show_path(path)}"
+        why = self.unnamed.format(item=item) if path is None else f"no {format_path(path)}"
         return Missing("absent", why)
 
     def index(self) -> NamedOutputs:

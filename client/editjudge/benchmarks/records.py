@@ -17,7 +17,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..base.errors import InputError
-from ..base.images import show_path
+from ..base.images import format_path
 from ..base.item import Flaws
 from ..base.parse import parse_json
 from .dataset import Dataset, ItemRef, Problem, flaw
@@ -155,7 +155,7 @@ def read_json(file: Path, kind: type, what: str, mend: str = "") -> tuple[Any, l
     try:
         value = parse_json(file.read_text("utf-8-sig"), pairs=members)
     except (OSError, ValueError) as error:
-        raise InputError(show_path(file), f"cannot be read: {error}") from error
+        raise InputError(format_path(file), f"cannot be read: {error}") from error
     if not isinstance(value, kind):
-        raise InputError(show_path(file), f"is not {what}", mend)
+        raise InputError(format_path(file), f"is not {what}", mend)
     return value, twice

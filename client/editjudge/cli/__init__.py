@@ -20,7 +20,7 @@ from typing import NoReturn
 import click
 
 from ..base.errors import ConfigError, EditjudgeError, InputError
-from ..base.terminal import say
+from ..base.terminal import print_text
 from .commands import load_commands
 
 GROUP = "editjudge.commands"
@@ -117,7 +117,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     try:
         code = root.main(arguments, prog_name="editjudge", standalone_mode=False)
     except EditjudgeError as error:
-        say(f"error: {error}", fg="red", err=True)
+        print_text(f"error: {error}", fg="red", err=True)
         code = error.exit_code
     except click.exceptions.Abort:
         code = _INTERRUPTED
@@ -133,7 +133,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             error.strerror or "cannot be used",
             "give another path",
         )
-        say(f"error: {unusable}", fg="red", err=True)
+        print_text(f"error: {unusable}", fg="red", err=True)
         code = unusable.exit_code
     if code == _INTERRUPTED and _hanging():
         # They would be waited for, and every further interruption would print a traceback.

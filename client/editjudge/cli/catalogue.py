@@ -13,14 +13,14 @@ from typing import Any, TypeAlias, TypeVar
 from ..app.catalogue import DimensionEntry, TemplateEntry
 from ..base.contracts import CONTRACTS, Tensor
 from ..base.errors import ConfigError
-from ..base.prompt_releases import official_prompts
-from ..base.terminal import say
+from ..base.prompt_releases import prompt_releases
+from ..base.terminal import print_text
 from ..benchmarks.benchmark import Benchmark, in_words, rubric_dimensions
 from ..benchmarks.registry import benchmark, benchmarks, select
 from ..panel import SERVICES, model_name
 from ..panel.specialists import own_services
-from ..prompts import templates
-from ..prompts.custom_templates import custom_in
+from ..prompts import load_templates
+from ..prompts.custom_templates import load_custom_folder
 from ..report.numbers import direction_arrow
 from .options import settings_from
 from .output import print_json
@@ -39,7 +39,7 @@ def list_command(what: str, names: tuple[str, ...], prompts: Path | None, *, jso
         print_json(shown)
         return
     for line in lines(shown):
-        say(line)
+        print_text(line)
 
 
 def _benchmarks(names: tuple[str, ...], _: Path | None) -> list[Entry]:
@@ -90,7 +90,7 @@ def _switch_lines(switches: Iterable[Entry]) -> Iterator[str]:
 
 
 def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[DimensionEntry]:
-    custom = custom_in(prompts) if prompts else ()
+    custom = load_custom_folder(prompts) if prompts else ()
     rubrics = {d.id: d for d in rubric_dimensions(custom)}
     others = tuple(name for name in patterns if name not in rubrics)
     own = [d for name, d in rubrics.items() if name in patterns or not patterns]
@@ -137,7 +137,7 @@ def _tensor(tensor: Tensor) -> str:
 
 
 def _prompts(patterns: tuple[str, ...], _: Path | None) -> Entry:
-    own, originals = templates(), official_prompts()
+    own, originals = load_templates(), prompt_releases()
     chosen = set(_chosen([*own, *originals], patterns, "prompt"))
     return {
         "own": [TemplateEntry.of(one) for name, one in own.items() if name in chosen],
@@ -145,7 +145,7 @@ def _prompts(patterns: tuple[str, ...], _: Path | None) -> Entry:
             {
                 "prompts": one.name,
                 "origin": "original",
-                "imported": one.imported,
+                "imported": one.is_imported,
                 "source": one.source,
                 "texts": dict(one.texts),
             }

@@ -20,8 +20,8 @@ from ..app.comparison import (
 from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.identity import Identities
-from ..base.terminal import say, tell
-from ..base.text import counted, few
+from ..base.terminal import print_notice, print_text
+from ..base.text import format_count, shorten_list
 from ..report.numbers import format_pending_warning, format_untrained_warning
 from ..report.table import Heading, Row, Table
 from ..stats.paired_comparison import smallest_p
@@ -42,7 +42,7 @@ def compare_command(
 ) -> int:
     """Compare two models, or rank all of a run; returns the exit code."""
     if len(models) not in {0, 2}:
-        named = counted(len(models), "model was named", "models were named")
+        named = format_count(len(models), "model was named", "models were named")
         raise ConfigError(named, "name two, or none to rank all")
     if not models and (other or fail_if):
         raise ConfigError("--other and --fail-if are about two models", "name them: RUN A B")
@@ -60,7 +60,7 @@ def compare_command(
     else:
         _show(comparison, identities)
         if checks:
-            say(checks)
+            print_text(checks)
     if fail_if and comparison.pending:
         raise ConfigError(
             format_pending_warning(comparison.pending), "finish it first: editjudge run"
@@ -91,11 +91,11 @@ def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
         print_json(ranking)
         return
     if warning := format_untrained_warning(identities):
-        say(warning, fg="red", bold=True)
+        print_text(warning, fg="red", bold=True)
     print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
-    say("places that a model may have: those that cannot be told apart share theirs")
+    print_text("places that a model may have: those that cannot be told apart share theirs")
     if checks := last_checks_line(identities):
-        say(checks)
+        print_text(checks)
 
 
 def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:
@@ -121,16 +121,16 @@ def _arrow(row: Ranking | DimensionComparison) -> str:
 
 def _show(comparison: ModelComparison, identities: Identities) -> None:
     heading = f"{comparison.second} (B) against {comparison.first} (A)"
-    items = counted(comparison.items, "item")
+    items = format_count(comparison.items, "item")
     if comparison.other_items:
-        items += f", {counted(comparison.other_items, 'other')} not the same in both"
-    say(f"{heading}, {items}")
+        items += f", {format_count(comparison.other_items, 'other')} not the same in both"
+    print_text(f"{heading}, {items}")
     if warning := format_untrained_warning(identities):
-        say(warning, fg="red", bold=True)
+        print_text(warning, fg="red", bold=True)
     print_tables([_table(comparison.dimensions, comparison.items)])
     for line in describe_comparison(comparison):
-        say(line)
-    tell("next: editjudge show RUN ITEM, one edit with all that was said of it")
+        print_text(line)
+    print_notice("next: editjudge show RUN ITEM, one edit with all that was said of it")
 
 
 def _table(dimensions: Iterable[DimensionComparison], items: int) -> Table:
@@ -175,7 +175,7 @@ def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
     for each in sure:
         yield _sentence(comparison, each)
     if compared and not sure:
-        together = counted(len(compared), "dimension")
+        together = format_count(len(compared), "dimension")
         yield f"neither is surely better (p below {LEVEL:g}, adjusted for {together})"
     tests = sum(each.p_holm is not None for each in compared)
     few = [each for each in compared if _smallest(each) * max(1, tests) >= LEVEL]
@@ -214,7 +214,7 @@ def _left_out(rows: Iterable[DimensionComparison]) -> Iterator[str]:
 
 def _name_first(rows: Sequence[DimensionComparison]) -> str:
     """Dimensions, the first three by name."""
-    return few([each.dimension for each in rows])
+    return shorten_list([each.dimension for each in rows])
 
 
 def _sentence(comparison: ModelComparison, on: DimensionComparison) -> str:
@@ -235,5 +235,5 @@ def _sentence(comparison: ModelComparison, on: DimensionComparison) -> str:
 def _notes(row: DimensionComparison) -> Iterator[str]:
     name = row.dimension
     if row.signed_otherwise:
-        edits, causes = counted(row.signed_otherwise, "edit"), "; ".join(map(str, row.causes))
+        edits, causes = format_count(row.signed_otherwise, "edit"), "; ".join(map(str, row.causes))
         yield f"{name}: {edits} judged otherwise, left out: {causes}"

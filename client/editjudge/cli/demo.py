@@ -6,10 +6,10 @@ from pathlib import Path
 
 from ..app.run import run
 from ..app.view import RunView
-from ..base.console import console
-from ..base.output_files import check_free, on_disk, put
-from ..base.strict import text_of
-from ..base.terminal import say, tell
+from ..base.console import make_console
+from ..base.output_files import check_overwrite, wrap_disk_errors, write_file
+from ..base.strict import to_json
+from ..base.terminal import print_notice, print_text
 from ..demo import DEMO, EDITORS, write_demo_set
 from ..demo.files import ITEMS, is_demo
 from ..demo.page import page_content
@@ -26,8 +26,8 @@ def demo_command(out: Path) -> int:
     settings = settings_from()
     data, at, report, page = (out / name for name in ("set", "run", "results.json", "report.html"))
     for file in (data / ITEMS, report, page):
-        check_free(file, lambda _: is_demo(data / ITEMS), "file of an earlier demo")
-    with on_disk(out):
+        check_overwrite(file, lambda _: is_demo(data / ITEMS), "file of an earlier demo")
+    with wrap_disk_errors(out):
         spec = write_demo_set(data)
     with (
         make_display(as_json=False) as shown,
@@ -36,12 +36,12 @@ def demo_command(out: Path) -> int:
         done = run(spec, out=at, settings=at_hand, progress=shown, every=shown.seconds_between)
     with RunView(at) as view:
         results, words = view.results(), page_content(view)
-    say(f"{results.items} edits by {len(EDITORS)} editors")
+    print_text(f"{results.items} edits by {len(EDITORS)} editors")
     some = [column for column in results.columns if column.id in DEMO["page"]["columns"]]
-    print_tables(build_results_tables(some, results.models, width=console().width))
-    with on_disk(out):
-        put(report, text_of(results).encode())
+    print_tables(build_results_tables(some, results.models, width=make_console().width))
+    with wrap_disk_errors(out):
+        write_file(report, to_json(results).encode())
     write_report([at], page, about=words)
-    tell(format_progress(done.finished))
-    say(f"wrote {report} and {page}")
+    print_notice(format_progress(done.finished))
+    print_text(f"wrote {report} and {page}")
     return done.finished.exit_code

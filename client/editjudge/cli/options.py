@@ -13,13 +13,13 @@ import click
 from ..app.spec import RunSpec
 from ..base.config import GeneralistEndpoint, Settings, load_settings
 from ..base.errors import ConfigError, InputError
-from ..base.terminal import tell
+from ..base.terminal import print_notice
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.registry import benchmark as benchmark_of
 from ..panel.specialists import own_services
-from ..prompts.custom_templates import custom_in
-from ..prompts.prompt_files import prompt_files
-from ..prompts.rubrics import rubric_files
+from ..prompts.custom_templates import load_custom_folder
+from ..prompts.prompt_files import load_prompt_files
+from ..prompts.rubrics import load_rubric_files
 
 Options: TypeAlias = Mapping[str, Any]
 """The values of a command's options, by the names of its parameters."""
@@ -110,8 +110,8 @@ def load_prompt_texts(folder: Path) -> dict[str, str]:
     Raises:
         ConfigError: one cannot be used; names the folder.
     """
-    custom_in(folder)
-    return prompt_files(folder)
+    load_custom_folder(folder)
+    return load_prompt_files(folder)
 
 
 def add_rubrics(patterns: tuple[str, ...], rubrics: Iterable[str]) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def spec_from(
     """
     name = benchmark_of(benchmark).name
     before = before if before is not None and before.benchmark == name else None
-    rubrics = rubric_files(options["rubric"])
+    rubrics = load_rubric_files(options["rubric"])
     judges = {"judges": options["judge"]} if options["judge"] else {}
     return RunSpec.model_validate(
         {
@@ -164,7 +164,7 @@ def _roots(texts: tuple[str, ...], before: RunSpec | None) -> Mapping[str, Path]
         return roots
     if not roots:
         return before.roots
-    tell("--root differs from that of the run: the files there are taken to be the same")
+    print_notice("--root differs from that of the run: the files there are taken to be the same")
     return roots
 
 
@@ -176,7 +176,7 @@ def _prompts(
         return {**load_prompt_texts(folder), **rubrics}
     texts = before.prompts if before is not None else {}
     if own := [name for name in texts if name not in rubrics]:
-        tell(f"asked in the run's own prompts: {', '.join(own)}")
+        print_notice(f"asked in the run's own prompts: {', '.join(own)}")
     return {**texts, **rubrics}
 
 

@@ -13,8 +13,8 @@ from ..app.results import Results, published_beside
 from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.images import MAX_PIXELS
-from ..base.output_files import check_free, on_disk, put
-from ..base.terminal import say, tell
+from ..base.output_files import check_overwrite, wrap_disk_errors, write_file
+from ..base.terminal import print_notice, print_text
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.figures import Figure, Kind, figures, means
 from ..report.figures import (
@@ -51,7 +51,9 @@ def plot_command(
     chosen_figures = _chosen_figures(results, figure)
     numbers = _numbers(results, model, published=published)
     if len(numbers) > MAX_LOOKS:
-        tell(f"{len(numbers)} models: after {MAX_LOOKS} looks come again; choose some with --model")
+        print_notice(
+            f"{len(numbers)} models: after {MAX_LOOKS} looks come again; choose some with --model"
+        )
     warning = format_untrained_warning(results.services)
     count = 0
     for number, each in enumerate(chosen_figures, 1):
@@ -63,9 +65,9 @@ def plot_command(
             file = folder / f"{results.benchmark.name}-{number}-{each.kind}.{format_}"
             _write(file, content)
             count += 1
-            say(f"{file}: {each.kind}, {each.source}")
+            print_text(f"{file}: {each.kind}, {each.source}")
             for line in _partial(results, each, numbers):
-                tell(line)
+                print_notice(line)
     if not count:
         raise ConfigError(f"{run}: no figure can be drawn yet", "see: editjudge summary")
 
@@ -96,11 +98,13 @@ def _figure(
     """The figure, empty where there is nothing to show."""
     panels = drawable_panels(figure, results.columns, numbers)
     if not panels:
-        tell(f"{figure.kind}, {figure.source}: nothing to show yet")
+        print_notice(f"{figure.kind}, {figure.source}: nothing to show yet")
         return b""
     for panel in figure.panels:
         if panel not in panels:
-            tell(f"{figure.kind}, {figure.source}: {panel.title or 'a panel'}: too few numbers")
+            print_notice(
+                f"{figure.kind}, {figure.source}: {panel.title or 'a panel'}: too few numbers"
+            )
     return draw_figure(figure, results.columns, numbers, form, warning, _intervals(results))
 
 
@@ -146,9 +150,9 @@ def _partial(results: Results, figure: Figure, numbers: ColumnValues) -> Iterato
 
 
 def _write(file: Path, content: bytes) -> None:
-    check_free(file, _is_figure, "former figure of editjudge")
-    with on_disk(file):
-        put(file, content)
+    check_overwrite(file, _is_figure, "former figure of editjudge")
+    with wrap_disk_errors(file):
+        write_file(file, content)
 
 
 def _is_figure(file: Path) -> bool:
@@ -166,4 +170,4 @@ def mask_shares(dataset: Dataset) -> list[float]:
 
 def _share(dataset: Dataset, ref: ItemRef) -> float | None:
     mask = dataset.load(ref, left_encoded=MAX_PIXELS).mask
-    return None if mask is None else float(mask.selected.mean())
+    return None if mask is None else float(mask.region.mean())

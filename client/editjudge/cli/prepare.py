@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
-from ..base.terminal import say, tell
-from ..base.text import counted
+from ..base.terminal import print_notice, print_text
+from ..base.text import format_count
 from ..benchmarks.dataset import mapped
 from ..benchmarks.gie.release import COMPARES
 from ..panel.specialists import SERVICES
@@ -21,7 +21,7 @@ from ..prepare.makers import FACTS, Maker, instructions, masks, questions
 from ..prepare.preparation import Preparation, Prepared, open_preparation
 from ..prepare.review import apply_decisions
 from ..prompts import Template
-from ..prompts.custom_templates import custom_in
+from ..prompts.custom_templates import load_custom_folder
 from ..report.numbers import format_usage
 from .options import Options, parse_roots, settings_from
 from .output import print_json
@@ -78,7 +78,7 @@ def _custom(options: Options) -> tuple[Template, ...]:
         ConfigError: they cannot be used, or nothing here asks one of them.
     """
     folder = options["prompts"]
-    custom = () if folder is None else custom_in(folder)
+    custom = () if folder is None else load_custom_folder(folder)
     names = {template.name for template in custom}
     if names and not any(name == FACTS or name.startswith("prepare/") for name in names):
         raise ConfigError(
@@ -94,23 +94,25 @@ def _gie(options: Options, *, json: bool) -> int:
         print_json(converted)
         return 0
     for note in converted.notes:
-        say(f"note: {note}")
+        print_text(f"note: {note}")
     if converted.compares is None:
-        tell("no generalist is configured: words decide which questions are shown the source")
+        print_notice(
+            "no generalist is configured: words decide which questions are shown the source"
+        )
     else:
-        compare = counted(converted.compares, "question compares", "questions compare")
-        say(
+        compare = format_count(converted.compares, "question compares", "questions compare")
+        print_text(
             f"{converted.data / COMPARES}: {compare} with the source; of {converted.otherwise:,}"
             " their words say otherwise, which stand first: look them over"
         )
     if converted.unread:
-        unread = counted(converted.unread, "question")
-        tell(f"of {unread} no answer could be read: their words decide")
+        unread = format_count(converted.unread, "question")
+        print_notice(f"of {unread} no answer could be read: their words decide")
     if converted.usage:
-        say(f"generalists took {format_usage(converted.usage)}")
-    say(
-        f"{converted.data}: {counted(converted.items, 'item')}, {converted.bytes / 1e6:.1f} MB;"
-        " give it as --data"
+        print_text(f"generalists took {format_usage(converted.usage)}")
+    print_text(
+        f"{converted.data}: {format_count(converted.items, 'item')},"
+        f" {converted.bytes / 1e6:.1f} MB; give it as --data"
     )
     return 0
 
@@ -136,10 +138,10 @@ def _prepared(maker: Maker, options: Options, *, json: bool) -> int:
 def _make(preparation: Preparation) -> None:
     start = any(not role.is_generalist for role in preparation.maker.roles)
     try:
-        with provide_services(preparation.settings, start=start, say=tell) as at_hand:
+        with provide_services(preparation.settings, start=start, say=print_notice) as at_hand:
             asyncio.run(preparation.make(at_hand))
     except KeyboardInterrupt:
-        tell("interrupted; the same command goes on where this ended")
+        print_notice("interrupted; the same command goes on where this ended")
         raise
 
 
@@ -147,19 +149,19 @@ def _show(result: Prepared, out: Path) -> None:
     for status, reasons in result.reasons.items():
         _list(status.replace("_", " "), reasons)
     counts = [f"{result.counts[s]:,} {words}" for s, words in STATUSES.items() if result.counts[s]]
-    say(f"{result.what}: {', '.join(counts)}")
+    print_text(f"{result.what}: {', '.join(counts)}")
     if result.usage:
-        say(f"generalists took {format_usage(result.usage)}")
-    say(f"kept in {out}; open {result.review} to accept or reject")
+        print_text(f"generalists took {format_usage(result.usage)}")
+    print_text(f"kept in {out}; open {result.review} to accept or reject")
     if result.exit_code:
-        tell("the same command tries again what failed")
+        print_notice("the same command tries again what failed")
 
 
 def _list(status: str, reasons: dict[str, str]) -> None:
     for name, reason in list(reasons.items())[:_LISTED]:
-        tell(f"{status}: {name}: {reason}")
+        print_notice(f"{status}: {name}: {reason}")
     if len(reasons) > _LISTED:
-        tell(f"{status}: and {len(reasons) - _LISTED:,} more")
+        print_notice(f"{status}: and {len(reasons) - _LISTED:,} more")
 
 
 def review_command(folder: Path, decisions: Path, *, json: bool) -> None:
@@ -169,10 +171,12 @@ def review_command(folder: Path, decisions: Path, *, json: bool) -> None:
         print_json(reviewed)
         return
     for name, note in reviewed.rejected.items():
-        say(f"rejected: {name}{f': {note}' if note else ''}")
-    say(
+        print_text(f"rejected: {name}{f': {note}' if note else ''}")
+    print_text(
         f"{reviewed.accepted:,} accepted, {len(reviewed.rejected):,} rejected,"
         f" {len(reviewed.undecided):,} not decided, {reviewed.untouched:,} untouched"
     )
-    say(f"{reviewed.accepted_data}: {counted(reviewed.accepted + reviewed.untouched, 'item')}")
-    say(f"{reviewed.rejected_data}: {counted(len(reviewed.rejected), 'item')}")
+    print_text(
+        f"{reviewed.accepted_data}: {format_count(reviewed.accepted + reviewed.untouched, 'item')}"
+    )
+    print_text(f"{reviewed.rejected_data}: {format_count(len(reviewed.rejected), 'item')}")

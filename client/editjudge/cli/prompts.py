@@ -6,57 +6,57 @@ from pathlib import Path
 
 from ..app.catalogue import TemplateEntry
 from ..base.errors import ConfigError
-from ..base.prompt_releases import import_official_prompts, official_prompts
-from ..base.terminal import say
+from ..base.prompt_releases import import_official_prompts, prompt_releases
+from ..base.terminal import print_text
 from ..panel.prompt import Part, Prompt, Text
-from ..prompts.custom_templates import checked, custom_templates
-from ..prompts.prompt_files import files_in
-from ..prompts.rubrics import RubricTemplate, rubric_files, rubrics_among
+from ..prompts.custom_templates import check_templates, load_custom_templates
+from ..prompts.prompt_files import list_files
+from ..prompts.rubrics import RubricTemplate, load_rubric_files, select_rubrics
 from .output import print_json
 
 
 def import_command(name: str, path: Path, *, json: bool) -> None:
     """Find the official prompts of a benchmark and keep them."""
     files = import_official_prompts(name, path)
-    folder = official_prompts()[name].folder
+    folder = prompt_releases()[name].folder
     if json:
         print_json({"prompts": name, "folder": folder, "found": files})
         return
     for file, source in files.items():
-        say(f"{file} from {source}")
-    say(f"kept in {folder}")
+        print_text(f"{file} from {source}")
+    print_text(f"kept in {folder}")
 
 
 def check_command(path: Path, *, json: bool) -> int:
     """Check prompts of one's own; returns the exit code."""
     if path.is_file():
-        (rubric,) = rubrics_among(custom_templates(rubric_files([path])))
+        (rubric,) = select_rubrics(load_custom_templates(load_rubric_files([path])))
         ends = dict.fromkeys(("sources", "edited", "target"), "\n")
         places = {name: f"[{name}]{ends.get(name, '')}" for name in rubric.fields}
-        print_prompt(rubric, rubric.prompt(places))
+        print_prompt(rubric, rubric.make_prompt(places))
         return 0
-    texts, strays = files_in(path)
-    read = (*checked(texts, str(path)), *strays)
+    texts, strays = list_files(path)
+    read = (*check_templates(texts, str(path)), *strays)
     problems = tuple(str(one) for one in read if isinstance(one, ConfigError))
     templates = [TemplateEntry.of(one) for one in read if not isinstance(one, ConfigError)]
     if json:
         print_json({"templates": templates, "problems": problems})
         return 2 if problems else 0
     for template in templates:
-        say(f"{template.name:<48} {template.origin}  {template.digest[:19]}")
+        print_text(f"{template.name:<48} {template.origin}  {template.digest[:19]}")
     for problem in problems:
-        say(problem)
-    say("something is wrong" if problems else "all is well")
+        print_text(problem)
+    print_text("something is wrong" if problems else "all is well")
     return 2 if problems else 0
 
 
 def print_prompt(rubric: RubricTemplate, prompt: Prompt) -> None:
     """Print what a judge is asked by a rubric."""
     better = "higher" if rubric.higher_is_better else "lower"
-    say(
+    print_text(
         f"{rubric.dimension}  {rubric.low}..{rubric.high}, {better} is better  {rubric.digest[:19]}"
     )
-    say(f"\n-- system\n{prompt.system}\n\n-- user\n{''.join(map(_words, prompt.parts))}")
+    print_text(f"\n-- system\n{prompt.system}\n\n-- user\n{''.join(map(_words, prompt.parts))}")
 
 
 def _words(part: Part) -> str:

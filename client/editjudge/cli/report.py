@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rich.progress import track
 
-from ..base.console import console
+from ..base.console import make_console
 from ..base.errors import ConfigError
-from ..base.terminal import say, tell
-from ..base.text import counted
+from ..base.terminal import print_notice, print_text
+from ..base.text import format_count
 from ..report.pictures import SIDE
 from ..report.site import write_report
 from ..report.view import LiveRuns, serve_page
@@ -44,15 +44,15 @@ def _write(runs: tuple[Path, ...], out: Path, *, published: bool, side: int) -> 
         progress=_progress,
     )
     for line in written.picture_problems[:_SHOWN]:
-        tell(f"not shown: {line}")
+        print_notice(f"not shown: {line}")
     if len(written.picture_problems) > _SHOWN:
-        tell(f"and {len(written.picture_problems) - _SHOWN:,} more pictures")
-    say(f"wrote {written.page}: {counted(written.edits, 'edit')}")
+        print_notice(f"and {len(written.picture_problems) - _SHOWN:,} more pictures")
+    print_text(f"wrote {written.page}: {format_count(written.edits, 'edit')}")
 
 
 def _progress(made: Iterable[str | None], total: int) -> Iterator[str | None]:
     """Draw a bar on a terminal's error output, and nothing elsewhere."""
-    drawing = console(err=True)
+    drawing = make_console(err=True)
     hidden = not drawing.is_terminal or not total
     return iter(track(made, "pictures", total=total, console=drawing, disable=hidden))
 
@@ -63,5 +63,5 @@ async def _serve(live: LiveRuns, port: int) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, ended.set)
     async with serve_page(live, port) as address:
-        say(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
+        print_text(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
         await ended.wait()

@@ -14,10 +14,10 @@ from ..app.export import Format, export
 from ..app.results import PublishedBeside, Results, published_beside
 from ..app.verdicts import Row, Shown, ShownEdit
 from ..app.view import RunView
-from ..base.console import console
+from ..base.console import make_console
 from ..base.errors import ConfigError, EditjudgeError
-from ..base.terminal import say, tell
-from ..base.text import counted
+from ..base.terminal import print_notice, print_text
+from ..base.text import format_count
 from ..benchmarks.rounds import JudgeRounds
 from ..report.numbers import explain_signs, format_untrained_warning
 from ..report.summary import (
@@ -62,7 +62,7 @@ def summary_command(
         waiting = _waiting_reasons(view, results) if unserved else None
     results = narrow_results(results, dimension, model)
     if format_:
-        say(format_results(results, format_).rstrip("\n"))
+        print_text(format_results(results, format_).rstrip("\n"))
         return
     printed = published_beside(results) if published else None
     if json:
@@ -70,9 +70,9 @@ def summary_command(
     else:
         _show_summary(results, printed, run, each_round=each_round)
         for reason, names in (waiting or {}).items():
-            say(f"- {reason}: {', '.join(names)}")
+            print_text(f"- {reason}: {', '.join(names)}")
         if checks := last_checks_line(results.services):
-            say(checks)
+            print_text(checks)
 
 
 def _waiting_reasons(view: RunView, results: Results) -> dict[str, list[str]]:
@@ -100,7 +100,7 @@ def _show_summary(
         build_results_tables,
         cells=results.models,
         beside=results,
-        width=console().width,
+        width=make_console().width,
         decimals=results.benchmark.decimals,
         each_round=each_round,
     )
@@ -118,7 +118,7 @@ def _show_summary(
         *(() if printed else left_out),
         *describe_counting(results),
     ):
-        say(line)
+        print_text(line)
     if results.agreement:
         print_tables(build_agreement_tables(results.agreement))
 
@@ -128,28 +128,28 @@ def _say_above(results: Results) -> None:
         results.benchmark.title,
         results.benchmark.table,
         results.protocol,
-        counted(results.items, "item"),
+        format_count(results.items, "item"),
     ]
     if results.prompts:
         about.append(f"prompts: {results.prompts}")
-    say(", ".join(filter(None, about)))
+    print_text(", ".join(filter(None, about)))
     for role, identity in results.services.items():
-        say(f"{role}: {identity}")
+        print_text(f"{role}: {identity}")
     if warning := format_untrained_warning(results.services):
-        say(warning, fg="red", bold=True)
+        print_text(warning, fg="red", bold=True)
     if results.judge_rounds.each and any(role.is_generalist for role in results.services):
-        say(_judges(results.judge_rounds))
+        print_text(_judges(results.judge_rounds))
 
 
 def _show_published(printed: PublishedBeside, show: Callable[..., Iterable[Table]]) -> None:
     """Each table of the paper beside the run's numbers, then what can be compared."""
     for table in printed.tables:
         note = f" ({table.note})" if table.note else ""
-        say(f"† published: {printed.title}, {table.source}, judge: {table.judge}{note}")
+        print_text(f"† published: {printed.title}, {table.source}, judge: {table.judge}{note}")
         rows = {f"† {model}": row for model, row in table.models.items()}
         print_tables(show(printed.columns_of(table), published=rows))
     for line in describe_comparability(printed):
-        say(line)
+        print_text(line)
 
 
 def _judges(judge_rounds: JudgeRounds) -> str:
@@ -178,13 +178,13 @@ def show_command(
         print_json(shown)
         return
     if shown.instruction is not None:
-        say(f"{edit}: {shown.instruction}")
+        print_text(f"{edit}: {shown.instruction}")
     for shown_edit in shown.edits:
         _show_edit(shown_edit)
     for name, why in shown.not_served.items():
-        say(f"\n  {name}: not served\n    {why}")
+        print_text(f"\n  {name}: not served\n    {why}")
     for name, why in shown.spoilt.items():
-        say(f"\n  {name}: unscored (told by the data)\n    {why}")
+        print_text(f"\n  {name}: unscored (told by the data)\n    {why}")
 
 
 def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
@@ -223,7 +223,7 @@ def _narrow(shown: Shown, names: frozenset[str]) -> Shown:
 
 
 def _show_edit(edit: ShownEdit) -> None:
-    say(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
+    print_text(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
     for verdict in edit.verdicts:
         _show_verdict(verdict)
 
@@ -231,9 +231,9 @@ def _show_edit(edit: ShownEdit) -> None:
 def _show_verdict(verdict: Row) -> None:
     value = f"{verdict.value:.6g}" if verdict.value is not None else None
     kind = f" ({verdict.kind})" if verdict.kind else ""
-    say(f"\n  {verdict.dimension}: {value or f'{verdict.status}{kind}'}")
+    print_text(f"\n  {verdict.dimension}: {value or f'{verdict.status}{kind}'}")
     if verdict.reason:
-        say(f"    {verdict.reason}")
+        print_text(f"    {verdict.reason}")
     for name, evidence in (verdict.evidence or {}).items():
         text = evidence if isinstance(evidence, str) else dumps(evidence, indent=2)
         _block(name, text)
@@ -241,12 +241,12 @@ def _show_verdict(verdict: Row) -> None:
         words = call.reply.get("text") if isinstance(call.reply, dict) else None
         text = words if isinstance(words, str) and words else dumps(call.reply, indent=2)
         _block(f"{call.model or call.judge} replied", text)
-    say(f"    {verdict.signature}", dim=True)
-    say(f"    made with {verdict.versions}", dim=True)
+    print_text(f"    {verdict.signature}", dim=True)
+    print_text(f"    made with {verdict.versions}", dim=True)
 
 
 def _block(title: str, text: str) -> None:
-    say(f"    {title}: " + text.replace("\n", "\n    "))
+    print_text(f"    {title}: " + text.replace("\n", "\n    "))
 
 
 def export_command(
@@ -268,12 +268,12 @@ def export_command(
             view, file, format_, wide=wide, pictures=pictures, dimensions=dimension, urls=urls
         )
         if gone := view.without_data:
-            tell(f"dimensions that the data spoilt are not in the file: {gone}")
-    say(f"{file}: {counted(count, 'task' if tasks else 'row')}")
+            print_notice(f"dimensions that the data spoilt are not in the file: {gone}")
+    print_text(f"{file}: {format_count(count, 'task' if tasks else 'row')}")
     if tasks:
-        say(f"{file.with_suffix('.xml')}: the labelling configuration for them")
+        print_text(f"{file.with_suffix('.xml')}: the labelling configuration for them")
     if tasks and not url:
-        tell(
+        print_notice(
             "the pictures are named as files of the machine Label Studio runs on: start it with "
             "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
             "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT=/, or give --url FOLDER=URL"

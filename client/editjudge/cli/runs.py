@@ -27,10 +27,10 @@ from ..app.summary import column_titles, mean_columns
 from ..app.validation import Validation, validate
 from ..app.view import RunView
 from ..base.config import Settings
-from ..base.console import console
+from ..base.console import make_console
 from ..base.errors import InputError
-from ..base.terminal import say, tell
-from ..base.text import counted
+from ..base.terminal import print_notice, print_text
+from ..base.text import format_count
 from ..base.verdict import Pending
 from ..benchmarks.cell import Tally
 from ..report.display import format_progress, make_display
@@ -75,25 +75,25 @@ def validate_command(benchmark: str, *, json: bool, **options: Any) -> int:
 
 
 def _show_validation(validation: Validation) -> None:
-    say(f"{counted(validation.items, 'item')} can be used")
+    print_text(f"{format_count(validation.items, 'item')} can be used")
     for model, count in validation.outputs.items():
-        say(f"{model}: {counted(count, 'output')}")
+        print_text(f"{model}: {format_count(count, 'output')}")
     shown: Counter[tuple[str, str]] = Counter()
     for problem in validation.problems:
         shown[problem.where, problem.kind] += 1
         if shown[problem.where, problem.kind] <= _SHOWN:
             kind = f"{problem.kind}, only noted" if problem.note else problem.kind
-            say(f"{problem.where}: {kind}: {problem.what}")
+            print_text(f"{problem.where}: {kind}: {problem.what}")
     for (where, kind), count in shown.items():
         if count > _SHOWN:
-            say(f"{where}: {kind}: and {count - _SHOWN:,} more")
+            print_text(f"{where}: {kind}: and {count - _SHOWN:,} more")
     if validation.estimate is not None:
         for line in (*describe_calls(validation.estimate), *validation.estimate.notes):
-            say(line)
+            print_text(line)
     if validation.wrong:
-        say("something is wrong: mend it, or judge what can be used with editjudge run")
+        print_text("something is wrong: mend it, or judge what can be used with editjudge run")
     else:
-        say("all is well; next: editjudge run")
+        print_text("all is well; next: editjudge run")
 
 
 def run_command(
@@ -118,7 +118,7 @@ def run_command(
         print_json(estimate)
     else:
         for line in describe_estimate(estimate, work):
-            say(line)
+            print_text(line)
     return 0
 
 
@@ -129,12 +129,12 @@ def _judge(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **how
     ):
         result = _outcome(running, settings)
     if result is None:
-        tell(f"interrupted; {_RESUME}")
+        print_notice(f"interrupted; {_RESUME}")
         return 130
     if not as_json:
         _show(result, running.unasked, column_titles(running.resolved.rules.columns))
         if checks := last_checks_line(result.services, settings=settings):
-            tell(checks)
+            print_notice(checks)
     return result.finished.exit_code
 
 
@@ -210,17 +210,17 @@ def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) 
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
     shown, _ = drop_empty_columns(mean_columns(judged, titles), result.cells, result.out)
     if shown:
-        print_tables(build_results_tables(shown, result.cells, result.beside, console().width))
+        print_tables(build_results_tables(shown, result.cells, result.beside, make_console().width))
     if warning := format_untrained_warning(result.services_of(d.id for d in judged)):
-        say(warning, fg="red", bold=True)
+        print_text(warning, fg="red", bold=True)
     for line in unasked:
-        say(line)
+        print_text(line)
     for line in _unserved(result, has_table=bool(shown)):
-        say(line)
+        print_text(line)
     if finished.usage:
-        say(f"generalists took {format_usage(finished.usage)}")
+        print_text(f"generalists took {format_usage(finished.usage)}")
     for line in (_done(result), *_ending(result), f"kept in {result.out}", *_next(result)):
-        tell(line)
+        print_notice(line)
 
 
 def _unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
@@ -232,7 +232,7 @@ def _unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
     waiting = 0
     for reason, names in result.finished.not_served.items():
         if reason in here or not has_table:
-            yield f"not judged, {reason}: {counted(len(names), 'dimension')}"
+            yield f"not judged, {reason}: {format_count(len(names), 'dimension')}"
         waiting += 0 if reason in here else len(names)
     if waiting:
         yield f"{models_needed(waiting, 'dimension')}: {unserved_command(result.out)}"
@@ -259,7 +259,7 @@ def _done(result: RunResult) -> str:
     counts = (cell.counts for row in result.cells.values() for cell in row.values())
     waiting = sum(count.get("not_served", 0) for count in counts)
     if waiting:
-        verdicts = counted(waiting, "verdict waits", "verdicts wait")
+        verdicts = format_count(waiting, "verdict waits", "verdicts wait")
         return f"nothing could be judged: {verdicts} for a service"
     return "nothing was left to do"
 
@@ -272,13 +272,13 @@ def _ending(result: RunResult) -> list[str]:
     finished = result.finished
     by_count = sorted(finished.unscored.items(), key=lambda kind: -kind[1].count)
     ending = [
-        f"{counted(kind.count, 'verdict has', 'verdicts have')} no number, {name}"
+        f"{format_count(kind.count, 'verdict has', 'verdicts have')} no number, {name}"
         f" (first: {kind.first})"
         for name, kind in by_count
     ]
     failed = sum(line.failed for line in finished.verdicts.values())
     if failed:
-        ending.append(f"{counted(failed, 'verdict')} failed (first: {finished.first_failure})")
+        ending.append(f"{format_count(failed, 'verdict')} failed (first: {finished.first_failure})")
     why = _EARLY.get(finished.ended)
     if why or failed:
         ending.append(f"{why}; {_RESUME}" if why else _RESUME)
@@ -289,8 +289,8 @@ def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> N
     """Put runs together in a new one."""
     merged = merge(runs, out, prefer)
     decided = f", {merged.conflicts:,} of them decided by --prefer" if merged.conflicts else ""
-    say(
-        f"{out}: {counted(merged.verdicts, 'verdict')} on {counted(merged.edits, 'edit')}"
+    print_text(
+        f"{out}: {format_count(merged.verdicts, 'verdict')} on {format_count(merged.edits, 'edit')}"
         f" ({merged.duplicates:,} were in several runs{decided})"
     )
     _tell_pending(out)
@@ -300,15 +300,15 @@ def _tell_pending(run: Path) -> None:
     """That a shard is missing or was not done, which the numbers do not show."""
     with RunView(run) as view:
         if view.without_data:
-            tell(f"whether everything was judged cannot be told: {view.without_data}")
+            print_notice(f"whether everything was judged cannot be told: {view.without_data}")
             return
         pending = [
             any(isinstance(outcome, Pending) for outcome in row.outcomes.values())
             for row in view.rows()
         ]
     if count := sum(pending):
-        are = counted(count, "edit is", "edits are")
-        tell(
+        are = format_count(count, "edit is", "edits are")
+        print_notice(
             f"{are} not judged yet, of {len(pending):,}: a run is missing, was not done or had a"
             f" --limit; the command of the run goes on with --out {shlex.quote(str(run))}"
         )
@@ -322,9 +322,9 @@ def rescore_command(run: Path, *, write: bool, json: bool) -> None:
         return
     print_tables([changes_table(changes)])
     for line in kept_reasons(changes):
-        say(line)
+        print_text(line)
     if not write and any(change.changed_count for change in changes.values()):
-        tell("nothing was changed in the run; --write keeps the new verdicts")
+        print_notice("nothing was changed in the run; --write keeps the new verdicts")
 
 
 def changes_table(changes: Changes) -> Table:

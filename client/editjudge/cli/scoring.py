@@ -11,13 +11,13 @@ from ..app.verdicts import ScoreReport
 from ..base.config import GeneralistEndpoint, Settings
 from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
-from ..base.terminal import say, tell
+from ..base.terminal import print_notice, print_text
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select, with_specialists
 from ..panel.prompt import Pictures
 from ..panel.specialists import own_services
-from ..prompts.custom_templates import custom_templates
-from ..prompts.rubrics import rubric_files, rubrics_among
+from ..prompts.custom_templates import load_custom_templates
+from ..prompts.rubrics import load_rubric_files, select_rubrics
 from ..report.numbers import build_verdict_table, describe_judge_use, group_skip_reasons
 from ..scorers.judge_scorer import prompt_about
 from .options import add_rubrics, load_prompt_texts, settings_from
@@ -31,19 +31,19 @@ _EDIT = ("source", "edited", "instruction", "mask", "target", "target_text")
 def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     """Judge an edit and show it; returns the exit code."""
     edit = make_edit(**{name: options[name] for name in _EDIT})
-    own = rubric_files(options["rubric"])
+    own = load_rubric_files(options["rubric"])
     if dry_run:
         return _preview(edit, own)
     prompts = {**(load_prompt_texts(options["prompts"]) if options["prompts"] else {}), **own}
     patterns, settings = add_rubrics(options["dimension"], own), settings_from(options)
-    rules = benchmark("core").rules().in_words(custom_templates(prompts))
+    rules = benchmark("core").rules().in_words(load_custom_templates(prompts))
     rules = with_specialists(rules, own_services(settings))
     dimensions = select(patterns, rules)
     needed = any(
         any(not role.is_generalist for role in d.roles) and d.not_applicable(edit.item) is None
         for d in dimensions
     )
-    with provide_services(settings, start=needed, say=tell) as at_hand:
+    with provide_services(settings, start=needed, say=print_notice) as at_hand:
         judgement = asyncio.run(_judge(at_hand, edit, dimensions, prompts))
     if json:
         print_json(ScoreReport.of(judgement))
@@ -64,7 +64,7 @@ def _preview(edit: Edit, rubrics: Mapping[str, str]) -> int:
     if not rubrics:
         raise ConfigError("--dry-run shows what rubrics ask", "give --rubric FILE")
     pictures = Pictures(GeneralistEndpoint.model_fields["max_pixels"].default)
-    for rubric in rubrics_among(custom_templates(rubrics)):
+    for rubric in select_rubrics(load_custom_templates(rubrics)):
         try:
             prompt = prompt_about(rubric, edit, pictures.prepared)
         except ValueError as error:
@@ -79,17 +79,19 @@ def _show(judgement: Judgement) -> None:
     if table.rows:
         print_tables([table])
     for line in describe_judge_use(judgement):
-        say(line)
+        print_text(line)
     for reason, names in group_skip_reasons(judgement).items():
-        say(f"not judged, {reason}: {', '.join(names)}")
+        print_text(f"not judged, {reason}: {', '.join(names)}")
     item = judgement.edit.item
     image, mask = judgement.edit.image, item.mask
     if image and mask and mask.size != image.size:
-        tell(f"note: {mask.name}: {_by(mask.size)}, brought to {_by(image.size)} where it is used")
+        print_notice(
+            f"note: {mask.name}: {_by(mask.size)}, brought to {_by(image.size)} where it is used"
+        )
     pictures = (*item.sources, image, mask, item.target)
     for picture in filter(None, pictures):
         for note in picture.notes:
-            tell(f"note: {picture.name}: {note}")
+            print_notice(f"note: {picture.name}: {note}")
 
 
 def _by(size: tuple[int, int]) -> str:

@@ -23,9 +23,9 @@ from ..app.doctor import (
 )
 from ..base.config import Settings
 from ..base.errors import ConfigError
-from ..base.identity import printed
+from ..base.identity import format_identities
 from ..base.local_stack import StackState, running_stack
-from ..base.terminal import say, tell
+from ..base.terminal import print_notice, print_text
 from ..panel import Panel
 from ..report.table import Heading, Row, Table
 from .options import settings_from
@@ -80,7 +80,7 @@ def provide_services(
     Args:
         start: Whether to start a stack where no endpoint is configured and no stack runs.
         say: Where progress goes.
-        without: Told of each model that the stack could not load, and why; `say` by default.
+        without: Told of each model that the stack could not load, and why; `print_text` by default.
 
     Raises:
         StackError: a stack is needed and does not start.
@@ -118,7 +118,7 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
 
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
-    with provide_services(settings, start=start, say=tell, without=without) as at_hand:
+    with provide_services(settings, start=start, say=print_notice, without=without) as at_hand:
         findings += asyncio.run(check_services(at_hand, expected))
     if json:
         print_json(findings)
@@ -127,27 +127,27 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
             _show_finding(finding)
         served = {finding.service for finding in findings if not finding.problem}
         if served and (line := missing_services_line(missing_services(served))):
-            say(line)
+            print_text(line)
     return 1 if any(finding.problem for finding in findings) else 0
 
 
 def _show_finding(finding: Finding) -> None:
     if finding.problem:
-        say(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
-        say(f"  mend: {finding.mend}")
+        print_text(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
+        print_text(f"  mend: {finding.mend}")
         return
     # Green is what was found right; of what was not checked it says so.
     unchecked = finding.answer in {NO_KNOWN_ANSWER, NOT_CHECKED_HERE}
     mark, colour = ("?", "yellow") if unchecked else ("✓", "green")
-    say(f"{mark} {finding.service:<14}", fg=colour, nl=False)
-    say(
+    print_text(f"{mark} {finding.service:<14}", fg=colour, nl=False)
+    print_text(
         f" {finding.endpoint} ({finding.server}), round trip {finding.round_trip_ms:.2f} ms, "
         f"{finding.answer}\n  {finding.identity}"
     )
     if finding.team:
-        say(f"  known to the front door as team {finding.team}")
+        print_text(f"  known to the front door as team {finding.team}")
     if finding.access:
-        say(
+        print_text(
             f"  key and headers: {finding.access}",
             fg=None if finding.access == KEY_REQUIRED else "yellow",
         )
@@ -173,7 +173,7 @@ def status_command(*, json: bool) -> int:
     """Show the local stack; returns the exit code."""
     state = running_stack()
     if state is None:
-        print_json({"running": False}) if json else say("no local stack is running")
+        print_json({"running": False}) if json else print_text("no local stack is running")
         return 1
     services, problem = asyncio.run(_services())
     why = state.judge.problem if state.judge else ""
@@ -193,29 +193,31 @@ def status_command(*, json: bool) -> int:
         return 1 if problem else 0
     _show_stack(state, seconds)
     for name, identity in services.items():
-        say(f"  {name:<14} {identity}")
+        print_text(f"  {name:<14} {identity}")
     for model, why in state.unloaded.items():
-        say(f"  {model} is not served: {why}", fg="red", err=True)
+        print_text(f"  {model} is not served: {why}", fg="red", err=True)
     if line := missing_services_line(lacking):
-        say(f"  {line}")
+        print_text(f"  {line}")
     if problem:
-        say(f"  {problem}", fg="red", err=True)
+        print_text(f"  {problem}", fg="red", err=True)
     return 1 if problem else 0
 
 
 def _show_stack(state: StackState, seconds: float) -> None:
-    say(f"running for {seconds:.0f} s, pid {state.pid}")
+    print_text(f"running for {seconds:.0f} s, pid {state.pid}")
     if state.grpc:
-        say(f"  gRPC     {state.grpc}\n  HTTP     {state.http}\n  metrics  {state.metrics}")
+        print_text(f"  gRPC     {state.grpc}\n  HTTP     {state.http}\n  metrics  {state.metrics}")
     if state.generalist:
-        say(f"  vLLM     {state.generalist.url} (pid {state.generalist.pid})")
-        say(f"  vLLM log {state.generalist.log}")
+        print_text(f"  vLLM     {state.generalist.url} (pid {state.generalist.pid})")
+        print_text(f"  vLLM log {state.generalist.log}")
     if state.judge:
-        say(f"  judge    {state.judge.url}, {state.judge.http} (log {state.judge.log})")
+        print_text(f"  judge    {state.judge.url}, {state.judge.http} (log {state.judge.log})")
     if state.front:
-        say(f"  front    {state.front.url} (authority {state.front.ca}, log {state.front.log})")
-        say(f"           its calls: {state.front.calls}")
-    say(f"  log      {state.log}")
+        print_text(
+            f"  front    {state.front.url} (authority {state.front.ca}, log {state.front.log})"
+        )
+        print_text(f"           its calls: {state.front.calls}")
+    print_text(f"  log      {state.log}")
 
 
 async def _services() -> tuple[dict[str, str], str]:
@@ -228,7 +230,7 @@ async def _services() -> tuple[dict[str, str], str]:
     }
     settings = with_local_stack(settings_from().model_copy(update=alone))
     async with Panel(settings) as panel:
-        return printed(panel.identities()), "; ".join(panel.problems.values())
+        return format_identities(panel.identities()), "; ".join(panel.problems.values())
 
 
 def canary_command(
@@ -256,7 +258,7 @@ def _show_canaries(examined: canary.CanaryResult, file: Path) -> None:
     if examined.first and examined.state == "steady":
         why = f"seen for the first time: later looks are compared with this one, kept in {file}"
     tau = "" if examined.tau is None else f"; order: tau {examined.tau:.2f}"
-    say(f"{examined.service}: {why}{tau}{took}", fg=_COLOURS[examined.state])
+    print_text(f"{examined.service}: {why}{tau}{took}", fg=_COLOURS[examined.state])
 
 
 def _canary_table(examined: canary.CanaryResult) -> Table:

@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from ..base.digest import digest_bytes
 from ..base.errors import ConfigError
-from ..base.file_states import ABSENT, Files, Seen, stat_of
+from ..base.file_states import ABSENT, FileState, FileStates, stat_of
 from ..base.item import Missing
-from ..base.text import counted
+from ..base.text import format_count
 from ..base.verdict import Verdict
 from ..benchmarks.dataset import Dataset, ItemRef
 from .run_header import RunHeader
@@ -85,7 +85,7 @@ class JudgedEdit(NamedTuple):
 
     item: str
     model: str
-    output_file: Seen | None = None
+    output_file: FileState | None = None
     missing: Missing | None = None
     content: ItemContent | None = None
 
@@ -125,7 +125,7 @@ E = TypeVar("E", bound=_OfContent)
 
 
 def find_current_output(
-    judged: Sequence[E], path: str | None, files: Files
+    judged: Sequence[E], path: str | None, files: FileStates
 ) -> tuple[bytes | None, bytes]:
     """The digest of an output as it is now, and the stat of its file.
 
@@ -142,7 +142,7 @@ def find_current_output(
     if last.output is None:
         return None, ABSENT
     if path is not None and not last.stat == stat_of(path) != ABSENT:
-        seen = files.seen(path)
+        seen = files.get_state(path)
         if seen is not None:
             return digest_bytes(seen.digest), seen.stat
     return last.output, last.stat
@@ -194,14 +194,14 @@ class ItemContents:
         files: Those that are read in this session.
 
     Attributes:
-        changed: Files that hold something else than is known, or whose stat is another.
+        changed: FileStates that hold something else than is known, or whose stat is another.
     """
 
     def __init__(
-        self, dataset: Dataset, before: FileCache | None = None, files: Files | None = None
+        self, dataset: Dataset, before: FileCache | None = None, files: FileStates | None = None
     ) -> None:
         self.dataset = dataset
-        self.files = files or Files()
+        self.files = files or FileStates()
         self.changed_files: dict[int, FileContent] = {}
         self._before = before or FileCache()
         self._numbers: dict[str, int] = {}
@@ -233,11 +233,13 @@ class ItemContents:
             self._latest = ref, self.key_from_cache(ref) or self.read(ref).key
         return self._latest[1]
 
-    def read(self, ref: ItemRef, loaded: Mapping[str, Seen] = MappingProxyType({})) -> ItemContent:
+    def read(
+        self, ref: ItemRef, loaded: Mapping[str, FileState] = MappingProxyType({})
+    ) -> ItemContent:
         """What an item holds.
 
         Args:
-            loaded: Files that were read just now, by path.
+            loaded: FileStates that were read just now, by path.
         """
         held = {}
         for path in self.dataset.files(ref):
@@ -291,7 +293,7 @@ class ItemContents:
         return number
 
     def _read(self, path: str, number: int, before: FileContent | None) -> FileContent:
-        seen = self.files.seen(path)
+        seen = self.files.get_state(path)
         if seen is None:
             return before or FileContent(ABSENT, _NO_FILE)
         self.changed_files[number] = FileContent(seen.stat, digest_bytes(seen.digest)[:KEY_BYTES])
@@ -366,7 +368,7 @@ def check_items(dataset: Dataset, items: Iterable[str], known: VerdictStore) -> 
     judged = known.items()
     if judged and set(judged).isdisjoint(items):
         raise ConfigError(
-            f"{counted(len(judged), 'item')} were judged (first: {judged[0]}), and"
+            f"{format_count(len(judged), 'item')} were judged (first: {judged[0]}), and"
             f" {dataset.path} has none of them",
             "give the run's own data, or another folder for this run",
         )

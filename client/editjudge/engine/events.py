@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field
 
-from ..base.identity import printed
+from ..base.identity import format_identities
 from ..base.strict import Number, Strict
 from ..benchmarks.cell import Cell
 from ..panel import Panel
@@ -103,7 +103,7 @@ class StartEvent(CountsEvent):
     @classmethod
     def by(cls, progress: Progress, panel: Panel | None) -> Self:
         """With the services of a panel."""
-        return cls.of(progress, services=printed(panel.identities()) if panel else {})
+        return cls.of(progress, services=format_identities(panel.identities()) if panel else {})
 
 
 class ProgressEvent(CountsEvent):

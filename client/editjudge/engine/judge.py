@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ..base.config import Settings
 from ..base.errors import Abstained, ConfigError, EditjudgeError, ServiceError, StoreError
-from ..base.identity import Identities, ServiceName, untrained
+from ..base.identity import Identities, ServiceName, untrained_services
 from ..base.item import Edit, Missing
 from ..base.signature import Signature
 from ..base.verdict import (
@@ -149,7 +149,7 @@ async def judge(
     )
     identities = panel.identities()
     outcomes = _of_one_panel(folded, known, _others(before, identities))
-    random = set(untrained(identities))
+    random = set(untrained_services(identities))
     return Judgement(
         edit=edit,
         dimensions={d.id: d for d in asked},

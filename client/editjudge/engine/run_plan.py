@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from ..base.digest import digest_text
 from ..base.errors import ConfigError, InputError
-from ..base.file_states import Seen
+from ..base.file_states import FileState
 from ..base.identity import Identities, ServiceName
-from ..base.images import show_path
+from ..base.images import format_path
 from ..base.item import Flaws, Item, Missing
-from ..base.text import counted
+from ..base.text import format_count
 from ..base.verdict import NotApplicable
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
@@ -64,10 +64,10 @@ def describe_data_problems(dataset: Dataset, flawed: Sequence[FlawedItem]) -> tu
     left_out = dataset.left_out()
     if left_out:
         where, what = left_out[0]
-        entries = counted(len(left_out), "entry is no item", "entries are no items")
+        entries = format_count(len(left_out), "entry is no item", "entries are no items")
         lines.append(f"{entries} (first: {where}: {what})")
     if flawed:
-        count = counted(len(flawed), "item is", "items are")
+        count = format_count(len(flawed), "item is", "items are")
         lost = [one.ref for one in flawed if any(NO_FILE in f.reason for f in one.flaws.values())]
         mend = f"; {dataset.mend(lost)}" if lost and dataset.mend(lost) else ""
         lines.append(f"{count} judged in part only (first: {flawed[0].description}){mend}")
@@ -134,8 +134,10 @@ class RunPlan:
         lines = []
         for model, (count, name) in self.unmatched_files.items():
             if count:
-                folder = show_path(self.inputs.outputs[model])
-                files = counted(count, f"file in {folder} belongs", f"files in {folder} belong")
+                folder = format_path(self.inputs.outputs[model])
+                files = format_count(
+                    count, f"file in {folder} belongs", f"files in {folder} belong"
+                )
                 lines.append(f"{model}: {files} to no item (first: {name})")
         return lines
 
@@ -217,7 +219,7 @@ def inspect_items(order: RunInputs, before: FileCache | None = None) -> RunPlan:
         raise _no_such_task(order)
     for model, folder in order.outputs.items():
         if not order.dataset.has_outputs(folder):
-            raise InputError(show_path(folder), f"no such folder (outputs of {model})")
+            raise InputError(format_path(folder), f"no such folder (outputs of {model})")
     return plan
 
 
@@ -351,7 +353,7 @@ def _compared(
                 same += is_same
                 other += not is_same and any(one.dimensions for one in of_edit)
             if output is not None and not _is_last(of_edit[-1], stands, stat, absent=path is None):
-                seen, why = Seen(stat, digest_text(output)), stands.missing if stands else None
+                seen, why = FileState(stat, digest_text(output)), stands.missing if stands else None
                 plan.current_edits.append(JudgedEdit(item, model, seen, why, ItemContent(key)))
         if path is None:
             _note_missing(plan, (item, model, outputs.why_not(item)), stands, key, begun=begun)
@@ -368,7 +370,7 @@ def _compared(
     nothing = missing == len(plan.selected_positions) and not judged
     # Of a shard all may be missing; of the whole that is another folder than was meant.
     if plan.selected_positions and nothing and not any(map(outputs.path, plan.ids)):
-        raise InputError(show_path(folder), f"holds no output of {model}: {reason}")
+        raise InputError(format_path(folder), f"holds no output of {model}: {reason}")
     return edits
 
 

@@ -26,7 +26,7 @@ from ..base.errors import (
     UnreadError,
     WrongModel,
 )
-from ..base.file_states import Reading, Seen
+from ..base.file_states import FileRead, FileState
 from ..base.images import MAX_PIXELS, Image, load_image
 from ..base.item import Edit, Item, Missing
 from ..base.verdict import (
@@ -93,7 +93,7 @@ class _Source:
 
     def _load(self, left_encoded: int) -> _Loaded | EditjudgeError:
         try:
-            readings = {path: Reading(path) for path in self._dataset.files(self.ref)}
+            readings = {path: FileRead(path) for path in self._dataset.files(self.ref)}
             item = self._dataset.load(self.ref, left_encoded)
             read = _read(item, readings)
             content = self._contents.read(self.ref, read)
@@ -111,11 +111,11 @@ class _Source:
         return await asyncio.to_thread(self._contents.read, self.ref)
 
 
-def _read(item: Item, readings: Mapping[str, Reading]) -> dict[str, Seen]:
+def _read(item: Item, readings: Mapping[str, FileRead]) -> dict[str, FileState]:
     """The files of an item that it was loaded from, as they were read."""
     loaded = filter(None, (*item.sources, item.target, item.mask))
     return {
-        one.file: Seen(readings[one.file].stat(), one.digest)
+        one.file: FileState(readings[one.file].stat(), one.digest)
         for one in loaded
         if one.file in readings
     }
@@ -282,14 +282,14 @@ class Scheduler:
 
     def _edited(
         self, job: Job, item: Item, judges: Iterable[Generalist], left_encoded: int
-    ) -> tuple[Edit, Seen | None, int]:
+    ) -> tuple[Edit, FileState | None, int]:
         """The edit, the file of its output, and how many bytes its pictures hold."""
         image, missing, seen = self._output(job, left_encoded)
         shown = [*item.sources, *filter(None, (item.target, image))]
         # Made ready for the generalists here: it would hold up all other calls.
         sent = [judge.picture(image).ready() for judge in judges for image in shown]
-        held = [one.held for one in shown] + [one.held for one in sent]
-        held.append(item.mask.held if item.mask else 0)
+        held = [one.memory_bytes for one in shown] + [one.held for one in sent]
+        held.append(item.mask.memory_bytes if item.mask else 0)
         return Edit(item, job.model, image, missing), seen, sum(held)
 
     def _generalists(self, job: Job) -> list[Generalist]:
@@ -302,7 +302,7 @@ class Scheduler:
 
     def _output(
         self, job: Job, left_encoded: int
-    ) -> tuple[Image | None, Missing | None, Seen | None]:
+    ) -> tuple[Image | None, Missing | None, FileState | None]:
         """A model's output, or why it is none, and its file.
 
         Raises:
@@ -312,22 +312,24 @@ class Scheduler:
         path = outputs.path(item)
         if path is None:
             raise UnreadError(item, f"its output by {job.model} went away: {outputs.why_not(item)}")
-        reading = Reading(path)
+        reading = FileRead(path)
         try:
-            image = load_image(Path(path), left_encoded=left_encoded)
+            image = load_image(Path(path), max_lazy_pixels=left_encoded)
         except UnreadError:
             raise
         except ImageError as error:
             why = Missing("unreadable", f"{error.name}: {error.reason}")
-            return None, why, self.plan.contents.files.seen(path)
-        return image, None, Seen(reading.stat(), image.digest)
+            return None, why, self.plan.contents.files.get_state(path)
+        return image, None, FileState(reading.stat(), image.digest)
 
     async def _unloaded(self, job: Job) -> JudgedEdit:
         """What an edit that cannot be loaded holds."""
         item = job.source.ref.id
         path, content = self._of(job.model).path(item), await job.source.content()
         seen = (
-            None if path is None else await asyncio.to_thread(self.plan.contents.files.seen, path)
+            None
+            if path is None
+            else await asyncio.to_thread(self.plan.contents.files.get_state, path)
         )
         return JudgedEdit(item, job.model, seen, None, content)
 

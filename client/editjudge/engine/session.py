@@ -14,7 +14,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from ..base.config import Settings
 from ..base.digest import content_digest
-from ..base.errors import ConfigError, first_of
+from ..base.errors import ConfigError, first_error
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
@@ -155,7 +155,7 @@ class Session:
                 async with _beside(self._settle(judges.panel, settling)) as settled:
                     return await self._judge(judges, settled, fail_on_error)
         except BaseExceptionGroup as several:
-            raise first_of(several) from several
+            raise first_error(several) from several
 
     async def _compare(self, judges: Judges, settling: asyncio.Task[None]) -> None:
         """Find out what is left with the services that there are.

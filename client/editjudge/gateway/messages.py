@@ -29,7 +29,7 @@ from ..base.errors import (
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.images import Image, Mask
 from ..base.item import Edit
-from ..base.text import whole
+from ..base.text import join_surrogates
 from ..base.verdict import Failure, NoScore, Outcome, Score
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
@@ -70,7 +70,7 @@ def make_message(kind: type[M], fields: Mapping[str, Any]) -> M:
         elif value is not None and known[name].enum_type is not None:
             sent[name] = f"{known[name].enum_type.name}_{value}".upper()
         else:
-            sent[name] = whole(value) if isinstance(value, str) else value
+            sent[name] = join_surrogates(value) if isinstance(value, str) else value
     message: M = kind(**sent)
     return message
 
@@ -128,10 +128,12 @@ def make_score_request(
         "task": item.task,
         "extra": item.extra,
         "flaws": [_flaw(field, outcome) for field, outcome in item.flaws.items()],
-        "mask_over_frame": item.mask is not None and item.mask.over_frame,
+        "mask_over_frame": item.mask is not None and item.mask.stretches_to_frame,
     }
     if edit.image is None and edit.missing is not None:
-        fields["missing"] = pb.Missing(kind=edit.missing.kind, reason=whole(edit.missing.reason))
+        fields["missing"] = pb.Missing(
+            kind=edit.missing.kind, reason=join_surrogates(edit.missing.reason)
+        )
     named = [dimension.id for dimension in dimensions]
     return pb.ScoreRequest(edit=make_message(pb.Edit, fields), dimensions=named, protocol=protocol)
 
@@ -162,15 +164,17 @@ def _flaw(field: str, outcome: NoScore | Failure) -> pb.Flaw:
 
 def _picture(image: Image) -> pb.Picture:
     """Its folders are nobody's business there."""
-    return pb.Picture(data=image.encoded, name=whole(PurePath(image.name).name))
+    return pb.Picture(data=image.encoded_bytes, name=join_surrogates(PurePath(image.name).name))
 
 
 def _mask(mask: Mask) -> pb.Picture:
     """What it selects: its file may have meant the opposite, or be no file at all."""
     buffer = io.BytesIO()
-    Pil.fromarray(mask.selected.astype(np.uint8) * 255).convert("1").save(buffer, "PNG")
+    Pil.fromarray(mask.region.astype(np.uint8) * 255).convert("1").save(buffer, "PNG")
     # Named as the PNG that it is now.
-    return pb.Picture(data=buffer.getvalue(), name=whole(f"{PurePath(mask.name).stem}.png"))
+    return pb.Picture(
+        data=buffer.getvalue(), name=join_surrogates(f"{PurePath(mask.name).stem}.png")
+    )
 
 
 def read_identities(panel: pb.GetPanelResponse) -> dict[ServiceName, ModelIdentity]:
@@ -180,7 +184,7 @@ def read_identities(panel: pb.GetPanelResponse) -> dict[ServiceName, ModelIdenti
         ValueError: a role is none.
     """
     return {
-        ServiceName.parsed(service.role): ModelIdentity(service.name, dict(service.facts))
+        ServiceName.parse(service.role): ModelIdentity(service.name, dict(service.facts))
         for service in panel.services
     }
 

@@ -98,7 +98,7 @@ class Gateway(Panel):
         except ValueError as error:
             raise self.error(BadReply, str(error)) from error
         priced = (service.role for service in report.panel.services if service.priced)
-        self._priced = frozenset(map(ServiceName.parsed, priced))
+        self._priced = frozenset(map(ServiceName.parse, priced))
         self.version = report.panel.version
         self.service_problems = tuple(map(short, report.panel.problems))
         self._asked = True

@@ -7,7 +7,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from ..base.differences import differences
+from ..base.differences import compare_signatures
 from ..base.errors import (
     BadReply,
     ConfigError,
@@ -266,7 +266,7 @@ def _otherwise(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, 
             continue
         if name not in there:
             return name, "it is not signed there"
-        parts = differences(signature, there[name])
+        parts = compare_signatures(signature, there[name])
         why = "; ".join(map(str, parts[:_NAMED]))
         if all(one.kind != "operand" for one in parts):
             return name, why

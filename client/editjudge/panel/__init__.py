@@ -165,7 +165,7 @@ class Panel:
             Abstained: the service has no value for this input.
             ServiceError: see `editjudge.base.errors`.
         """
-        name = ServiceName.parsed(service)
+        name = ServiceName.parse(service)
         bound = self.services.get(name)
         if bound is None:
             raise NotServed(self.why_not(name), service=name)
@@ -182,7 +182,7 @@ class Panel:
         Raises:
             NotServed: none is bound under this name.
         """
-        name = ServiceName.parsed(service)
+        name = ServiceName.parse(service)
         bound = self.generalists.get(name)
         if bound is None:
             raise NotServed(self.why_not(name), service=name)
@@ -225,7 +225,10 @@ class Panel:
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         """Identity of every bound service, for signatures."""
         return {
-            **{name: service.identity.signed for name, service in self.services.items()},
+            **{
+                name: service.identity.without_fingerprint
+                for name, service in self.services.items()
+            },
             **{name: generalist.identity for name, generalist in self.generalists.items()},
         }
 

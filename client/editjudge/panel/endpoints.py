@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from ..base.config import GeneralistEndpoint, Settings
 from ..base.errors import ConfigError
 from ..base.identity import ModelIdentity, ServiceName
-from ..base.proxy import is_loopback, proxy_of, without_password
+from ..base.proxy import find_proxy, is_loopback, without_password
 from .retry import RetryPolicy
 from .specialists import model_name
 from .transport import Transport
@@ -89,7 +89,7 @@ def check_consent(endpoint: GeneralistEndpoint) -> None:
         ConfigError: naming the host or the proxy, and the setting.
     """
     host = urlsplit(endpoint.url).hostname or ""
-    proxy = proxy_of(endpoint.url)
+    proxy = find_proxy(endpoint.url)
     if endpoint.send_images or (_own_network(host) and proxy is None):
         return
     to, mend = f"{host}, outside your own network", "set send_images = true for this generalist"

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ..answers import FirstWord, Option, OutputContract, Unparsable
-from ..answers.refusals import refuses
+from ..answers.refusals import is_refusal
 from ..base.config import GeneralistEndpoint
 from ..base.errors import (
     Abstained,
@@ -328,7 +328,7 @@ class Generalist:
                 )
                 continue
             return Answer(value, tuple(calls), _retried(reasons))
-        if refuses(content["text"]):
+        if is_refusal(content["text"]):
             words = " ".join(content["text"].split())[:LONGEST_REASON]
             raise Abstained("refused", f"declined: {words}", _retried(reasons), tuple(calls))
         raise Abstained("unparsable", reasons[-1], _retried(reasons), tuple(calls))

@@ -22,7 +22,7 @@ from ..base.errors import (
     Unconnected,
     Unreachable,
 )
-from ..base.proxy import proxy_of
+from ..base.proxy import find_proxy
 from .context import PATIENT, AnyTerms
 from .redaction import Secrets, short
 from .retry import RetryPolicy, with_retries
@@ -73,7 +73,7 @@ _TOO_LARGE = "message larger than max"
 
 def channel_options(url: str) -> tuple[tuple[str, int | str], ...]:
     """How a channel to an address is kept, and through which proxy it goes."""
-    proxy = proxy_of(url)
+    proxy = find_proxy(url)
     through = (("grpc.http_proxy", proxy),) if proxy else ()
     return (*_OPTIONS, ("grpc.enable_http_proxy", int(proxy is not None)), *through)
 
@@ -140,7 +140,7 @@ class GrpcConnection(Connection):
         self.service = service
         self.model = ""
         self.metadata = tuple(values.items())
-        self.secrets = Secrets(endpoint.headers, values, proxy_of(endpoint.url))
+        self.secrets = Secrets(endpoint.headers, values, find_proxy(endpoint.url))
         self._policy = policy
         self._rpc_error: type[Exception] = grpc.RpcError
         secure = urlsplit(endpoint.url).scheme == "grpcs"

@@ -156,7 +156,7 @@ def size_within(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
 def _prepare(image: Image, max_pixels: int) -> Picture:
     size = size_within(image.size, max_pixels)
     if size == image.size and image.media_type:
-        return Picture(image.encoded, image.media_type, size, image.name, image.digest)
+        return Picture(image.encoded_bytes, image.media_type, size, image.name, image.digest)
     picture = Pil.fromarray(image.rgb)
     if size != image.size:
         picture = picture.resize(size, Pil.Resampling.LANCZOS)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SERVICES: Mapping[ServiceName, Contract] = {
     name: CONTRACTS[name.role]
     for name in map(
-        ServiceName.parsed,
+        ServiceName.parse,
         (
             "quality.piqe",
             "quality.qinsight",
@@ -169,7 +169,7 @@ def known(services: Iterable[str], url: str) -> tuple[ServiceName, ...]:
             f"known services: {', '.join(SERVICES)}; one of your own is role.variant, variant in "
             f"small letters, digits and _, role one of {', '.join(CONTRACTS)}",
         )
-    return tuple(map(ServiceName.parsed, names))
+    return tuple(map(ServiceName.parse, names))
 
 
 def own_services(settings: Settings) -> tuple[ServiceName, ...]:

@@ -5,23 +5,23 @@ where pixels count; None is the whole image, and so is a region that is True eve
 """
 
 from ..base.images import RGB
-from .alignment import Aligned, Keypoints, align, keypoints
+from .alignment import Alignment, Keypoints, align, find_keypoints
 from .metrics import PSNR_CAP, Psnr, mse, psnr, psnr_from_mse
-from .opencv import lacking
+from .opencv import missing_opencv
 from .regions import Degenerate, Region
 from .ssim import ssim, ssim_blacked_out, windows_within
 
 __all__ = [
     "PSNR_CAP",
     "RGB",
-    "Aligned",
+    "Alignment",
     "Degenerate",
     "Keypoints",
     "Psnr",
     "Region",
     "align",
-    "keypoints",
-    "lacking",
+    "find_keypoints",
+    "missing_opencv",
     "mse",
     "psnr",
     "psnr_from_mse",

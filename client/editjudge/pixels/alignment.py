@@ -49,7 +49,7 @@ class Keypoints:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aligned:
+class Alignment:
     """An edit drawn in the reference's frame, and the similarity transform that did it.
 
     Attributes:
@@ -74,7 +74,7 @@ class Aligned:
     translation: tuple[float, float]
 
 
-def keypoints(image: RGB) -> Keypoints:
+def find_keypoints(image: RGB) -> Keypoints:
     """Find a picture's SIFT keypoints, on grey: nine tenths of the time that `align` takes.
 
     Args:
@@ -101,7 +101,7 @@ def align(
     require_plausible: bool = True,
     of_edited: Keypoints | None = None,
     of_reference: Keypoints | None = None,
-) -> Aligned:
+) -> Alignment:
     """Align an edit to its reference by SIFT keypoints and a similarity transform.
 
     GIE-Bench, section 3.5, in the details of its official code: SIFT on grey images, FLANN
@@ -157,7 +157,7 @@ def align(
         flags=cv2.INTER_LINEAR,
         borderMode=cv2.BORDER_REFLECT,
     )
-    return Aligned(
+    return Alignment(
         image=np.asarray(image, np.uint8),
         matrix=matrix,
         matches=len(source),
@@ -186,7 +186,7 @@ def _match(edited: Keypoints, reference: Keypoints) -> tuple[_Points, _Points]:
 
 
 def _enough(name: str, image: RGB, found_before: Keypoints | None) -> Keypoints:
-    its = keypoints(image) if found_before is None else found_before
+    its = find_keypoints(image) if found_before is None else found_before
     # The ratio test compares the best match with the second best.
     if len(its.points) < 2:
         count = "no keypoints" if len(its.points) == 0 else "a single keypoint"

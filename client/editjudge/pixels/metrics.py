@@ -23,7 +23,7 @@ class Psnr(NamedTuple):
     """
 
     value: float
-    capped: bool
+    is_capped: bool
 
 
 @implementation(1)
@@ -97,4 +97,4 @@ def psnr_from_mse(mse: float) -> Psnr:
     if not 0.0 <= mse <= MAX_MSE:
         raise ValueError(f"mse must be within 0..{MAX_MSE:.0f}, not {mse}")
     value = 10.0 * math.log10(MAX_MSE / mse) if mse > 0.0 else math.inf
-    return Psnr(PSNR_CAP, capped=True) if value > PSNR_CAP else Psnr(value, capped=False)
+    return Psnr(PSNR_CAP, is_capped=True) if value > PSNR_CAP else Psnr(value, is_capped=False)

@@ -10,7 +10,7 @@ from ..base.errors import MissingExtra
 DISTRIBUTION = "opencv-python-headless"
 
 
-def lacking() -> str:
+def missing_opencv() -> str:
     """Why nothing is computed on pixels here, with the mend; empty where OpenCV is installed."""
     # Looked for on the path alone: while a thread imports it, what is loaded is half of it.
     return "" if PathFinder.find_spec("cv2") else str(_missing())
@@ -37,4 +37,4 @@ if TYPE_CHECKING:
 else:
     cv2 = _OnUse()
 
-__all__ = ["DISTRIBUTION", "cv2", "lacking"]
+__all__ = ["DISTRIBUTION", "cv2", "missing_opencv"]

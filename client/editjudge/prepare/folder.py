@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ..answers import ChoiceQuestion, QuestionAnswer
 from ..base.digest import content_digest, file_digest
 from ..base.errors import ConfigError, InputError, StoreError
-from ..base.images import show_path
-from ..base.output_files import on_disk, put
+from ..base.images import format_path
+from ..base.output_files import wrap_disk_errors, write_file
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.texts import said
 from .items import FIELDS, Entry, Status, What, by_its_mask
@@ -105,7 +105,7 @@ class Folder:
         try:
             return Record.model_validate_json(file.read_bytes())
         except ValidationError as error:
-            raise InputError(show_path(file), said(error, Record), "prepare anew") from error
+            raise InputError(format_path(file), said(error, Record), "prepare anew") from error
 
     def begin(self, data: ItemsFile, what: What) -> Record:
         """Take the folder for a preparation, or resume the one that it holds.
@@ -208,7 +208,7 @@ def _link_pictures(before: Path, after: Path) -> bool:
         if not os.path.lexists(link):
             link.symlink_to(to)
     except OSError as error:
-        raise StoreError(f"{show_path(link)}: {error.strerror or error}") from error
+        raise StoreError(f"{format_path(link)}: {error.strerror or error}") from error
     return link.is_symlink()
 
 
@@ -262,5 +262,5 @@ def write(file: Path, data: bytes) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    with on_disk(file):
-        put(file, data)
+    with wrap_disk_errors(file):
+        write_file(file, data)

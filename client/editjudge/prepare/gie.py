@@ -20,7 +20,7 @@ from ..benchmarks.gie.release import Compares, convert, decided_by, keep_compare
 from ..engine.progress import Progress, summarise_usage
 from ..panel.budget import Budget
 from ..panel.generalist import Generalist
-from ..prompts import template
+from ..prompts import get_template
 from ..scorers.judge_scorer import Question
 from .folder import CALLS
 from .items import JUDGE
@@ -130,7 +130,7 @@ async def _needs_source(item: Item, question: Mapping[str, Any], judge: Generali
         Abstained: the reply cannot be read, or the generalist refused.
         ServiceError: see `editjudge.base.errors`.
     """
-    prompt = template(_TEMPLATE)
+    prompt = get_template(_TEMPLATE)
     answer = await Question(prompt, prompt.form).ask(
         Edit(item, "", None),
         judge,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..answers import ChoiceQuestion, TargetPhrases
-from ..answers.json_object import plain
+from ..answers.json_object import normalise_key
 from ..base.digest import content_digest
 from ..base.errors import ImageError
 from ..base.identity import ServiceName
@@ -26,7 +26,7 @@ from ..benchmarks.comparison_words import compares
 from ..benchmarks.items import Line
 from ..benchmarks.texts import blank
 from ..panel import Panel
-from ..prompts import Template, template
+from ..prompts import Template, get_template
 from ..scorers.judge_scorer import Question
 from ..scorers.regions import Select, segmented
 from .items import JUDGE, Entry, What, why_no_mask
@@ -36,7 +36,7 @@ _Regions: TypeAlias = Mapping[str, Mapping[str, _Mask | None]]
 """What is where in the source and in the target: of each phrase, None where it is nowhere."""
 _TYPES = tomllib.loads(Path(__file__).with_name("edit_types.toml").read_text("utf-8"))
 TASKS: Mapping[str, str] = {
-    plain(name): kind for kind, of in _TYPES.items() for name in of["names"]
+    normalise_key(name): kind for kind, of in _TYPES.items() for name in of["names"]
 }
 """The edit types by the names of tasks, in the form of `plain`."""
 INSTRUCTION = "prepare/instruction"
@@ -71,7 +71,7 @@ def template_of(what: Literal["choice", "facts"], task: str = "") -> str:
     """The name of the template by which questions about an edit of this type are written."""
     if what == "facts":
         return FACTS
-    kind = TASKS.get(plain(task))
+    kind = TASKS.get(normalise_key(task))
     return f"prepare/choice_{kind}" if kind else "prepare/choice"
 
 
@@ -91,9 +91,11 @@ def _needs_no_instruction(line: Line) -> Entry | None:
 
 
 async def _instruction(item: Item, panel: Panel) -> Entry:
-    kind = TASKS.get(plain(item.task))
+    kind = TASKS.get(normalise_key(item.task))
     words = _TYPES[kind]["is"] if kind else "Any that suits the picture."
-    return Entry("made", instruction=await _answer(item, panel, template(INSTRUCTION), kind=words))
+    return Entry(
+        "made", instruction=await _answer(item, panel, get_template(INSTRUCTION), kind=words)
+    )
 
 
 def questions(what: Literal["choice", "facts"], custom: tuple[Template, ...] = ()) -> Maker:
@@ -118,7 +120,7 @@ def _needs_no_questions(line: Line) -> Entry | None:
 async def _questions(
     what: Literal["choice", "facts"], custom: tuple[Template, ...], item: Item, panel: Panel
 ) -> Entry:
-    value = await _answer(item, panel, template(template_of(what, item.task), custom))
+    value = await _answer(item, panel, get_template(template_of(what, item.task), custom))
     if not isinstance(value, ChoiceQuestion):
         return Entry("made", questions=tuple(value))
     by_words = compares(value.question, value.options)
@@ -207,12 +209,12 @@ async def _mask(
     if target is not None and not _one_mask_fits(source, target):
         sizes = " and ".join(f"{w}x{h}" for w, h in (source.size, target.size))
         return Entry("unsuited", f"no mask fits both a source and a target of {sizes}")
-    named: TargetPhrases = await _answer(item, panel, template("prepare/targets", custom))
+    named: TargetPhrases = await _answer(item, panel, get_template("prepare/targets", custom))
     searches = [("source", source, named.phrases)]
     if target is not None and named.scope == "surroundings":
         searches.append(("target", target, named.phrases))
     elif target is not None and named.scope == "objects":
-        after = await _answer(item, panel, template("prepare/targets_after", custom))
+        after = await _answer(item, panel, get_template("prepare/targets_after", custom))
         searches.append(("target", target, tuple(command.phrase for command in after)))
     select = select or ("best" if target is None else "all")
 
@@ -221,7 +223,7 @@ async def _mask(
         mask, _ = await segmented(image, phrase, panel, segmenter, select)
         if mask is None:
             return None
-        selected = load_mask(mask, f"mask of {phrase!r}").fitted(source.size).selected
+        selected = load_mask(mask, f"mask of {phrase!r}").resize(source.size).region
         return selected if selected.any() else None
 
     drawn = {}
@@ -235,7 +237,7 @@ def _one_mask_fits(source: Image, target: Image) -> bool:
     """Whether a mask of the source's size can be laid over the target."""
     width, height = source.size
     try:
-        load_mask(np.ones((height, width), bool), "mask").fitted(target.size)
+        load_mask(np.ones((height, width), bool), "mask").resize(target.size)
     except ImageError:
         return False
     return True

@@ -27,9 +27,9 @@ from ..base.errors import (
     StoreError,
     WrongModel,
 )
-from ..base.identity import Identities, ModelIdentity, ServiceName, printed
+from ..base.identity import Identities, ModelIdentity, ServiceName, format_identities
 from ..base.strict import Number, Strict
-from ..base.terminal import tell
+from ..base.terminal import print_notice
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import ItemsFile
 from ..engine.events import ProgressEvent
@@ -229,7 +229,7 @@ class Preparation:
         served = {role: identities[role] for role in self.maker.roles}
         for role, identity in served.items():
             if self.identities.get(role, identity) != identity:
-                tell(f"{role} is another one than before: all is made anew")
+                print_notice(f"{role} is another one than before: all is made anew")
                 self.entries = {
                     name: entry
                     for name, entry in self.entries.items()
@@ -258,7 +258,7 @@ class Preparation:
             return await self._make_entry(ref, panel)
         except _FATAL as error:
             self._why_over = str(error)
-            tell(self._why_over)
+            print_notice(self._why_over)
             return Entry("failed", str(error))
         except NotServed as error:
             return Entry("failed", str(error))
@@ -306,7 +306,7 @@ class Preparation:
         """
         statuses = {name: entry.status for name, entry in self.entries.items()}
         update = {
-            "made_by": printed(self.identities),
+            "made_by": format_identities(self.identities),
             "statuses": statuses,
             "named": self._fields_of_masks(),
         }
@@ -329,7 +329,7 @@ class Preparation:
             what=self.maker.what,
             counts={status: counts[status] for status in STATUSES},
             reasons=reasons,
-            services=printed(self.identities),
+            services=format_identities(self.identities),
             usage=dict(self.usage),
             data=self.folder.items,
             review=self.folder.path / REVIEW,

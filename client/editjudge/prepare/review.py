@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from ..base.errors import ConfigError, InputError
-from ..base.images import load_mask, show_path
+from ..base.images import format_path, load_mask
 from ..base.strict import Strict
-from ..base.text import few
+from ..base.text import shorten_list
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import Line
 from ..benchmarks.texts import said
@@ -117,8 +117,8 @@ def _mask_name(ref: ItemRef) -> str | None:
 def _mask(file: Path, line: Line) -> bytes:
     """Draw what may change in white, as a small picture."""
     mask = load_mask(file)
-    mask = mask.inverted() if line.mask_shows == "kept" else mask
-    white = mask.selected.astype(np.uint8) * 255
+    mask = mask.invert() if line.mask_shows == "kept" else mask
+    white = mask.region.astype(np.uint8) * 255
     return encode_thumbnail(np.repeat(white[..., None], 3, axis=2), _SIDE)
 
 
@@ -225,7 +225,7 @@ def _apply(folder: Folder, file: Path, record: Record) -> Reviewed:
 
 
 def _read(file: Path, record: Record) -> dict[str, Decision]:
-    name = show_path(file)
+    name = format_path(file)
     try:
         read = Decisions.model_validate_json(file.read_bytes())
     except OSError as error:
@@ -243,7 +243,7 @@ def _read(file: Path, record: Record) -> dict[str, Decision]:
         )
     twice = [name for name, n in Counter(d.id for d in read.decisions).items() if n > 1]
     if twice:
-        raise InputError(name, f"two decisions about {few(twice, _NAMED)}")
+        raise InputError(name, f"two decisions about {shorten_list(twice, _NAMED)}")
     return {decision.id: decision for decision in read.decisions}
 
 
@@ -258,13 +258,13 @@ def _check(
     others = [name for name in decided if record.statuses.get(name) not in TO_REVIEW]
     if others:
         raise InputError(
-            show_path(file),
-            f"decisions about items that have nothing to review: {few(others, _NAMED)}",
+            format_path(file),
+            f"decisions about items that have nothing to review: {shorten_list(others, _NAMED)}",
         )
     changed = [name for name, d in decided.items() if folder.review_digest(lines[name]) != d.seen]
     if changed:
         raise InputError(
-            show_path(file),
-            f"what was made for these items has changed since: {few(changed, _NAMED)}",
+            format_path(file),
+            f"what was made for these items has changed since: {shorten_list(changed, _NAMED)}",
             "open the page again and decide about them anew",
         )

@@ -45,7 +45,7 @@ from ..base.digest import content_digest
 from ..panel.choices import check_choices
 from ..panel.prompt import Part, Prompt, Text
 from ..panel.transport import MAX_TOKENS
-from .prompt_files import PromptFile, Words, parsed
+from .prompt_files import PromptFile, Words, parse_file
 
 if TYPE_CHECKING:
     from ..panel.prompt import Picture
@@ -202,7 +202,7 @@ class Template:
         worth = self.worth or tuple(1 - i / last for i in range(len(self.choices)))
         return dict(zip(self.choices, worth, strict=True))
 
-    def brought(self, name: str, score: float) -> float:
+    def rescale(self, name: str, score: float) -> float:
         """A score as its dimension takes it: linearly from the template's scale onto its own."""
         scales = {field.name: field for field in self.onto}
         if name not in scales or not isinstance(self.contract, Scores):
@@ -223,7 +223,7 @@ class Template:
             return f"Source image {{n}} of {sources}"
         return str(getattr(self.labels or OUR_LABELS, kind))
 
-    def prompt(self, values: Mapping[str, Value]) -> Prompt:
+    def make_prompt(self, values: Mapping[str, Value]) -> Prompt:
         """The prompt for one edit.
 
         Args:
@@ -253,7 +253,7 @@ class Template:
         return Prompt(self.system, tuple(parts))
 
 
-def template(name: str, custom: Iterable[Template] = ()) -> Template:
+def get_template(name: str, custom: Iterable[Template] = ()) -> Template:
     """A template by name, for example `core/instruction_following`.
 
     Args:
@@ -263,11 +263,11 @@ def template(name: str, custom: Iterable[Template] = ()) -> Template:
         KeyError: there is none of this name.
     """
     by_name = {replaced.name: replaced for replaced in custom}
-    return by_name.get(name) or templates()[name]
+    return by_name.get(name) or load_templates()[name]
 
 
 @cache
-def templates() -> Mapping[str, Template]:
+def load_templates() -> Mapping[str, Template]:
     """All templates by name."""
     by_name = {}
     for folder in sorted(_folders(), key=lambda folder: folder.name):
@@ -285,10 +285,10 @@ def _folders() -> list[Traversable]:
 
 
 def _read(name: str, file: Traversable, shared_system: str) -> Template:
-    declared = parsed(TemplateFile, file.read_text("utf-8"), f"prompt {name}")
+    declared = parse_file(TemplateFile, file.read_text("utf-8"), f"prompt {name}")
     answer = dict(declared.answer)
     max_tokens = answer.pop("max_tokens", MAX_TOKENS)
-    choices, contract = form_of(answer)
+    choices, contract = parse_form(answer)
     return Template(
         name=name,
         asks=declared.asks,
@@ -302,7 +302,7 @@ def _read(name: str, file: Traversable, shared_system: str) -> Template:
     )
 
 
-def form_of(answer: dict[str, Any]) -> tuple[tuple[str, ...], OutputContract[Any] | None]:
+def parse_form(answer: dict[str, Any]) -> tuple[tuple[str, ...], OutputContract[Any] | None]:
     """The form that `[answer]` declares: choices, or a contract.
 
     Args:

@@ -16,21 +16,21 @@ from typing import Any
 
 from ..answers import OutputContract, Scores
 from ..base.errors import ConfigError
-from . import Template, TemplateFile, form_of, templates
-from .prompt_files import SYSTEM, parsed, prompt_files
+from . import Template, TemplateFile, load_templates, parse_form
+from .prompt_files import SYSTEM, load_prompt_files, parse_file
 from .rubrics import FOLDER as RUBRICS
-from .rubrics import rubric
+from .rubrics import make_rubric
 
 ORIGIN = "custom"
 _ALWAYS = frozenset({"sources", "instruction"})
 """Fields that every question may show: each item has them."""
 
 
-def custom_templates(files: Mapping[str, str], where: str = "") -> tuple[Template, ...]:
+def load_custom_templates(files: Mapping[str, str], where: str = "") -> tuple[Template, ...]:
     """The templates of one's own.
 
     Args:
-        files: See `prompt_files`.
+        files: See `load_prompt_files`.
         where: The folder they are from, for errors.
 
     Raises:
@@ -39,13 +39,17 @@ def custom_templates(files: Mapping[str, str], where: str = "") -> tuple[Templat
     return _templates(tuple(sorted(files.items())), where)
 
 
-def custom_in(folder: Path) -> tuple[Template, ...]:
-    """The templates of one's own in a folder; raises as `prompt_files` and `custom_templates`."""
-    return custom_templates(prompt_files(folder), str(folder))
+def load_custom_folder(folder: Path) -> tuple[Template, ...]:
+    """Load the custom templates of a folder.
+
+    Raises:
+        ConfigError: as `load_prompt_files` and `load_custom_templates`.
+    """
+    return load_custom_templates(load_prompt_files(folder), str(folder))
 
 
-def checked(files: Mapping[str, str], where: str = "") -> Iterator[Template | ConfigError]:
-    """Each template, or why its file cannot be used; see `custom_templates`."""
+def check_templates(files: Mapping[str, str], where: str = "") -> Iterator[Template | ConfigError]:
+    """Each template, or why its file cannot be used; see `load_custom_templates`."""
     for file, text in sorted(files.items()):
         place = f"{where}/{file}" if where else file
         folder = file.rpartition("/")[0]
@@ -53,7 +57,7 @@ def checked(files: Mapping[str, str], where: str = "") -> Iterator[Template | Co
             if file.endswith(f"/{SYSTEM}"):
                 _check_folder(folder, place)
             elif folder == RUBRICS:
-                yield rubric(file.removesuffix(".toml"), text, place)
+                yield make_rubric(file.removesuffix(".toml"), text, place)
             else:
                 own = _replaced(file.removesuffix(".toml"), place)
                 yield _template(own, text, files.get(f"{folder}/{SYSTEM}", ""), place)
@@ -64,7 +68,7 @@ def checked(files: Mapping[str, str], where: str = "") -> Iterator[Template | Co
 @lru_cache(64)
 def _templates(files: tuple[tuple[str, str], ...], where: str) -> tuple[Template, ...]:
     read: list[Template] = []
-    for template in checked(dict(files), where):
+    for template in check_templates(dict(files), where):
         if isinstance(template, ConfigError):
             raise template
         read.append(template)
@@ -72,18 +76,20 @@ def _templates(files: tuple[tuple[str, str], ...], where: str) -> tuple[Template
 
 
 def _check_folder(folder: str, place: str) -> None:
-    folders = dict.fromkeys(name.rpartition("/")[0] for name in templates())
+    folders = dict.fromkeys(name.rpartition("/")[0] for name in load_templates())
     if folder not in folders:
         raise ConfigError(f"{place}: no folder of prompts is called {folder}", _there(folders))
 
 
 def _replaced(name: str, place: str) -> Template:
     """The template of ours that one of this name replaces."""
-    if name not in templates():
-        beside = [one for one in templates() if one.partition("/")[0] == name.partition("/")[0]]
+    if name not in load_templates():
+        beside = [
+            one for one in load_templates() if one.partition("/")[0] == name.partition("/")[0]
+        ]
         mend = _there(beside) if beside else "see: editjudge list prompts"
         raise ConfigError(f"{place}: no prompt is called {name}", mend)
-    return templates()[name]
+    return load_templates()[name]
 
 
 def _there(names: Iterable[str]) -> str:
@@ -91,7 +97,7 @@ def _there(names: Iterable[str]) -> str:
 
 
 def _template(own: Template, text: str, system: str, place: str) -> Template:
-    file = parsed(TemplateFile, text, place)
+    file = parse_file(TemplateFile, text, place)
     _check_fields(own, file, place)
     for label in (file.labels.texts if file.labels else {}).values():
         if set(_names(label, place)) - {"n"}:
@@ -167,7 +173,7 @@ def _form(
         return own.choices, own.contract
     kind = own.contract.name if own.contract else "choices"
     try:
-        choices, contract = form_of(answer)
+        choices, contract = parse_form(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         mend = f"{own.name} is answered by {kind}; see docs/prompts.md"

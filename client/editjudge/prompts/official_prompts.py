@@ -11,8 +11,8 @@ from typing import Any
 from ..answers import OutputContract
 from ..base import prompt_releases as releases
 from ..base.parse import package_tables
-from ..base.prompt_releases import escaped
-from . import ORIGINAL, Labels, Template, form_of
+from ..base.prompt_releases import escape_braces
+from . import ORIGINAL, Labels, Template, parse_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class OfficialPrompt:
 
     Attributes:
         name: As templates are called, `<release>/<name>`.
-        release: Name of the release that holds it; see `official_prompts`.
+        release: Name of the release that holds it; see `base.prompt_releases`.
         file: The name that its text is kept under.
         asks: The question in one line.
         source: Paper and figure.
@@ -53,17 +53,17 @@ class OfficialPrompt:
         Raises:
             ConfigError: a text was not imported.
         """
-        texts = releases.official_prompts()[self.release]
+        texts = releases.prompt_releases()[self.release]
         system = texts.text(self.system) if self.system else ""
         return _template(self, texts.text(self.file), system)
 
     def with_our_fields(self, text: str) -> str:
         """The text in the form of our templates, without its images."""
         if self.fields is None:
-            return escaped(text)
+            return escape_braces(text)
         ours = dict(self.fields)
         return "".join(
-            escaped(literal) + ("" if name is None else f"{{{ours[name]}}}")
+            escape_braces(literal) + ("" if name is None else f"{{{ours[name]}}}")
             for literal, name, _, _ in string.Formatter().parse(text)
         )
 
@@ -90,7 +90,7 @@ def _official_prompt(
     fields: Mapping[str, str] | None = None,
     **rest: Any,
 ) -> OfficialPrompt:
-    _, contract = form_of(dict(tables["answers"][answer]))
+    _, contract = parse_form(dict(tables["answers"][answer]))
     if contract is None:
         raise ValueError(f"{file} has no contract")
     return OfficialPrompt(

@@ -24,7 +24,7 @@ class PromptFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def parsed(kind: type[M], text: str, place: str) -> M:
+def parse_file(kind: type[M], text: str, place: str) -> M:
     """What a file holds.
 
     Args:
@@ -69,7 +69,7 @@ def _line_of(keys: Iterable[str], text: str) -> str:
     return ""
 
 
-def text_of(path: Path) -> str:
+def read_text(path: Path) -> str:
     """The text of a file of prompts.
 
     Raises:
@@ -86,7 +86,7 @@ def text_of(path: Path) -> str:
         raise ConfigError(f"{path} cannot be read: {error}", "save it as UTF-8") from error
 
 
-def files_in(folder: Path) -> tuple[dict[str, str], tuple[ConfigError, ...]]:
+def list_files(folder: Path) -> tuple[dict[str, str], tuple[ConfigError, ...]]:
     """What a folder of templates holds: texts by path, and why other files cannot be used.
 
     Files whose names begin with a full stop or with README are left aside.
@@ -102,7 +102,7 @@ def files_in(folder: Path) -> tuple[dict[str, str], tuple[ConfigError, ...]]:
         if path.name.startswith((".", "README")):
             continue
         try:
-            texts[path.relative_to(folder).as_posix()] = text_of(path)
+            texts[path.relative_to(folder).as_posix()] = read_text(path)
         except ConfigError as error:
             strays.append(error)
     if not strays and not any(name.endswith(".toml") for name in texts):
@@ -110,13 +110,13 @@ def files_in(folder: Path) -> tuple[dict[str, str], tuple[ConfigError, ...]]:
     return texts, tuple(strays)
 
 
-def prompt_files(folder: Path) -> dict[str, str]:
+def load_prompt_files(folder: Path) -> dict[str, str]:
     """The files of a folder of templates: their texts by path, as a run keeps them.
 
     Raises:
         ConfigError: there is no such folder, nothing in it, or a file that is no template.
     """
-    texts, strays = files_in(folder)
+    texts, strays = list_files(folder)
     if strays:
         raise strays[0]
     return texts

@@ -16,9 +16,9 @@ from pydantic import StrictBool, field_validator
 
 from ..answers import ScoreField, Scores
 from ..base.errors import ConfigError
-from ..base.prompt_releases import escaped
-from . import Template, templates
-from .prompt_files import PromptFile, Words, parsed, text_of
+from ..base.prompt_releases import escape_braces
+from . import Template, load_templates
+from .prompt_files import PromptFile, Words, parse_file, read_text
 
 FOLDER = "rubric"
 SCORE = "score"
@@ -93,12 +93,12 @@ class RubricTemplate(Template):
         return self.name.replace("/", ".")
 
 
-def rubrics_among(custom: Iterable[Template]) -> tuple[RubricTemplate, ...]:
+def select_rubrics(custom: Iterable[Template]) -> tuple[RubricTemplate, ...]:
     """The rubrics among templates of one's own."""
     return tuple(template for template in custom if isinstance(template, RubricTemplate))
 
 
-def rubric_files(paths: Iterable[Path]) -> dict[str, str]:
+def load_rubric_files(paths: Iterable[Path]) -> dict[str, str]:
     """The texts of rubrics, as they lie among templates of one's own.
 
     Raises:
@@ -109,12 +109,12 @@ def rubric_files(paths: Iterable[Path]) -> dict[str, str]:
         name = f"{FOLDER}/{path.stem}.toml"
         if name in files:
             raise ConfigError(f"two rubrics are called {path.stem}", "rename one of the files")
-        files[name] = text_of(path)
-        rubric(name.removesuffix(".toml"), files[name], str(path))
+        files[name] = read_text(path)
+        make_rubric(name.removesuffix(".toml"), files[name], str(path))
     return files
 
 
-def rubric(name: str, text: str, place: str) -> RubricTemplate:
+def make_rubric(name: str, text: str, place: str) -> RubricTemplate:
     """The prompt that a rubric becomes.
 
     Args:
@@ -131,7 +131,7 @@ def rubric(name: str, text: str, place: str) -> RubricTemplate:
             f"{place}: {file!r} can be no part of a dimension's name",
             "call the file by small letters, digits and _, at most 40, a letter first",
         )
-    read = parsed(RubricFile, text, place)
+    read = parse_file(RubricFile, text, place)
     labels = {int(key): " ".join(label.split()) for key, label in read.scale.items()}
     steps = "\n".join(f"- {number}: {labels[number]}" for number in sorted(labels, reverse=True))
     shown = "".join(text for key, text in _SHOWN.items() if key in read.shows)
@@ -140,8 +140,8 @@ def rubric(name: str, text: str, place: str) -> RubricTemplate:
         name=name,
         asks=read.asks,
         source="a rubric of one's own",
-        system=templates()[_SYSTEM_OF].system,
-        user=shown + escaped("\n\n".join((read.asks, read.criterion, steps))),
+        system=load_templates()[_SYSTEM_OF].system,
+        user=shown + escape_braces("\n\n".join((read.asks, read.criterion, steps))),
         contract=Scores((ScoreField(SCORE, low, high),)),
         origin="custom",
         low=low,

@@ -13,10 +13,10 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from ..base.console import console, styled
-from ..base.strict import text_of
-from ..base.terminal import say_json, tell
-from ..base.text import counted
+from ..base.console import make_console, style_text
+from ..base.strict import to_json
+from ..base.terminal import print_json_text, print_notice
+from ..base.text import format_count
 from ..engine.events import CountsEvent, NoteEvent, ProgressEvent, RunEvent
 from ..engine.progress import DimensionProgress
 from .numbers import format_usage
@@ -49,7 +49,7 @@ class Display(AbstractContextManager["Display"]):
 
     def show_message(self, line: str) -> None:
         """Something people should know."""
-        tell(line)
+        print_notice(line)
 
     def show_progress(self, event: ProgressEvent) -> None:
         """How far it is."""
@@ -69,7 +69,7 @@ class LineDisplay(Display):
         now = time.monotonic()
         if now - self._last_line_at >= (now - self._began_at) * _SELDOM:
             self._last_line_at = now
-            tell(format_progress(event))
+            print_notice(format_progress(event))
 
 
 class EventDisplay(Display):
@@ -79,7 +79,7 @@ class EventDisplay(Display):
 
     def __call__(self, event: RunEvent) -> None:
         """As it is."""
-        say_json(text_of(event, indent=None))
+        print_json_text(to_json(event, indent=None))
 
     def show_message(self, line: str) -> None:
         """The event `note`."""
@@ -95,7 +95,7 @@ class TerminalDisplay(Display):
     seconds_between = 0.25
 
     def __init__(self) -> None:
-        self._console = console(err=True)
+        self._console = make_console(err=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
@@ -161,7 +161,9 @@ def _in_flight(event: ProgressEvent) -> list[str]:
     parts = []
     for url, endpoint in event.endpoints.items():
         queue_note = f"+{endpoint.waiting}" if endpoint.waiting else ""
-        retry_note = f", {counted(endpoint.again, 'retry', 'retries')}" if endpoint.again else ""
+        retry_note = (
+            f", {format_count(endpoint.again, 'retry', 'retries')}" if endpoint.again else ""
+        )
         open_note = ", unreachable" if endpoint.open else ""
         wait_note = f", waits for {endpoint.waits_for}" if endpoint.waits_for else ""
         parts.append(
@@ -198,7 +200,7 @@ def draw_progress(event: ProgressEvent, width: int, height: int) -> Group:
     lines += calls[:_ENDPOINTS]
     if more := len(calls[_ENDPOINTS:]):
         lines.append(f"and {more} more endpoints")
-    texts = [styled(line[:1000], "dim" if place else "") for place, line in enumerate(lines)]
+    texts = [style_text(line[:1000], "dim" if place else "") for place, line in enumerate(lines)]
     for text in texts:
         text.truncate(width, overflow="ellipsis")
     # Beside these lines: the bar, an empty line, the head of the table, and the cursor's.

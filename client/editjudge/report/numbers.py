@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..base.identity import Identities, untrained
-from ..base.text import counted
+from ..base.identity import Identities, untrained_services
+from ..base.text import format_count
 from ..base.verdict import (
     Failure,
     MissingOutput,
@@ -78,7 +78,7 @@ def describe_judge_use(judgement: Judgement) -> list[str]:
 
 def format_untrained_warning(identities: Identities) -> str:
     """A warning where weights are random; empty where none are."""
-    names = untrained(identities)
+    names = untrained_services(identities)
     return f"UNTRAINED weights, not a result: {', '.join(names)}" if names else ""
 
 
@@ -87,7 +87,7 @@ def format_usage(usage: Mapping[str, float]) -> str:
     prompt, cached_tokens = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
     cached_calls = usage.get("known", 0)
     parts = (
-        counted(round(usage.get("calls", 0)), "call")
+        format_count(round(usage.get("calls", 0)), "call")
         + f" ({cached_calls:,.0f} known)" * bool(cached_calls),
         f"cost {usage['cost']:.4g}" if "cost" in usage else "",
         f"{prompt:,.0f} prompt tokens"
@@ -233,7 +233,7 @@ def format_pending_warning(edits: int) -> str:
     Args:
         edits: That are pending, of each model its own.
     """
-    return f"the run is not finished: at least {counted(edits, 'edit')} pending"
+    return f"the run is not finished: at least {format_count(edits, 'edit')} pending"
 
 
 def explain_signs(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:

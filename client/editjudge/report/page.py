@@ -22,10 +22,10 @@ from markupsafe import Markup
 
 from ..app.results import Results
 from ..base.errors import MissingExtra
-from ..base.identity import printed
+from ..base.identity import format_identities
 from ..base.signature import Signature, package_version
-from ..base.strict import plain_of
-from ..base.text import counted
+from ..base.strict import to_plain
+from ..base.text import format_count
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Interval
 from ..benchmarks.column import Column
@@ -134,7 +134,7 @@ def _run(run: PageRun) -> JsonObject:
         "editjudge": header.editjudge,
         "judges": list(results.judge_rounds.judges),
         "rounds": results.rounds,
-        "services": printed(results.services),
+        "services": format_identities(results.services),
         "data": header.data,
     }
 
@@ -155,7 +155,7 @@ def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
 def _pending_warnings(edits: Edits) -> Iterator[str]:
     """What the numbers do not rest on, for it is still to be judged."""
     if pending := edits.count - edits.count_finished():
-        are = counted(pending, "edit is", "edits are")
+        are = format_count(pending, "edit is", "edits are")
         yield f"{are} pending (not judged yet, or changed since): the numbers are of the others"
 
 
@@ -202,7 +202,7 @@ def _table(
             {"model": places[key], "cells": [cells[row] for cells in by_column]}
             for row, key in enumerate(keys)
         ],
-        "published": plain_of(first.published_beside.tables) if first.published_beside else [],
+        "published": to_plain(first.published_beside.tables) if first.published_beside else [],
         "notes": notes,
     }
 
@@ -223,7 +223,7 @@ def _cells(results: Results, column: Column) -> list[JsonObject]:
     numbers = format_column(results, column, [*results.models])
     return [
         {
-            **plain_of(replace(cell, signature=Signature(()))),
+            **to_plain(replace(cell, signature=Signature(()))),
             "text": number.text,
             "rank": number.rank,
             "ends": _ends(cell.interval),

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ..app.view import RunView
 from ..base.errors import ConfigError
-from ..base.output_files import on_disk, put
-from ..base.text import counted
+from ..base.output_files import wrap_disk_errors, write_file
+from ..base.text import format_count
 from .edits import Edits, JsonObject, PageRun
 from .page import Mode, PageOptions, build_report, dump_script_json, render_page
 from .pictures import SIDE, PictureNames, make_thumbnails, to_data_uri
@@ -67,7 +67,7 @@ class _File:
 
     def end(self, report: JsonObject, edits: JsonObject) -> None:
         """Write the page."""
-        put(self.page, render_page(report, edits, self.details, self.pictures).encode())
+        write_file(self.page, render_page(report, edits, self.details, self.pictures).encode())
 
 
 class _Folder:
@@ -89,7 +89,7 @@ class _Folder:
 
     def keep_picture(self, name: str, webp: bytes) -> None:
         """Write a thumbnail."""
-        put(self._picture(name), webp)
+        write_file(self._picture(name), webp)
 
     def lacks(self, name: str) -> bool:
         """Whether a thumbnail is to be made."""
@@ -97,7 +97,7 @@ class _Folder:
 
     def end(self, report: JsonObject, edits: JsonObject) -> None:
         """Write the page in the place of the old one, whose details go then."""
-        put(self.page, render_page(report, edits, mode="folder").encode())
+        write_file(self.page, render_page(report, edits, mode="folder").encode())
         for details in (self._out / "data").glob(f"{_DATA}*"):
             if details != self._out / self.data:
                 shutil.rmtree(details, ignore_errors=True)
@@ -135,7 +135,7 @@ def write_report(
     """
     is_file = out.suffix.lower() in {".html", ".htm"}
     _check_out(out, is_file=is_file)
-    with ExitStack() as stack, on_disk(out):
+    with ExitStack() as stack, wrap_disk_errors(out):
         views = [stack.enter_context(RunView(run)) for run in runs]
         if is_file and (count := sum(map(_count_edits, views))) > MAX_EDITS_IN_FILE:
             raise ConfigError(
@@ -169,7 +169,7 @@ def _count_edits(view: RunView) -> int:
 
 def _warn_of_pictures(problems: Sequence[str]) -> Iterator[str]:
     if problems:
-        yield f"{counted(len(problems), 'picture')} cannot be shown (first: {problems[0]})"
+        yield f"{format_count(len(problems), 'picture')} cannot be shown (first: {problems[0]})"
 
 
 def _check_out(out: Path, *, is_file: bool) -> None:

@@ -17,8 +17,8 @@ from ..app.judge_spread import Agreement, JudgeSpread
 from ..app.results import Comparability, PublishedBeside, Results
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
-from ..base.identity import untrained
-from ..base.text import counted, few
+from ..base.identity import untrained_services
+from ..base.text import format_count, shorten_list
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from .numbers import (
@@ -172,7 +172,7 @@ def _made_of(results: Results) -> Iterator[str]:
 
 def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -> Iterator[str]:
     cells = [results.models[model][column.id] for model in models for column in columns]
-    if names := untrained(results.services):
+    if names := untrained_services(results.services):
         yield f"UNTRAINED weights, not a result: {', '.join(map(str, names))}"
     yield from explain_signs(cells, mend=False)
     if any(cell.sd is not None for cell in cells):
@@ -271,7 +271,9 @@ def drop_empty_columns(
         else []
     )
     if without_items:
-        lines.append(f"{counted(without_items, 'number asks', 'numbers ask')} nothing of any item")
+        lines.append(
+            f"{format_count(without_items, 'number asks', 'numbers ask')} nothing of any item"
+        )
     return tuple(filled_columns), lines
 
 
@@ -433,7 +435,7 @@ def list_interval_reasons(
             if interval and interval.half is None:
                 titles.setdefault(interval.reason, {})[_full(column)] = None
     for reason, of in titles.items():
-        yield f"- without interval: {reason}: {few([*of], _NAMED)}"
+        yield f"- without interval: {reason}: {shorten_list([*of], _NAMED)}"
 
 
 def _full(column: Column) -> str:

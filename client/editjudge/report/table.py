@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ..base.text import inert
+from ..base.text import escape_formula
 
 if TYPE_CHECKING:
     from rich.table import Table as Terminal
@@ -149,7 +149,7 @@ def _csv(table: Table) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head.title for head in table.heads)
     for row in table.rows:
-        writer.writerow(map(inert, map(_plain, row.cells)))
+        writer.writerow(map(escape_formula, map(_plain, row.cells)))
     return out.getvalue()
 
 

@@ -18,7 +18,7 @@ from aiohttp.http import HttpProcessingError
 
 from ..app.view import RunView
 from ..base.errors import ConfigError, EditjudgeError, ImageError, StoreError
-from ..base.terminal import tell
+from ..base.terminal import print_notice
 from .edits import CHUNK, DetailChunk, Edits, JsonObject, PageRun
 from .page import PageOptions, build_report, build_security_policy, dump_script_json, render_page
 from .pictures import SIDE, PictureNames, make_thumbnail, name_picture
@@ -178,7 +178,7 @@ class LiveRuns:
                 self._due_at = time.monotonic() + _QUIET_SECONDS / 10
                 problem = f"what was read before is shown: {error}"
                 if problem != self._problem:
-                    tell(problem)
+                    print_notice(problem)
                 self._problem = problem
             else:
                 self._problem = ""

@@ -14,7 +14,7 @@ from ..base.item import Edit, Item
 from ..panel.choices import LABELS
 from ..panel.generalist import Answer, Generalist
 from ..panel.prompt import Prompt
-from ..prompts import ORIGINAL, ReplyForm, Template, Value, template
+from ..prompts import ORIGINAL, ReplyForm, Template, Value, get_template
 from ..prompts.official_prompts import OfficialPrompt
 from .scorer import ServiceScorer
 
@@ -54,7 +54,7 @@ class Question:
             endpoint: The generalist's settings.
         """
         if isinstance(self.form, OutputContract):
-            averaged = self.form.averaged and endpoint.temperature > 0
+            averaged = self.form.is_averaged and endpoint.temperature > 0
             return endpoint.samples if averaged else 1
         return endpoint.samples
 
@@ -162,7 +162,7 @@ class Asking(ServiceScorer):
         for prompt in self.official:
             if prompt.name == name:
                 return prompt.template
-        return template(name)
+        return get_template(name)
 
     def template_for(self, item: Item) -> Template:
         """The template for an item: that of its task."""
@@ -291,4 +291,4 @@ def prompt_about(
         if value is None or (value == () and template.origin != ORIGINAL):
             raise ValueError(f"prompt {template.name} needs {name}, which {item.id} lacks")
         values[name] = value
-    return template.prompt(values)
+    return template.make_prompt(values)

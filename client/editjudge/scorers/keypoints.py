@@ -9,7 +9,7 @@ from threading import Condition, Lock
 from typing import TypeAlias
 
 from ..base.images import Image
-from ..pixels import Keypoints, keypoints
+from ..pixels import Keypoints, find_keypoints
 
 _Key: TypeAlias = "tuple[str, tuple[int, int]]"
 
@@ -49,7 +49,7 @@ class SharedKeypoints:
 
     def _search(self, image: Image, key: _Key, future: Future[Keypoints]) -> None:
         try:
-            sought = keypoints(image.rgb)
+            sought = find_keypoints(image.rgb)
         except BaseException as error:
             with self._lock:
                 del self._kept[key]

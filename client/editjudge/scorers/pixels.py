@@ -19,11 +19,11 @@ from ..base.item import Edit
 from ..base.threads import in_thread
 from ..base.verdict import Evidence, NoScore, Score, Verdict
 from ..pixels import (
-    Aligned,
+    Alignment,
     Degenerate,
     align,
-    keypoints,
-    lacking,
+    find_keypoints,
+    missing_opencv,
     mse,
     psnr_from_mse,
     ssim,
@@ -64,7 +64,7 @@ class PixelScorer(Scorer):
     @property
     def lacking(self) -> str:
         """OpenCV, where it is not installed."""
-        return lacking()
+        return missing_opencv()
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
@@ -177,15 +177,15 @@ class PixelComparison(PixelScorer):
             "translation": [round(float(v), 2) for v in aligned.translation],
         }
 
-    def _aligned(self, output: Image, reference: Image) -> tuple[Aligned, Evidence]:
+    def _aligned(self, output: Image, reference: Image) -> tuple[Alignment, Evidence]:
         ways: list[tuple[RGB, Evidence]] = [(output.rgb, {})]
         if not self.as_is and not _same_aspect(output.size, reference.size):
             ways.append(fitted(output, reference))
         shared = _KEYPOINTS.of(reference)  # may be on their way: this edit's own come first
-        fits: list[tuple[Aligned, Evidence]] = []
+        fits: list[tuple[Alignment, Evidence]] = []
         problems: list[Degenerate] = []
         for pixels, resized in ways:
-            own = keypoints(pixels)
+            own = find_keypoints(pixels)
             try:
                 fit = align(
                     pixels,
@@ -266,6 +266,6 @@ def _verdict(
         if metric != "psnr":
             raise ValueError(f"pixels have no metric {metric!r} (there is mse, psnr, ssim)")
         ratio = psnr_from_mse(error)
-        return Score(value=ratio.value, evidence={**evidence, "capped": ratio.capped})
+        return Score(value=ratio.value, evidence={**evidence, "capped": ratio.is_capped})
     except Degenerate as degenerate:
         return NoScore(kind="degenerate", reason=str(degenerate), evidence=evidence)

@@ -79,7 +79,7 @@ class RegionSimilarity(Asking):
     def roles(self) -> tuple[ServiceName, ...]:
         """The three services."""
         services = (self.service, self.segmenter, self.features)
-        return tuple(map(ServiceName.parsed, services))
+        return tuple(map(ServiceName.parse, services))
 
     def questions(self, item: Item) -> tuple[Question, ...]:
         """What asks for the commands."""
@@ -250,7 +250,7 @@ class _Pair:
 
     async def _embedding(self, side: Side, region: NDArray[np.bool_]) -> Vector:
         mask = await in_thread(png_of, region)
-        inputs = {"IMAGE": self._images[side].encoded, "MASK": mask}
+        inputs = {"IMAGE": self._images[side].encoded_bytes, "MASK": mask}
         return await embedding_of(self._panel, self._how.features, inputs, self._how.rule)
 
 

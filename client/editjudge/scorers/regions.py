@@ -38,7 +38,7 @@ def selected(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_
         raise ValueError(f"there is no region {region!r} (there is whole, inside, outside)")
     if edit.item.mask is None:
         raise ValueError(f"{region} of {edit.item.id} needs a mask")
-    inside = edit.item.mask.fitted(size).selected
+    inside = edit.item.mask.resize(size).region
     return inside if region == "inside" else ~inside
 
 
@@ -120,14 +120,14 @@ async def segmented(
     Raises:
         BadReply: the mask is no mask, or of another shape.
     """
-    inputs = {"IMAGE": image.encoded, "PROMPT": phrase.encode()}
+    inputs = {"IMAGE": image.encoded_bytes, "PROMPT": phrase.encode()}
     reply = await panel.call(service, inputs, {"select": select})
     sure = float(np.asarray(reply["SCORE"])[0])
     data = cast("bytes", reply["MASK"])
     if not data:
         return None, sure
     try:
-        mask = (await in_thread(load_mask, data)).fitted(image.size).selected
+        mask = (await in_thread(load_mask, data)).resize(image.size).region
     except ImageError as error:
         raise BadReply(f"MASK: {error.reason}", service=service) from error
     return (mask if mask.any() else None), sure

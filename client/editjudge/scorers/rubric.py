@@ -133,7 +133,7 @@ def _verdict(said: _Said, name: str, template: Template) -> Verdict:
             why = value.without[name]
             return NoScore(kind="unparsable", reason=why, evidence=evidence, calls=calls)
     mean = math.fsum(value.scores[name] for value in values) / len(values)
-    brought = template.brought(name, mean)
+    brought = template.rescale(name, mean)
     if brought != mean:
         evidence["on_the_prompts_scale"] = mean
     return Score(value=brought, evidence=evidence, calls=calls)

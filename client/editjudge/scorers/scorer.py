@@ -122,4 +122,4 @@ class ServiceScorer(Scorer):
     @property
     def roles(self) -> tuple[ServiceName, ...]:
         """The service."""
-        return (ServiceName.parsed(self.service),)
+        return (ServiceName.parse(self.service),)

@@ -128,7 +128,7 @@ class FeatureSimilarity(RegionScorer):
     def _inputs(self, edit: Edit, image: Image, region: str) -> dict[str, bytes]:
         if self.side and region != "whole":
             image = load_image(squashed(image, self.side), image.name)
-        return {"IMAGE": image.encoded, **encoded_region(edit, region, image.size)}
+        return {"IMAGE": image.encoded_bytes, **encoded_region(edit, region, image.size)}
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ async def distance_of(
     panel: Panel, service: str, pair: tuple[Image, Image], mask: Mapping[str, bytes], rule: str
 ) -> float:
     """What a service of the role `lpips` says of two pictures."""
-    inputs = {"IMAGE_A": pair[0].encoded, "IMAGE_B": pair[1].encoded, **mask}
+    inputs = {"IMAGE_A": pair[0].encoded_bytes, "IMAGE_B": pair[1].encoded_bytes, **mask}
     reply = await panel.call(service, inputs, {"region": rule})
     return float(np.asarray(reply["DISTANCE"])[0])
 

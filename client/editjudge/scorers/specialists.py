@@ -39,7 +39,7 @@ class Quality(ServiceScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Ask the specialist once."""
-        reply = await panel.call(self.service, {"IMAGE": edit.output.encoded})
+        reply = await panel.call(self.service, {"IMAGE": edit.output.encoded_bytes})
         value = float(cast("NDArray[np.float32]", reply["SCORE"])[0])
         return {"score": Score(value=value)}
 
@@ -72,7 +72,7 @@ class TextContent(ServiceScorer):
         target = edit.item.target_text or ""
         if not comparable(target):
             raise Abstained("degenerate", "the target text is blank")
-        reply = await panel.call(self.service, {"IMAGE": edit.output.encoded})
+        reply = await panel.call(self.service, {"IMAGE": edit.output.encoded_bytes})
         read = _text(self.service, cast("bytes", reply["TEXT"]))
         confidences = cast("NDArray[np.float32]", reply["CONFIDENCE"])
         accuracy = text_accuracy(read, target)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..base.errors import Abstained
-from ..base.images import Image, decode, load_mask, without_alpha
+from ..base.images import Image, decode, drop_alpha, load_mask
 from ..base.item import Edit, Item
 from ..base.signature import implementation
 from ..base.threads import in_thread
@@ -67,7 +67,7 @@ class SquaredPixels(PixelScorer):
         verdicts: dict[str, Verdict] = {}
         if "psnr" in fields:
             ratio = psnr_from_mse(mse(target, edited))
-            verdicts["psnr"] = Score(value=ratio.value, evidence={"capped": ratio.capped})
+            verdicts["psnr"] = Score(value=ratio.value, evidence={"capped": ratio.is_capped})
         if "ssim" in fields:
             verdicts["ssim"] = Score(value=ssim(target, edited))
         return verdicts
@@ -182,7 +182,7 @@ class RegionClip(_SquaredRegions):
             return _empty(region, counts if self.empty_counts else None)
         if background and self.whole_background:
             mask = {}
-        inputs = ({"IMAGE": image.encoded, **mask} for image in pair)
+        inputs = ({"IMAGE": image.encoded_bytes, **mask} for image in pair)
         both = (embedding_of(panel, self.service, each, "zero") for each in inputs)
         return Score(value=cosine_of(*await together(*both)))
 
@@ -198,14 +198,14 @@ def squared(image: Image, side: int = SIDE, *, alpha_dropped: bool = False) -> I
 
     What has the size already is returned as it is, with its own bytes.
     """
-    dropped = alpha_dropped and image.was_clear
+    dropped = alpha_dropped and image.had_alpha
     if image.size == (side, side) and not dropped:
         return image
     with _LOCK:
         lock, squares = _SQUARED.setdefault(image, (Lock(), {}))
     with lock:
         if (side, dropped) not in squares:
-            shown = without_alpha(image) if dropped else image
+            shown = drop_alpha(image) if dropped else image
             squares[side, dropped] = _squashed(shown, side)
         return squares[side, dropped]
 
@@ -234,7 +234,7 @@ def _selected(item: Item, region: str, side: int) -> NDArray[np.bool_]:
     """A region of the mask squashed to a square (nearest), bool (side, side)."""
     if item.mask is None:
         raise ValueError(f"{region} of {item.id} needs a mask")
-    picture = Pil.fromarray(item.mask.selected).resize((side, side), Pil.Resampling.NEAREST)
+    picture = Pil.fromarray(item.mask.region).resize((side, side), Pil.Resampling.NEAREST)
     inside = np.asarray(picture, dtype=bool)
     return inside if region == "foreground" else ~inside
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .distributions import t_between
+from .distributions import interpolate_t
 
 Floats: TypeAlias = NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -95,7 +95,7 @@ class Clusters:
         return max(1.0, min(effective, self.count) - 1)
 
 
-def no_interval(by_cluster: Clusters, largest: float) -> str:
+def explain_no_interval(by_cluster: Clusters, largest: float) -> str:
     """Why a mean has no interval; empty where it has one.
 
     Args:
@@ -106,7 +106,7 @@ def no_interval(by_cluster: Clusters, largest: float) -> str:
     if by_cluster.heaviest > _MOST:
         return HEAVY
     error = by_cluster.error
-    if error is None or same(error, largest):
+    if error is None or is_rounding(error, largest):
         return SAME
     return ""
 
@@ -115,7 +115,7 @@ HEAVY = "one source picture has more than half of the weight"
 SAME = "it is the same by every source picture"
 
 
-def same(error: float, largest: float) -> bool:
+def is_rounding(error: float, largest: float) -> bool:
     """Whether an error is nothing but rounding: a width of 0 would be a promise."""
     return error <= _SAME * largest
 
@@ -127,14 +127,14 @@ def half_width(error: float, freedom: float) -> float:
         error: The standard error.
         freedom: Its degrees of freedom, at least 1.
     """
-    return t_between((1 + CONFIDENCE) / 2, freedom) * error
+    return interpolate_t((1 + CONFIDENCE) / 2, freedom) * error
 
 
 GROUPS = 100
 """Most parts that are left out, one after the other."""
 
 
-def groups(clusters: int) -> NDArray[np.int64]:
+def jackknife_groups(clusters: int) -> NDArray[np.int64]:
     """The part that each cluster is left out with: each its own, or one of 100 drawn ones.
 
     The draw is the same every time.
@@ -181,7 +181,7 @@ def pooled_freedom(variances: Floats, freedoms: Floats, parts: NDArray[np.bool_]
     return max(1.0, min(freedom, float(parts.any(axis=0).sum() - 1)))
 
 
-def linked(items: Iterable[Iterable[Hashable]]) -> array[int]:
+def link_clusters(items: Iterable[Iterable[Hashable]]) -> array[int]:
     """Number items so that those which share any part, directly or through others, are alike.
 
     An item takes four bytes, and so does each part that came before.

@@ -46,7 +46,7 @@ def t_quantile(share: float, freedom: int) -> float:
     return quantile
 
 
-def t_between(share: float, freedom: float) -> float:
+def interpolate_t(share: float, freedom: float) -> float:
     """The same of degrees of freedom that are no whole number.
 
     It lies between its neighbours, geometrically and by 1 / freedom: within 4 % between 1 and 2,

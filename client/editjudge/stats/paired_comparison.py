@@ -10,8 +10,8 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from ..base.strict import Strict
-from .clusters import CONFIDENCE, Clusters, Floats, half_width, no_interval
-from .distributions import t_between
+from .clusters import CONFIDENCE, Clusters, Floats, explain_no_interval, half_width
+from .distributions import interpolate_t
 
 POWER = 0.8
 _EXACT = 16
@@ -65,8 +65,8 @@ class Comparison(Strict):
         """The smallest difference that such a comparison finds in about four of five times.
 
         (t at 1 - 0.05 / 2 m + t at 0.8) standard errors for m tests that are made together, which
-        is Holm's first step. The test is that of `exchanged`, so where signs are too few to get far
-        below the level there is none.
+        is Holm's first step. The test is that of `sign_flip_p`, so there is no such difference if
+        there are too few signs for a p far below the level.
 
         Args:
             tests: How many are adjusted for together, at least 1.
@@ -74,7 +74,7 @@ class Comparison(Strict):
         level = (1 - CONFIDENCE) / tests
         if self.error is None or 4 * smallest_p(self.sources) >= level:
             return None
-        errors = t_between(1 - level / 2, self.freedom) + t_between(POWER, self.freedom)
+        errors = interpolate_t(1 - level / 2, self.freedom) + interpolate_t(POWER, self.freedom)
         return self.error * errors
 
 
@@ -100,7 +100,7 @@ def compare(
     before, after = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     differences = after - before
     of = Clusters.of(differences.tolist(), clusters)
-    why_not = no_interval(of, float(np.abs(differences).max()))
+    why_not = explain_no_interval(of, float(np.abs(differences).max()))
     error = None if why_not else of.error
     half = None if error is None else half_width(error, of.freedom)
     higher, lower = int((differences > _ROUNDING).sum()), int((differences < -_ROUNDING).sum())
@@ -113,7 +113,7 @@ def compare(
         error=error,
         freedom=of.freedom,
         interval=None if half is None else Ends(low=of.value - half, high=of.value + half),
-        p=exchanged(of.sums) if of.count > 1 else None,
+        p=sign_flip_p(of.sums) if of.count > 1 else None,
         wins=higher if higher_is_better else lower,
         ties=len(differences) - higher - lower,
         losses=lower if higher_is_better else higher,
@@ -126,10 +126,10 @@ def difference_p(
     """Give the p of `compare` alone; None of fewer than two clusters."""
     differences = np.asarray(second, dtype=np.float64) - np.asarray(first, dtype=np.float64)
     sums = Clusters.of(differences.tolist(), clusters).sums
-    return exchanged(sums) if len(sums) > 1 else None
+    return sign_flip_p(sums) if len(sums) > 1 else None
 
 
-def exchanged(sums: Sequence[float] | Floats) -> float:
+def sign_flip_p(sums: Sequence[float] | Floats) -> float:
     """Give the p of a sum of differences of which each might as well have had the other sign.
 
     Of up to 16 clusters all signs are tried, beyond that 9,999 drawn ones; these and what was
@@ -160,7 +160,7 @@ def exchanged(sums: Sequence[float] | Floats) -> float:
 
 
 def smallest_p(clusters: int) -> float:
-    """The least that `exchanged` can give: of all ways to set the signs two are as extreme."""
+    """The least that `sign_flip_p` can give: of all ways to set the signs two are as extreme."""
     return max(2.0 ** (1 - clusters), 1 / (1 + _FLIPS))
 
 

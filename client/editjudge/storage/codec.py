@@ -109,7 +109,7 @@ def mask_to_runs(png: bytes) -> tuple[tuple[int, int], NDArray[np.uint32]] | Non
         transparent, damaged): its bytes are all that can be kept.
     """
     try:
-        selected = load_mask(png).selected
+        selected = load_mask(png).region
     except ImageError:
         return None
     flat = selected.ravel(order="F")

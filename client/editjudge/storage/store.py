@@ -20,10 +20,10 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from ..base.errors import ConfigError, StoreError
-from ..base.file_states import ABSENT, Seen
+from ..base.file_states import ABSENT, FileState
 from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
-from ..base.text import few
+from ..base.text import shorten_list
 from ..base.verdict import Verdict, calls_of
 from ..engine.content_keys import FileCache, FileContent, ItemContent, JudgedEdit, StandingVerdicts
 from ..engine.run_header import RunHeader
@@ -366,7 +366,7 @@ class RunStore:
     def judged_edit(self, edit: StoredEdit) -> JudgedEdit:
         """An edit with all that its verdicts rest on, to be kept elsewhere."""
         row = next(self._rows("WHERE id = ?", edit.id))
-        seen = None if row.output is None else Seen(row.stat, digest_from_bytes(row.output))
+        seen = None if row.output is None else FileState(row.stat, digest_from_bytes(row.output))
         return JudgedEdit(edit.item, edit.model, seen, edit.missing, ItemContent(row.content))
 
     def verdicts(
@@ -538,7 +538,7 @@ def _several(names: str | Collection[str]) -> Collection[str]:
 def _no_run(folder: Path) -> ConfigError:
     """The error where a folder holds none; its mend names the runs in folders below."""
     below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
-    runs = f", such as {few(below)}" if below else ""
+    runs = f", such as {shorten_list(below)}" if below else ""
     return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from editjudge.base.contracts import AESTHETICS
 from editjudge.base.errors import Abstained
 from editjudge.base.images import RGB
-from editjudge.base.prompt_releases import official_prompts
+from editjudge.base.prompt_releases import prompt_releases
 
 from ..runtime.vllm_specialist import LmmSpecialist, image_part, text_part
 from ..zoo.artefact import digest_weights
@@ -58,7 +58,7 @@ class ArtiMuse(LmmSpecialist):
 
     name = "aesthetics_artimuse"
     contract = AESTHETICS
-    prompts = official_prompts()["artimuse"].texts
+    prompts = prompt_releases()["artimuse"].texts
     identity: ClassVar = {"implementation": "artimuse.1", "prompts": digest_weights(prompts)}
     variable = "ARTIMUSE"
 

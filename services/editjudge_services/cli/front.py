@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.local_stack import running_stack
-from editjudge.base.terminal import say, tell
+from editjudge.base.terminal import print_notice, print_text
 
 from ..front.local import load_last_tokens, read_values, validate_tokens, validate_values
 from ..front.values import Class, Tokens
@@ -24,16 +24,16 @@ def token_command(team: str, days: float, class_: Class, values: Path | None) ->
             f"the front door takes tokens by the keys of {tokens.keys}", "whoever has them signs"
         )
     is_new = team not in keys.list_teams()
-    say(keys.issue_token(team, days, class_, **tokens.claims))
+    print_text(keys.issue_token(team, days, class_, **tokens.claims))
     state = running_stack()
     if is_new and state and state.front:
-        tell(
+        print_notice(
             f"# {team} is new: the door knows its key in {tokens.key_cache_seconds} s at the latest"
         )
     if state is None or state.front is None:
-        tell("no front door runs here yet: editjudge up --front")
+        print_notice("no front door runs here yet: editjudge up --front")
         return
-    tell(
+    print_notice(
         f"# editjudge.toml of team {team}; beside it the token as {team}.token, and as ca.pem\n"
         f"# {state.front.ca}\n"
         f"[{'gateway' if state.judge else 'endpoints.front'}]\n"
@@ -41,7 +41,7 @@ def token_command(team: str, days: float, class_: Class, values: Path | None) ->
         f'api_key = {{ file = "{team}.token" }}'
     )
     if state.judge:
-        tell(
+        print_notice(
             "# the same three lines under [endpoints.front] reach Triton without the Judge service"
         )
 
@@ -51,14 +51,18 @@ def teams_command(rotate: str | None, revoke: str | None) -> None:
     keys = _keys()
     if revoke:
         count = keys.revoke(revoke)
-        say(f"every token of {revoke} ends now: {count} key{'s are' if count > 1 else ' is'} gone")
+        print_text(
+            f"every token of {revoke} ends now: {count} key{'s are' if count > 1 else ' is'} gone"
+        )
     if rotate:
         keys.rotate(rotate)
-        say(f"further tokens of {rotate} have a new key; earlier ones end when they said")
-        tell(f"# the door knows it in {_read_tokens(None).key_cache_seconds} s at the latest")
+        print_text(f"further tokens of {rotate} have a new key; earlier ones end when they said")
+        print_notice(
+            f"# the door knows it in {_read_tokens(None).key_cache_seconds} s at the latest"
+        )
     if not revoke and not rotate:
         for name in keys.list_teams():
-            say(name)
+            print_text(name)
 
 
 def certificate_command(team: str, days: float, out: Path) -> None:
@@ -68,8 +72,8 @@ def certificate_command(team: str, days: float, out: Path) -> None:
 
     authority = Authority(front_folder())
     chain, key = authority.issue_client_certificate(team, days, out)
-    say(f'cert_file = "{chain}"\nkey_file = "{key}"')
-    tell(f"# the door's value client_ca is {authority.certificate}")
+    print_text(f'cert_file = "{chain}"\nkey_file = "{key}"')
+    print_notice(f"# the door's value client_ca is {authority.certificate}")
 
 
 def render_command(values: Path, out: Path, *, check: bool) -> None:
@@ -79,10 +83,10 @@ def render_command(values: Path, out: Path, *, check: bool) -> None:
     front_values = validate_values(read_values(values), str(values))
     if check:
         rendering.render_and_check(front_values, out, str(values))
-        say(f"{values}: Envoy takes it")
+        print_text(f"{values}: Envoy takes it")
     else:
         file = rendering.render(front_values, out)
-        say(f"{file} is what Envoy is started with: envoy -c {file}")
+        print_text(f"{file} is what Envoy is started with: envoy -c {file}")
 
 
 def serve_command(values: Path, out: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from editjudge.base.errors import ConfigError, EditjudgeError
-from editjudge.base.terminal import say
+from editjudge.base.terminal import print_text
 from editjudge.cli.output import print_json, print_tables
 from editjudge.report.table import Heading, Row, Table
 
@@ -92,7 +92,7 @@ def verify_command(names: tuple[str, ...]) -> int:
         e for e in load_manifest().values() if load_checkpoint(e.name) or export.find_exports(e)
     ]
     if not here:
-        say("no model is installed")
+        print_text("no model is installed")
     return _run_for_each(here, verify_one)
 
 
@@ -106,7 +106,7 @@ def repository_command(table: Path, out: Path) -> None:
     if missing:
         reasons = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
         raise ConfigError(f"{out} is not complete: {reasons}")
-    say(f"{out} is what Triton is started with: {', '.join(sorted(servings))}")
+    print_text(f"{out} is what Triton is started with: {', '.join(sorted(servings))}")
 
 
 def _select_entries(
@@ -132,9 +132,9 @@ def _run_for_each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
     code = 0
     for entry in entries:
         try:
-            say(act(entry))
+            print_text(act(entry))
         except EditjudgeError as error:
-            say(f"error: {error}", fg="red", err=True)
+            print_text(f"error: {error}", fg="red", err=True)
             code = code or error.exit_code
     return code
 

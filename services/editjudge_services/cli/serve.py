@@ -11,7 +11,7 @@ from typing import Any
 
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.terminal import say, tell
+from editjudge.base.terminal import print_notice, print_text
 from editjudge.cli.options import settings_from
 from editjudge.cli.output import print_json, print_tables
 from editjudge.cli.services import provide_services
@@ -32,8 +32,8 @@ def serve_command(**values: Any) -> None:
     settings = settings_from(values)
     for name, instead in (("ledger", "--cache"), ("max_cost", "limits at its front door")):
         if getattr(settings, name) is not None:
-            tell(f"{name} of the settings is for runs; a service has {instead}")
-    with provide_services(settings, start=True, say=tell) as at_hand:
+            print_notice(f"{name} of the settings is for runs; a service has {instead}")
+    with provide_services(settings, start=True, say=print_notice) as at_hand:
         asyncio.run(_serve(at_hand, options))
 
 
@@ -41,11 +41,11 @@ def purge_command(folder: Path, team: tuple[str, ...], older_than: float | None)
     """Delete calls that a service has kept; without a team or an age, say what space they take."""
     if not team and older_than is None:
         for name, size in asyncio.run(measure_space(folder)).items():
-            say(f"{_label(name)}: {size / 1e6:.2f} MB")
+            print_text(f"{_label(name)}: {size / 1e6:.2f} MB")
         return
     before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
     for name, count in asyncio.run(purge(folder, team, before)).items():
-        say(f"{_label(name)}: {count:,} calls deleted")
+        print_text(f"{_label(name)}: {count:,} calls deleted")
 
 
 def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> None:
@@ -61,7 +61,7 @@ def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool)
         return
     table = Table(list(map(Heading, columns)), list(map(Row, rows)))
     if csv:
-        say(table.to_text("csv"), nl=False)
+        print_text(table.to_text("csv"), nl=False)
     else:
         print_tables([table])
 
@@ -106,7 +106,9 @@ async def _serve(settings: Settings, options: ServiceOptions) -> None:
             raise ConfigError(str(error), "give other addresses") from error
         if options.cache is not None and options.keep_days is not None:
             seconds = options.keep_days * _DAY_SECONDS
-            await servers.enter_async_context(purge_periodically(options.cache, seconds, tell))
-        say(f"judging at {at} (gRPC) and {web} (JSON)")
+            await servers.enter_async_context(
+                purge_periodically(options.cache, seconds, print_notice)
+            )
+        print_text(f"judging at {at} (gRPC) and {web} (JSON)")
         await wait_for_signal()
-        tell("ending: what is in flight is finished")
+        print_notice("ending: what is in flight is finished")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from editjudge.base.terminal import say
+from editjudge.base.terminal import print_text
 from editjudge.cli.options import settings_from
 from editjudge.cli.output import print_json
 
@@ -25,18 +25,20 @@ def up_command(
     stack = settings.stack.model_copy(update=changes)
     state = up(stack, settings.vllm_python, root.get("config"))
     for name, why in state.unloaded.items():
-        say(f"{name} is not served: {why}", fg="red", err=True)
+        print_text(f"{name} is not served: {why}", fg="red", err=True)
     if json:
         print_json(state)
         return
     if state.grpc:
-        say(f"ready at {state.grpc} (metrics {state.metrics}, log {state.log})")
+        print_text(f"ready at {state.grpc} (metrics {state.metrics}, log {state.log})")
     if state.judge:
-        say(f"judging at {state.judge.url} and {state.judge.http} (log {state.judge.log})")
+        print_text(f"judging at {state.judge.url} and {state.judge.http} (log {state.judge.log})")
     if state.front:
-        say(f"front door at {state.front.url} (authority {state.front.ca}, log {state.front.log})")
-        say(f"  its calls: {state.front.calls}")
-        say("a team's token: editjudge front token --team NAME > NAME.token")
+        print_text(
+            f"front door at {state.front.url} (authority {state.front.ca}, log {state.front.log})"
+        )
+        print_text(f"  its calls: {state.front.calls}")
+        print_text("a team's token: editjudge front token --team NAME > NAME.token")
     if state.generalist:
         local = state.generalist
-        say(f"{local.model} ready at {local.url} (log {local.log})")
+        print_text(f"{local.model} ready at {local.url} (log {local.log})")

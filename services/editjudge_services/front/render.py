@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from editjudge.base.contracts import MODEL_HEADER, NAME, TOKENS_HEADER
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.output_files import check_free
+from editjudge.base.output_files import check_overwrite
 
 from .values import CLASSES, OWN_HEADERS, Address, FrontValues
 
@@ -44,7 +44,7 @@ def render(values: FrontValues, folder: Path) -> Path:
     """
     secret, file = folder / CERTIFICATE, folder / FILE
     for path, mark in ((secret, _KIND), (file, _BEGINS)):
-        check_free(path, partial(_contains, mark), "file that editjudge front wrote")
+        check_overwrite(path, partial(_contains, mark), "file that editjudge front wrote")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     secret.write_text(render_certificate_secret(values))
     keys = urlsplit(values.tokens.url)

@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 from editjudge.base.contracts import CLASS_HEADER
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.local_stack import private
-from editjudge.base.terminal import tell
+from editjudge.base.terminal import print_notice
 from editjudge.service import CallNotes, Terms
 
 from .errors import code_of
@@ -171,13 +171,13 @@ class AuditLog:
         if self._where is None:
             return
         if self._on_screen:
-            tell(line)
+            print_notice(line)
             return
         try:
             self._add(self._where, f"{line}\n")
         except OSError as error:
             if not self._failing:
-                tell(f"{self._where}: lines of the audit are lost: {error.strerror}")
+                print_notice(f"{self._where}: lines of the audit are lost: {error.strerror}")
             self._failing = True
             self._lost()
         else:

@@ -11,8 +11,8 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from editjudge.base.errors import ConfigError, EditjudgeError
-from editjudge.base.terminal import tell
-from editjudge.base.text import whole
+from editjudge.base.terminal import print_notice
+from editjudge.base.text import join_surrogates
 from editjudge.v1 import judge_pb2 as pb
 
 from .schemas import InvalidRequest, Refusal
@@ -45,8 +45,8 @@ def wrap_defect(error: Exception) -> EditjudgeError:
     """The error that a caller meets; one that nobody foresaw is ours, and costs it alone."""
     if isinstance(error, EditjudgeError):
         return error
-    defect = whole(f"{type(error).__name__}: {error}")[:_SHOWN]
-    tell(f"a request failed: {defect}")
+    defect = join_surrogates(f"{type(error).__name__}: {error}")[:_SHOWN]
+    print_notice(f"a request failed: {defect}")
     return EditjudgeError(defect)
 
 
@@ -54,9 +54,9 @@ def describe_error(error: EditjudgeError) -> Refusal:
     """An error as JSON has it."""
     return Refusal(
         code=code_of(error),
-        message=whole(error.message),
+        message=join_surrogates(error.message),
         field=error.field if isinstance(error, InvalidRequest) else "",
-        mend=whole(error.mend),
+        mend=join_surrogates(error.mend),
     )
 
 
@@ -72,14 +72,15 @@ async def abort(context: Any, error: EditjudgeError) -> NoReturn:
     detail = AnyMessage()
     if isinstance(error, InvalidRequest):
         violation = error_details_pb2.BadRequest.FieldViolation(
-            field=error.field, description=whole(f"{error.reason}; {error.mend}".rstrip("; "))
+            field=error.field,
+            description=join_surrogates(f"{error.reason}; {error.mend}".rstrip("; ")),
         )
         detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
     elif isinstance(error, NoCapacity):
         detail.Pack(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=1)))
     sent = status_pb2.Status(
         code=code_pb2.Code.Value(code_of(error)),
-        message=whole(str(error)),
+        message=join_surrogates(str(error)),
         details=[detail] if detail.type_url else [],
     )
     status = rpc_status.to_status(sent)

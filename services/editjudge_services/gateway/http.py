@@ -11,8 +11,8 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
-from editjudge.base.strict import text_of
-from editjudge.base.text import whole
+from editjudge.base.strict import to_json
+from editjudge.base.text import join_surrogates
 from editjudge.base.threads import in_thread
 from editjudge.service import ScoreReport
 
@@ -109,7 +109,7 @@ class JsonService:
             with self._open_account(request) as account:
                 async with some:
                     score = ScoreReport.of(await self._service.score(read, account, may_wait=True))
-            text_of(score)  # what cannot be written costs itself
+            to_json(score)  # what cannot be written costs itself
             return BatchResult(score=score)
         except Exception as error:  # noqa: BLE001 - of this request alone
             return BatchResult(error=describe_error(wrap_defect(error)))
@@ -242,7 +242,7 @@ def _reply(
     headers: Mapping[str, str] | None = None,
 ) -> web.Response:
     return web.Response(
-        text=whole(text_of(body, indent=None)),
+        text=join_surrogates(to_json(body, indent=None)),
         content_type="application/json",
         status=status,
         headers=headers,

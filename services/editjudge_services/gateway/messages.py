@@ -6,7 +6,7 @@ from typing import Any
 
 from editjudge import Judgement
 from editjudge.base.signature import versions
-from editjudge.base.text import whole
+from editjudge.base.text import join_surrogates
 from editjudge.base.verdict import Outcome, Score, calls_of
 from editjudge.gateway.messages import get_failure, make_call, make_message, read_fields
 from editjudge.v1 import judge_pb2 as pb
@@ -53,7 +53,7 @@ def make_response(judgement: Judgement, request_id: str) -> pb.ScoreResponse:
         outcomes=[_outcome(judgement, name, each) for name, each in judgement.outcomes.items()],
         services={role: str(identity) for role, identity in judgement.services.items()},
         usage=make_message(pb.Usage, judgement.usage),
-        notes=[whole(f"{p.name}: {note}") for p in edit.pictures for note in p.notes],
+        notes=[join_surrogates(f"{p.name}: {note}") for p in edit.pictures for note in p.notes],
         calls=[make_call(said) for said in judgement.said.values()],
     )
 

@@ -22,12 +22,12 @@ from pydantic import (
 
 from editjudge import Dimension, Panel
 from editjudge.base.errors import EditjudgeError, InputError
-from editjudge.base.identity import untrained
-from editjudge.base.images import Image, Mask, load_image, load_mask, pixels_of
+from editjudge.base.identity import untrained_services
+from editjudge.base.images import Image, Mask, count_pixels, load_image, load_mask
 from editjudge.base.item import Edit, Flaws, Item, Missing, MissingKind, Need, check_text
 from editjudge.base.signature import package_version
 from editjudge.base.strict import Strict
-from editjudge.base.text import whole
+from editjudge.base.text import join_surrogates
 from editjudge.base.verdict import Evidence, Failure, NoScore, NoScoreKind
 from editjudge.service import DimensionEntry, ScoreReport
 
@@ -185,7 +185,7 @@ class EncodedEdit(JsonModel):
     def pixels(self) -> int:
         """How many the heads of its pictures tell; nothing is decoded."""
         sent = (*self.sources, self.edited, self.mask, self.target)
-        return sum(pixels_of(picture.data) for picture in sent if picture is not None)
+        return sum(count_pixels(picture.data) for picture in sent if picture is not None)
 
     def decode(self, mask_fits: bool) -> Edit:
         """The edit, its pictures decoded; it takes long, so it is made in a thread.
@@ -208,7 +208,7 @@ class EncodedEdit(JsonModel):
                 id=self.id or "edit",
                 instruction=self.instruction,
                 sources=tuple(sources),
-                mask=mask and replace(mask, over_frame=self.mask_over_frame),
+                mask=mask and replace(mask, stretches_to_frame=self.mask_over_frame),
                 target=target,
                 target_text=self.target_text,
                 hint=self.hint,
@@ -370,7 +370,7 @@ class PanelReply(JsonModel):
     def of(cls, panel: Panel) -> Self:
         """The services of a panel."""
         identities = panel.identities()
-        random = set(untrained(identities))
+        random = set(untrained_services(identities))
         priced = {r for r, one in panel.generalists.items() if one.endpoint.price is not None}
         services = tuple(
             PanelService(
@@ -383,5 +383,7 @@ class PanelReply(JsonModel):
             )
             for role, identity in sorted(identities.items())
         )
-        problems = tuple(whole(f"{url}: {why}") for url, why in sorted(panel.problems.items()))
+        problems = tuple(
+            join_surrogates(f"{url}: {why}") for url, why in sorted(panel.problems.items())
+        )
         return cls(services=services, problems=problems, version=package_version("editjudge"))

@@ -12,7 +12,7 @@ from editjudge import Client, Dimension, Judgement
 from editjudge.base.config import Settings
 from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.signature import Signature
-from editjudge.base.terminal import tell
+from editjudge.base.terminal import print_notice
 from editjudge.base.threads import in_thread
 from editjudge.service import DimensionSet
 
@@ -62,8 +62,8 @@ class JudgeService:
         self.requests = SharedLimit(held, held // 2, "bytes", "body")
         self.streams = SharedLimit(options.streams, options.streams_of_one, "streams")
         self._pixels = SharedLimit(pixels, pixels // 2, "pixels")
-        self._usage = UsageLog(options.cache, tell)
-        self._cache = CallCache(options.cache, shared=options.cache_shared, say=tell)
+        self._usage = UsageLog(options.cache, print_notice)
+        self._cache = CallCache(options.cache, shared=options.cache_shared, say=print_notice)
         self.metrics = Metrics(
             edits_in_hand=("Edits that are judged now.", lambda: sum(self.edits.in_use.values())),
             cache_bytes=("Size of what is kept.", self._cache.bytes),
@@ -196,4 +196,4 @@ class JudgeService:
                 await self.client.panel.rebind()
                 await self.client.panel.settle()
             except Exception as error:  # noqa: BLE001 - the next time it may be found again
-                tell(f"looking for services: {type(error).__name__}: {error}")
+                print_notice(f"looking for services: {type(error).__name__}: {error}")

@@ -11,7 +11,7 @@ from typing import ClassVar
 from editjudge.base.contracts import QUALITY
 from editjudge.base.errors import Abstained
 from editjudge.base.images import RGB
-from editjudge.base.prompt_releases import official_prompts
+from editjudge.base.prompt_releases import prompt_releases
 
 from ..runtime.vllm_specialist import LmmSpecialist, image_part, text_part
 from ..zoo.artefact import digest_weights
@@ -54,7 +54,7 @@ class QInsight(LmmSpecialist):
 
     name = "quality_qinsight"
     contract = QUALITY
-    prompts = official_prompts()["qinsight"].texts
+    prompts = prompt_releases()["qinsight"].texts
     identity: ClassVar = {
         "implementation": "qinsight.1",
         "prompts": digest_weights(prompts),

@@ -132,7 +132,7 @@ class _Adaptor:
         if tensor.holds == "image":
             return decode(payload)[0]
         if tensor.holds == "mask":
-            return load_mask(payload, "mask").selected
+            return load_mask(payload, "mask").region
         return payload.decode("utf-8")
 
     def _infer(self, batch: list[Any]) -> Sequence[Outputs | Abstained | Exception]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from editjudge.base.output_files import put
+from editjudge.base.output_files import write_file
 
 _STUB = "triton_python_backend_stub"
 _SEEN = "processes.json"
@@ -34,7 +34,7 @@ def find_lost_models(repository: Path, processes: Path = Path("/proc")) -> str:
     missing_models = [model for model in models if not now[model]]
     record = repository / _SEEN
     if not missing_models and not record.is_file():
-        put(record, json.dumps(now).encode())
+        write_file(record, json.dumps(now).encode())
     before = json.loads(record.read_text()) if record.is_file() else {}
     shrunk_models = [model for model in models if now[model] < before.get(model, 1)]
     return (

@@ -29,7 +29,7 @@ from editjudge.base.local_stack import (
     state_dir,
     state_file,
 )
-from editjudge.base.output_files import put
+from editjudge.base.output_files import write_file
 
 from ..front.local import check_front, make_local_front
 from ..front.server import EnvoyServer
@@ -162,7 +162,7 @@ def supervise(
             started_at = time.time()
 
             def tell() -> None:
-                put(state_file(), stack.state(started_at).model_dump_json().encode())
+                write_file(state_file(), stack.state(started_at).model_dump_json().encode())
 
             tell()
             # Who asks Triton or vLLM goes on while the Judge service is away.

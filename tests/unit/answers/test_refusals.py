@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge.answers.refusals import LONGEST, REFUSALS, refuses
+from editjudge.answers.refusals import LONGEST, REFUSALS, is_refusal
 
 DECLINES = {
     "English": (
@@ -41,7 +41,7 @@ DECLINES = {
 @pytest.mark.parametrize("language", sorted({row["language"] for row in REFUSALS}))
 def test_a_refusal(language: str) -> None:
     for reply in DECLINES[language]:
-        assert refuses(reply), reply
+        assert is_refusal(reply), reply
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_a_refusal(language: str) -> None:
     ],
 )
 def test_what_is_none(reply: str) -> None:
-    assert not refuses(reply)
+    assert not is_refusal(reply)

@@ -19,7 +19,7 @@ from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge.base.file_states import Seen
+from editjudge.base.file_states import FileState
 from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
@@ -83,7 +83,7 @@ class Data:
             missing = Missing("absent", "no file")
             store.save_edit_now(JudgedEdit(item, model, None, missing, content))
             return
-        seen = Seen(bytes(8), f"sha256:{'0' * 64}")
+        seen = FileState(bytes(8), f"sha256:{'0' * 64}")
         edit = JudgedEdit(item, model, seen, None, content)
         if value == "pending":
             store.save_edit_now(edit)

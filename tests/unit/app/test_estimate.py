@@ -18,7 +18,7 @@ from editjudge.app.estimate import (
 )
 from editjudge.base.config import GatewayEndpoint, GeneralistEndpoint, Settings
 from editjudge.base.identity import ServiceName
-from editjudge.base.strict import plain_of
+from editjudge.base.strict import to_plain
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
@@ -126,7 +126,7 @@ def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
     assert describe_calls(one) == [
         f"{JUDGE}: at most {EDITS} calls, and as many again where no reply can be read"
     ]
-    told = plain_of(one)
+    told = to_plain(one)
     assert told["calls"] == {JUDGE: EDITS}
     specialist = Estimate()
     specialist.calls[ServiceName("quality", "piqe")] = 5
@@ -136,12 +136,12 @@ def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
 def test_what_an_edit_takes_is_told(folder: Path) -> None:
     todo = work(folder, LEVEL, QUESTIONS)
     told = estimate(todo, settings())
-    each = told.per_edit[ServiceName.parsed(JUDGE)]
+    each = told.per_edit[ServiceName.parse(JUDGE)]
     assert each.calls == told.calls[JUDGE] / EDITS == 9
     assert each.prompt_tokens == told.prompt_tokens[JUDGE] / EDITS
     line = f"an edit: {JUDGE} 9 calls, {each.prompt_tokens:,.0f} prompt tokens"
     assert line in describe_estimate(told, todo)
-    assert plain_of(told)["per_edit"][JUDGE]["calls"] == 9
+    assert to_plain(told)["per_edit"][JUDGE]["calls"] == 9
     assert Estimate().per_edit == {}
 
 

@@ -10,7 +10,7 @@ from editjudge.app.doctor import DEVICE, Services, compare_panels, load_panel_fi
 from editjudge.base.errors import InputError
 from editjudge.base.identity import ModelIdentity, ServiceName
 
-DINO, PIQE = map(ServiceName.parsed, ("features.dinov2", "quality.piqe"))
+DINO, PIQE = map(ServiceName.parse, ("features.dinov2", "quality.piqe"))
 SERVED = {DINO: {"name": "features_dinov2/1", "weights": "sha256:aa", "device": "gpu"}}
 
 

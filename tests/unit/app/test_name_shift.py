@@ -19,7 +19,7 @@ from editjudge.app.spec import ResolvedSpec
 from editjudge.app.validation import validate
 from editjudge.base.config import Settings
 from editjudge.base.errors import InputError
-from editjudge.base.images import load_image, size_by_header
+from editjudge.base.images import load_image, read_header_size
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.engine.events import NoteEvent, RunEvent
 
@@ -217,7 +217,7 @@ def test_beside_sources_of_one_size_no_output_is_opened(
             return item
 
     opened: list[object] = []
-    monkeypatch.setattr(module, "size_by_header", lambda path: opened.append(path) or (8, 8))
+    monkeypatch.setattr(module, "read_header_size", lambda path: opened.append(path) or (8, 8))
     block = [module._Place(str(i), (8, 8)) for i in range(5)]
     assert find_shift([block], Anywhere()) is None  # type: ignore[arg-type]
     assert not opened
@@ -235,7 +235,7 @@ def test_headers_tell_the_size_of_the_upright_picture(
     exif[0x0112] = turned
     path = tmp_path / "picture"
     Pil.new("RGB", (40, 30)).save(path, kind, exif=exif)
-    assert size_by_header(path) == load_image(path).size
+    assert read_header_size(path) == load_image(path).size
     path.write_bytes(b"no picture")
-    assert size_by_header(path) is None
-    assert size_by_header(tmp_path / "nowhere.png") is None
+    assert read_header_size(path) is None
+    assert read_header_size(tmp_path / "nowhere.png") is None

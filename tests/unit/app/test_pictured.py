@@ -14,7 +14,7 @@ from editjudge.app.label_studio import control, picture_paths
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
-from editjudge.base.file_states import Files
+from editjudge.base.file_states import FileStates
 from editjudge.base.item import Missing
 from editjudge.base.verdict import Failure, NoScore
 from editjudge.cli import root
@@ -60,7 +60,7 @@ def run(tmp_path: Path) -> Path:
             "two": {PSNR: scored(0.0), MSE: Failure(error="gone")},
         }
         for item, verdicts in judged.items():
-            seen = Files().seen(str(tmp_path / "alpha" / f"{item}.ppm"))
+            seen = FileStates().seen(str(tmp_path / "alpha" / f"{item}.ppm"))
             store.save_edit_now(JudgedEdit(item, "alpha", seen, None, None), verdicts, signatures)
         store.save_edit_now(
             JudgedEdit("gone", "alpha", None, Missing("absent", "no file gone.png")), {}, {}

@@ -17,7 +17,7 @@ from editjudge.app import results as module
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
-from editjudge.base.file_states import Seen
+from editjudge.base.file_states import FileState
 from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score, Verdict
 from editjudge.benchmarks.cell import Cell
@@ -78,7 +78,7 @@ def put(
         else Score(value=rng.integers(0, 5) / 4)
         for name in signatures
     }
-    seen = Seen(bytes(8), f"sha256:{'0' * 64}")
+    seen = FileState(bytes(8), f"sha256:{'0' * 64}")
     store.save_edit_now(JudgedEdit(item, model, seen), verdicts, signatures)
 
 

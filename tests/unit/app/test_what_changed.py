@@ -157,7 +157,7 @@ def test_what_a_first_session_loads_is_not_read_again_to_compare_it(
 def test_a_file_that_changes_after_it_was_read_is_judged_anew(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = images._read
+    read = images._read_file
 
     def changing(path: Path, shown: str) -> bytes:
         data = read(path, shown)
@@ -166,7 +166,7 @@ def test_a_file_that_changes_after_it_was_read_is_judged_anew(
         return data
 
     with monkeypatch.context() as patched:
-        patched.setattr(images, "_read", changing)
+        patched.setattr(images, "_read_file", changing)
         assert again(folder)[0].finished.exit_code == 0
     assert again(folder)[0].finished.edits == 1
     again(folder, out="fresh")
@@ -222,7 +222,7 @@ def test_an_output_that_cannot_be_read_for_a_moment_keeps_its_verdicts(
 ) -> None:
     again(folder)
     before = values(folder / "run")
-    whole = images._read if moment == "judging" else file_states.file_digest
+    whole = images._read_file if moment == "judging" else file_states.file_digest
 
     def failing(path: Any, *more: Any) -> Any:
         if str(path).endswith("ours/1.bmp"):
@@ -230,7 +230,7 @@ def test_an_output_that_cannot_be_read_for_a_moment_keeps_its_verdicts(
         return whole(path, *more)
 
     if moment == "judging":
-        monkeypatch.setattr(images, "_read", _as_read(failing))
+        monkeypatch.setattr(images, "_read_file", _as_read(failing))
     else:
         os.utime(folder / "v1" / "1.bmp")
         monkeypatch.setattr(file_states, "file_digest", failing)

@@ -26,7 +26,7 @@ from editjudge.app.rescoring import RescoreEntry
 from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
 from editjudge.app.validation import Validation
-from editjudge.base.strict import Strict, text_of
+from editjudge.base.strict import Strict, to_json
 from editjudge.base.verdict import (
     Failure,
     NoScore,
@@ -105,7 +105,7 @@ OUTCOMES: dict[str, tuple[Outcome, Any, Any]] = {
 @pytest.mark.parametrize("status", OUTCOMES)
 async def test_a_judged_edit(status: str) -> None:
     outcome, value, kind = OUTCOMES[status]
-    data = json.loads(text_of(verdicts.ScoreReport.of(await judged(f=outcome))))
+    data = json.loads(to_json(verdicts.ScoreReport.of(await judged(f=outcome))))
     (told,) = data["verdicts"]
     assert (told["status"], told["value"], told["kind"]) == (status, value, kind)
     assert told["range"] == [0, 1]
@@ -124,7 +124,7 @@ def test_what_is_no_number_is_refused(value: float) -> None:
 def test_events_are_read_back() -> None:
     adapter: TypeAdapter[events.RunEvent] = TypeAdapter(events.RunEvent)
     note = events.NoteEvent(text="said \ud800")
-    text = text_of(note, indent=None)
+    text = to_json(note, indent=None)
     assert list(json.loads(text)) == ["event", "time", "text"]
     assert adapter.validate_python(json.loads(text)) == note
     with pytest.raises(ValidationError):

@@ -238,16 +238,16 @@ def test_a_mask_is_zero_or_not_zero(white: int, channels: int) -> None:
     if white < 32768:
         made.append(tiff(levels[..., 0].astype(np.int16)))
     for data in made:
-        assert np.array_equal(load_mask(data).selected, MASK)
-    assert np.array_equal(load_mask(levels[..., 0]).selected, MASK)
+        assert np.array_equal(load_mask(data).region, MASK)
+    assert np.array_equal(load_mask(levels[..., 0]).region, MASK)
     if white < 256:
         eight = Pil.fromarray(levels[..., 0].astype(np.uint8))
-        assert np.array_equal(load_mask(eight).selected, MASK)
+        assert np.array_equal(load_mask(eight).region, MASK)
 
 
 def test_labels_of_a_mask_are_all_white() -> None:
     labels = np.arange(12, dtype=np.uint16).reshape(3, 4) * 100
-    assert np.array_equal(load_mask(png(labels)).selected, labels > 0)
+    assert np.array_equal(load_mask(png(labels)).region, labels > 0)
 
 
 def test_a_mask_that_was_read_as_a_picture_is_read_again() -> None:
@@ -255,10 +255,10 @@ def test_a_mask_that_was_read_as_a_picture_is_read_again() -> None:
     levels[2, 2] = 100
     image = load_image(png(levels))
     assert not image.rgb[2, 2].any()
-    assert np.array_equal(load_mask(image).selected, MASK)
+    assert np.array_equal(load_mask(image).region, MASK)
 
 
 def test_all_65536_values_are_rounded() -> None:
     levels = np.arange(65536, dtype=np.uint16).reshape(256, 256)
     assert np.array_equal(load_image(png(levels)).rgb, as_rgb(levels))
-    assert np.array_equal(load_mask(png(levels)).selected, levels > 0)
+    assert np.array_equal(load_mask(png(levels)).region, levels > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from editjudge.base.differences import differences
+from editjudge.base.differences import compare_signatures
 from editjudge.base.signature import Signature
 from editjudge.gateway.session import _otherwise
 
@@ -20,7 +20,7 @@ PIXELS = (
 
 
 def told(before: str, after: str) -> list[str]:
-    return list(map(str, differences(before, after)))
+    return list(map(str, compare_signatures(before, after)))
 
 
 def test_the_same_differs_in_nothing() -> None:
@@ -55,7 +55,7 @@ def test_each_kind_of_part_has_its_words() -> None:
 
 def test_what_is_derived_differs_in_what_its_parts_do() -> None:
     later = JUDGED.replace("temperature=0", "temperature=1")
-    first, second = (Signature.parsed(text).digest for text in (JUDGED, later))
+    first, second = (Signature.parse(text).digest for text in (JUDGED, later))
     mean = "dimension:kris.average|protocol:kris.1|formula:mean.1|parts:kris.visual_quality="
     here, there = {"kris.average": mean + first}, {"kris.average": mean + second}
     name, why = _otherwise(here, there) or ("", "")

@@ -9,7 +9,7 @@ import pytest
 
 from editjudge.base import file_states
 from editjudge.base.digest import content_digest
-from editjudge.base.file_states import ABSENT, SETTLED, STAT, Files, Reading, stat_of
+from editjudge.base.file_states import ABSENT, SETTLED, STAT, FileRead, FileStates, stat_of
 
 DAY = 86_400 * 10**9
 
@@ -31,7 +31,7 @@ def test_what_is_no_file_has_none(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "broken").symlink_to("none")
     assert stat_of(str(tmp_path / name)) == ABSENT
-    assert Files().seen(str(tmp_path / "folder")) is None
+    assert FileStates().get_state(str(tmp_path / "folder")) is None
 
 
 def test_another_file_has_another(tmp_path: Path) -> None:
@@ -52,14 +52,14 @@ def test_times_of_what_had_just_changed_tell_nothing(
     file.write_bytes(b"1")
     now = rest = at_rest(file)
     monkeypatch.setattr(file_states, "time_ns", lambda: now)
-    assert Reading(str(file)).stat() == stat_of(file)
+    assert FileRead(str(file)).stat() == stat_of(file)
     now = rest - 1
-    assert Reading(str(file)).stat() == ABSENT
+    assert FileRead(str(file)).stat() == ABSENT
     now = rest + DAY
-    reading = Reading(str(file))
+    reading = FileRead(str(file))
     os.utime(file, ns=(0, 0))
     assert reading.stat() == ABSENT, "it changed while it was read"
-    assert Reading(str(tmp_path / "none")).stat() == ABSENT
+    assert FileRead(str(tmp_path / "none")).stat() == ABSENT
 
 
 def test_a_file_is_read_again_only_where_it_may_have_changed(
@@ -75,17 +75,17 @@ def test_a_file_is_read_again_only_where_it_may_have_changed(
     )
     now = at_rest(other)
     monkeypatch.setattr(file_states, "time_ns", lambda: now)
-    known = Files()
-    first = known.seen(str(file))
-    assert first == known.seen(str(file)) == (stat_of(file), content_digest(b"1"))
+    known = FileStates()
+    first = known.get_state(str(file))
+    assert first == known.get_state(str(file)) == (stat_of(file), content_digest(b"1"))
     assert len(read) == 1
     other.replace(file)
-    second = known.seen(str(file))
+    second = known.get_state(str(file))
     assert second is not None
     assert second.digest == content_digest(b"2")
 
     now = file.stat().st_ctime_ns + SETTLED - 1
-    young = Files()
+    young = FileStates()
     for _ in range(2):
-        assert young.seen(str(file)) == (ABSENT, content_digest(b"2"))
+        assert young.get_state(str(file)) == (ABSENT, content_digest(b"2"))
     assert len(read) == 4

@@ -19,6 +19,6 @@ def test_a_mask_is_stretched_as_opencv_does(
     width: int, height: int, w: int, h: int, seed: int
 ) -> None:
     pixels = np.random.default_rng(seed).integers(0, 2, (height, width), np.uint8)
-    laid = replace(load_mask(pixels.astype(np.bool_)), over_frame=True).fitted((w, h))
+    laid = replace(load_mask(pixels.astype(np.bool_)), stretches_to_frame=True).resize((w, h))
     expected = cv2.resize(pixels, (w, h), interpolation=cv2.INTER_NEAREST)
-    assert np.array_equal(laid.selected, expected)
+    assert np.array_equal(laid.region, expected)

@@ -313,7 +313,7 @@ def test_every_kind_of_input_gives_the_same_pixels(given: str, tmp_path: Path) -
     assert isinstance(image, Image)
     assert np.array_equal(image.rgb, np.asarray(RED))
     assert not image.rgb.flags.writeable
-    assert np.array_equal(decode(image.encoded)[0], image.rgb)
+    assert np.array_equal(decode(image.encoded_bytes)[0], image.rgb)
     assert image.digest.startswith("sha256:")
 
 
@@ -349,7 +349,7 @@ MASKS: dict[str, tuple[np.ndarray | bytes, list[bool], str]] = {
 def test_masks(case: str) -> None:
     given, expected, note = MASKS[case]
     mask = load_mask(given)
-    assert mask.selected.tolist() == [expected]
+    assert mask.region.tolist() == [expected]
     assert (note in " ".join(map(str, mask.notes))) if note else mask.notes == ()
 
 
@@ -359,7 +359,7 @@ def test_a_mask_that_is_a_jpeg_keeps_no_zeros() -> None:
     white[9:23, 13:42] = True
     data = encoded(Pil.fromarray(white.astype(np.uint8) * 255), "JPEG", quality=60)
     mask = load_mask(data)
-    assert np.array_equal(mask.selected, white)
+    assert np.array_equal(mask.region, white)
     assert "128 and above taken as white" in str(mask.notes[-1])
 
 
@@ -372,12 +372,12 @@ def test_masks_that_cannot_be_told_are_refused() -> None:
 
 def test_a_mask_of_another_size() -> None:
     mask = load_mask(np.eye(8, dtype=bool))
-    assert mask.fitted((8, 8)) is mask
-    larger = mask.fitted((16, 16))
-    assert larger.selected.sum() == 32
+    assert mask.resize((8, 8)) is mask
+    larger = mask.resize((16, 16))
+    assert larger.region.sum() == 32
     assert larger.notes == (Note("mask", "mask resized from 8x8 to 16x16 (nearest)"),)
     with pytest.raises(ImageError, match="mask of 8x8 for an image of 16x9"):
-        mask.fitted((16, 9))
+        mask.resize((16, 9))
 
 
 def test_a_copy_does_not_need_the_file_again(tmp_path: Path) -> None:
@@ -386,4 +386,4 @@ def test_a_copy_does_not_need_the_file_again(tmp_path: Path) -> None:
     image = load_image(file)
     file.unlink()
     assert copy.copy(image).rgb.tolist() == image.rgb.tolist()
-    assert copy.deepcopy([image])[0].encoded == image.encoded
+    assert copy.deepcopy([image])[0].encoded_bytes == image.encoded_bytes

@@ -19,7 +19,7 @@ from PIL.PngImagePlugin import PngInfo
 from editjudge.base import images
 from editjudge.base.errors import ImageError
 from editjudge.base.images import MAX_PIXELS, Image, load_image
-from editjudge.base.integrity import whole
+from editjudge.base.integrity import inspect_image
 
 RNG = np.random.default_rng(5)
 SLOPE = np.add.outer(np.arange(41), np.arange(57))[..., None] * (1, 2, 3)
@@ -102,7 +102,7 @@ OTHERS = {
 
 
 def lazily(data: bytes) -> Image:
-    return load_image(data, left_encoded=MAX_PIXELS)
+    return load_image(data, max_lazy_pixels=MAX_PIXELS)
 
 
 def refusing(read: Callable[[bytes], Image], data: bytes) -> Any:
@@ -114,7 +114,7 @@ def refusing(read: Callable[[bytes], Image], data: bytes) -> Any:
 
 
 def is_encoded(image: Image) -> bool:
-    return image.held == len(image.encoded)
+    return image.memory_bytes == len(image.encoded_bytes)
 
 
 def told(image: Image) -> Any:
@@ -130,12 +130,12 @@ def test_a_plain_picture_stays_encoded_until_its_pixels_are_asked_for(name: str)
     assert image.media_type
     assert np.array_equal(image.rgb, decoded.rgb)
     assert image.rgb is image.pixels
-    assert image.held == decoded.held
+    assert image.memory_bytes == decoded.memory_bytes
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_any_other_is_decoded(name: str) -> None:
-    assert whole(OTHERS[name], MAX_PIXELS) is None
+    assert inspect_image(OTHERS[name], MAX_PIXELS) is None
     image = lazily(OTHERS[name])
     assert not is_encoded(image)
     assert told(image) == told(load_image(OTHERS[name]))
@@ -143,22 +143,22 @@ def test_any_other_is_decoded(name: str) -> None:
 
 def test_a_picture_that_will_be_resized_is_decoded_at_once() -> None:
     for data in (PLAIN["png"], PLAIN["jpeg"]):
-        assert is_encoded(load_image(data, left_encoded=41 * 57))
-        assert not is_encoded(load_image(data, left_encoded=41 * 57 - 1))
+        assert is_encoded(load_image(data, max_lazy_pixels=41 * 57))
+        assert not is_encoded(load_image(data, max_lazy_pixels=41 * 57 - 1))
 
 
 def test_one_that_is_named_as_what_it_is_not_is_not_shown_as_it_is(tmp_path: Any) -> None:
     path = tmp_path / "one.jpg"
     path.write_bytes(PLAIN["png"])
-    image = load_image(path, left_encoded=MAX_PIXELS)
+    image = load_image(path, max_lazy_pixels=MAX_PIXELS)
     assert [note.kind for note in image.notes] == ["misnamed"]
     assert image.media_type is None
 
 
 def test_pixels_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    decoded = images._decoded
-    monkeypatch.setattr(images, "_decoded", lambda *a: made.append(a) or decoded(*a))
+    decoded = images._decode
+    monkeypatch.setattr(images, "_decode", lambda *a: made.append(a) or decoded(*a))
     image = lazily(PLAIN["png"])
     assert not made
     assert image.rgb is image.rgb
@@ -178,18 +178,18 @@ def test_pixels_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["png cut", "jpeg cut", "no such filter", "too large", "bomb", "no header"],
 )
 def test_what_is_not_whole_is_never_taken_for_it(data: bytes) -> None:
-    assert whole(data, MAX_PIXELS) is None
+    assert inspect_image(data, MAX_PIXELS) is None
     assert refusing(lazily, data) == refusing(load_image, data)
 
 
 def test_rows_that_are_missing_or_too_many_are_left_to_the_decoder() -> None:
     for height in (40, 42):
-        assert whole(png(rows(height), 57, 41), MAX_PIXELS) is None
+        assert inspect_image(png(rows(height), 57, 41), MAX_PIXELS) is None
 
 
 def test_what_comes_after_the_data_is_left_to_the_decoder() -> None:
     more = zlib.compress(rows()) + b"more"
-    assert whole(as_png(more, 57, 41), MAX_PIXELS) is None
+    assert inspect_image(as_png(more, 57, 41), MAX_PIXELS) is None
     assert not is_encoded(lazily(as_png(more, 57, 41)))
 
 
@@ -201,12 +201,12 @@ def test_a_code_that_the_format_has_not_is_taken_where_the_checksum_is_right() -
     )
     out = deflate.deflate_decompress(stream, 25 * 4)
     data = as_png(b"\x78\x9c" + stream + struct.pack(">I", deflate.adler32(out)), 24, 4, colour=0)
-    assert whole(data, MAX_PIXELS) == ((24, 4), "image/png")
+    assert inspect_image(data, MAX_PIXELS) == ((24, 4), "image/png")
     assert refusing(load_image, data) is None
     with pytest.raises(ImageError):
         _ = lazily(data).rgb
     damaged = data.replace(stream, stream[:30] + bytes([stream[30] ^ 1]) + stream[31:])
-    assert whole(damaged, MAX_PIXELS) is None
+    assert inspect_image(damaged, MAX_PIXELS) is None
 
 
 def test_every_row_of_a_large_picture_is_looked_at() -> None:
@@ -216,12 +216,12 @@ def test_every_row_of_a_large_picture_is_looked_at() -> None:
     raw = bytearray(noise.tobytes())
     for pieces in (1, 7):
         data = png(bytes(raw), width, height, pieces=pieces)
-        assert whole(data, MAX_PIXELS) == ((width, height), "image/png")
+        assert inspect_image(data, MAX_PIXELS) == ((width, height), "image/png")
         assert not is_encoded(load_image(data))
     for row in (0, height // 2, height - 1):
         wrong = raw.copy()
         wrong[row * (1 + 3 * width)] = 5
-        assert whole(png(bytes(wrong), width, height), MAX_PIXELS) is None
+        assert inspect_image(png(bytes(wrong), width, height), MAX_PIXELS) is None
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
@@ -281,7 +281,7 @@ def test_ten_thousand_mutations_are_refused_as_by_decoding() -> None:
         data = deflated_anew(rng) if rng.random() < 0.1 else mutated(rng.choice(originals), rng)
         decoded = refusing(load_image, data)
         assert refusing(lazily, data) == decoded
-        left = whole(data, MAX_PIXELS)
+        left = inspect_image(data, MAX_PIXELS)
         kinds["refused" if decoded is None else "left" if left else "decoded"] += 1
         if left:
             assert np.array_equal(lazily(data).rgb, load_image(data).rgb)

@@ -6,12 +6,17 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
-from editjudge.base.output_files import check_free, on_disk, put, written_whole
+from editjudge.base.output_files import (
+    check_overwrite,
+    wrap_disk_errors,
+    write_atomically,
+    write_file,
+)
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "new" / "file"
-    put(file, b"before")
+    write_file(file, b"before")
     with pytest.raises(EOFError):
         half_written(file)
     assert file.read_bytes() == b"before"
@@ -19,7 +24,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def half_written(file: Path) -> None:
-    with written_whole(file) as partial:
+    with write_atomically(file) as partial:
         partial.write_bytes(b"half")
         raise EOFError
 
@@ -37,19 +42,19 @@ def half_written(file: Path) -> None:
     ],
 )
 def test_what_the_disk_refuses_is_one_line(number: int, kind: type[EditjudgeError]) -> None:
-    with pytest.raises(kind, match="^out: .*give another --out$"), on_disk(Path("out")):
+    with pytest.raises(kind, match="^out: .*give another --out$"), wrap_disk_errors(Path("out")):
         raise OSError(number, "no")
 
 
 @pytest.mark.parametrize("name", ["new", "blank", "ours"])
 def test_what_is_free(tmp_path: Path, name: str) -> None:
-    check_free(there(tmp_path) / name, is_ours, "table")
+    check_overwrite(there(tmp_path) / name, is_ours, "table")
 
 
 @pytest.mark.parametrize("name", ["mine", "folder"])
 def test_what_is_there_and_not_ours_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="is no table; give another --out, or move it away"):
-        check_free(there(tmp_path) / name, is_ours, "table")
+        check_overwrite(there(tmp_path) / name, is_ours, "table")
 
 
 def there(folder: Path) -> Path:

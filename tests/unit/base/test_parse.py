@@ -13,7 +13,7 @@ from editjudge.base.errors import ConfigError, InputError
 from editjudge.base.parse import parse_json, parse_toml
 from editjudge.benchmarks.registry import benchmark
 from editjudge.panel.vllm.tokenizer import Tokens
-from editjudge.prompts.custom_templates import custom_templates
+from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.storage.compression import Packer
 
 DEEP = "[" * 100_000
@@ -62,7 +62,7 @@ def test_data_is_refused_in_a_line(tmp_path: Path, name: str, file: str, text: s
 
 
 OTHERS: dict[str, Callable[[], Any]] = {
-    "a template": lambda: custom_templates(
+    "a template": lambda: load_custom_templates(
         {"core/instruction_following.toml": f"user = {DEEP}"}, "mine"
     ),
     "a tokenizer": lambda: Tokens(DEEP),

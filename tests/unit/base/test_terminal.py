@@ -17,8 +17,8 @@ from rich.table import Table
 
 import editjudge
 import editjudge_services
-from editjudge.base.console import console
-from editjudge.base.terminal import printable, say, say_json, tell
+from editjudge.base.console import make_console
+from editjudge.base.terminal import escape_control, print_json_text, print_notice, print_text
 
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m"
 HALF = "half \ud800 of a pair"
@@ -44,10 +44,10 @@ def written(request: pytest.FixtureRequest) -> Written:
 
 @pytest.mark.parametrize("text", [ESCAPES, HALF, TURNED, "a\rb", "\x00", "\u2028"])
 def test_what_acts_on_a_terminal_is_shown_as_what_it_is(text: str, written: Written) -> None:
-    said = written(lambda: say(f"before {text} after"))
+    said = written(lambda: print_text(f"before {text} after"))
     assert said.startswith("before ")
     assert said.endswith(" after\n")
-    said += written(lambda: console().print(_table(text)))
+    said += written(lambda: make_console().print(_table(text)))
     assert not set(said) & set("\x1b\x07\x9b\ud800\u202e\r\x00\u2028")
 
 
@@ -55,32 +55,32 @@ def test_a_table_that_is_cut_is_cut_in_any_encoding(written: Written) -> None:
     table = Table()
     table.add_column("x", no_wrap=True)
     table.add_row("x" * 300)
-    said = written(lambda: console(width=40).print(table))
+    said = written(lambda: make_console(width=40).print(table))
     assert "xxx" in said
     assert max(map(len, said.splitlines())) <= 42
 
 
 @given(text=st.text(st.characters(categories=None)))
 def test_printable_text_can_be_written_and_is_so_already(text: str) -> None:
-    clean = printable(text)
+    clean = escape_control(text)
     clean.encode()
-    assert printable(clean) == clean
+    assert escape_control(clean) == clean
     assert clean.isascii() or not text.isascii()
 
 
 def test_words_are_left_as_they_are() -> None:
     text = "an arrow ↑, 文字, עברית, é\n\tand a tab"
-    assert printable(text) == text
+    assert escape_control(text) == text
 
 
 def test_markup_in_a_name_is_no_markup(written: Written) -> None:
     names = ("flux[dev]", "flux[bold]", "[/m]", ":smile:")
-    shown = written(lambda: console().print(_table(*names)))
+    shown = written(lambda: make_console().print(_table(*names)))
     assert all(name in shown for name in names)
 
 
 def test_our_marks_have_a_form_for_every_terminal(written: Written) -> None:
-    assert written(lambda: say("PSNR ↑ 3 ± 1")) in (
+    assert written(lambda: print_text("PSNR ↑ 3 ± 1")) in (
         "PSNR ↑ 3 ± 1\n",
         "PSNR ^ 3 ± 1\n",
         "PSNR ^ 3 +- 1\n",
@@ -89,13 +89,13 @@ def test_our_marks_have_a_form_for_every_terminal(written: Written) -> None:
 
 @pytest.mark.parametrize("text", [ESCAPES, HALF, TURNED, "é😀\x7f", "plain"])
 def test_json_stays_json(text: str, written: Written) -> None:
-    shown = written(lambda: say_json(json.dumps({"reply": text}, ensure_ascii=False)))
+    shown = written(lambda: print_json_text(json.dumps({"reply": text}, ensure_ascii=False)))
     assert json.loads(shown) == {"reply": text}
     assert not set(shown) & set("\x1b\x07\x9b\ud800\u202e\x7f")
 
 
 def test_what_is_told_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("on the way")
+    print_notice("on the way")
     assert capsys.readouterr() == ("", "on the way\n")
 
 

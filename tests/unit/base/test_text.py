@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge.base.text import counted, few
+from editjudge.base.text import format_count, shorten_list
 
 
 def test_one_is_not_several() -> None:
-    assert [counted(n, "item") for n in (0, 1, 2, 1200)] == [
+    assert [format_count(n, "item") for n in (0, 1, 2, 1200)] == [
         "0 items",
         "1 item",
         "2 items",
         "1,200 items",
     ]
-    assert counted(1, "entry is", "entries are") == "1 entry is"
-    assert counted(3, "entry is", "entries are") == "3 entries are"
+    assert format_count(1, "entry is", "entries are") == "1 entry is"
+    assert format_count(3, "entry is", "entries are") == "3 entries are"
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_one_is_not_several() -> None:
     ],
 )
 def test_the_first_of_some_names(count: int, text: str) -> None:
-    assert few([str(number) for number in range(count)]) == text
+    assert shorten_list([str(number) for number in range(count)]) == text

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base import prompt_releases as module
-from editjudge.base.prompt_releases import OfficialPrompts
+from editjudge.base.prompt_releases import PromptRelease
 
 
 def stand_ins(
@@ -27,8 +27,8 @@ def stand_ins(
         release: Name and content of the file that they are published in.
     """
     digests = {file: hashlib.sha256(text.encode()).hexdigest() for file, text in texts.items()}
-    known = {name: OfficialPrompts(name, f"example.org/{name}", digests)}
-    monkeypatch.setattr(module, "official_prompts", lambda: known)
+    known = {name: PromptRelease(name, f"example.org/{name}", digests)}
+    monkeypatch.setattr(module, "prompt_releases", lambda: known)
     monkeypatch.setenv("EDITJUDGE_PROMPTS_DIR", str(folder / "kept"))
     published = folder / "release" / release[0]
     published.parent.mkdir(parents=True, exist_ok=True)

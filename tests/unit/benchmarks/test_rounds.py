@@ -170,7 +170,7 @@ class Panel(PanelStandIn):
         return self.judges[service].within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {ServiceName.parsed(name): one.identity for name, one in self.judges.items()}
+        return {ServiceName.parse(name): one.identity for name, one in self.judges.items()}
 
     def why_not(self, service: str) -> str:
         return f"no {service} here"

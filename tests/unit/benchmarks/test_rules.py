@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base.prompt_releases import OfficialPrompts
+from editjudge.base.prompt_releases import PromptRelease
 from editjudge.benchmarks.benchmark import Benchmark, Rules
 from editjudge.benchmarks.dimension import Derived
 from editjudge.benchmarks.registry import benchmarks
@@ -31,7 +31,7 @@ TABLE = Path(__file__).parents[2] / "golden" / "rules.json"
 def prompts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand-ins for the official prompts."""
     texts = {"gie": GIE, "kris": KRIS}
-    monkeypatch.setattr(OfficialPrompts, "text", lambda self, name: texts[self.name][name])
+    monkeypatch.setattr(PromptRelease, "text", lambda self, name: texts[self.name][name])
 
 
 def every_rule(benchmark: Benchmark) -> Iterator[Rules]:

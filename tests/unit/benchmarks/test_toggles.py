@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import ConfigError
-from editjudge.base.prompt_releases import OfficialPrompts
+from editjudge.base.prompt_releases import PromptRelease
 from editjudge.benchmarks.benchmark import Benchmark, Rules
 from editjudge.benchmarks.registry import benchmark
 from editjudge.engine.judge import Signatures
@@ -58,7 +58,7 @@ async def test_what_changes_the_computation_changes_the_signature_and_nothing_el
     or the benchmark's `make` in `tests/golden/cases.py`).
     """
     texts = {"gie": GIE, "kris": KRIS}
-    monkeypatch.setattr(OfficialPrompts, "text", lambda self, one: texts[self.name][one])
+    monkeypatch.setattr(PromptRelease, "text", lambda self, one: texts[self.name][one])
     every = [*toggled(benchmark(name))]
     computed = Computed(edits(CASE[name], tmp_path), every)
     signed: defaultdict[tuple[str, object], dict[str, str]] = defaultdict(dict)

@@ -52,7 +52,7 @@ def edits(case: Case, folder: Path) -> list[Edit]:
     items = [replace(item, extra={"subject_name": "it", **item.extra}) for item in items]
     masked = next((item for item in items if item.mask), None)
     for share in (0, 1) if masked is not None and masked.mask is not None else ():
-        mask = load_mask(np.full(masked.mask.selected.shape, bool(share)))
+        mask = load_mask(np.full(masked.mask.region.shape, bool(share)))
         items.append(replace(masked, id=f"mask of {share}", mask=mask))
     # Where pictures are large only the first item has every kind.
     large = items[0].sources[0].rgb.size > 20_000

@@ -13,7 +13,7 @@ from PIL import Image as Pil
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
-from editjudge.base.file_states import Seen
+from editjudge.base.file_states import FileState
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
 from editjudge.engine.content_keys import JudgedEdit
@@ -46,7 +46,7 @@ def stored(tmp_path: Path, *away: str) -> Path:
     with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
         for number in range(4):
             for place, model in enumerate(("ours", "theirs")):
-                seen = Seen(bytes(8), f"sha256:{'0' * 64}")
+                seen = FileState(bytes(8), f"sha256:{'0' * 64}")
                 verdicts: dict[str, Score | NoScore] = {
                     name: refused if name.startswith(away) else Score(value=(number + place) / 5)
                     for name in signatures

@@ -73,7 +73,7 @@ def test_what_is_written_reads_back(edits, folder, written):
         assert item.target_text == edit.target_text
         assert np.array_equal(item.sources[0].rgb, edit.source)
         assert np.array_equal(item.target.rgb, edit.target)
-        assert np.array_equal(item.mask.selected, edit.mask)
+        assert np.array_equal(item.mask.region, edit.mask)
         assert item.mask.notes == ()
         for name, outputs in written.outputs.items():
             output = load_image(outputs / f"{item.id}.jpg")

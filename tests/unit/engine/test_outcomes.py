@@ -41,7 +41,7 @@ class Says(Scorer):
 
     @property
     def roles(self) -> tuple[ServiceName, ...]:
-        return tuple(map(ServiceName.parsed, self.needs))
+        return tuple(map(ServiceName.parse, self.needs))
 
     def spec(self) -> Mapping[str, object]:
         return {"key": self.key}

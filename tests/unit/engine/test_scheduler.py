@@ -13,7 +13,7 @@ import pytest
 from editjudge.base import images
 from editjudge.base.digest import digest_bytes
 from editjudge.base.errors import CostLimit, StoreError, Unreachable
-from editjudge.base.file_states import ABSENT, Seen
+from editjudge.base.file_states import ABSENT, FileState
 from editjudge.base.identity import Identities, ModelIdentity, ServiceName
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item, Missing
@@ -54,7 +54,7 @@ class Timed(Scorer):
 
     @property
     def roles(self) -> tuple[ServiceName, ...]:
-        return tuple(map(ServiceName.parsed, self.needs))
+        return tuple(map(ServiceName.parse, self.needs))
 
     def spec(self) -> Mapping[str, object]:
         return {}
@@ -177,7 +177,7 @@ class Kept:
         versions: str | None = None,
     ) -> None:
         item, model = edit.item, edit.model
-        seen = edit.output_file or Seen(ABSENT, "")
+        seen = edit.output_file or FileState(ABSENT, "")
         self.edits.append((item, model, seen.digest or None, seen.stat))
         for name, verdict in verdicts.items():
             self.verdicts[item, model, name] = verdict
@@ -217,7 +217,7 @@ def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimens
         outputs[model] = tmp_path / model
         outputs[model].mkdir(exist_ok=True)
         image = load_image(np.zeros((2, 2, 3), np.uint8))
-        (outputs[model] / "one.png").write_bytes(image.encoded)
+        (outputs[model] / "one.png").write_bytes(image.encoded_bytes)
     chosen = dimensions or (dimension(log),)
     return RunInputs(Items(count, log), outputs, chosen, {d.id: d for d in chosen})
 
@@ -396,8 +396,8 @@ async def test_only_what_is_computed_on_is_decoded(
     tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[Any] = []
-    decode = images._decoded
-    monkeypatch.setattr(images, "_decoded", lambda *a: decoded.append(a) or decode(*a))
+    decode = images._decode
+    monkeypatch.setattr(images, "_decode", lambda *a: decoded.append(a) or decode(*a))
     shown = dimension(log, "test.shown", how=Reading(Timed(log, shows=True), "score"))
     for dimensions, count in (((shown,), 0), ((shown, dimension(log)), 5)):
         decoded.clear()

@@ -451,7 +451,7 @@ async def test_a_failed_call_is_not_kept() -> None:
 async def test_untrained_models_say_so() -> None:
     judge = generalist(ScriptedTransport({"Yes": 1.0}, model="qwen3-vl-tiny-untrained"))
     await judge.open(1)
-    assert judge.identity.untrained
+    assert judge.identity.is_untrained
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_fitted_stays_within_the_budget(width: int, height: int, budget: int) ->
 def test_a_plain_file_travels_as_it_is(kind: str) -> None:
     image = load_image(encoded(kind))
     picture = Pictures(1024 * 1024).prepared(image)
-    assert picture.data == image.encoded
+    assert picture.data == image.encoded_bytes
     assert picture.media_type == f"image/{kind.lower()}"
     assert picture.size == (128, 96)
 
@@ -113,11 +113,11 @@ def test_data_urls(data: bytes) -> None:
 
 
 def test_what_is_sent_of_a_picture_is_made_once() -> None:
-    image = load_image(encoded("PNG"), left_encoded=1024 * 1024)
+    image = load_image(encoded("PNG"), max_lazy_pixels=1024 * 1024)
     picture = Pictures(1024 * 1024).prepared(image).ready()
-    assert picture.data is image.encoded
+    assert picture.data is image.encoded_bytes
     assert picture.digest is image.digest
-    assert image.held == len(image.encoded), "no pixel was needed for it"
+    assert image.memory_bytes == len(image.encoded_bytes), "no pixel was needed for it"
 
 
 def test_prompts_that_begin_alike_share_their_prefix() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editjudge.pixels import Degenerate, align, keypoints, mse
+from editjudge.pixels import Degenerate, align, find_keypoints, mse
 
 SHIFT = 6.0
 FLAT = np.full((256, 256, 3), 128, np.uint8)
@@ -293,9 +293,9 @@ def test_keypoints_that_were_found_before_give_the_same_bits(
     edited[: round(repainted * height)] = drawn(seed + 1, grain, (width, height))[
         : round(repainted * height)
     ]
-    before = keypoints(reference)
+    before = find_keypoints(reference)
     cv2.setRNGSeed(seed)
-    for known in ({}, {"of_reference": before}, {"of_edited": keypoints(edited)}):
+    for known in ({}, {"of_reference": before}, {"of_edited": find_keypoints(edited)}):
         try:
             got = fingerprint(align(edited, reference, require_plausible=False, **known))
         except Degenerate as failed:

@@ -54,7 +54,7 @@ def test_values_equal_scikit_image(photo, size, spread, masked):
     assert mse(a, b, region) == pytest.approx(peer.mean_squared_error(x, y), abs=1e-6)
     ours = psnr(a, b, region)
     assert ours.value == pytest.approx(peer.peak_signal_noise_ratio(x, y, data_range=255), abs=1e-6)
-    assert not ours.capped
+    assert not ours.is_capped
     if masked and not windows_within(region).any():
         with pytest.raises(Degenerate, match="too thin"):
             ssim(a, b, region)
@@ -110,7 +110,7 @@ def test_only_the_region_counts():
     region = np.zeros((16, 16), bool)
     region[8:] = True
     assert mse(BLACK, edited, region) == 0.0
-    assert psnr(BLACK, edited, region).capped
+    assert psnr(BLACK, edited, region).is_capped
     assert mse(BLACK, edited, ~region) == 200**2
     assert ssim(BLACK, edited, region) == 1.0
     assert ssim(BLACK, edited, ~region) == ssim(BLACK[:8], edited[:8])

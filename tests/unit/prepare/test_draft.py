@@ -117,8 +117,8 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
     for ref in refs:
         mask = reads.load(ref).mask
         assert mask is not None
-        assert not mask.selected[:, :2].any(), "the left quarter is what is kept"
-        assert mask.selected[:, 2:].all()
+        assert not mask.region[:, :2].any(), "the left quarter is what is kept"
+        assert mask.region[:, 2:].all()
 
     apply_decisions(out, decided(out, "reject", ids))
     sent_back = lines(out.path / REJECTED)

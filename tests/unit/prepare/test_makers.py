@@ -34,8 +34,8 @@ from editjudge.prepare.makers import (
     questions,
     template_of,
 )
-from editjudge.prompts import template
-from editjudge.prompts.custom_templates import custom_templates
+from editjudge.prompts import get_template
+from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.scorers.vqa import FactCheck
 
 from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
@@ -66,7 +66,7 @@ class Panel(PanelStandIn):
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         assert (service, parameters) == ("segmenter.sa2va", {"select": "best"})
-        assert inputs["IMAGE"] == SOURCE.encoded
+        assert inputs["IMAGE"] == SOURCE.encoded_bytes
         mask = self.masks.get(inputs["PROMPT"].decode())
         found = b"" if mask is None else png(mask)
         return {"MASK": found, "SCORE": np.zeros(1, np.float32)}
@@ -96,7 +96,7 @@ async def test_the_mask_is_what_may_change(scope: str, phrases: list[str], due: 
     assert made.mask is not None
     line = Line(id="1", instruction="x", source="a", mask="m", mask_shows=made.mask_shows)
     assert line.mask_shows == ("kept" if scope == "surroundings" else "edited")
-    shown = load_mask(made.mask).selected
+    shown = load_mask(made.mask).region
     assert np.array_equal(shown if line.mask_shows == "edited" else ~shown, due)
     if phrases:
         assert shown[:, :3].all(), "white is what was named"
@@ -141,7 +141,7 @@ class BothPanel(PanelStandIn):
         return self.judge.within(self.context)
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
-        side = "source" if inputs["IMAGE"] == SOURCE.encoded else "target"
+        side = "source" if inputs["IMAGE"] == SOURCE.encoded_bytes else "target"
         phrase = inputs["PROMPT"].decode()
         self.asked.append((side, phrase, parameters["select"]))
         mask = self.masks[side].get(phrase)
@@ -176,7 +176,7 @@ async def test_where_there_is_a_target_both_are_united(
     panel = BothPanel(CUP, after, source={"cup": LEFT}, target=there)
     made = await drawn_on_both(panel)
     assert made.mask is not None
-    assert np.array_equal(load_mask(made.mask).selected, due)
+    assert np.array_equal(load_mask(made.mask).region, due)
     assert panel.asked == [
         ("source", "cup", "all"),
         *(("target", phrase, "all") for phrase in after),
@@ -195,7 +195,7 @@ async def test_what_is_kept_is_kept_in_both() -> None:
     made = await drawn_on_both(panel)
     assert made.mask is not None
     assert made.mask_shows == "kept"
-    assert np.array_equal(load_mask(made.mask).selected, LEFT)
+    assert np.array_equal(load_mask(made.mask).region, LEFT)
     assert len(panel.transport.asked) == 1
 
 
@@ -203,7 +203,7 @@ async def test_what_is_only_in_the_target_is_enough() -> None:
     panel = BothPanel(CUP, ["lamp"], source={}, target={"lamp": RIGHT})
     made = await drawn_on_both(panel)
     assert made.status == "made"
-    assert np.array_equal(load_mask(made.mask or b"").selected, RIGHT)
+    assert np.array_equal(load_mask(made.mask or b"").region, RIGHT)
     nowhere = await drawn_on_both(BothPanel(CUP, ["lamp"], source={}, target={}))
     assert (nowhere.status, nowhere.reason) == ("not_found", "nothing was found of: cup, lamp")
 
@@ -211,7 +211,7 @@ async def test_what_is_only_in_the_target_is_enough() -> None:
 async def test_of_a_change_of_the_whole_nothing_is_looked_for() -> None:
     panel = BothPanel({"scope": "whole", "phrases": []}, [], source={}, target={})
     made = await drawn_on_both(panel)
-    assert load_mask(made.mask or b"").selected.all()
+    assert load_mask(made.mask or b"").region.all()
     assert len(panel.transport.asked) == 1
 
 
@@ -302,7 +302,7 @@ def test_every_edit_type_has_its_template() -> None:
     assert len(names) == 9, "scene and background are one type"
     for name in {*names, *(template_of("choice", task) for task in TASKS)}:
         assert name != template_of("choice")
-        assert template(name).contract == MultipleChoiceQuestion()
+        assert get_template(name).contract == MultipleChoiceQuestion()
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_pairs_are_written_by_the_prompts_of_a_run() -> None:
     checks = [reading.scorer for one in dimensions().values() for reading in one.readings
               if isinstance(reading.scorer, FactCheck)]  # fmt: skip
     assert {one.pairs_prompt for one in checks} == {FACTS}
-    assert isinstance(template(FACTS).contract, QuestionAnswers)
+    assert isinstance(get_template(FACTS).contract, QuestionAnswers)
 
 
 async def test_facts_are_written_from_the_instruction_alone() -> None:
@@ -344,13 +344,13 @@ async def test_facts_are_written_from_the_instruction_alone() -> None:
 
 async def test_ones_own_words_are_asked() -> None:
     text = 'user = "{sources}{instruction} Mine?"'
-    custom = custom_templates({"prepare/choice.toml": text, "prepare/targets.toml": text})
+    custom = load_custom_templates({"prepare/choice.toml": text, "prepare/targets.toml": text})
     panel = Panel({"scope": "whole", "phrases": []})
     await masks("segmenter.sa2va", "best", custom).make(item(), panel)  # type: ignore[arg-type]
     assert "Mine?" in seen(panel.transport.asked[0])
     assert questions("choice", custom) != questions("choice")
-    assert template("prepare/choice", custom).origin == "custom"
-    assert template("prepare/choice_size_change", custom).origin == "own"
+    assert get_template("prepare/choice", custom).origin == "custom"
+    assert get_template("prepare/choice_size_change", custom).origin == "own"
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from editjudge.base.images import load_image
 from editjudge.benchmarks.registry import benchmark
 from editjudge.cli import root
 from editjudge.panel.prompt import Picture, Pictures, Text
-from editjudge.prompts import template, templates
-from editjudge.prompts.custom_templates import custom_in, custom_templates
-from editjudge.prompts.prompt_files import prompt_files
+from editjudge.prompts import get_template, load_templates
+from editjudge.prompts.custom_templates import load_custom_folder, load_custom_templates
+from editjudge.prompts.prompt_files import load_prompt_files
 from editjudge.scorers.judge_scorer import Asking
 
 command = root.commands["prompts"]
@@ -35,7 +35,7 @@ SCORES = (
 
 def made(name: str, text: str, **more: str) -> Any:
     files = {f"{name}.toml": text, **{f"{n}/system.txt": t for n, t in more.items()}}
-    (one,) = custom_templates(files, "mine")
+    (one,) = load_custom_templates(files, "mine")
     return one
 
 
@@ -50,7 +50,7 @@ def refused(name: str, text: str) -> str:
 
 def test_a_text_alone_replaces_ours() -> None:
     one = made("kris/quality", QUALITY)
-    ours = template("kris/quality")
+    ours = get_template("kris/quality")
     assert (one.name, one.origin, one.contract) == (ours.name, "custom", ours.contract)
     assert one.digest != ours.digest
     # Nothing of ours is mixed in unseen, but how to answer, which is what is read.
@@ -61,7 +61,7 @@ def test_a_text_alone_replaces_ours() -> None:
 
 
 def test_every_template_can_be_replaced_by_its_own_words() -> None:
-    for ours in templates().values():
+    for ours in load_templates().values():
         user = json.dumps(ours.user)
         absent = "".join(f"{name} = {json.dumps(text)}\n" for name, text in ours.absent)
         text = f"user = {user}\n" + (f"[absent]\n{absent}" if absent else "")
@@ -107,7 +107,7 @@ def test_a_scale_of_ones_own_is_brought_onto_ours() -> None:
     assert isinstance(one.contract, Scores)
     assert one.contract.fields == (ScoreField("quality_score", 0, 10, integer=False),)
     assert [one.brought("quality_score", said) for said in (0, 5, 10)] == [1, 3, 5]
-    assert template("kris/quality").brought("quality_score", 4) == 4
+    assert get_template("kris/quality").rescale("quality_score", 4) == 4
 
 
 def test_choices_count_in_even_steps_or_as_they_say() -> None:
@@ -117,8 +117,14 @@ def test_choices_count_in_even_steps_or_as_they_say() -> None:
     said = made("core/instruction_following", f"{text}{LEVELS}worth = [1, 0.2, 0]\n")
     assert said.weights == {"A": 1, "B": 0.2, "C": 0}
     assert said.digest != even.digest
-    assert list(template("core/instruction_following").weights.values()) == [1, 0.75, 0.5, 0.25, 0]
-    assert template("core/question").weights == {"Yes": 1, "No": 0}
+    assert list(get_template("core/instruction_following").weights.values()) == [
+        1,
+        0.75,
+        0.5,
+        0.25,
+        0,
+    ]
+    assert get_template("core/question").weights == {"Yes": 1, "No": 0}
 
 
 @pytest.mark.parametrize(
@@ -198,18 +204,18 @@ def test_what_ours_shows_may_be_left_out_on_purpose() -> None:
 
 def test_a_folder_holds_templates_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such folder of prompts"):
-        prompt_files(tmp_path / "absent")
+        load_prompt_files(tmp_path / "absent")
     with pytest.raises(ConfigError, match="holds no template"):
-        prompt_files(tmp_path)
+        load_prompt_files(tmp_path)
     (tmp_path / "kris").mkdir()
     (tmp_path / "README.md").write_text("mine")
     (tmp_path / "kris" / "quality.toml").write_text(QUALITY)
     (tmp_path / "kris" / "system.txt").write_text("You rate.")
-    assert list(prompt_files(tmp_path)) == ["kris/quality.toml", "kris/system.txt"]
-    assert custom_in(tmp_path)[0].system == "You rate."
+    assert list(load_prompt_files(tmp_path)) == ["kris/quality.toml", "kris/system.txt"]
+    assert load_custom_folder(tmp_path)[0].system == "You rate."
     (tmp_path / "kris" / "quality.txt").write_text("x")
     with pytest.raises(ConfigError, match=r"quality\.txt is no template"):
-        prompt_files(tmp_path)
+        load_prompt_files(tmp_path)
 
 
 def test_check_tells_of_every_file(tmp_path: Path) -> None:
@@ -247,7 +253,7 @@ def test_the_pages_examples_can_be_used() -> None:
     files = dict(re.findall(r"```toml\n# mine/(\S+)\n(.*?)```", page, re.DOTALL))
     folders = {name.partition("/")[0] for name in files}
     assert folders >= {"kris", "core", "co_edit", "prepare", "omni_iie"}
-    assert len(custom_templates(files)) == page.count("```toml") == len(files)
+    assert len(load_custom_templates(files)) == page.count("```toml") == len(files)
     # Every template that a protocol `paper` asks is named for whoever owns that paper's own.
     scorers = {
         reading.scorer

@@ -13,12 +13,12 @@ from editjudge.base import prompt_releases as module
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.prompt_releases import (
-    OfficialPrompts,
+    PromptRelease,
     import_official_prompts,
-    official_prompts,
+    prompt_releases,
 )
 from editjudge.panel.prompt import Picture, Pictures, Text
-from editjudge.prompts import Template, template, templates
+from editjudge.prompts import Template, get_template, load_templates
 
 PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
 PICTURES = ("sources", "edited", "target", "frames")
@@ -26,9 +26,9 @@ FIELDS = {*PICTURES, "instruction", "hint", "target_text"}
 MORE = {"kind", "question", "answer", "options", "said"}
 
 
-@pytest.mark.parametrize("name", templates())
+@pytest.mark.parametrize("name", load_templates())
 def test_every_template_can_be_asked(name: str) -> None:
-    one = template(name)
+    one = get_template(name)
     assert one.name == name
     assert set(one.fields) <= FIELDS | MORE
     assert bool(one.choices) != (one.contract is not None)
@@ -37,7 +37,7 @@ def test_every_template_can_be_asked(name: str) -> None:
     assert one.digest.startswith("sha256:")
     values = {f: f"<{f}>" for f in one.fields}
     pictures = {f: ((f, PICTURE),) for f in PICTURES}
-    prompt = one.prompt(values | {f: p for f, p in pictures.items() if f in one.fields})
+    prompt = one.make_prompt(values | {f: p for f, p in pictures.items() if f in one.fields})
     data = [p.text for p in prompt.parts if isinstance(p, Text) and p.data]
     assert data == [f"<{f}>" for f in one.fields if f not in pictures]
     assert isinstance(prompt.parts[-1], Text)
@@ -47,15 +47,17 @@ def test_every_template_can_be_asked(name: str) -> None:
 def test_prompts_about_one_edit_begin_alike() -> None:
     shown = {"sources": (("Source image", PICTURE),), "edited": (("E", PICTURE),)}
     texts = {"instruction": "make it red", "question": "Is it red?"}
-    core = [t for t in templates().values() if t.name.startswith("core/") and "edited" in t.fields]
+    core = [
+        t for t in load_templates().values() if t.name.startswith("core/") and "edited" in t.fields
+    ]
     assert len(core) >= 4
-    assert len({t.prompt(shown | texts).prefix for t in core}) == 1
+    assert len({t.make_prompt(shown | texts).prefix for t in core}) == 1
 
 
 def test_a_template_reads_in_order() -> None:
     one = Template("a/b", "?", "s", "sys", "{sources}Told: {instruction}\nDone?", ("Yes", "No"))
     labelled = tuple((f"Source {i}", PICTURE) for i in (1, 2))
-    parts = one.prompt({"sources": labelled, "instruction": "red {x}"}).parts
+    parts = one.make_prompt({"sources": labelled, "instruction": "red {x}"}).parts
     assert [p if isinstance(p, Picture) else p.text for p in parts] == [
         "Source 1:\n",
         PICTURE,
@@ -66,22 +68,22 @@ def test_a_template_reads_in_order() -> None:
         "\nDone?\nAnswer with one of these words and nothing else: Yes, No.",
     ]
     with pytest.raises(KeyError):
-        one.prompt({"sources": labelled})
+        one.make_prompt({"sources": labelled})
 
 
 def test_a_text_that_an_item_lacks_has_a_substitute() -> None:
     one = Template("a/b", "?", "s", "", "Why: {hint}", ("Yes", "No"), absent=(("hint", "unknown"),))
-    given = one.prompt({"hint": "x"}).parts[1]
+    given = one.make_prompt({"hint": "x"}).parts[1]
     assert isinstance(given, Text)
     assert given.data
-    lacking = one.prompt({}).parts[0]
+    lacking = one.make_prompt({}).parts[0]
     assert isinstance(lacking, Text)
     assert lacking.text.startswith("Why: unknown\n")
     assert not lacking.data
     other = Template("a/b", "?", "s", "", "Why: {hint}", ("Yes", "No"))
     assert one.digest != other.digest
     with pytest.raises(KeyError):
-        other.prompt({})
+        other.make_prompt({})
 
 
 def test_the_digest_covers_words_and_form() -> None:
@@ -99,12 +101,12 @@ def test_the_digest_covers_words_and_form() -> None:
 
 @pytest.mark.parametrize("name", ["co_edit/editing", "co_edit/quality"])
 def test_an_examination_is_text_before_the_scores(name: str) -> None:
-    one = template(name)
+    one = get_template(name)
     assert one.max_tokens == 4096
     assert one.contract is not None
     assert one.contract.schema is None
     assert "nothing around it" not in one.answer
-    assert template(f"{name}_plain").max_tokens == 1024
+    assert get_template(f"{name}_plain").max_tokens == 1024
     assert replace(one, max_tokens=2048).digest != one.digest
 
 
@@ -114,8 +116,8 @@ TEXTS = {"system.txt": "You judge.\n", "question.txt": '  How "good"?  '}
 @pytest.fixture
 def release(monkeypatch: pytest.MonkeyPatch) -> None:
     digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in TEXTS.items()}
-    known = {"bench": OfficialPrompts("bench", "example.org/bench", digests)}
-    monkeypatch.setattr(module, "official_prompts", lambda: known)
+    known = {"bench": PromptRelease("bench", "example.org/bench", digests)}
+    monkeypatch.setattr(module, "prompt_releases", lambda: known)
 
 
 def as_python(folder: Path) -> None:
@@ -141,15 +143,15 @@ def test_originals_are_found_by_digest(written: object, tmp_path: Path) -> None:
     (folder / "broken.py").write_text("def (")
     (folder / "broken.json").write_text("{")
     written(folder)  # type: ignore[operator]
-    bench = module.official_prompts()["bench"]
-    assert not bench.imported
+    bench = module.prompt_releases()["bench"]
+    assert not bench.is_imported
     found = import_official_prompts("bench", folder)
     assert set(found) == set(TEXTS)
-    assert bench.imported
+    assert bench.is_imported
     for name, text in TEXTS.items():
         assert (bench.folder / name).read_bytes() == text.encode()
     (bench.folder / "system.txt").write_text("You judge!\n")
-    assert not bench.imported
+    assert not bench.is_imported
 
 
 @pytest.mark.usefixtures("release")
@@ -157,7 +159,7 @@ def test_one_missing_text_keeps_all_out(tmp_path: Path) -> None:
     (tmp_path / "system.txt").write_text(TEXTS["system.txt"])
     with pytest.raises(ConfigError, match=r"question\.txt.*example\.org"):
         import_official_prompts("bench", tmp_path)
-    assert not module.official_prompts()["bench"].folder.exists()
+    assert not module.prompt_releases()["bench"].folder.exists()
 
 
 def test_what_cannot_be_imported(tmp_path: Path) -> None:
@@ -170,7 +172,7 @@ def test_what_cannot_be_imported(tmp_path: Path) -> None:
 
 
 def test_the_declared_digests_are_digests() -> None:
-    for one in official_prompts().values():
+    for one in prompt_releases().values():
         assert one.texts
         for digest in one.texts.values():
             assert len(bytes.fromhex(digest)) == 32

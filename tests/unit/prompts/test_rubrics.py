@@ -12,8 +12,8 @@ from editjudge.base.errors import ConfigError, InputError
 from editjudge.benchmarks.benchmark import Benchmark, rubric_dimensions
 from editjudge.benchmarks.registry import benchmark, select
 from editjudge.cli import root
-from editjudge.prompts.custom_templates import custom_templates
-from editjudge.prompts.rubrics import RubricTemplate, rubric, rubric_files
+from editjudge.prompts.custom_templates import load_custom_templates
+from editjudge.prompts.rubrics import RubricTemplate, load_rubric_files, make_rubric
 
 command, score = root.commands["prompts"], root.commands["score"]
 
@@ -27,14 +27,15 @@ criterion = "Look at {shadows}."
 
 
 def made(text: str = LIGHT, name: str = "light") -> RubricTemplate:
-    return rubric(f"rubric/{name}", text, f"{name}.toml")
+    return make_rubric(f"rubric/{name}", text, f"{name}.toml")
 
 
 def test_a_rubric_is_a_prompt_with_its_scale_and_reads_back_its_score() -> None:
     light = made()
     assert light.fields == ("sources", "edited", "instruction")
     said = "".join(
-        getattr(part, "text", "") for part in light.prompt(dict.fromkeys(light.fields, "x")).parts
+        getattr(part, "text", "")
+        for part in light.make_prompt(dict.fromkeys(light.fields, "x")).parts
     )
     assert (
         "Does the light fit?\n\nLook at {shadows}.\n\n- 5: as photographed\n- 1: pasted in" in said
@@ -66,7 +67,7 @@ def test_other_words_are_another_signature(before: str, after: str) -> None:
 @pytest.mark.parametrize("one", [benchmark("core"), benchmark("kris")], ids=lambda b: b.name)
 def test_it_is_a_dimension_beside_those_of_any_benchmark(one: Benchmark) -> None:
     rules = one.rules()
-    more = rules.in_words(custom_templates({"rubric/light.toml": LIGHT}))
+    more = rules.in_words(load_custom_templates({"rubric/light.toml": LIGHT}))
     assert {d.id for d in more.dimensions} - {d.id for d in rules.dimensions} == {"rubric.light"}
     for patterns in ((), ("rubric.light",), ("light",)):
         assert "rubric.light" in {d.id for d in select(patterns, more)}
@@ -118,15 +119,15 @@ def test_what_has_no_line_is_refused_by_its_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no part of a dimension's name"):
         made(name="My Light")
     with pytest.raises(ConfigError, match="No such file"):
-        rubric_files([tmp_path / "none.toml"])
+        load_rubric_files([tmp_path / "none.toml"])
     (tmp_path / "a").mkdir()
     for place in (tmp_path / "light.toml", tmp_path / "a" / "light.toml"):
         place.write_text(LIGHT)
     with pytest.raises(ConfigError, match="two rubrics are called light"):
-        rubric_files([tmp_path / "light.toml", tmp_path / "a" / "light.toml"])
+        load_rubric_files([tmp_path / "light.toml", tmp_path / "a" / "light.toml"])
     (tmp_path / "long.toml").write_bytes(b"#" * 2_000_000)
     with pytest.raises(ConfigError, match="larger than 1 MiB"):
-        rubric_files([tmp_path / "long.toml"])
+        load_rubric_files([tmp_path / "long.toml"])
 
 
 def test_what_is_asked_is_shown_with_or_without_an_edit(tmp_path: Path, photo_file: Path) -> None:

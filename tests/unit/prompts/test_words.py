@@ -10,7 +10,7 @@ import pytest
 
 from editjudge.answers import Commands
 from editjudge.benchmarks.registry import benchmark
-from editjudge.prompts import Template, template, templates
+from editjudge.prompts import Template, get_template, load_templates
 from editjudge.scorers.judge_scorer import Asking
 
 IMAGES = {
@@ -32,9 +32,9 @@ def words(one: Template) -> str:
     return f"{one.system}\n{re.sub('{[a-z_]+}', '', one.user)}"
 
 
-@pytest.mark.parametrize("name", templates())
+@pytest.mark.parametrize("name", load_templates())
 def test_every_image_and_field_is_named(name: str) -> None:
-    one = template(name)
+    one = get_template(name)
     for field, named in IMAGES.items():
         # Beside an edited image that the question is about, its label says what a source is.
         beside = field == "sources" and "edited" in one.fields
@@ -45,9 +45,9 @@ def test_every_image_and_field_is_named(name: str) -> None:
         assert re.search(rf"\w[^\n]*[:.]\n-----\n{{{field}}}\n-----", one.user), field
 
 
-@pytest.mark.parametrize("name", templates())
+@pytest.mark.parametrize("name", load_templates())
 def test_nothing_is_said_of_a_source_that_is_not_shown(name: str) -> None:
-    one = template(name)
+    one = get_template(name)
     if not {"sources", "frames"} & set(one.fields):
         assert not re.search(r"\bsource\b", words(one))
 
@@ -66,7 +66,7 @@ def several() -> set[str]:
 
 def test_of_several_sources_none_is_called_the_source() -> None:
     for name in several() - {"omni_iie/facts"}:
-        assert not re.search(r"\bthe source\b(?! images)", words(template(name))), name
+        assert not re.search(r"\bthe source\b(?! images)", words(get_template(name))), name
 
 
 @pytest.mark.parametrize(
@@ -103,23 +103,25 @@ def test_of_several_sources_none_is_called_the_source() -> None:
     ],
 )
 def test_what_was_left_out_is_asked(name: str, said: list[str], unsaid: str) -> None:
-    text = words(template(name))
+    text = words(get_template(name))
     assert [part for part in said if part not in text] == []
     assert not re.search(unsaid, text)
 
 
 def test_several_regions_can_be_named() -> None:
-    contract = template("i2i/edited_region").contract
+    contract = get_template("i2i/edited_region").contract
     assert isinstance(contract, Commands)
     assert contract.high > 1
 
 
 def test_the_page_maps_every_prompt() -> None:
-    folders = "|".join({name.partition("/")[0] for name in templates()})
+    folders = "|".join({name.partition("/")[0] for name in load_templates()})
     named = re.findall(rf"`((?:{folders})/[\w*]+)`", PAGE.read_text("utf-8"))
-    unmapped = [n for n in templates() if not any(fnmatchcase(n, pattern) for pattern in named)]
+    unmapped = [
+        n for n in load_templates() if not any(fnmatchcase(n, pattern) for pattern in named)
+    ]
     assert unmapped == []
-    assert [name for name in named if "*" not in name and name not in templates()] == []
+    assert [name for name in named if "*" not in name and name not in load_templates()] == []
 
 
 def quoted() -> list[tuple[tuple[str, ...], str]]:
@@ -141,6 +143,6 @@ def test_what_the_page_quotes_is_said() -> None:
     lacking = [
         (names, part)
         for names, part in quoted()
-        if not any(part in words(template(name)) + template(name).answer for name in names)
+        if not any(part in words(get_template(name)) + get_template(name).answer for name in names)
     ]
     assert lacking == []

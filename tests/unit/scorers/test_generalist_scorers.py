@@ -22,7 +22,7 @@ from editjudge.engine.judge import judge as judge_edit
 from editjudge.panel.context import CallContext, CallNotes
 from editjudge.panel.prompt import Prompt
 from editjudge.prompts import Template
-from editjudge.prompts.custom_templates import custom_templates
+from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.scorers import judge_scorer as module
 from editjudge.scorers.judge_scorer import Asking
 from editjudge.scorers.rubric import Rubric
@@ -74,7 +74,7 @@ TEMPLATES = {
 
 @pytest.fixture(autouse=True)
 def _templates(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = module.template
+    real = module.get_template
     monkeypatch.setattr(
         module, "template", lambda name: TEMPLATES[name] if name in TEMPLATES else real(name)
     )
@@ -405,7 +405,7 @@ async def test_an_unreadable_judge_costs_only_what_reads_it(edit: Edit) -> None:
 
 
 def own_words(name: str, text: str) -> tuple[Template, ...]:
-    return custom_templates({f"{name}.toml": text})
+    return load_custom_templates({f"{name}.toml": text})
 
 
 async def test_ones_own_words_are_asked_and_read_on_their_own_scale(edit: Edit) -> None:

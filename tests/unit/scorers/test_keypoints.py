@@ -11,7 +11,7 @@ from PIL import Image as Pil
 
 from editjudge.app.client import make_edit
 from editjudge.base.images import Image, load_image
-from editjudge.pixels import RGB, Keypoints, keypoints
+from editjudge.pixels import RGB, Keypoints, find_keypoints
 from editjudge.scorers import keypoints as module
 from editjudge.scorers import pixels as pixels_module
 from editjudge.scorers.keypoints import SharedKeypoints
@@ -35,35 +35,35 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[RGB]:
 
     def counted(image: RGB) -> Keypoints:
         pictures.append(image)
-        return keypoints(image)
+        return find_keypoints(image)
 
-    monkeypatch.setattr(module, "keypoints", counted)
+    monkeypatch.setattr(module, "find_keypoints", counted)
     return pictures
 
 
 def test_a_picture_is_searched_once(searched: list[RGB]) -> None:
     shared = SharedKeypoints(1024**2)
     image = picture(0)
-    again = load_image(image.encoded)
+    again = load_image(image.encoded_bytes)
     assert again is not image
     first, second = shared.of(image).result(), shared.of(again).result()
     assert first is second
     assert len(searched) == 1
-    assert np.array_equal(first.descriptors, keypoints(image.rgb).descriptors)
+    assert np.array_equal(first.descriptors, find_keypoints(image.rgb).descriptors)
 
 
 def test_what_is_on_its_way_is_not_waited_for(
     searched: list[RGB], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on, begun = threading.Event(), threading.Event()
-    plain = module.keypoints
+    plain = module.find_keypoints
 
     def held(image: RGB) -> Keypoints:
         begun.set()
         assert go_on.wait(patience(10))
         return plain(image)
 
-    monkeypatch.setattr(module, "keypoints", held)
+    monkeypatch.setattr(module, "find_keypoints", held)
     shared, image = SharedKeypoints(1024**2), picture(0)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(shared.of, image)
@@ -77,7 +77,7 @@ def test_what_is_on_its_way_is_not_waited_for(
 
 def test_what_is_kept_fits_the_budget(searched: list[RGB]) -> None:
     images = [picture(seed) for seed in range(4)]
-    sizes = [keypoints(image.rgb).nbytes for image in images]
+    sizes = [find_keypoints(image.rgb).nbytes for image in images]
     shared = SharedKeypoints(sum(sizes[:3]))
     for image in (*images[:3], images[0], images[3]):
         shared.of(image)
@@ -98,7 +98,7 @@ def test_a_search_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> N
 
     shared, image = SharedKeypoints(1024**2), picture(0)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "keypoints", without_memory)
+        patch.setattr(module, "find_keypoints", without_memory)
         with pytest.raises(MemoryError):
             shared.of(image)
     assert len(shared.of(image).result().points)

@@ -19,7 +19,7 @@ from editjudge.base.errors import Abstained, BadReply, Unreachable
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import Image, decode, load_image
 from editjudge.base.item import Edit, Item
-from editjudge.base.prompt_releases import OfficialPrompts
+from editjudge.base.prompt_releases import PromptRelease
 from editjudge.base.verdict import NoScore, NotApplicable, Score
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import judge as judge_edit
@@ -72,7 +72,7 @@ class Panel(PanelStandIn):
 
     def knows(self, edit: Edit) -> Panel:
         for image in (*edit.item.sources, edit.output):
-            self.names[image.encoded] = image.name
+            self.names[image.encoded_bytes] = image.name
         return self
 
     def generalist(self, service: str) -> Any:
@@ -80,7 +80,7 @@ class Panel(PanelStandIn):
         return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {ServiceName.parsed(name): ModelIdentity("x") for name in self.served}
+        return {ServiceName.parse(name): ModelIdentity("x") for name in self.served}
 
     async def call(self, service: str, inputs: Any, parameters: Any = None) -> dict[str, Any]:
         image = self.names[inputs["IMAGE"]]
@@ -403,9 +403,9 @@ def test_what_it_takes_and_says_of_itself(edit: Edit) -> None:
 
 async def test_official_prompts_reach_it(edit: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {"commands.txt": "Name every subject of {told}."}
-    monkeypatch.setattr(OfficialPrompts, "text", lambda _, name: texts[name])
-    release = {"bench": OfficialPrompts("bench", "example.org", {})}
-    monkeypatch.setattr(official_texts, "official_prompts", lambda: release)
+    monkeypatch.setattr(PromptRelease, "text", lambda _, name: texts[name])
+    release = {"bench": PromptRelease("bench", "example.org", {})}
+    monkeypatch.setattr(official_texts, "prompt_releases", lambda: release)
     official = OfficialPrompt(
         "bench/commands",
         "bench",

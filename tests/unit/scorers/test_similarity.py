@@ -31,7 +31,7 @@ async def test_an_edit_of_the_same_size_travels_as_it_is(photo: np.ndarray) -> N
     got = await Lpips("lpips.vgg", "source").score(edit, panel, frozenset({"whole"}))  # type: ignore[arg-type]
     assert got == {"whole": Score(value=0.25)}
     ((inputs, parameters),) = panel.asked
-    assert inputs["IMAGE_B"] is edit.output.encoded
+    assert inputs["IMAGE_B"] is edit.output.encoded_bytes
     assert "MASK" not in inputs
     assert parameters == {"region": "weight"}
 

@@ -16,7 +16,7 @@ from PIL import Image as Pil
 from editjudge.base import signature
 from editjudge.base.errors import ImageError, MissingExtra
 from editjudge.base.images import load_image
-from editjudge.base.signature import numbered
+from editjudge.base.signature import name_implementation
 from editjudge.benchmarks.core.dimensions import DIMENSIONS
 from editjudge.engine.judge import unserved
 from editjudge.pixels import align, mse, opencv
@@ -51,7 +51,7 @@ def test_with_opencv_they_are_computed() -> None:
 
 def test_it_is_there_while_another_thread_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", ModuleType("cv2"))  # as it is halfway
-    assert opencv.lacking() == ""
+    assert opencv.missing_opencv() == ""
 
 
 @pytest.mark.usefixtures("thin")
@@ -79,9 +79,9 @@ def test_signatures_are_those_of_who_computes(monkeypatch: pytest.MonkeyPatch) -
     (served,) = re.findall(r"^opencv-python-headless==(\d+)", LOCK, re.MULTILINE)
     assert pinned == served
     monkeypatch.setattr(signature, "package_version", lambda _: signature.ABSENT)
-    assert numbered(align) == f"align.1(opencv-python-headless {served})"
+    assert name_implementation(align) == f"align.1(opencv-python-headless {served})"
     monkeypatch.setattr(signature, "package_version", lambda _: "5.1.0")
-    assert numbered(align) == "align.1(opencv-python-headless 5)"
+    assert name_implementation(align) == "align.1(opencv-python-headless 5)"
 
 
 CONSTRAINTS = (ROOT / "constraints.txt").read_text()

@@ -89,7 +89,7 @@ def adaptor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def picture(rows: int) -> bytes:
-    return load_image(np.zeros((rows, 5, 3), np.uint8)).encoded
+    return load_image(np.zeros((rows, 5, 3), np.uint8)).encoded_bytes
 
 
 @pytest.mark.parametrize("error", [AssertionError, KeyError, OverflowError])

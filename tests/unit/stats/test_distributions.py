@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
 
-from editjudge.stats.distributions import t_between, t_quantile
+from editjudge.stats.distributions import interpolate_t, t_quantile
 
 
 @settings(max_examples=200)
@@ -26,7 +26,7 @@ def test_quantile_of_an_interval_of_95_percent(freedom: int) -> None:
 @given(share=st.floats(0.8, 0.999), freedom=st.floats(1, 3000))
 def test_quantiles_between_whole_freedoms_are_nearly_scipys(share: float, freedom: float) -> None:
     wanted = scipy.t.ppf(share, freedom)
-    assert t_between(share, freedom) == pytest.approx(wanted, rel=0.04 if freedom < 2 else 0.01)
+    assert interpolate_t(share, freedom) == pytest.approx(wanted, rel=0.04 if freedom < 2 else 0.01)
 
 
 @pytest.mark.parametrize(("share", "freedom"), [(0.0, 3), (1.0, 3), (0.5, 0)])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from editjudge.stats.clusters import linked
+from editjudge.stats.clusters import link_clusters
 
 
 def test_items_that_share_any_part_are_one_cluster() -> None:
-    numbers = linked(["12", "34", "23", "5", "5", "", ""])
+    numbers = link_clusters(["12", "34", "23", "5", "5", "", ""])
     together: dict[int, list[str]] = {}
     for item, number in zip("abcdefg", numbers, strict=True):
         together.setdefault(number, []).append(item)
@@ -14,4 +14,4 @@ def test_items_that_share_any_part_are_one_cluster() -> None:
 
 
 def test_nothing_of_nothing() -> None:
-    assert not linked([])
+    assert not link_clusters([])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy
 from statsmodels.stats.power import TTestPower
 
-from editjudge.stats.paired_comparison import compare, exchanged
+from editjudge.stats.paired_comparison import compare, sign_flip_p
 
 SUMS = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=9)
 
@@ -22,7 +22,7 @@ SUMS = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=9)
 def test_all_signs_of_few_clusters(sums: list[float]) -> None:
     reached = abs(math.fsum(sums))
     tried = [abs(sum(s * d for s, d in zip(signs, sums, strict=True))) for signs in _signs(sums)]
-    assert exchanged(sums) == pytest.approx(sum(each >= reached for each in tried) / len(tried))
+    assert sign_flip_p(sums) == pytest.approx(sum(each >= reached for each in tried) / len(tried))
 
 
 def _signs(sums: list[float]) -> product[tuple[int, ...]]:
@@ -38,14 +38,14 @@ def test_drawn_signs_say_what_scipy_says() -> None:
         n_resamples=9_999,
         rng=np.random.default_rng(1),
     )
-    assert exchanged(sums.tolist()) == pytest.approx(told.pvalue, abs=0.01)
+    assert sign_flip_p(sums.tolist()) == pytest.approx(told.pvalue, abs=0.01)
 
 
 def test_p_is_as_rare_as_it_says() -> None:
     rng = np.random.default_rng(4)
-    ps = [exchanged(rng.normal(size=20)) for _ in range(300)]
+    ps = [sign_flip_p(rng.normal(size=20)) for _ in range(300)]
     assert 0.02 <= sum(p < 0.05 for p in ps) / len(ps) <= 0.09
-    assert exchanged([0.0, 0.0]) == 1.0
+    assert sign_flip_p([0.0, 0.0]) == 1.0
 
 
 def test_the_figures_of_a_small_case() -> None:
@@ -80,7 +80,7 @@ def test_what_could_be_found_is_found_by_the_test_that_is_used(sources: int, tes
         noise = rng.normal(size=sources)
         found = detectable(noise.tolist(), range(sources), tests)
         assert found is not None
-        hits += exchanged((noise + found).tolist()) * tests < 0.05
+        hits += sign_flip_p((noise + found).tolist()) * tests < 0.05
     assert 0.68 <= hits / tried <= 0.92
 
 

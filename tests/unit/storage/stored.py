@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from editjudge.base.file_states import Seen
+from editjudge.base.file_states import FileState
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.verdict import Failure, NoScore, Score, Verdict
 from editjudge.engine.content_keys import ItemContent, JudgedEdit
@@ -47,7 +47,7 @@ def put(
     content: ItemContent | None = None,
 ) -> int:
     """Keep an edit with its verdicts; its number."""
-    seen = Seen(bytes(8), digest(output or model + item))
+    seen = FileState(bytes(8), digest(output or model + item))
     edit = JudgedEdit(item, model, seen, None, content)
     store.save_edit_now(edit, verdicts, signatures or SIGNATURES)
     kept = store.edit(item, model)

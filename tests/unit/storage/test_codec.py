@@ -106,7 +106,7 @@ def test_an_embedding_that_half_precision_cannot_hold_is_kept_exactly(scale: flo
 def test_a_mask_comes_back_as_a_one_bit_png(selected: NDArray[np.bool_]) -> None:
     found = outputs_again("segmenter", MASK=png(selected))["MASK"]
     assert isinstance(found, bytes)
-    np.testing.assert_array_equal(load_mask(found).selected, selected)
+    np.testing.assert_array_equal(load_mask(found).region, selected)
     assert Pil.open(io.BytesIO(found)).mode == "1"
     assert outputs_again("segmenter", MASK=found)["MASK"] == found
 
@@ -127,7 +127,7 @@ def test_a_large_mask_of_one_colour() -> None:
     selected = np.zeros((300, 300), bool)  # a run of more than 16 bits
     found = outputs_again("segmenter", MASK=png(selected))["MASK"]
     assert isinstance(found, bytes)
-    assert not load_mask(found).selected.any()
+    assert not load_mask(found).region.any()
 
 
 @pytest.mark.parametrize("mask", [b"", b"no picture", png(np.eye(8, dtype=bool))[:30]])

@@ -67,7 +67,7 @@ async def test_what_is_purged_is_gone_and_the_rest_answers(tmp_path: Path) -> No
         await service.put(call(repeat=1), REPLY)
         between = time.time()
         await service.put(other, REPLY)
-        specialist = SpecialistCall(ServiceName.parsed("quality.piqe"), "piqe", {"IMAGE": "x"})
+        specialist = SpecialistCall(ServiceName.parse("quality.piqe"), "piqe", {"IMAGE": "x"})
         await service.put(specialist, Reply({"SCORE": np.zeros(1, np.float32)}))
         assert await ledger.purge(between) == 2
         assert await service.get(call()) is None

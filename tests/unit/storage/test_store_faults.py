@@ -25,7 +25,7 @@ WRITER = """
 import resource, sys
 from pathlib import Path
 from editjudge.base.errors import EditjudgeError
-from editjudge.base.file_states import Seen
+from editjudge.base.file_states import FileState
 from editjudge.engine.content_keys import JudgedEdit
 from editjudge.engine.run_header import RunHeader
 from editjudge.storage.store import RunStore
@@ -40,7 +40,7 @@ signatures = {"a": "1", "b": "2", "c": "3"}
 try:
     with RunStore.open(folder, header) as store:
         for index in range(start, 1_000_000):
-            edit = JudgedEdit(f"item-{index}", "m", Seen(bytes(8), f"digest {index}"))
+            edit = JudgedEdit(f"item-{index}", "m", FileState(bytes(8), f"digest {index}"))
             verdicts = {name: Score(value=index, evidence={"x": "y" * (index % 500)})
                         for name in signatures}
             store.save_edit_now(edit, verdicts, signatures)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
-from ...base.text import counted
+from ...base.text import format_count
 from ..items import ItemsFile, Line
 from ..texts import OwnText
 from .taxonomy import (
@@ -130,6 +130,6 @@ class CoEditData(ItemsFile):
         if len(named) in {0, len(masked)}:
             return ()
         nameless = [ref for ref in masked if not ref.data.subject_name]
-        count = counted(len(nameless), "item has", "items have")
+        count = format_count(len(nameless), "item has", "items have")
         what = f"a subject and no `{SUBJECT_NAME}` (first: {nameless[0].id})"
         return (f"{count} {what}, so no identity with `--with segmented_anew`",)

@@ -110,7 +110,7 @@ class SubjectSimilarity(ServiceScorer):
     def roles(self) -> tuple[ServiceName, ...]:
         """The network, and the segmenter where it is asked."""
         services = (self.service, self.segmenter) if self.anew else (self.service,)
-        return tuple(map(ServiceName.parsed, services))
+        return tuple(map(ServiceName.parse, services))
 
     def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
         """What brings both to one size, the mask of the subject, and how it is cut out."""
@@ -171,11 +171,11 @@ class SubjectSimilarity(ServiceScorer):
         image, region = subject
         if self.in_place:
             mask = {} if region is None else {"MASK": png_of(region)}
-            return {"IMAGE": image.encoded, **mask}
+            return {"IMAGE": image.encoded_bytes, **mask}
         everything = np.ones(image.rgb.shape[:2], np.bool_)
         square, within = framed(image.rgb, everything if region is None else region)
         mask = {"MASK": png_of(within)} if self.pooled else {}
-        return {"IMAGE": load_image(square, image.name).encoded, **mask}
+        return {"IMAGE": load_image(square, image.name).encoded_bytes, **mask}
 
 
 @implementation(1)

@@ -68,7 +68,7 @@ def keeps_a_region(item: Item) -> str | None:
         return of_co_edit(item)
     if item.mask is None:
         return of_co_edit(item) or "needs a mask, without one the whole image is edited"
-    if item.task in GLOBAL and item.mask.selected.all():
+    if item.task in GLOBAL and item.mask.region.all():
         return "the mask selects the whole image, so no region is kept"
     return of_co_edit(item) or _one_source(item)
 

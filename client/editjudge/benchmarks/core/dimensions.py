@@ -61,7 +61,7 @@ def _pixel(metric: str, row: Mapping[str, Any], reference: Reference, region: Re
 
 
 def _seen(service: str, source: str) -> Iterable[Dimension]:
-    scorer, variant, bounds, higher = _SEEN[ServiceName.parsed(service).role]
+    scorer, variant, bounds, higher = _SEEN[ServiceName.parse(service).role]
     for (reference, region), asks in _AGAINST.items():
         yield Dimension(
             id=f"core.{service}.{reference}.{region}",
@@ -88,7 +88,7 @@ def _text(name: str, service: str, reader: str) -> Dimension:
         source=f"I2I-Bench, section 3.2 (reader: {reader})",
         how=Reading(TextContent(service), "accuracy"),
         needs=frozenset({"target_text"}),
-        variant=f"levenshtein.nfkc.{ServiceName.parsed(service).variant}",
+        variant=f"levenshtein.nfkc.{ServiceName.parse(service).variant}",
     )
 
 

@@ -18,8 +18,8 @@ from pydantic import field_validator
 from ...answers import Option, Unparsable
 from ...base.digest import content_digest
 from ...base.errors import ConfigError, InputError
-from ...base.images import Mask, load_mask, show_path
-from ...base.text import counted
+from ...base.images import Mask, format_path, load_mask
+from ...base.text import format_count
 from ..comparison_words import compares
 from ..dataset import Dataset, ItemRef, listed, mapped, placed_at
 from ..items import USUAL, ItemsFile, Line
@@ -189,17 +189,18 @@ class GieData(RecordsFile):
         notes = [*question_notes(asked), *listed(odd)]
         if shared := sum(count - 1 for count in same.values()):
             notes.append(
-                f"{counted(shared, 'item repeats', 'items repeat')} another's instruction and image"
+                f"{format_count(shared, 'item repeats', 'items repeat')} another's instruction"
+                " and image"
             )
         if decided := len(self._data.compares):
-            questions = counted(decided, "question")
+            questions = format_count(decided, "question")
             notes.append(f"of {questions} {release.COMPARES} says which compare")
         return tuple(notes)
 
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask:
         """The mask, which is no file and is laid over the whole frame."""
         return replace(
-            load_mask(unpacked(ref.data[1]), f"object_mask of {ref.id}"), over_frame=True
+            load_mask(unpacked(ref.data[1]), f"object_mask of {ref.id}"), stretches_to_frame=True
         )
 
     def outputs(self, folder: Path) -> Outputs:
@@ -221,7 +222,7 @@ class GieData(RecordsFile):
             return ""
         here = [path.parent for path in images if path.is_absolute() and path.is_file()]
         if here:
-            folder = show_path(Path(os.path.commonpath(here)))
+            folder = format_path(Path(os.path.commonpath(here)))
             return f"`image` holds paths of this machine: add --root {folder}"
         return "where images lie in another folder, add --root /=FOLDER"
 
@@ -239,8 +240,8 @@ def listed_outputs(file: Path, records: Sequence[Any]) -> NamedOutputs:
     paths = enumerate(release.edited_paths(file, records, EDITED))
     named = {str(i): file.parent / path for i, path in paths if path and isinstance(path, str)}
     if not named:
-        raise InputError(show_path(file), f"no record has `{EDITED}`", "or give a folder")
-    where = show_path(file).replace("{", "{{").replace("}", "}}")
+        raise InputError(format_path(file), f"no record has `{EDITED}`", "or give a folder")
+    where = format_path(file).replace("{", "{{").replace("}", "}}")
     return NamedOutputs(file, named, f"record {{item}} of {where} has no `{EDITED}`")
 
 
@@ -297,7 +298,7 @@ class OwnItems(ItemsFile):
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask | None:
         """Once it fits the source, it fits outputs too."""
         mask = super()._mask(ref, *files, over=over)
-        return None if mask is None else replace(mask, over_frame=True)
+        return None if mask is None else replace(mask, stretches_to_frame=True)
 
 
 def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from ...base.errors import InputError
-from ...base.images import show_path
+from ...base.images import format_path
 from ...base.parse import parse_json
 
 OFFICIAL_FILE = "gie_bench.json"
@@ -130,7 +130,7 @@ def decided_by(folder: Path) -> list[Compares]:
         return _DECIDED.validate_json(file.read_bytes()) if file.exists() else []
     except (OSError, ValidationError) as error:
         why = f"cannot be read: {error}"
-        raise InputError(show_path(file), why, "mend it, or remove it") from error
+        raise InputError(format_path(file), why, "mend it, or remove it") from error
 
 
 def read(path: Path) -> Release:
@@ -169,7 +169,7 @@ def convert(source: Path, out: Path) -> int:
     source = _official_file(source, "give gie_bench.json as released, or its folder")
     data = _from_official(source)
     if not data.records:
-        raise InputError(show_path(source), "no items", "give gie_bench.json as released")
+        raise InputError(format_path(source), "no items", "give gie_bench.json as released")
     head = {
         "images": os.path.relpath(data.folder, out.absolute()),
         "records": data.records,
@@ -191,7 +191,7 @@ def edited_paths(file: Path, records: Sequence[Any], name: str) -> list[Any]:
     copies, _ = _cut_and_parsed(file)
     if _column(copies, FIELDS[0]) != _column(records, FIELDS[0]):
         raise InputError(
-            show_path(file),
+            format_path(file),
             "its records are not those of --data",
             f"give a copy of gie_bench.json with `{name}` in its records, or a folder",
         )
@@ -213,7 +213,7 @@ def _official_file(path: Path, mend: str) -> Path:
     if path.is_dir():
         path /= OFFICIAL_FILE
     if not path.is_file():
-        raise InputError(show_path(path), "no such file", mend)
+        raise InputError(format_path(path), "no such file", mend)
     return path
 
 
@@ -236,7 +236,7 @@ def _from_converted(folder: Path) -> Release:
         masks = [m if m in {_MISSING, _OTHER} else _from_text(m) for _, m in pairs]
     except (OSError, ValueError, KeyError, TypeError) as error:
         why = f"cannot be read: {error}"
-        raise InputError(show_path(folder), why, "convert gie_bench.json again") from error
+        raise InputError(format_path(folder), why, "convert gie_bench.json again") from error
     return Release(Path(images), records, masks, _decided_of(folder, records))
 
 
@@ -247,7 +247,7 @@ def _decided_of(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
     for entry in decided:
         if questions.get(entry.position) != entry.question:
             raise InputError(
-                show_path(folder / COMPARES),
+                format_path(folder / COMPARES),
                 f"record {entry.position} has another question than {entry.question!r}",
                 "remove the file, or prepare again",
             )
@@ -285,10 +285,10 @@ def _cut_and_parsed(path: Path) -> tuple[list[Any], list[Packed | str]]:
         if isinstance(error, json.JSONDecodeError):
             why = f"{error.msg}: line {error.lineno}"
         raise InputError(
-            show_path(path), f"cannot be read as JSON: {why}", "give gie_bench.json as released"
+            format_path(path), f"cannot be read as JSON: {why}", "give gie_bench.json as released"
         ) from error
     if not isinstance(read, list):
-        raise InputError(show_path(path), "is not a list of records", "give gie_bench.json")
+        raise InputError(format_path(path), "is not a list of records", "give gie_bench.json")
     return read, masks
 
 
@@ -326,7 +326,7 @@ def _end(text: mmap.mmap, start: int) -> int:
 
 def _not_released(path: Path) -> InputError:
     what = f"more than {MAX_REST >> 20} MiB of it are no masks"
-    return InputError(show_path(path), what, "give gie_bench.json as released")
+    return InputError(format_path(path), what, "give gie_bench.json as released")
 
 
 def _packed(body: bytes) -> Packed | str:
@@ -348,5 +348,5 @@ def _write(path: Path, data: bytes) -> int:
         part.write_bytes(data)
         part.replace(path)
     except OSError as error:
-        raise InputError(show_path(path), f"cannot be written: {error.strerror}") from error
+        raise InputError(format_path(path), f"cannot be written: {error.strerror}") from error
     return len(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...answers.json_object import plain
+from ...answers.json_object import normalise_key
 from ...base.parse import package_tables
 
 TABLES: Mapping[str, Any] = package_tables(__package__, "tables.toml")
@@ -17,7 +17,7 @@ EDIT_TYPES: Mapping[str, str] = {
 }
 """By `edit_type` of a record."""
 _BY_NAME = {
-    plain(called): name
+    normalise_key(called): name
     for name, row in _TYPES.items()
     for called in (name, *row["labels"], *row.get("also", ()))
 }
@@ -29,4 +29,4 @@ def edit_type(name: str) -> str:
     Args:
         name: For example `Add Object`; one that is no type stays as it is.
     """
-    return _BY_NAME.get(plain(name), name)
+    return _BY_NAME.get(normalise_key(name), name)

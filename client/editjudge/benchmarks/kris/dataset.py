@@ -12,8 +12,8 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
-from ...base.images import show_path
-from ...base.text import counted
+from ...base.images import format_path
+from ...base.text import format_count
 from ..dataset import ItemRef, listed
 from ..records import Gives, RecordsFile, ReleasedRecord, read_json
 from ..texts import File, Name, Text, said
@@ -69,7 +69,9 @@ class KrisData(RecordsFile):
             self._files = {folder: file for folder, file in files.items() if file.is_file()}
         if not self._files:
             raise InputError(
-                show_path(path), f"no <task>/{ANNOTATION} and no list of annotations", self._instead
+                format_path(path),
+                f"no <task>/{ANNOTATION} and no list of annotations",
+                self._instead,
             )
 
     @property
@@ -79,7 +81,9 @@ class KrisData(RecordsFile):
             return "there is no such file or folder"
         lists = list(self.path.glob("*.json"))
         if len(lists) == 1 and any((self.path / folder).is_dir() for folder in FOLDERS):
-            return f"if the list of all annotations is {lists[0].name}, give {show_path(lists[0])}"
+            return (
+                f"if the list of all annotations is {lists[0].name}, give {format_path(lists[0])}"
+            )
         return "give the folder that holds color_change, biology, …, or the list itself"
 
     @cached_property
@@ -106,8 +110,8 @@ class KrisData(RecordsFile):
         folders = self._by_folder
         if folders and not any((self.folder / folder).is_dir() for folder in folders):
             raise InputError(
-                show_path(self.path),
-                f"is not beside its images: {show_path(self.folder)} holds no folder"
+                format_path(self.path),
+                f"is not beside its images: {format_path(self.folder)} holds no folder"
                 f" {next(iter(folders))}, nor any other that the list names",
                 f"copy or link the list to where these folders are, or give their folder where"
                 f" it has <task>/{ANNOTATION}",
@@ -126,14 +130,14 @@ class KrisData(RecordsFile):
         there = self._by_folder
         by_folder = {f: there.get(f, []) for f in FOLDERS if f in there or f in self._files}
         counts = [
-            f"{folder}: {counted(len(items), 'item')}, {FOLDERS[folder]:,} were released"
+            f"{folder}: {format_count(len(items), 'item')}, {FOLDERS[folder]:,} were released"
             for folder, items in by_folder.items()
             if len(items) != FOLDERS[folder]
         ]
         if absent := [folder for folder in FOLDERS if folder not in by_folder]:
             counts.append(f"no items of {len(absent)} folders: {', '.join(absent)}")
         if counts:
-            items = counted(len(self._placed[0]), "item")
+            items = format_count(len(self._placed[0]), "item")
             counts.append(f"{items} in all, {sum(FOLDERS.values()):,} were released")
         odd = (note for folder, items in by_folder.items() for note in _odd(folder, items))
         return (*odd, *counts)

@@ -12,8 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
-from ...base.images import show_path
-from ...base.text import counted
+from ...base.images import format_path
+from ...base.text import format_count
 from ..dataset import ItemRef, Problem, listed, placed_at
 from ..records import Gives, RecordsFile, ReleasedRecord, read_json
 from ..texts import File, Name, Text, blank, said
@@ -124,7 +124,7 @@ class OmniData(RecordsFile):
         self._skipped: set[str] = set()
         if not self._files:
             raise InputError(
-                show_path(path),
+                format_path(path),
                 f"no {SINGLE}, no {MULTI} and no {LONG}",
                 "give their folder, or one of them",
             )
@@ -152,7 +152,7 @@ class OmniData(RecordsFile):
         """Lists of another length than the release, and entries beyond what the paper has."""
         items = self._placed[0]
         counts = [
-            f"{name}: {counted(count, 'entry', 'entries')}, {LISTS[name]:,} were released"
+            f"{name}: {format_count(count, 'entry', 'entries')}, {LISTS[name]:,} were released"
             for name, count in self._counts.items()
             if LISTS.get(name, count) != count
         ]

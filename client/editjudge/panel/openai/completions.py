@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from ...base.errors import Abstained
-from ...base.text import whole
+from ...base.text import join_surrogates
 from ..calls import Usage
 from ..prompt import Picture, Prompt, Text, broken
 from ..transport import Finish
@@ -114,7 +114,7 @@ def first_choice(data: Any) -> dict[str, Any]:
         raise ValueError("the reply holds no choice with a message")  # noqa: TRY004
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
-        raise Abstained("refused", whole(" ".join(refusal.split())[:300]))
+        raise Abstained("refused", join_surrogates(" ".join(refusal.split())[:300]))
     if choice.get("finish_reason") == "content_filter":
         raise Abstained("refused", "the provider's content filter withheld the reply")
     return choice
@@ -132,7 +132,7 @@ def text_of(choice: Mapping[str, Any]) -> str:
         raise ValueError(  # noqa: TRY004
             f"content is {type(content).__name__}, not text (finished by {reason})"
         )
-    return whole(content)
+    return join_surrogates(content)
 
 
 def finish_of(choice: Mapping[str, Any]) -> Finish:

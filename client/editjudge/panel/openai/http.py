@@ -31,7 +31,7 @@ from ...base.errors import (
     Unreachable,
 )
 from ...base.parse import parse_json
-from ...base.proxy import proxy_of
+from ...base.proxy import find_proxy
 from ..prompt import Picture
 from ..redaction import Secrets, short
 
@@ -164,7 +164,7 @@ class HttpServer:
             if re.search(r"[\x00-\x1f\x7f]", name + value):
                 raise ConfigError(f"{self.url}: header {name} holds a control character")
         self._tls = _tls(endpoint)
-        self._proxy = proxy_of(endpoint.url)
+        self._proxy = find_proxy(endpoint.url)
         self._secrets = Secrets(endpoint.headers, self._headers, self._proxy)
         self._session: aiohttp.ClientSession | None = None
         self._closed = False

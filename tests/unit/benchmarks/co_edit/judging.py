@@ -116,12 +116,12 @@ class Specialists(Panel):
     def _segmented(self, pixels: Any) -> dict[str, Any]:
         mask = np.zeros(pixels.shape[:2], bool)
         mask[:, self.found.get(int(pixels[0, 0, 0]), slice(0))] = True
-        data = load_mask(mask).encoded if mask.any() else b""
+        data = load_mask(mask).encoded_bytes if mask.any() else b""
         return {"MASK": data, "SCORE": np.array([0.5])}
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return super().identities() | {
-            ServiceName.parsed(name): ModelIdentity(f"{name}/1") for name in (*_SERVICES, SEGMENTER)
+            ServiceName.parse(name): ModelIdentity(f"{name}/1") for name in (*_SERVICES, SEGMENTER)
         }
 
 

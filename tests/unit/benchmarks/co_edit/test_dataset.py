@@ -67,9 +67,9 @@ def test_the_mask_is_white_where_the_edit_is(tmp_path: Path) -> None:
     kept = read(tmp_path, mask_shows="kept").mask
     assert edited is not None
     assert kept is not None
-    assert edited.selected[:, : WIDTH // 3].all()
-    assert not edited.selected[:, WIDTH // 3 :].any()
-    assert (kept.selected == ~edited.selected).all()
+    assert edited.region[:, : WIDTH // 3].all()
+    assert not edited.region[:, WIDTH // 3 :].any()
+    assert (kept.region == ~edited.region).all()
 
 
 def test_a_subject_may_have_a_name(tmp_path: Path) -> None:

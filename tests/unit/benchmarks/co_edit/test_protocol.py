@@ -36,7 +36,7 @@ from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.cli.options import rules_from
 from editjudge.engine.judge import Signatures, judge
-from editjudge.prompts import template
+from editjudge.prompts import get_template
 
 from ....fakes.transport import generalist, seen
 from .judging import (
@@ -424,7 +424,7 @@ async def test_plain_questions() -> None:
     assert len(panel.transport.asked) == 2
     assert all("step by step" not in seen(prompt) for prompt in panel.transport.asked)
     for name in ("editing", "quality"):
-        plain, full = template(f"co_edit/{name}_plain"), template(f"co_edit/{name}")
+        plain, full = get_template(f"co_edit/{name}_plain"), get_template(f"co_edit/{name}")
         assert isinstance(plain.contract, Scores)
         assert isinstance(full.contract, Scores)
         assert plain.contract.fields == full.contract.fields

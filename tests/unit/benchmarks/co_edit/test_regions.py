@@ -79,8 +79,8 @@ async def test_a_subject_in_place() -> None:
     await judged(item(), panel, with_=["subject_in_place"])
     for service in ("clip.vit_b_32", "features.dinov2"):
         source, edited = asked_of(panel, service)
-        assert source["IMAGE"] == SOURCE.encoded
-        assert edited["IMAGE"] == OUTPUT.encoded
+        assert source["IMAGE"] == SOURCE.encoded_bytes
+        assert edited["IMAGE"] == OUTPUT.encoded_bytes
         assert shown(source) == shown(edited) == pytest.approx(4 / 12)
     assert all(p == {"region": "zero"} for s, _, p in panel.asked if s != "lpips.vgg")
 
@@ -107,7 +107,7 @@ async def test_what_is_kept_is_compared(
         assert (pixels[:, 4:] == kept).all()
     assert (shown(inputs) if averaged else inputs.get("MASK")) == averaged
     if not switches:
-        assert inputs["IMAGE_A"] == SOURCE.encoded, "as it is, so that its features are kept"
+        assert inputs["IMAGE_A"] == SOURCE.encoded_bytes, "as it is, so that its features are kept"
 
 
 class MeanDifference(Specialists):

@@ -80,8 +80,8 @@ def test_a_mask_may_show_what_is_kept(folder: Path) -> None:
     kept, edited = (data.load(ref).mask for ref in data.checked())
     assert kept is not None
     assert edited is not None
-    assert np.array_equal(kept.selected, ~edited.selected)
-    assert edited.selected[:, :2].all()
+    assert np.array_equal(kept.region, ~edited.region)
+    assert edited.region[:, :2].all()
     assert kept.notes == (Note("mask", "mask inverted"),)
 
 

@@ -12,12 +12,12 @@ import pytest
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
-from editjudge.base.prompt_releases import import_official_prompts, official_prompts
+from editjudge.base.prompt_releases import import_official_prompts, prompt_releases
 from editjudge.base.verdict import NoScore, Outcome
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.prompts import templates
+from editjudge.prompts import load_templates
 from editjudge.prompts.official_prompts import load_official_prompts
 
 from ....fakes.transport import seen
@@ -146,8 +146,8 @@ def test_another_text_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_the_declared_texts_are_those_that_are_asked() -> None:
     texts = {file for one in PROMPTS for file in (one.file, one.system)}
-    assert set(official_prompts()["gie"].texts) == texts == set(TEXTS)
-    assert set(BY_OURS) == {name for name in templates() if name.startswith("gie/")}
+    assert set(prompt_releases()["gie"].texts) == texts == set(TEXTS)
+    assert set(BY_OURS) == {name for name in load_templates() if name.startswith("gie/")}
     assert BENCHMARK.official_prompts == "gie"
 
 

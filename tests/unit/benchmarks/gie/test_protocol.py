@@ -55,7 +55,7 @@ class Panel(PanelStandIn):
         return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {JUDGE: self.judge.identity, ServiceName.parsed(CLIP): ModelIdentity("clip/1")}
+        return {JUDGE: self.judge.identity, ServiceName.parse(CLIP): ModelIdentity("clip/1")}
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         assert service == CLIP
@@ -294,7 +294,7 @@ async def test_what_cannot_be_aligned_counts_by_the_paper(items: list[Item]) -> 
     assert isinstance(outcomes["gie.ssim"], Score), "SSIM and CLIP need no alignment"
     assert isinstance(outcomes["gie.clip"], Score)
     outcomes = await judged(items[0], flat)
-    outside = ~np.asarray(items[0].mask.fitted((240, 160)).selected)  # type: ignore[union-attr]
+    outside = ~np.asarray(items[0].mask.resize((240, 160)).region)  # type: ignore[union-attr]
     due = float(((source.astype(float) - 90) ** 2)[outside].mean())
     assert value(outcomes, "mse") == pytest.approx(due)
     assert value(outcomes, "unaligned") == 1
@@ -346,7 +346,7 @@ async def test_what_was_done_within_the_mask_does_not_count(items: list[Item], i
     """With every pixel outside the mask equal, structure there is equal to the last bit."""
     source, mask = items[index].sources[0].rgb, items[index].mask
     assert mask is not None
-    inside = mask.fitted(source.shape[1::-1]).selected
+    inside = mask.resize(source.shape[1::-1]).region
     edited = np.where(inside[..., None], 255 - source[::-1, ::-1], source)
     outcomes = await judged(items[index], edited)
     assert value(outcomes, "ssim") == 1.0
@@ -358,7 +358,7 @@ async def test_masks_are_stretched_as_opencv_does(items: list[Item], size: tuple
     mask = items[0].mask
     assert mask is not None
     due = cv2.resize(np.array(odd()[0]["object_mask"], np.uint8), size, interpolation=0)
-    assert np.array_equal(mask.fitted(size).selected, due == 1)
+    assert np.array_equal(mask.resize(size).region, due == 1)
 
 
 async def test_ssim_of_the_paper_has_no_black_part(items: list[Item]) -> None:
@@ -369,7 +369,7 @@ async def test_ssim_of_the_paper_has_no_black_part(items: list[Item]) -> None:
     outcomes = await judged(items[0], noisy)
     _, whole = structural_similarity(source, noisy, channel_axis=2, data_range=255, full=True)
     assert items[0].mask is not None
-    outside = ~items[0].mask.fitted((240, 160)).selected
+    outside = ~items[0].mask.resize((240, 160)).region
     within = np.lib.stride_tricks.sliding_window_view(outside, (7, 7)).all(axis=(2, 3))
     assert value(outcomes, "ssim") == pytest.approx(whole[3:-3, 3:-3][within].mean(), abs=1e-5)
     assert value(outcomes, "ssim") < value(await judged(items[0], noisy, "official"), "ssim")

@@ -12,7 +12,7 @@ from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.i2i.taxonomy import TEXT
 from editjudge.benchmarks.registry import benchmark
 from editjudge.panel.prompt import Pictures
-from editjudge.prompts import Template, template
+from editjudge.prompts import Template, get_template
 from editjudge.scorers.judge_scorer import JUDGE, Asking
 from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.vqa import FiveLevel
@@ -133,7 +133,7 @@ def test_subjects_and_details_have_prompts_of_their_own() -> None:
 def test_what_is_looked_for_in_two_images_is_named_for_each_alone() -> None:
     """A phrase goes to the segmenter as it is, on the source and on the edited image."""
     for name in ("source_subjects", "source_details", "preserved_subjects"):
-        words = template(f"i2i/{name}").user
+        words = get_template(f"i2i/{name}").user
         assert "must be able to outline it" in words
         assert "by neither" in words
         assert "the number of an image" in words
@@ -166,7 +166,7 @@ def test_a_switch_changes_what_it_names(switch: str) -> None:
 
 
 def test_every_template_is_used() -> None:
-    from editjudge.prompts import templates as known
+    from editjudge.prompts import load_templates as known
 
     ours = {name for name in known() if name.startswith("i2i/")}
     assert ours == {name for name in templates() if name.startswith("i2i/")}
@@ -182,5 +182,5 @@ def test_prompts_about_one_edit_begin_alike() -> None:
     used = templates().values()
     both = [one for one in used if {"sources", "edited"} <= set(one.fields)]
     assert len(both) >= 10
-    assert len({one.prompt(shown | texts).prefix for one in both}) == 1
-    assert {one.system for one in used} == {template("core/question").system}
+    assert len({one.make_prompt(shown | texts).prefix for one in both}) == 1
+    assert {one.system for one in used} == {get_template("core/question").system}

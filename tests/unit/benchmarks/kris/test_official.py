@@ -16,7 +16,7 @@ from PIL import Image as Pil
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
-from editjudge.base.prompt_releases import official_prompts
+from editjudge.base.prompt_releases import prompt_releases
 from editjudge.base.verdict import MissingOutput, NoScore, NotApplicable, Outcome, Pending, Score
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.column import Row
@@ -192,7 +192,7 @@ def test_whose_words(tmp_path: Path) -> None:
 
 
 def test_the_declared_texts_are_those_that_are_asked() -> None:
-    assert set(official_prompts()["kris"].texts) == {one.file for one in PROMPTS} == set(TEXTS)
+    assert set(prompt_releases()["kris"].texts) == {one.file for one in PROMPTS} == set(TEXTS)
     paper: list[Any] = [d.readings[0].scorer for d in KRIS.rules("paper").dimensions[:3]]
     ours = {name for s in paper for name in (s.prompt, *dict(s.by_task).values())}
     assert ours == set(BY_OURS) - {"kris/quality_alone"}

@@ -59,7 +59,7 @@ def test_items_are_keyed_by_folder_sample_and_level(tmp_path: Path) -> None:
     assert high.target is not None
     assert high.mask is not None
     assert Path(high.target.name) == tmp_path / "files/synthesized_images/coco2017val/0001_high.png"
-    assert high.mask.selected.mean() == 0.25
+    assert high.mask.region.mean() == 0.25
     outlines = {ref.id: data.outline(ref) for ref in data.items()}
     for name, item in items.items():
         assert (outlines[name].extra, outlines[name].questions) == (item.extra, item.questions)
@@ -275,7 +275,7 @@ def test_a_mask_in_colour_is_refused(tmp_path: Path) -> None:
     mask(where, 0.0)
     loaded = data.load(ref).mask
     assert loaded is not None
-    assert not loaded.selected.any()
+    assert not loaded.region.any()
 
 
 def test_a_mask_has_its_targets_aspect_ratio(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ class Panel(PanelStandIn):
         return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {ServiceName.parsed(name): ModelIdentity("scripted/1") for name in self.served}
+        return {ServiceName.parse(name): ModelIdentity("scripted/1") for name in self.served}
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         self.asked.append((service, inputs, parameters))
@@ -347,7 +347,7 @@ async def test_what_travels_is_square_and_made_once() -> None:
         assert len(sent) == 1
         assert np.array_equal(decode(next(iter(sent.values())))[0], np.asarray(due))
     images = {id(i["IMAGE"]) for s, i, _ in panel.asked if s == "clip.vit_b_32"}
-    assert images == {id(squared(target).encoded), id(squared(output).encoded)}
+    assert images == {id(squared(target).encoded_bytes), id(squared(output).encoded_bytes)}
     masks = [decode(i["MASK"])[0][..., 0] > 0 for _, i, _ in panel.asked if "MASK" in i]
     assert {(m.shape, m[:, 0].all(), m[:, -1].all(), m.mean()) for m in masks} == {
         ((768, 768), True, False, 0.5),
