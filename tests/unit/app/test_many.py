@@ -217,9 +217,9 @@ def test_a_pickled_edit_is_the_same_without_its_files(folder: Path) -> None:
     (folder / "1.png").unlink()
     again = unpickled(data)
     assert np.array_equal(again.output.rgb, edit.output.rgb)
-    assert again.output.encoded == edit.output.encoded_bytes
+    assert again.output.encoded_bytes == edit.output.encoded_bytes
     assert edit.item.mask is not None
-    assert again.item.mask.selected.tolist() == edit.item.mask.region.tolist()
+    assert again.item.mask.region.tolist() == edit.item.mask.region.tolist()
     assert [p.digest for p in again.pictures] == [p.digest for p in edit.pictures]
     assert again.output.notes == edit.output.notes
     assert again.output.size == (32, 24)
@@ -235,8 +235,8 @@ def test_a_pickle_holds_no_pixels(folder: Path) -> None:
 def test_a_mask_that_was_turned_stays_so(folder: Path) -> None:
     mask = load_mask(folder / "mask.png").invert()
     again = through_pickle(mask)
-    assert again.selected.all()
-    assert again.selected.dtype == bool
+    assert again.region.all()
+    assert again.region.dtype == bool
     assert again.notes == mask.notes
 
 

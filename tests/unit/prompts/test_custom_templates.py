@@ -85,7 +85,7 @@ def test_labels_and_form_in_the_text_are_to_the_letter() -> None:
         "edited": (("Result:", PICTURE),),
         "instruction": "red",
     }
-    parts = one.prompt(shown).parts
+    parts = one.make_prompt(shown).parts
     assert [part if isinstance(part, Picture) else part.text for part in parts] == [
         "Image 1:",
         PICTURE,
@@ -96,7 +96,7 @@ def test_labels_and_form_in_the_text_are_to_the_letter() -> None:
         ' Say {"reasoning": …}',
     ]
     plain = made("kris/consistency", 'user = "{sources}{edited}Told: {instruction}"')
-    last = plain.prompt(shown).parts[-1]
+    last = plain.make_prompt(shown).parts[-1]
     assert isinstance(last, Text)
     assert last.text.endswith(plain.answer)
 
@@ -106,7 +106,7 @@ def test_a_scale_of_ones_own_is_brought_onto_ours() -> None:
     one = made("kris/quality", f'{QUALITY}[answer]\ncontract = "scores"\n{fields}\n')
     assert isinstance(one.contract, Scores)
     assert one.contract.fields == (ScoreField("quality_score", 0, 10, integer=False),)
-    assert [one.brought("quality_score", said) for said in (0, 5, 10)] == [1, 3, 5]
+    assert [one.rescale("quality_score", said) for said in (0, 5, 10)] == [1, 3, 5]
     assert get_template("kris/quality").rescale("quality_score", 4) == 4
 
 

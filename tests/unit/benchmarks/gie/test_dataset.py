@@ -42,7 +42,7 @@ def test_the_released_file_as_it_is(tmp_path: Path, indent: int | None) -> None:
         assert one.instruction == given["edit_instruction"]
         assert one.extra["edit_type"] == given["edit_type"]
         assert one.sources[0].size == (240, 160)
-        np.testing.assert_array_equal(one.mask.selected, np.array(given["object_mask"], bool))
+        np.testing.assert_array_equal(one.mask.region, np.array(given["object_mask"], bool))
     assert [ref.id for ref in data.items({1, 2})] == ["1", "2"]
 
 
@@ -87,7 +87,7 @@ def test_converted_it_is_the_same(tmp_path: Path) -> None:
             other.id, other.questions, other.task, other.extra,
         )  # fmt: skip
         assert one.sources[0].digest == other.sources[0].digest
-        np.testing.assert_array_equal(one.mask.selected, other.mask.selected)
+        np.testing.assert_array_equal(one.mask.region, other.mask.region)
     assert [f.name for f in sorted((tmp_path / "compact").iterdir())] == [CONVERTED_FILE]
     (tmp_path / "compact").rename(tmp_path / "elsewhere")
     list(GieData(tmp_path / "elsewhere").checked())
@@ -147,10 +147,10 @@ def test_a_mask_covers_the_whole_frame(tmp_path: Path) -> None:
     half = mask(0, 0, SIDE, SIDE // 2)
     (item,) = of(GieData(released(tmp_path, [record(where=half)])))
     for width, height in ((240, 160), (160, 240), (512, 512), (224, 224), (30, 1000)):
-        fitted = item.mask.fitted((width, height))
+        fitted = item.mask.resize((width, height))
         assert fitted.size == (width, height)
-        np.testing.assert_array_equal(fitted.selected[0], np.arange(width) < width / 2)
-    assert item.mask.fitted((SIDE, SIDE)) is item.mask
+        np.testing.assert_array_equal(fitted.region[0], np.arange(width) < width / 2)
+    assert item.mask.resize((SIDE, SIDE)) is item.mask
 
 
 def test_questions(tmp_path: Path) -> None:
@@ -481,8 +481,8 @@ def test_a_mask_of_ones_own_fits_outputs_once_it_fits_its_source(tmp_path: Path)
         data = own(tmp_path, line)
         item = data.load(next(data.checked()))
         for size in ((240, 160), (224, 224), (100, 300)):
-            assert item.mask.fitted(size).selected[0, 0] == inside
-            assert item.mask.fitted(size).selected.mean() == 0.5
+            assert item.mask.resize(size).region[0, 0] == inside
+            assert item.mask.resize(size).region.mean() == 0.5
     data = own(tmp_path, OWN | {"mask": "other.png"})
     item = data.load(next(data.checked()))
     assert item.mask is None
