@@ -93,7 +93,7 @@ def go_on(folder: Path) -> dict[str, float]:
     """Everything before the first edit is judged, and the summary after the last."""
     start = time.process_time()
     from editjudge.app.name_shift import refuse_shifted_outputs
-    from editjudge.app.run import file_cache
+    from editjudge.app.run import read_file_cache
     from editjudge.app.summary import mean_cells
     from editjudge.base.config import Settings
     from editjudge.engine.run_plan import compare_with_run, inspect_items
@@ -103,7 +103,7 @@ def go_on(folder: Path) -> dict[str, float]:
     resolved = asked(folder)
     order = resolved
     imported = time.process_time()
-    plan = inspect_items(order, file_cache(folder / "run"))
+    plan = inspect_items(order, read_file_cache(folder / "run"))
     looked = time.process_time()
     refuse_shifted_outputs(plan)
     compared = time.process_time()

@@ -42,7 +42,7 @@ def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, 
         dimensions=tuple(one.id for one in chosen),
     )
     with tempfile.TemporaryDirectory() as out:
-        finished = editjudge.run(spec, out=Path(out) / "run", settings=settings).finished
+        finished = editjudge.run(spec, out=Path(out) / "run", settings=settings).last_event
         if finished.ended != "done" or finished.first_failure:
             raise SystemExit(f"{finished.ended}: {finished.first_failure}")
         with editjudge.RunView(Path(out) / "run") as view:

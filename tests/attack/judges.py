@@ -68,11 +68,11 @@ async def _judged(name: str, models: bool, folder: Path) -> str:
     async with EvilJudge(None).serving() as url:
         whole = await _again(spec, folder / "whole", url)
         _check_first(first, whole, result, models=models)
-        _check_said(folder / "run", [*events, str(result.finished)])
+        _check_said(folder / "run", [*events, str(result.last_event)])
         again = await _again(spec, folder / "run", url)
         if again != whole:
             raise Broken(f"with an honest judge {_differing(again, whole)}")
-    return f"{result.ended}, {len(first)} of {len(whole)} scored"
+    return f"{result.status}, {len(first)} of {len(whole)} scored"
 
 
 def _refused(error: ConfigError, *, models: bool) -> str:
@@ -141,14 +141,14 @@ def _check_first(first: Values, whole: Values, result: RunResult, *, models: boo
     if wrong := {key: value for key, value in first.items() if whole.get(key) != value}:
         raise Broken(f"invented: {wrong}")
     # One that is not the judge that was asked for ends the run.
-    if result.ended == "done" and not models:
+    if result.status == "done" and not models:
         due = {key for key in whole if key[0] != "1" or key[1] == PSNR}
         if lost := due - first.keys():
             raise Broken(f"neighbours have no number: {sorted(lost)}")
     if (
         models
         and {key for key in whole if key[1] == PSNR} - first.keys()
-        and result.ended == "done"
+        and result.status == "done"
     ):
         raise Broken("what needs no judge has no number")
 

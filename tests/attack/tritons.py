@@ -264,10 +264,10 @@ async def _judged(change: Change | None, lie: str, folder: Path) -> str:
             await run_async(spec, out=folder / "run", settings=_by(url), retry="unscored")
             await run_async(spec, out=folder / "whole", settings=_by(url))
         _check(
-            first, values(folder / "run"), values(folder / "whole"), evil.lied, ended=result.ended
+            first, values(folder / "run"), values(folder / "whole"), evil.lied, ended=result.status
         )
-    _check_said(folder / "run", [*told, str(result.finished)])
-    if result.ended == "done" and len({key for key in first if key[1] == PSNR}) != ITEMS:
+    _check_said(folder / "run", [*told, str(result.last_event)])
+    if result.status == "done" and len({key for key in first if key[1] == PSNR}) != ITEMS:
         raise Broken("what needs no service has no number")
     return f"{len(first)} scored"
 

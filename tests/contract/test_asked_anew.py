@@ -16,7 +16,7 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec, RunView
 from editjudge.app.estimate import describe_calls
-from editjudge.app.run import foreseen
+from editjudge.app.run import preview_run
 from editjudge.base.config import GatewayEndpoint, Settings
 from editjudge.report.numbers import format_usage
 
@@ -125,15 +125,15 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
         judge.seen = 0
         first = await editjudge.run_async(asked, out=tmp_path / "1", settings=settings)
         assert judge.seen == len(ASKED), "what was scored is known"
-        assert first.finished.usage["cost"] == pytest.approx(0.1 * len(ASKED))
+        assert first.last_event.usage["cost"] == pytest.approx(0.1 * len(ASKED))
         judge.seen = 0
         free = settings.model_copy(update={"max_cost": 1e-9})
         second = await editjudge.run_async(asked, out=tmp_path / "2", settings=free)
-        assert (judge.seen, second.ended) == (0, "done")
+        assert (judge.seen, second.status) == (0, "done")
         assert second.cells == first.cells
-        known = second.finished.usage["known"]
-        assert (second.finished.usage["calls"], known > len(ASKED)) == (0, True)
-        told = format_usage(second.finished.usage)
+        known = second.last_event.usage["known"]
+        assert (second.last_event.usage["calls"], known > len(ASKED)) == (0, True)
+        told = format_usage(second.last_event.usage)
         assert told.startswith(f"0 calls ({known} known), ")
         with RunView(tmp_path / "2") as view:
             assert all(len(stored.said) == 1 + len(ASKED) for stored in view.verdicts())
@@ -146,17 +146,17 @@ async def test_a_dry_run_counts_what_the_ledger_answers(tmp_path: Path) -> None:
             spec(tmp_path, QUESTIONS, "a"), out=tmp_path / "1", settings=settings
         )
         both = spec(tmp_path, QUESTIONS, "ab")
-        estimated, *_ = await asyncio.to_thread(foreseen, both, tmp_path / "2", settings)
+        estimated, *_ = await asyncio.to_thread(preview_run, both, tmp_path / "2", settings)
         assert estimated.calls["generalist.judge"] == 2 * (1 + 7)
         assert estimated.known["generalist.judge"] == 1 + len(ASKED)
         (line,) = describe_calls(estimated)
         assert "at most 16 calls (the ledger answers 6), and as many again" in line
         service = GatewayEndpoint(url="grpc://127.0.0.1:9")
         through = settings.model_copy(update={"gateway": service})
-        estimated, *_ = await asyncio.to_thread(foreseen, both, tmp_path / "2", through)
+        estimated, *_ = await asyncio.to_thread(preview_run, both, tmp_path / "2", through)
         assert not estimated.known
         fresh = settings.model_copy(update={"ledger": tmp_path / "none.sqlite"})
-        estimated, *_ = await asyncio.to_thread(foreseen, both, tmp_path / "2", fresh)
+        estimated, *_ = await asyncio.to_thread(preview_run, both, tmp_path / "2", fresh)
         assert not estimated.known
         assert not (tmp_path / "none.sqlite").exists()
 

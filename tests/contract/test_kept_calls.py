@@ -123,7 +123,7 @@ async def test_a_verdict_names_the_specialists_calls_that_it_rests_on(
     asked, computed = judgement.outcomes.values()
     assert calls_of(computed) == ()
     (key,) = calls_of(asked)
-    assert judgement.said[key].judge == str(judgement.services["quality.piqe"])
+    assert judgement.replies[key].judge == str(judgement.services["quality.piqe"])
     assert calls_of(*again.outcomes.values()) == (key,)
 
 

@@ -159,11 +159,11 @@ async def test_edits_are_asked_about_while_the_judge_is_not_known(
             assert not store.header.identities
         server.may_tell.set()
         result = await session.task
-    assert result.ended == "done"
+    assert result.status == "done"
     assert session.kinds.index("started") < session.kinds.index("finished")
     assert (server.probes, server.edits) == (1, EDITS)
     first = await at_once(spec, tmp_path / "other", Probed())
-    assert first.task.result().ended == "done"
+    assert first.task.result().status == "done"
     assert verdicts(out) == verdicts(tmp_path / "other")
     assert all("choices=top_logprobs" in signature for _, signature in verdicts(out).values())
 
@@ -183,13 +183,13 @@ async def test_signatures_say_what_the_judge_said_last(
     async with held(spec, out) as (server, session):
         server.told = told
         server.may_tell.set()
-        assert (await session.task).ended == "done"
+        assert (await session.task).status == "done"
     signatures = {signature for _, signature in verdicts(out).values()}
     assert all((choices or "choices=") in one for one in signatures) is bool(choices)
     assert {value for value, _ in verdicts(out).values()} == {4.0}
     # Whatever it was, the next session finds what stands.
     again = await at_once(spec, out, later := Probed(told))
-    assert again.task.result().ended == "done"
+    assert again.task.result().status == "done"
     assert later.edits == 0
 
 
@@ -209,7 +209,7 @@ async def test_what_a_judge_says_only_later_is_in_the_run_too(
     server = FailsFirst()
     server.script = [None]
     session = await at_once(asked, tmp_path / "run", server)
-    assert session.task.result().ended == "done"
+    assert session.task.result().status == "done"
     assert server.probes == 2
     with RunView(tmp_path / "run") as view:
         (cell,) = (c for c in view.results().models["ours"].values() if c.asked)
@@ -230,7 +230,7 @@ class FailsFirst(Probed):
 async def test_another_model_ends_the_run_with_one_line(spec: RunSpec, tmp_path: Path) -> None:
     async with (server := Probed(told_as="other")).serving() as url:
         session = Session(spec, tmp_path / "run", url, concurrency=1)
-        assert (await session.task).ended == "judge"
+        assert (await session.task).status == "judge"
     assert (server.probes, server.edits) == (1, 0)
     assert len([note for note in session.notes if "'other' answered" in note]) == 1
 
@@ -241,10 +241,10 @@ async def test_what_the_named_model_said_before_another_one_did_stands(
     async with held(spec, tmp_path / "run") as (server, session):
         server.told_as = "other"
         server.may_tell.set()
-        assert (await session.task).ended == "done"
+        assert (await session.task).status == "done"
     assert {value for value, _ in verdicts(tmp_path / "run").values()} == {4.0}
     session = await at_once(spec, tmp_path / "run", again := Probed())
-    assert session.task.result().ended == "done"
+    assert session.task.result().status == "done"
     assert again.edits == 0
 
 
@@ -254,7 +254,7 @@ async def test_a_key_that_is_refused_ends_the_run_with_one_line(
     server = Probed(problem(401, "no such key"))
     server.script = [problem(401, "no such key")]
     session = await at_once(spec, tmp_path / "run", server)
-    assert session.task.result().ended == "judge"
+    assert session.task.result().status == "judge"
     assert len([note for note in session.notes if "no such key" in note]) == 1
     assert {value for value, _ in verdicts(tmp_path / "run").values()} == {None}
 
@@ -269,7 +269,7 @@ async def test_what_was_answered_before_a_kill_is_not_asked_again(
     for folder in (out, killed):
         assert not verdicts(folder)
         session = await at_once(spec, folder, server := Probed())
-        assert session.task.result().ended == "done"
+        assert session.task.result().status == "done"
         assert (server.probes, server.edits) == (1, 0)
         assert len(verdicts(folder)) == EDITS
 
@@ -294,5 +294,5 @@ async def test_where_verdicts_stand_the_judge_is_known_first(spec: RunSpec, tmp_
         await asyncio.sleep(0.1)
         assert server.edits == 0
         server.may_tell.set()
-        assert (await session.task).ended == "done"
+        assert (await session.task).status == "done"
     assert server.edits == EDITS

@@ -110,7 +110,7 @@ async def test_sa2va_and_got_are_asked_as_they_expect(panel: Panel) -> None:
     known = {d.id: d for d in benchmark("i2i").dimensions}
     asked = [known[f"i2i.me.{name}"] for name in names]
     done = await judge(Edit(item, "m", load_image(photograph(3))), asked, known, panel)
-    assert done.untrained == {d.id for d in asked}
+    assert done.untrained_ids == {d.id for d in asked}
     consistency, text = done.outcomes.values()
     assert isinstance(consistency, Score)
     regions: Any = consistency.evidence["regions"]

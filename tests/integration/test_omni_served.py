@@ -97,7 +97,7 @@ async def test_served_numbers_are_torchs(stack: TritonServer, protocol: str) -> 
     async with Panel(Settings(endpoints={"local": Endpoint(url=stack.url)})) as panel:
         for edit in edits():
             judged = await judge(edit, dimensions, {}, panel)
-            assert judged.untrained == set(judged.outcomes)
+            assert judged.untrained_ids == set(judged.outcomes)
             due = Reference(edit)
             for region in ("foreground", "background", "whole"):
                 lpips = judged.outcomes[f"omni_iie.lpips.{region}"]

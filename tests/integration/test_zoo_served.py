@@ -88,8 +88,8 @@ async def test_edits_are_judged_and_marked_untrained(stack: TritonServer) -> Non
         reading = await client.score(edit, ["core.text_content_accuracy*"])
     values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Score)}
     assert set(values) == set(judged.outcomes)
-    assert judged.untrained == set(judged.outcomes)
-    assert reading.untrained == {"core.text_content_accuracy.got"}
+    assert judged.untrained_ids == set(judged.outcomes)
+    assert reading.untrained_ids == {"core.text_content_accuracy.got"}
     for name, value in values.items():
         same = "lpips" not in name
         if ".target." in name:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.app.client import with_local_stack
+from editjudge.app.client import add_local_stack
 from editjudge.base.config import load_settings
 from editjudge.panel import Panel
 
@@ -49,7 +49,7 @@ async def test_up_status_down(checkpoints: dict[str, Path], protocol: str) -> No
         assert local["model"] == folder.name
         assert local["url"].startswith("grpc://127.0.0.1:")
 
-        settings = with_local_stack(load_settings())
+        settings = add_local_stack(load_settings())
         assert settings.generalists["judge"].url == local["url"]
         async with Panel(settings) as panel:
             assert panel.problems == {}

@@ -23,7 +23,7 @@ from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.context import CallContext
 from ..panel.generalist import Generalist
-from .client import with_local_stack
+from .client import add_local_stack
 
 BASELINE_ROUNDS = 3
 _NOT_CHECKED = "not checked: editjudge canary"
@@ -160,7 +160,7 @@ def check_canaries(
         ConfigError: a judge is not configured, or none is.
         StoreError: the file of checks cannot be used.
     """
-    at_hand = with_local_stack(settings)
+    at_hand = add_local_stack(settings)
     names = tuple(judges) or tuple(at_hand.generalists)
     if unknown := [name for name in names if name not in at_hand.generalists]:
         known = ", ".join(at_hand.generalists) or "none is"

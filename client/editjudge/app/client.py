@@ -51,11 +51,11 @@ __all__ = [
     "Client",
     "Judgement",
     "Ledger",
+    "add_local_stack",
     "make_edit",
     "make_edit_async",
     "score",
     "score_many",
-    "with_local_stack",
 ]
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Client:
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = with_local_stack(settings or load_settings())
+        self.settings = add_local_stack(settings or load_settings())
         self.budget = Budget(self.settings.max_cost)
         self._resources = AsyncExitStack()
         self._panel: Panel | None = None
@@ -269,7 +269,7 @@ class Client:
             except InputError as error:
                 return error
 
-        async with aclosing(as_done(edits, one, concurrency)) as results:
+        async with aclosing(iterate_completed(edits, one, concurrency)) as results:
             async for result in results:
                 yield result
 
@@ -293,7 +293,7 @@ class Client:
         # What was heard may be kept nowhere; specialists' are read as they are kept.
         kept = await panel.get_records(calls - heard.keys())
         said = {key: said for key, said in heard.items() if key in calls}
-        return replace(judgement, said={**kept, **said})
+        return replace(judgement, replies={**kept, **said})
 
     def _own(self, rubrics: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
         """Rubrics, and what specialists of one's own say."""
@@ -354,7 +354,7 @@ def score(
         async with Client(settings) as client:
             return await client.score(edit, dimensions, prompts)
 
-    return completed(once())
+    return run_sync(once())
 
 
 def score_many(
@@ -397,10 +397,10 @@ def score_many(
                         progress(place, result)
         return [results[place] for place in sorted(results)]
 
-    return completed(all_of_them())
+    return run_sync(all_of_them())
 
 
-def with_local_stack(settings: Settings) -> Settings:
+def add_local_stack(settings: Settings) -> Settings:
     """The settings, with what a running local stack has where nothing is configured.
 
     Its Triton becomes the endpoint, and its vLLM the generalist `judge`. Where a Judge service is
@@ -480,7 +480,7 @@ def _declared(dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()) -> tu
     )
 
 
-async def as_done(
+async def iterate_completed(
     things: Iterable[T],
     work: Callable[[int, T], Coroutine[Any, Any, R]],
     at_once: int = AT_ONCE,
@@ -525,7 +525,7 @@ async def as_done(
         await asyncio.gather(*places, return_exceptions=True)
 
 
-def completed(judging: Coroutine[Any, Any, T]) -> T:
+def run_sync(judging: Coroutine[Any, Any, T]) -> T:
     """What a coroutine gives, by an event loop of its own.
 
     Where a loop runs already (a notebook, a web server) the coroutine has a thread. An

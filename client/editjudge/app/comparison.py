@@ -150,7 +150,7 @@ def compare_models(
         mine, theirs = _numbers(view, [first[1], second[1]], dimensions)
     else:
         (mine,), (theirs,) = (_numbers(run, [model], dimensions) for run, model in (first, second))
-    changed = frozenset() if view is other else view.other_items(other)
+    changed = frozenset() if view is other else view.changed_items(other)
     both = mine.items & theirs.items - changed
     clusters = view.clusters(both)
     compared = [
@@ -274,12 +274,12 @@ def _numbers(
 def _chosen(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[Dimension, ...]:
     """The dimensions of both runs that are meant, without single rounds."""
     # What asks of the data alone says the same of all models.
-    asked = [d for d in view.resolved.dimensions if not (d.round_of or d.of_data)]
-    in_both = {d.id for d in other.resolved.dimensions}
+    asked = [d for d in view.resolved_spec.dimensions if not (d.round_of or d.of_data)]
+    in_both = {d.id for d in other.resolved_spec.dimensions}
     asked = [dimension for dimension in asked if dimension.id in in_both]
     if not asked:
         raise ConfigError(f"{view.folder} and {other.folder} have no dimension in common")
-    return select_among(asked, patterns, view.resolved.rules)
+    return select_among(asked, patterns, view.resolved_spec.rules)
 
 
 def _compared(

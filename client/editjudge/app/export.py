@@ -27,7 +27,7 @@ from ..storage.compression import dumps
 from ..storage.store import FILE
 from . import label_studio
 from .label_studio import PICTURES, PicturePaths
-from .verdicts import Row, row_of
+from .verdicts import Row, make_row
 from .view import RunView
 
 Format: TypeAlias = Literal["parquet", "csv", "jsonl", "label-studio"]
@@ -81,11 +81,11 @@ def export(
     check_target(view.folder, file, form)
     names = view.header.dimensions
     if dimensions:
-        named = view.named(dimensions)
+        named = view.match_ids(dimensions)
         names = tuple(name for name in names if name in named)
     with wrap_disk_errors(file), write_atomically(file) as partial:
         if form == "label-studio":
-            known = view.resolved.dimensions_by_id
+            known = view.resolved_spec.dimensions_by_id
             meant = {name: known[name] for name in names}
             count, configuration = label_studio.write_tasks(partial, view, meant, urls)
             write_file(file.with_suffix(".xml"), configuration.encode())
@@ -139,7 +139,7 @@ def long_rows(view: RunView) -> Iterator[Row]:
     Dimensions not served, missing outputs, verdicts edit by edit; then what the data spoilt, of
     which there is no verdict. What the data has no item of any more is left out.
     """
-    for name, reason in view.waiting().items():
+    for name, reason in view.unserved_reasons().items():
         yield Row(dimension=name, status="not_served", reason=reason)
     for edit in filter(view.has_item(), view.edits()):
         if edit.digest is None:
@@ -149,12 +149,12 @@ def long_rows(view: RunView) -> Iterator[Row]:
                 status="missing_output",
                 reason=str(edit.missing),
             )
-    spoilt = view.spoilt()
+    spoilt = view.flawed_outcomes()
     judged: set[tuple[str, str, str]] = set()
     for stored in filter(view.has_item(), view.verdicts()):
         if stored.item in spoilt:
             judged.add((stored.item, stored.model, stored.dimension))
-        yield row_of(stored)
+        yield make_row(stored)
     for item, outcomes in spoilt.items():
         for model in view.header.outputs:
             for name, outcome in outcomes.items():

@@ -14,7 +14,7 @@ from ..base.strict import Strict
 from ..base.verdict import Failure, Status, Verdict
 from ..benchmarks.cell import Tally
 from ..engine.content_keys import JudgedEdit
-from ..engine.judge import judges_by
+from ..engine.judge import make_judges
 from ..engine.progress import Progress
 from ..engine.run_inputs import RunInputs
 from ..engine.run_plan import RunPlan, compare_with_run, inspect_items
@@ -146,7 +146,7 @@ def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Change
 
     async def judge() -> None:
         panel = Panel.replaying(store.ledger, header.identities)
-        progress, judges = Progress.of(plan, {}), judges_by(panel)
+        progress, judges = Progress.of(plan, {}), make_judges(panel)
         async with panel:
             at_once = 2 * (os.cpu_count() or 1)
             await Scheduler(plan, judges, compared.keep, progress, in_flight=at_once).run()
@@ -171,7 +171,7 @@ def rescore_run(folder: Path, *, write: bool = False) -> Changes:
         InputError: its data is not there any more.
     """
     with RunStore.open(folder, read_only=not write) as store:
-        return rescore(RunView.of(store).by(None), store, write=write)
+        return rescore(RunView.from_store(store).resolve_by(None), store, write=write)
 
 
 def _only_judged(plan: RunPlan, store: RunStore) -> None:

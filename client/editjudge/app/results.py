@@ -37,7 +37,7 @@ from .summary import mean_columns as means
 
 ALSO = "also judged"
 """The group of columns that are not in the paper's table."""
-Each: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
+OnRow: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
 """Is shown every edit that was asked for, with the verdicts that are stored of it."""
 _ITEMS_AT_ONCE = 100
 """Items whose verdicts are held at once."""
@@ -57,7 +57,7 @@ class Comparability:
 
 
 @result(frozen=True, slots=True, config=STRICT)
-class PublishedBeside:
+class PublishedNumbers:
     """What a paper prints of a run's columns; it is in no number of the run.
 
     Attributes:
@@ -68,14 +68,14 @@ class PublishedBeside:
     """
 
     title: Annotated[str, Field(exclude=True)]
-    shown: Annotated[tuple[Column, ...], Field(exclude=True)]
+    shared_columns: Annotated[tuple[Column, ...], Field(exclude=True)]
     tables: tuple[PublishedTable, ...]
     columns: Mapping[str, Comparability]
 
     def columns_of(self, table: PublishedTable) -> tuple[Column, ...]:
         """The run's columns that a table has."""
         named = {name for row in table.models.values() for name in row}
-        return tuple(column for column in self.shown if column.id in named)
+        return tuple(column for column in self.shared_columns if column.id in named)
 
 
 @result(frozen=True, kw_only=True, config=ConfigDict(**STRICT, arbitrary_types_allowed=True))
@@ -107,7 +107,7 @@ class Results(JudgeSpread):
     count_missing: bool = False
     common: bool = False
     sources: int = 0
-    published: PublishedBeside | None = None
+    published: PublishedNumbers | None = None
     unserved: Mapping[str, Sequence[str]] | None = None
 
     @computed_field  # type: ignore[prop-decorator]
@@ -117,14 +117,14 @@ class Results(JudgeSpread):
         return tuple(map(str, untrained_services(self.services)))
 
 
-def results(
+def make_results(
     store: RunStore,
     resolved: ResolvedSpec,
     single_image: Collection[str] = (),
     *,
     count_missing: bool = False,
     common: bool = False,
-    each: Each | None = None,
+    each: OnRow | None = None,
     evidence: bool = False,
 ) -> Results:
     """Aggregate a run; nothing is called.
@@ -158,7 +158,7 @@ def results(
     spreading = JudgeSpreadBuilder(table, resolved.judge_rounds, resolved.dimensions_by_id, asked)
     contents = contents_of(store, resolved)
     clusters = clusters_of(contents, resolved.dataset.items())
-    judged = rows(
+    judged = read_rows(
         store,
         resolved,
         single_image=alone,
@@ -235,12 +235,12 @@ def _columns(resolved: ResolvedSpec) -> tuple[Column, ...]:
     others = means(d for d in resolved.dimensions if d.id not in known and not d.round_of)
     if not rules.columns:
         return others
-    return asked_for(rules.columns, resolved.asked) + tuple(
+    return select_columns(rules.columns, resolved.requested_ids) + tuple(
         Column(c.id, c.id, c.how, c.higher_is_better, c.source, ALSO) for c in others
     )
 
 
-def asked_for(columns: Iterable[Column], asked: Collection[str]) -> tuple[Column, ...]:
+def select_columns(columns: Iterable[Column], asked: Collection[str]) -> tuple[Column, ...]:
     """The columns of these dimensions, and those that are made of such columns alone."""
     kept: dict[str, Column] = {}
     for column in columns:
@@ -253,7 +253,7 @@ def asked_for(columns: Iterable[Column], asked: Collection[str]) -> tuple[Column
     return tuple(kept.values())
 
 
-def rows(
+def read_rows(
     store: RunStore,
     resolved: ResolvedSpec,
     *,
@@ -261,7 +261,7 @@ def rows(
     single_image: Collection[str] = (),
     count_missing: bool = False,
     contents: ItemContents | None = None,
-    each: Each | None = None,
+    each: OnRow | None = None,
     evidence: bool = False,
 ) -> Iterator[Row]:
     """Every edit that was asked for, item by item, with an outcome for each dimension.
@@ -389,7 +389,7 @@ def _of_parts(
     return parts
 
 
-def published_beside(results: Results) -> PublishedBeside:
+def read_published(results: Results) -> PublishedNumbers:
     """What the paper prints of the columns of a run's table.
 
     Raises:
@@ -410,7 +410,7 @@ def published_beside(results: Results) -> PublishedBeside:
         for table in printed.tables
     )
     said = {name: printed.comparison(name) for name in sorted(ids)}
-    return PublishedBeside(
+    return PublishedNumbers(
         printed.title,
         columns,
         tuple(table for table in tables if any(table.models.values())),

@@ -24,7 +24,7 @@ from ..benchmarks.dimension import Dimension
 from ..engine import events
 from ..engine.content_keys import FileCache
 from ..engine.events import FinishEvent, RunEndReason
-from ..engine.judge import Judges, Opened, near
+from ..engine.judge import Judges, OpenJudges, open_local_judges
 from ..engine.progress import Progress
 from ..engine.run_header import RunHeader
 from ..engine.run_plan import (
@@ -42,7 +42,7 @@ from ..panel.budget import Budget
 from ..panel.calls import CallStore
 from ..storage.shared_ledger import calls_of_run
 from ..storage.store import RunStore
-from .client import completed, with_local_stack
+from .client import add_local_stack, run_sync
 from .estimate import Estimate, estimate, judge_notes
 from .judge_spread import JudgeSpread
 from .ledger_hits import count_ledger_hits
@@ -51,7 +51,7 @@ from .spec import ResolvedSpec, RunSpec
 from .summary import Cells, judge_spread, mean_cells
 from .view import RunView
 
-Tell: TypeAlias = Callable[[events.RunEvent], None]
+OnEvent: TypeAlias = Callable[[events.RunEvent], None]
 Retry: TypeAlias = Literal["unscored"]
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class RunResult:
     """
 
     out: Path
-    finished: FinishEvent
+    last_event: FinishEvent
     cells: Cells
     services: Identities
     _resolved: ResolvedSpec
@@ -81,7 +81,7 @@ class RunResult:
         return self._resolved.dimensions
 
     @property
-    def beside(self) -> JudgeSpread:
+    def judge_spread(self) -> JudgeSpread:
         """What each of several judges says alone."""
         return judge_spread(self._resolved, self.cells)
 
@@ -91,9 +91,9 @@ class RunResult:
         return {role: identity for role, identity in self.services.items() if role in roles}
 
     @property
-    def ended(self) -> RunEndReason:
+    def status(self) -> RunEndReason:
         """`done`, or why it ended before."""
-        return self.finished.ended
+        return self.last_event.ended
 
 
 def run(
@@ -101,7 +101,7 @@ def run(
     *,
     out: Path | str,
     settings: Settings | None = None,
-    progress: Tell | None = None,
+    progress: OnEvent | None = None,
     every: float = 2.0,
     shard: tuple[int, int] = (0, 1),
     retry: Retry | None = None,
@@ -159,7 +159,7 @@ def run(
         max_cost=max_cost,
         as_named=as_named,
     )
-    return completed(judging)
+    return run_sync(judging)
 
 
 async def run_async(
@@ -167,7 +167,7 @@ async def run_async(
     *,
     out: Path | str,
     settings: Settings | None = None,
-    progress: Tell | None = None,
+    progress: OnEvent | None = None,
     every: float = 2.0,
     shard: tuple[int, int] = (0, 1),
     retry: Retry | None = None,
@@ -183,15 +183,15 @@ async def run_async(
     Raises:
         asyncio.CancelledError: it was cancelled; what was judged until then is kept.
     """
-    at_hand = with_local_stack(settings or load_settings())
+    at_hand = add_local_stack(settings or load_settings())
     if max_cost is not None:
         at_hand = at_hand.model_copy(update={"max_cost": max_cost})
     prepared = await asyncio.to_thread(
-        Running,
+        RunSession,
         spec,
         Path(out),
         at_hand,
-        tell=progress,
+        progress=progress,
         every=every,
         shard=shard,
         retry=retry,
@@ -199,13 +199,13 @@ async def run_async(
         as_named=as_named,
     )
     with prepared as running:
-        result = await running.judge(at_hand) if running.left.edits else running.nothing_left()
-    if result.ended == "interrupted":
+        result = await running.judge(at_hand) if running.plan.edits else running.finish()
+    if result.status == "interrupted":
         raise asyncio.CancelledError
     return result
 
 
-class Running:
+class RunSession:
     """A session of a run: the data is looked at when it is made, the run is open inside `with`.
 
     `run` is made of it, and so is the command line, which looks for services in between.
@@ -230,7 +230,7 @@ class Running:
         out: Path,
         settings: Settings,
         *,
-        tell: Tell | None = None,
+        progress: OnEvent | None = None,
         every: float = 2.0,
         shard: tuple[int, int] = (0, 1),
         retry: Retry | None = None,
@@ -249,18 +249,18 @@ class Running:
                 f"the Judge service keeps the replies, so that {retry} verdicts stay what they are",
                 "leave --retry out, or judge them without --gateway",
             )
-        self.resolved, self.left, self._before = _look(spec, out, shard, as_named=as_named)
+        self.resolved_spec, self.plan, self._before = _look(spec, out, shard, as_named=as_named)
         self._out = out
         self._settings = settings
-        self._tell = tell or (lambda _: None)
+        self._tell = progress or (lambda _: None)
         self._every = every
         self._retry = retry
         self._fail_on_error = fail_on_error
-        self.unasked = _unasked(self.resolved, self.left)
+        self.idle_dimensions = _unasked(self.resolved_spec, self.plan)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        header = self.resolved.header(self._settings)
+        header = self.resolved_spec.header(self._settings)
         if self._before is not None:
             # Until today's judges are found, those of the last session are who judged.
             header = header.model_copy(update={"settings": self._before.settings})
@@ -272,18 +272,18 @@ class Running:
             ledger = None if self._settings.gateway else self._settings.ledger
             calls = calls_of_run(self._store.ledger, ledger, self.say, opened)
             self._session = Session(
-                self.left,
+                self.plan,
                 self._store,
                 calls,
                 self._settings,
                 self._tell,
                 self._every,
-                _judges_of(self.resolved),
+                _judges_of(self.resolved_spec),
             )
-            compare_with_last_session(self.left, self._store, self._before, self._settings)
-            for line in describe_data_problems(self.resolved.dataset, self.left.flawed_items):
+            compare_with_last_session(self.plan, self._store, self._before, self._settings)
+            for line in describe_data_problems(self.resolved_spec.dataset, self.plan.flawed_items):
                 self.say(f"data: {line}")
-            for line in self.unasked:
+            for line in self.idle_dimensions:
                 self.say(line)
             self._tell_outputs()
             self._open = opened.pop_all()
@@ -296,23 +296,23 @@ class Running:
         """Tell people something, as an event."""
         self._tell(events.NoteEvent(text=line))
 
-    async def judge(self, at_hand: Settings) -> RunResult:
+    async def judge(self, settings: Settings) -> RunResult:
         """Judge what is left; see `Session.judge`.
 
         Args:
             at_hand: The settings with the services there are.
         """
-        self._session.settings = at_hand
-        for line in judge_notes(self.resolved, at_hand):
+        self._session.settings = settings
+        for line in judge_notes(self.resolved_spec, settings):
             self.say(line)
         return self._result(await self._session.judge(self._fail_on_error))
 
-    def nothing_left(self) -> RunResult:
+    def finish(self) -> RunResult:
         """The result where all is done: no service is asked for anything."""
         return self._result(self._session.end())
 
     def _result(self, ended: RunEndReason) -> RunResult:
-        plan, progress, session = self.left, self._session.progress, self._session
+        plan, progress, session = self.plan, self._session.progress, self._session
         made = mean_cells(self._store, plan)
         for model, reasons in self._unreadable(plan).items():
             self.say(
@@ -331,11 +331,11 @@ class Running:
             columns=made,
         )
         self._tell(event)
-        return RunResult(self._out, event, made, self._store.header.identities, self.resolved)
+        return RunResult(self._out, event, made, self._store.header.identities, self.resolved_spec)
 
     def _dropped(self, status: Retry) -> str:
         """Drop what is to be asked anew; says how much that is."""
-        order, store = self.resolved, self._store
+        order, store = self.resolved_spec, self._store
         before = store.verdict_count
         above = order.dependents
         names = {dimension.id for dimension in order.dimensions}
@@ -345,13 +345,13 @@ class Running:
         return f"{told}, and {beside:,} that rest on the same replies" if beside else told
 
     def _tell_outputs(self) -> None:
-        for model, (count, reason) in self.left.missing.items():
+        for model, (count, reason) in self.plan.missing.items():
             if count:
-                gone = self.left.lost_outputs[model]
+                gone = self.plan.lost_outputs[model]
                 kept = f"; {gone:,} were judged before and stay judged" if gone else ""
                 outputs = format_count(count, "output is", "outputs are")
                 self.say(f"{model}: {outputs} missing (first: {reason}){kept}")
-        for line in self.left.unmatched_file_notes:
+        for line in self.plan.unmatched_file_notes:
             self.say(line)
 
     def _unreadable(self, plan: RunPlan) -> Mapping[str, list[str]]:
@@ -370,7 +370,7 @@ def _unasked(resolved: ResolvedSpec, plan: RunPlan) -> tuple[str, ...]:
     return describe_inapplicable(plan) if resolved.spec.dimensions else ()
 
 
-def foreseen(
+def preview_run(
     spec: RunSpec,
     out: Path,
     settings: Settings,
@@ -387,8 +387,8 @@ def foreseen(
         InputError: the data, or a folder of outputs, cannot be used; see `run`.
     """
     resolved, plan, header = _look(spec, out, shard, as_named=as_named)
-    at_hand = with_local_stack(settings)
-    if RunView.is_at(out):
+    at_hand = add_local_stack(settings)
+    if RunView.exists_at(out):
         with RunStore.open(out, read_only=True) as store:
             header = store.header
             header.join(resolved.header(settings), str(out))  # what a session would refuse
@@ -408,8 +408,8 @@ def _look(
     """
     resolved = ResolvedSpec(spec, shard=shard)
     resolved.check_single_image(spec.single_image)
-    header = header_of(out)
-    plan = inspect_items(resolved, None if header is None else file_cache(out))
+    header = read_header(out)
+    plan = inspect_items(resolved, None if header is None else read_file_cache(out))
     if header is None:
         compare_with_run(plan)  # refuses outputs that cannot be used before a run is begun
     if not as_named:
@@ -418,9 +418,9 @@ def _look(
     return resolved, plan, header
 
 
-def header_of(out: Path) -> RunHeader | None:
+def read_header(out: Path) -> RunHeader | None:
     """Of the run as the last session left it; None where there is none yet."""
-    if not RunView.is_at(out):
+    if not RunView.exists_at(out):
         return None
     try:
         with RunStore.open(out, read_only=True, only_header=True) as store:
@@ -429,15 +429,15 @@ def header_of(out: Path) -> RunHeader | None:
         return None
 
 
-def file_cache(out: Path) -> FileCache:
+def read_file_cache(out: Path) -> FileCache:
     """What the run in a folder knows of files."""
     with RunStore.open(out, read_only=True, only_header=True) as store, making_many():
         return store.file_cache()
 
 
-def spec_of(out: Path) -> RunSpec | None:
+def read_spec(out: Path) -> RunSpec | None:
     """What the run in a folder was asked for; None where there is none yet."""
-    header = header_of(out)
+    header = read_header(out)
     return None if header is None else RunSpec.of(header)
 
 
@@ -448,7 +448,7 @@ def _exit_code(ended: RunEndReason, plan: RunPlan, progress: Progress) -> int:
     return {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(ended, 3)
 
 
-def _judges_of(resolved: ResolvedSpec) -> Opened:
+def _judges_of(resolved: ResolvedSpec) -> OpenJudges:
     """Opens the services of the settings, or the Judge service that they name."""
 
     @contextlib.asynccontextmanager
@@ -459,7 +459,7 @@ def _judges_of(resolved: ResolvedSpec) -> Opened:
         budget: Budget,
     ) -> AsyncIterator[Judges]:
         if settings.gateway is None:
-            async with near(settings, calls, policy, budget) as judges:
+            async with open_local_judges(settings, calls, policy, budget) as judges:
                 yield judges
             return
         from ..gateway.messages import make_protocol

@@ -320,7 +320,7 @@ class ResolvedSpec(RunInputs):
         return with_rounds(chosen, self.dimensions_by_id)
 
     @cached_property
-    def asked(self) -> frozenset[str]:
+    def requested_ids(self) -> frozenset[str]:
         """Ids of the dimensions that were asked for.
 
         By other rules than the spec's own these have dimensions that it could not ask for: they are

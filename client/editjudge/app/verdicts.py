@@ -68,7 +68,7 @@ class Row(Strict):
         )
 
 
-def row_of(stored: StoredVerdict) -> Row:
+def make_row(stored: StoredVerdict) -> Row:
     """The row of a verdict of a run."""
     return Row.of(
         stored.item,
@@ -123,7 +123,7 @@ class Sample(Strict):
         return cls.model_validate({"model": edit.model, **texts, **pictures})
 
 
-class Judged(Row):
+class JudgedRow(Row):
     """A dimension on an edit that was judged just now.
 
     Attributes:
@@ -149,7 +149,7 @@ class ScoreReport(Strict):
     """
 
     sample: Sample
-    verdicts: tuple[Judged, ...]
+    verdicts: tuple[JudgedRow, ...]
     services: dict[str, str]
     usage: dict[str, Number]
 
@@ -184,11 +184,11 @@ class ShownEdit(Strict):
             model=edit.model,
             output=edit.digest,
             missing=str(edit.missing or ""),
-            verdicts=tuple(map(row_of, view.verdicts(edit.model, item=edit.item))),
+            verdicts=tuple(map(make_row, view.verdicts(edit.model, item=edit.item))),
         )
 
 
-class Shown(Strict):
+class ShownItem(Strict):
     """`show --json`: the edits of one item.
 
     Attributes:
@@ -206,10 +206,10 @@ class Shown(Strict):
     spoilt: dict[str, str]
 
 
-def _judged(judgement: Judgement, name: str) -> Judged:
+def _judged(judgement: Judgement, name: str) -> JudgedRow:
     edit, dimension = judgement.edit, judgement.dimensions[name]
-    outcome, said = judgement.outcomes[name], judgement.said
-    return Judged.of(
+    outcome, said = judgement.outcomes[name], judgement.replies
+    return JudgedRow.of(
         edit.item.id,
         edit.model,
         name,
@@ -220,6 +220,6 @@ def _judged(judgement: Judgement, name: str) -> Judged:
         range=dimension.range,
         higher_is_better=dimension.higher_is_better,
         unit=dimension.unit,
-        untrained=name in judgement.untrained,
+        untrained=name in judgement.untrained_ids,
         prompts=dimension.words,
     )

@@ -80,14 +80,14 @@ class RunView:
         self._store = RunStore.open(self.folder, read_only=True)
 
     @classmethod
-    def of(cls, store: RunStore) -> Self:
+    def from_store(cls, store: RunStore) -> Self:
         """The view of a run that is open already, and stays so."""
         view = cls.__new__(cls)
         view.folder, view._store = store.folder, store
         return view
 
     @staticmethod
-    def is_at(folder: Path) -> bool:
+    def exists_at(folder: Path) -> bool:
         """Whether there is a run in a folder, or the beginning of one."""
         return (folder / FILE).is_file()
 
@@ -112,7 +112,7 @@ class RunView:
         return RunSpec.of(self.header)
 
     @cached_property
-    def resolved(self) -> ResolvedSpec:
+    def resolved_spec(self) -> ResolvedSpec:
         """What that means here: rules, dimensions and data.
 
         Raises:
@@ -120,21 +120,21 @@ class RunView:
         """
         return ResolvedSpec(self.spec)
 
-    def named(self, patterns: Iterable[str]) -> frozenset[str]:
+    def match_ids(self, patterns: Iterable[str]) -> frozenset[str]:
         """The ids of those of its dimensions that patterns name; see `registry.select`.
 
         Raises:
             ConfigError: a pattern names none, or the run is by rules that are not known here.
         """
         asked = [
-            self.resolved.dimensions_by_id[n]
+            self.resolved_spec.dimensions_by_id[n]
             for n in self.header.dimensions
-            if n in self.resolved.dimensions_by_id
+            if n in self.resolved_spec.dimensions_by_id
         ]
-        chosen = select_among(asked, patterns, self.resolved.rules)
+        chosen = select_among(asked, patterns, self.resolved_spec.rules)
         return frozenset(dimension.id for dimension in chosen)
 
-    def by(self, rules: Rules | None) -> ResolvedSpec:
+    def resolve_by(self, rules: Rules | None) -> ResolvedSpec:
         """The same by other rules than the run's own, all of whose dimensions must be known.
 
         Raises:
@@ -142,7 +142,7 @@ class RunView:
                 of its items.
             InputError: its data is not there any more.
         """
-        header, own = self.header, self.resolved
+        header, own = self.header, self.resolved_spec
         if unknown := [name for name in header.dimensions if name not in own.dimensions_by_id]:
             raise ConfigError(
                 f"the run has dimensions that are not known here: {', '.join(unknown)}",
@@ -164,12 +164,12 @@ class RunView:
         Args:
             items: Ids.
         """
-        contents = tables.contents_of(self._store, self.resolved)
+        contents = tables.contents_of(self._store, self.resolved_spec)
         refs = [ref for ref in contents.dataset.items() if ref.id in items]
         numbers = tables.clusters_of(contents, refs)
         return dict(zip((ref.id for ref in refs), numbers, strict=True))
 
-    def other_items(self, other: RunView) -> frozenset[str]:
+    def changed_items(self, other: RunView) -> frozenset[str]:
         """The items that were others when they were judged in another run, of those both know.
 
         The data is not looked at.
@@ -204,7 +204,7 @@ class RunView:
     def item(self, name: str) -> Item | None:
         """What the data says of an item, without its pictures; None where it has none such."""
         ref = self._ref(name)
-        return None if ref is None else self.resolved.dataset.outline(ref)
+        return None if ref is None else self.resolved_spec.dataset.outline(ref)
 
     def pictures(self, name: str) -> Pictures:
         """Where the pictures of an item and its outputs lie.
@@ -212,7 +212,7 @@ class RunView:
         Raises:
             ConfigError: the data has no such item.
         """
-        ref, dataset = self._ref(name), self.resolved.dataset
+        ref, dataset = self._ref(name), self.resolved_spec.dataset
         if ref is None:
             raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
         folders = {model: dataset.outputs(folder) for model, folder in self.spec.outputs.items()}
@@ -223,7 +223,7 @@ class RunView:
 
         Of an item that the data does not have there are outputs alone.
         """
-        dataset = self.resolved.dataset
+        dataset = self.resolved_spec.dataset
         refs = {ref.id: ref for ref in dataset.items()}
         folders = {
             model: dataset.outputs(folder).index() for model, folder in self.spec.outputs.items()
@@ -232,31 +232,31 @@ class RunView:
 
     def has_item(self) -> Callable[[StoredEdit | StoredVerdict], bool]:
         """Whether the data has the item of an edit or verdict; where it is not there, of all."""
-        if self.without_data:
+        if self.missing_data_reason:
             return lambda _: True
-        there = {ref.id for ref in self.resolved.dataset.items()}
+        there = {ref.id for ref in self.resolved_spec.dataset.items()}
         return lambda kept: kept.item in there
 
     @property
-    def without_data(self) -> str:
+    def missing_data_reason(self) -> str:
         """Why the data of the run cannot be looked at; "" where it can."""
         try:
-            _ = self.resolved.dataset, self.resolved.dimensions
+            _ = self.resolved_spec.dataset, self.resolved_spec.dimensions
         except EditjudgeError as error:
             return str(error)
         return ""
 
-    def spoilt(self, only: str | None = None) -> dict[str, dict[str, NoScore]]:
+    def flawed_outcomes(self, only: str | None = None) -> dict[str, dict[str, NoScore]]:
         """By item and dimension, what the data spoilt, and so no verdict is stored of.
 
-        Nothing where the data is not there any more; see `without_data`.
+        Nothing where the data is not there any more; see `missing_data_reason`.
 
         Args:
             only: Of this item alone.
         """
-        if self.without_data:
+        if self.missing_data_reason:
             return {}
-        order = self.resolved
+        order = self.resolved_spec
         dimensions = sort_by_dependency(order.dimensions, order.dimensions_by_id)
         asked = {d.id for d in order.dimensions}
         lost: dict[str, dict[str, NoScore]] = {}
@@ -274,7 +274,7 @@ class RunView:
         self,
         items: Collection[str] | None = None,
         *,
-        each: tables.Each | None = None,
+        each: tables.OnRow | None = None,
         evidence: bool = False,
     ) -> Iterator[Row]:
         """Every edit that was asked for, item by item, with an outcome for each of its dimensions.
@@ -292,7 +292,9 @@ class RunView:
                 of its items.
             InputError: its data is not there any more.
         """
-        return tables.rows(self._store, self.by(None), items=items, each=each, evidence=evidence)
+        return tables.read_rows(
+            self._store, self.resolve_by(None), items=items, each=each, evidence=evidence
+        )
 
     def results(
         self,
@@ -301,7 +303,7 @@ class RunView:
         *,
         count_missing: bool = False,
         common: bool = False,
-        each: tables.Each | None = None,
+        each: tables.OnRow | None = None,
         evidence: bool = False,
     ) -> tables.Results:
         """The table of the benchmark's paper, with spread and agreement of several judges.
@@ -322,9 +324,9 @@ class RunView:
                 the data has none of the run's items.
             InputError: the data is not there any more.
         """
-        return tables.results(
+        return tables.make_results(
             self._store,
-            self.by(rules),
+            self.resolve_by(rules),
             single_image,
             count_missing=count_missing,
             common=common,
@@ -332,7 +334,7 @@ class RunView:
             evidence=evidence,
         )
 
-    def waiting(self) -> dict[str, str]:
+    def unserved_reasons(self) -> dict[str, str]:
         """The dimensions that wait for a service no session had, each with the reason.
 
         Nothing of a run by an older reading of its benchmark: its dimensions are not known any
@@ -356,19 +358,19 @@ class RunView:
             if roles
         }
 
-    def waiting_for(self, item: str) -> dict[str, str]:
+    def unserved_reasons_of(self, item: str) -> dict[str, str]:
         """The same of one item: the dimensions that ask about it, as far as its data is there."""
-        waiting = self.waiting()
-        ref = None if self.without_data else self._ref(item)
+        waiting = self.unserved_reasons()
+        ref = None if self.missing_data_reason else self._ref(item)
         if ref is None:
             return waiting
-        order = self.resolved
+        order = self.resolved_spec
         dimensions = sort_by_dependency(order.dimensions, order.dimensions_by_id)
         outcomes = decide_outcomes(dimensions, order.dataset.outline(ref), why_not_served=waiting)
         return {n: why for n, why in waiting.items() if isinstance(outcomes.get(n), NotServed)}
 
     def _ref(self, name: str) -> ItemRef | None:
-        return next((ref for ref in self.resolved.dataset.items() if ref.id == name), None)
+        return next((ref for ref in self.resolved_spec.dataset.items() if ref.id == name), None)
 
 
 def _pictures(

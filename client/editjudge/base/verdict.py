@@ -143,7 +143,7 @@ Outcome: TypeAlias = (
 )
 
 
-def unscored(abstained: Abstained) -> NoScore:
+def make_no_score(abstained: Abstained) -> NoScore:
     """Turn a judge's abstention into a verdict."""
     told = {"kind": abstained.kind, "reason": abstained.reason, "evidence": abstained.evidence}
     return NoScore.model_validate({**told, "calls": abstained.calls})
@@ -154,7 +154,7 @@ def calls_of(outcome: Outcome) -> tuple[str, ...]:
     return outcome.calls if isinstance(outcome, Score | NoScore | NotApplicable) else ()
 
 
-def rests_on(verdict: Verdict, calls: Iterable[str]) -> Verdict:
+def add_calls(verdict: Verdict, calls: Iterable[str]) -> Verdict:
     """What was judged, a number or none, with further calls after its own."""
     further = [key for key in sorted(calls) if key not in calls_of(verdict)]
     if not isinstance(verdict, Score | NoScore) or not further:
@@ -162,6 +162,6 @@ def rests_on(verdict: Verdict, calls: Iterable[str]) -> Verdict:
     return verdict.model_copy(update={"calls": (*verdict.calls, *further)})
 
 
-def failed(error: EditjudgeError) -> Failure:
+def make_failure(error: EditjudgeError) -> Failure:
     """Turn an error met while judging into a verdict."""
     return Failure(error=str(error), retryable=bool(getattr(error, "retryable", False)))

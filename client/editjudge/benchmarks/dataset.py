@@ -20,7 +20,7 @@ from ..base.file_states import ABSENT, stat_of
 from ..base.images import Image, Mask, format_path, load_image, load_mask
 from ..base.item import Flaws, Item
 from ..base.text import format_count
-from ..base.verdict import NoScore, failed
+from ..base.verdict import NoScore, make_failure
 from .outputs import UNEDITED, NamedOutputs, Outputs
 
 T = TypeVar("T")
@@ -301,7 +301,7 @@ class Dataset(ABC):
             try:
                 return None if name in flaws else how()
             except ImageError as error:
-                flaws[name] = failed(error)
+                flaws[name] = make_failure(error)
                 return None
 
         def images(name: str) -> tuple[Image, ...]:

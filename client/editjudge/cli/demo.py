@@ -42,6 +42,6 @@ def demo_command(out: Path) -> int:
     with wrap_disk_errors(out):
         write_file(report, to_json(results).encode())
     write_report([at], page, about=words)
-    print_notice(format_progress(done.finished))
+    print_notice(format_progress(done.last_event))
     print_text(f"wrote {report} and {page}")
-    return done.finished.exit_code
+    return done.last_event.exit_code

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ..app.results import Results, published_beside
+from ..app.results import Results, read_published
 from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.images import MAX_PIXELS
@@ -44,7 +44,7 @@ def plot_command(
     """Draw a run as figures, each a file of its own."""
     with RunView(run) as view:
         results = view.results()
-        dataset = view.resolved.dataset
+        dataset = view.resolved_spec.dataset
     folder = out or run / "figures"
     if dimension:
         results = replace(results, columns=select_columns(results, dimension, model)[0])
@@ -128,7 +128,7 @@ def _numbers(
         name: {column: cell.value for column, cell in results.models[name].items()}
         for name in names
     }
-    tables = published_beside(results).tables if published else ()
+    tables = read_published(results).tables if published else ()
     for table in tables:
         # What needs no judge stands beside what the first one said.
         usual = table.judge in {tables[0].judge, "none"}

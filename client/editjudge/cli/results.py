@@ -11,8 +11,8 @@ from typing import Any
 
 from ..app.canary import last_checks_line
 from ..app.export import Format, export
-from ..app.results import PublishedBeside, Results, published_beside
-from ..app.verdicts import Row, Shown, ShownEdit
+from ..app.results import PublishedNumbers, Results, read_published
+from ..app.verdicts import Row, ShownEdit, ShownItem
 from ..app.view import RunView
 from ..base.console import make_console
 from ..base.errors import ConfigError, EditjudgeError
@@ -64,7 +64,7 @@ def summary_command(
     if format_:
         print_text(format_results(results, format_).rstrip("\n"))
         return
-    printed = published_beside(results) if published else None
+    printed = read_published(results) if published else None
     if json:
         print_json(replace(results, published=printed, unserved=waiting))
     else:
@@ -85,14 +85,14 @@ def _waiting_reasons(view: RunView, results: Results) -> dict[str, list[str]]:
         for name in column.dimensions
     }
     reasons: dict[str, list[str]] = {}
-    for name, reason in view.waiting().items():
+    for name, reason in view.unserved_reasons().items():
         if name in asking:
             reasons.setdefault(reason, []).append(name)
     return reasons
 
 
 def _show_summary(
-    results: Results, printed: PublishedBeside | None, run: Path, *, each_round: bool
+    results: Results, printed: PublishedNumbers | None, run: Path, *, each_round: bool
 ) -> None:
     """The table, with what it is about above it and what has no number below."""
     _say_above(results)
@@ -109,7 +109,7 @@ def _show_summary(
         _show_published(printed, show)
     elif columns_with_numbers:
         print_tables(show(columns_with_numbers))
-    columns = printed.shown if printed else columns_with_numbers
+    columns = printed.shared_columns if printed else columns_with_numbers
     of_table = (row[column.id] for row in results.models.values() for column in columns)
     for line in (
         *explain_signs(of_table),
@@ -141,7 +141,7 @@ def _say_above(results: Results) -> None:
         print_text(_judges(results.judge_rounds))
 
 
-def _show_published(printed: PublishedBeside, show: Callable[..., Iterable[Table]]) -> None:
+def _show_published(printed: PublishedNumbers, show: Callable[..., Iterable[Table]]) -> None:
     """Each table of the paper beside the run's numbers, then what can be compared."""
     for table in printed.tables:
         note = f" ({table.note})" if table.note else ""
@@ -173,7 +173,7 @@ def show_command(
             has = ", ".join(view.header.outputs)
             raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
         shown = _add_data(view, edit, edits)
-        shown = _narrow(shown, view.named(dimension)) if dimension else shown
+        shown = _narrow(shown, view.match_ids(dimension)) if dimension else shown
     if json:
         print_json(shown)
         return
@@ -187,7 +187,7 @@ def show_command(
         print_text(f"\n  {name}: unscored (told by the data)\n    {why}")
 
 
-def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
+def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> ShownItem:
     """Add what the data has of the item, where the data is still there."""
     instruction: str | None = None
     files: tuple[Path, ...] = ()
@@ -197,17 +197,17 @@ def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> Shown:
             instruction, files = item.instruction, view.pictures(edit).files
     except (EditjudgeError, ValueError):
         pass
-    return Shown(
+    return ShownItem(
         item=edit,
         instruction=instruction,
         files=files,
         edits=edits,
-        not_served=view.waiting_for(edit),
-        spoilt={name: one.reason for name, one in view.spoilt(edit).get(edit, {}).items()},
+        not_served=view.unserved_reasons_of(edit),
+        spoilt={name: one.reason for name, one in view.flawed_outcomes(edit).get(edit, {}).items()},
     )
 
 
-def _narrow(shown: Shown, names: frozenset[str]) -> Shown:
+def _narrow(shown: ShownItem, names: frozenset[str]) -> ShownItem:
     """What is told of some dimensions alone."""
     edits = []
     for edit in shown.edits:
@@ -267,7 +267,7 @@ def export_command(
         count = export(
             view, file, format_, wide=wide, pictures=pictures, dimensions=dimension, urls=urls
         )
-        if gone := view.without_data:
+        if gone := view.missing_data_reason:
             print_notice(f"dimensions that the data spoilt are not in the file: {gone}")
     print_text(f"{file}: {format_count(count, 'task' if tasks else 'row')}")
     if tasks:

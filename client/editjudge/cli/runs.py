@@ -20,8 +20,8 @@ from ..app.dimensions import models_needed, unserved_command
 from ..app.estimate import describe_calls, describe_estimate
 from ..app.merge import Prefer, merge
 from ..app.rescoring import Changes, RescoreEntry, rescore_run
-from ..app.run import Running, RunResult, foreseen
-from ..app.run import spec_of as stored_spec
+from ..app.run import RunResult, RunSession, preview_run
+from ..app.run import read_spec as stored_spec
 from ..app.spec import ResolvedSpec, RunSpec
 from ..app.summary import column_titles, mean_columns
 from ..app.validation import Validation, validate
@@ -113,7 +113,7 @@ def run_command(
         raise InputError(
             "--dry-run", f"does not foresee --retry {retry}", "leave one of the two out"
         )
-    estimate, work = foreseen(spec, out, settings, **how)
+    estimate, work = preview_run(spec, out, settings, **how)
     if json:
         print_json(estimate)
     else:
@@ -125,24 +125,26 @@ def run_command(
 def _judge(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **how: Any) -> int:
     with (
         make_display(as_json=as_json) as shown,
-        Running(spec, out, settings, tell=shown, every=shown.seconds_between, **how) as running,
+        RunSession(
+            spec, out, settings, progress=shown, every=shown.seconds_between, **how
+        ) as running,
     ):
         result = _outcome(running, settings)
     if result is None:
         print_notice(f"interrupted; {_RESUME}")
         return 130
     if not as_json:
-        _show(result, running.unasked, column_titles(running.resolved.rules.columns))
+        _show(result, running.idle_dimensions, column_titles(running.resolved_spec.rules.columns))
         if checks := last_checks_line(result.services, settings=settings):
             print_notice(checks)
-    return result.finished.exit_code
+    return result.last_event.exit_code
 
 
-def _outcome(running: Running, settings: Settings) -> RunResult | None:
+def _outcome(running: RunSession, settings: Settings) -> RunResult | None:
     """Judge what is left; None where that was interrupted."""
-    if not running.left.edits:
-        return running.nothing_left()
-    start = any(not role.is_generalist for role in running.left.roles)
+    if not running.plan.edits:
+        return running.finish()
+    start = any(not role.is_generalist for role in running.plan.roles)
     with provide_services(settings, start=start, say=running.say) as at_hand:
         try:
             return asyncio.run(_interruptible(running, at_hand))
@@ -150,7 +152,7 @@ def _outcome(running: Running, settings: Settings) -> RunResult | None:
             return None
 
 
-async def _interruptible(running: Running, at_hand: Settings) -> RunResult:
+async def _interruptible(running: RunSession, at_hand: Settings) -> RunResult:
     # Edits are side by side already: further threads within OpenCV's functions would only wait for
     # each other. It is read at its first use, and cannot be changed safely while others use it.
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
@@ -206,11 +208,13 @@ def _signals(judging: asyncio.Task[RunResult]) -> Iterator[None]:
 
 
 def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) -> None:
-    finished = result.finished
+    finished = result.last_event
     judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
     shown, _ = drop_empty_columns(mean_columns(judged, titles), result.cells, result.out)
     if shown:
-        print_tables(build_results_tables(shown, result.cells, result.beside, make_console().width))
+        print_tables(
+            build_results_tables(shown, result.cells, result.judge_spread, make_console().width)
+        )
     if warning := format_untrained_warning(result.services_of(d.id for d in judged)):
         print_text(warning, fg="red", bold=True)
     for line in unasked:
@@ -230,7 +234,7 @@ def _unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
     """
     here = {dimension.lacking for dimension in result.dimensions}
     waiting = 0
-    for reason, names in result.finished.not_served.items():
+    for reason, names in result.last_event.not_served.items():
         if reason in here or not has_table:
             yield f"not judged, {reason}: {format_count(len(names), 'dimension')}"
         waiting += 0 if reason in here else len(names)
@@ -241,7 +245,7 @@ def _unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
 def _next(result: RunResult) -> Iterator[str]:
     """What people do next with a run that has numbers."""
     run, models = shlex.quote(str(result.out)), [*result.cells]
-    if result.finished.ended != "done" or not any(
+    if result.last_event.ended != "done" or not any(
         cell.scored for row in result.cells.values() for cell in row.values()
     ):
         return
@@ -254,8 +258,8 @@ def _next(result: RunResult) -> Iterator[str]:
 
 def _done(result: RunResult) -> str:
     """Say what this session did, in one line."""
-    if result.finished.edits:
-        return format_progress(result.finished)
+    if result.last_event.edits:
+        return format_progress(result.last_event)
     counts = (cell.counts for row in result.cells.values() for cell in row.values())
     waiting = sum(count.get("not_served", 0) for count in counts)
     if waiting:
@@ -269,7 +273,7 @@ def _was_asked(result: RunResult, name: str) -> bool:
 
 
 def _ending(result: RunResult) -> list[str]:
-    finished = result.finished
+    finished = result.last_event
     by_count = sorted(finished.unscored.items(), key=lambda kind: -kind[1].count)
     ending = [
         f"{format_count(kind.count, 'verdict has', 'verdicts have')} no number, {name}"
@@ -299,8 +303,10 @@ def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> N
 def _tell_pending(run: Path) -> None:
     """That a shard is missing or was not done, which the numbers do not show."""
     with RunView(run) as view:
-        if view.without_data:
-            print_notice(f"whether everything was judged cannot be told: {view.without_data}")
+        if view.missing_data_reason:
+            print_notice(
+                f"whether everything was judged cannot be told: {view.missing_data_reason}"
+            )
             return
         pending = [
             any(isinstance(outcome, Pending) for outcome in row.outcomes.values())

@@ -49,7 +49,7 @@ def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
         print_json(ScoreReport.of(judgement))
     else:
         _show(judgement)
-    return 3 if judgement.failed else 0
+    return 3 if judgement.has_failures else 0
 
 
 async def _judge(

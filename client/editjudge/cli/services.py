@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ..app import canary
-from ..app.client import with_local_stack
+from ..app.client import add_local_stack
 from ..app.dimensions import missing_services, missing_services_line
 from ..app.doctor import (
     KEY_REQUIRED,
@@ -85,7 +85,7 @@ def provide_services(
     Raises:
         StackError: a stack is needed and does not start.
     """
-    settings = with_local_stack(settings)
+    settings = add_local_stack(settings)
     if settings.gateway is not None:
         yield settings
         return
@@ -108,7 +108,7 @@ def provide_services(
 def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
     """Check every service; returns the exit code."""
     expected = None if expect is None else load_panel_file(expect)
-    settings = with_local_stack(settings_from(options))
+    settings = add_local_stack(settings_from(options))
     findings: list[Finding] = []
 
     def without(model: str, why: str) -> None:
@@ -228,7 +228,7 @@ async def _services() -> tuple[dict[str, str], str]:
         "max_cost": None,
         "ledger": None,
     }
-    settings = with_local_stack(settings_from().model_copy(update=alone))
+    settings = add_local_stack(settings_from().model_copy(update=alone))
     async with Panel(settings) as panel:
         return format_identities(panel.identities()), "; ".join(panel.problems.values())
 

@@ -22,9 +22,9 @@ from ..base.verdict import (
     Outcome,
     Score,
     Verdict,
-    failed,
-    rests_on,
-    unscored,
+    add_calls,
+    make_failure,
+    make_no_score,
 )
 from ..benchmarks.dimension import Dimension
 from ..panel import Panel, PoolPolicy
@@ -34,14 +34,14 @@ from ..panel.context import CallContext, CallNotes
 from ..scorers.scorer import Scorer
 from .outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
 
-Settled: TypeAlias = Callable[[], Awaitable[None]]
+WaitForIdentities: TypeAlias = Callable[[], Awaitable[None]]
 """Waits until it is known, and kept, who judges: calls may be made before, nothing is signed.
 
 Where a judge could not say it when asked first, what it says later is kept as the session ends.
 """
 
 
-Answered: TypeAlias = Callable[[float], None]
+ReportProgress: TypeAlias = Callable[[float], None]
 """Told by which share, 0 to 1, more of an edit is answered."""
 
 
@@ -67,19 +67,19 @@ class Judgement:
     outcomes: Mapping[str, Outcome]
     signatures: Mapping[str, Signature]
     services: Identities = field(default_factory=dict)
-    untrained: frozenset[str] = frozenset()
+    untrained_ids: frozenset[str] = frozenset()
     usage: Mapping[str, float] = field(default_factory=dict)
     errors: Mapping[str, ServiceError] = field(default_factory=dict)
-    said: Mapping[str, CallRecord] = field(default_factory=dict)
+    replies: Mapping[str, CallRecord] = field(default_factory=dict)
     versions: str | None = None
 
     @property
-    def failed(self) -> bool:
+    def has_failures(self) -> bool:
         """Whether a service failed on any dimension."""
         return any(isinstance(outcome, Failure) for outcome in self.outcomes.values())
 
 
-def calls_on(
+def plan_calls(
     edit: Edit, dimensions: Iterable[Dimension], unserved: Mapping[str, str]
 ) -> dict[Scorer, frozenset[str]]:
     """What to call for one edit: the fields to compute by scorer; equal scorers are one.
@@ -106,8 +106,8 @@ async def judge(
     known: Mapping[str, Dimension],
     panel: Panel,
     signatures: Signatures | None = None,
-    settled: Settled | None = None,
-    answered: Answered | None = None,
+    wait_for_identities: WaitForIdentities | None = None,
+    report_progress: ReportProgress | None = None,
 ) -> Judgement:
     """Judge one edit on the given dimensions.
 
@@ -118,16 +118,16 @@ async def judge(
     Args:
         known: All dimensions by id, for what the given ones derive from.
         signatures: Of these dimensions, made before; without, they are made anew.
-        settled: Waited for before anything is signed.
-        answered: Told by which share, 0 to 1, more of the edit is answered.
+        wait_for_identities: Waited for before anything is signed.
+        report_progress: Told by which share, 0 to 1, more of the edit is answered.
     """
     asked = tuple(dimensions)
     known = {**known, **{d.id: d for d in asked}}
     signatures = signatures or Signatures(known)
     ordered = sort_by_dependency(asked, known)
     before = panel.identities()
-    waiting = unserved(ordered, panel)
-    calls = calls_on(edit, ordered, waiting)
+    waiting = explain_unserved(ordered, panel)
+    calls = plan_calls(edit, ordered, waiting)
     scorers = list(calls)
     errors: dict[Scorer, ServiceError] = {}
 
@@ -136,13 +136,13 @@ async def judge(
 
     async def call(scorer: Scorer) -> Mapping[str, Verdict]:
         verdicts = await _call(scorer, edit, noting, calls[scorer], errors)
-        if answered is not None and scorer in slow:
-            answered(1 / len(slow))
+        if report_progress is not None and scorer in slow:
+            report_progress(1 / len(slow))
         return verdicts
 
     results = await asyncio.gather(*map(call, scorers))
-    if settled is not None:
-        await settled()
+    if wait_for_identities is not None:
+        await wait_for_identities()
     readings = dict(zip(scorers, results, strict=True))
     folded = decide_outcomes(
         ordered, edit.item, missing=missing_of(edit), why_not_served=waiting, readings=readings
@@ -156,7 +156,7 @@ async def judge(
         outcomes={d.id: outcomes[d.id] for d in asked},
         signatures=signatures.of(asked, identities),
         services=identities,
-        untrained=frozenset(d.id for d in asked if random and roles_of(d, known) & random),
+        untrained_ids=frozenset(d.id for d in asked if random and roles_of(d, known) & random),
         usage=notes.usage,
         errors={
             d.id: error
@@ -246,11 +246,11 @@ def roles_of(dimension: Dimension, known: Mapping[str, Dimension]) -> set[Servic
     )
 
 
-def computes(dimension: Dimension, known: Mapping[str, Dimension]) -> bool:
+def computes_pixels(dimension: Dimension, known: Mapping[str, Dimension]) -> bool:
     """Whether a dimension, or one that it derives from, works on pixels itself."""
     parts = (known[part] for part in dimension.operands)
     return any(reading.scorer.computes for reading in dimension.readings) or any(
-        computes(part, known) for part in parts
+        computes_pixels(part, known) for part in parts
     )
 
 
@@ -275,14 +275,14 @@ async def _call(
         return {name: _resting(verdicts[name], asked) for name in fields}
     except Abstained as abstained:
         # All that judges said is asked anew together, not only what could not be read.
-        return dict.fromkeys(fields, rests_on(unscored(abstained), asked.generalists))
+        return dict.fromkeys(fields, add_calls(make_no_score(abstained), asked.generalists))
     except ServiceError as error:
         errors[scorer] = error
-        return dict.fromkeys(fields, failed(error))
+        return dict.fromkeys(fields, make_failure(error))
     except (ConfigError, StoreError):
         raise
     except EditjudgeError as error:  # what it reads of this edit cannot be used
-        return dict.fromkeys(fields, failed(error))
+        return dict.fromkeys(fields, make_failure(error))
     except Exception as error:  # noqa: BLE001 - a defect of one scorer
         trouble = f"{scorer.name}: {type(error).__name__}: {error}"
         return dict.fromkeys(fields, Failure(error=trouble))
@@ -290,10 +290,12 @@ async def _call(
 
 def _resting(verdict: Verdict, asked: CallNotes) -> Verdict:
     """A number with what specialists said; what has none says itself which of it was no answer."""
-    return rests_on(verdict, asked.specialists) if isinstance(verdict, Score) else verdict
+    return add_calls(verdict, asked.specialists) if isinstance(verdict, Score) else verdict
 
 
-def unserved(dimensions: Iterable[Dimension], panel: Panel, *, here: bool = True) -> dict[str, str]:
+def explain_unserved(
+    dimensions: Iterable[Dimension], panel: Panel, *, is_local: bool = True
+) -> dict[str, str]:
     """By dimension, why its own readings cannot be made.
 
     Args:
@@ -303,7 +305,7 @@ def unserved(dimensions: Iterable[Dimension], panel: Panel, *, here: bool = True
     absent: dict[str, list[str]] = {}
     for dimension in dimensions:
         why = [f"{role}: {panel.why_not(role)}" for role in dimension.roles if role not in served]
-        absent[dimension.id] = [*why, dimension.lacking] if here else why
+        absent[dimension.id] = [*why, dimension.lacking] if is_local else why
     return {name: "; ".join(filter(None, why)) for name, why in absent.items() if any(why)}
 
 
@@ -319,24 +321,24 @@ class Judges:
 
     panel: Panel
     judge: Callable[..., Awaitable[Judgement]]
-    here: bool = True
+    is_local: bool = True
 
 
-def judges_by(panel: Panel) -> Judges:
+def make_judges(panel: Panel) -> Judges:
     """Judges with services that are called from here."""
     return Judges(panel, partial(judge, panel=panel))
 
 
-Opened: TypeAlias = Callable[
+OpenJudges: TypeAlias = Callable[
     [Settings, CallStore, PoolPolicy, Budget], AbstractAsyncContextManager[Judges]
 ]
 """Opens the judges of a session: by its settings, with its store and budget."""
 
 
 @contextlib.asynccontextmanager
-async def near(
+async def open_local_judges(
     settings: Settings, calls: CallStore, policy: PoolPolicy, budget: Budget
 ) -> AsyncIterator[Judges]:
     """Judges with the services of the settings; an `Opened`."""
     async with Panel(settings, ledger=calls, policy=policy) as panel:
-        yield judges_by(panel.within(CallContext(budget)))
+        yield make_judges(panel.within(CallContext(budget)))

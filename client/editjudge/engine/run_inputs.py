@@ -12,7 +12,7 @@ from ..base.identity import Identities, ServiceName
 from ..benchmarks.dataset import Dataset
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
-from .judge import Signatures, computes, roles_of
+from .judge import Signatures, computes_pixels, roles_of
 from .outcomes import sort_by_dependency
 
 
@@ -52,7 +52,9 @@ class RunInputs:
     @cached_property
     def reads_pixels(self) -> bool:
         """Whether any of these dimensions works on pixels itself; see `Scorer.computes`."""
-        return any(computes(dimension, self.dimensions_by_id) for dimension in self.dimensions)
+        return any(
+            computes_pixels(dimension, self.dimensions_by_id) for dimension in self.dimensions
+        )
 
     def why_unavailable(self, name: str) -> str:
         """Why a dimension, or a part of it, cannot be computed here; empty where it can."""

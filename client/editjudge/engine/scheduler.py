@@ -37,14 +37,14 @@ from ..base.verdict import (
     Outcome,
     Score,
     Verdict,
-    failed,
+    make_failure,
 )
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..panel.generalist import Generalist
 from .content_keys import ItemContent, ItemContents, JudgedEdit
-from .judge import Answered, Judgement, Judges, Settled
+from .judge import Judgement, Judges, ReportProgress, WaitForIdentities
 from .progress import Progress
 from .run_inputs import RunInputs
 from .run_plan import RunPlan
@@ -173,7 +173,7 @@ class Scheduler:
     ]
     progress: Progress
     in_flight: int
-    settled: Settled | None = None
+    settled: WaitForIdentities | None = None
     fail_on_error: float | None = None
     end_reason: EndReason = "done"
     say: Callable[[str], None] = lambda _: None
@@ -241,7 +241,7 @@ class Scheduler:
             async with self._room:
                 self._room.notify()
 
-    async def _judged(self, job: Job, answered: Answered) -> None:
+    async def _judged(self, job: Job, answered: ReportProgress) -> None:
         try:
             edit, judged = await self._loaded(job)
         except StoreError:
@@ -256,8 +256,8 @@ class Scheduler:
                 job.dimensions,
                 order.dimensions_by_id,
                 signatures=order.signature_cache,
-                settled=self.settled,
-                answered=answered,
+                wait_for_identities=self.settled,
+                report_progress=answered,
             )
         except StoreError:
             raise
@@ -273,7 +273,7 @@ class Scheduler:
         judges = self._generalists(job)
         # Smaller pictures than every judge is shown are resized for none.
         left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
-        left_encoded = 0 if self.order.reads_pixels and self.judges.here else left
+        left_encoded = 0 if self.order.reads_pixels and self.judges.is_local else left
         item, content = await job.source.item(left_encoded)
         edit, seen, held = await asyncio.to_thread(self._edited, job, item, judges, left_encoded)
         await self._has_loaded(job, held)
@@ -294,7 +294,7 @@ class Scheduler:
 
     def _generalists(self, job: Job) -> list[Generalist]:
         """The generalists that are asked from here about this edit."""
-        if not self.judges.here:
+        if not self.judges.is_local:
             return []
         panel = self.judges.panel
         roles = self.order.roles(d.id for d in job.dimensions) & panel.served
@@ -399,5 +399,5 @@ async def _ahead(queue: Iterable[Job]) -> AsyncIterator[Job]:
 def _failed(error: Exception) -> Failure:
     """The verdict that an error is; one that is not ours is named by its type."""
     if isinstance(error, EditjudgeError):
-        return failed(error)
+        return make_failure(error)
     return Failure(error=f"{type(error).__name__}: {error}")

@@ -22,7 +22,7 @@ from ..panel.calls import CallStore
 from ..panel.transport import MAX_TOKENS
 from .content_keys import VerdictStore
 from .events import NoteEvent, ProgressEvent, RunEndReason, RunEvent, StartEvent
-from .judge import Judges, Opened, Settled, near, unserved
+from .judge import Judges, OpenJudges, WaitForIdentities, explain_unserved, open_local_judges
 from .progress import Progress, summarise_usage
 from .run_header import RunHeader
 from .run_inputs import RunInputs
@@ -109,7 +109,7 @@ class Session:
         settings: Settings,
         on_event: Callable[[RunEvent], None],
         every: float,
-        opened: Opened = near,
+        opened: OpenJudges = open_local_judges,
     ) -> None:
         self.plan = plan
         self.order: RunInputs = plan.inputs
@@ -169,7 +169,7 @@ class Session:
             await settling
         identities = self._identities(header, panel)
         changed = begun and plan.signatures != self.order.signatures(identities)
-        waiting = unserved(plan.parts, panel, here=judges.here)
+        waiting = explain_unserved(plan.parts, panel, is_local=judges.is_local)
         if changed or waiting:
             await _aside(lambda: compare_with_run(plan, self._store, identities, waiting))
         self._check_judges(panel)
@@ -240,7 +240,7 @@ class Session:
         self.usage = summarise_usage(panel, self.progress)
         return ended
 
-    async def _tick(self, panel: Panel, settled: Settled) -> None:
+    async def _tick(self, panel: Panel, settled: WaitForIdentities) -> None:
         """Tell how far it is, from the beginning on."""
         await settled()
         while True:

@@ -17,18 +17,18 @@ from ..base.errors import (
 from ..base.identity import ServiceName
 from ..base.item import Edit
 from ..base.signature import Signature, package_version
-from ..base.verdict import Failure, Outcome, failed
+from ..base.verdict import Failure, Outcome, make_failure
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import (
-    Answered,
     Judgement,
     Judges,
-    Settled,
+    ReportProgress,
     Signatures,
-    calls_on,
+    WaitForIdentities,
+    explain_unserved,
     judge,
+    plan_calls,
     roles_of,
-    unserved,
 )
 from ..engine.outcomes import sort_by_dependency
 from ..engine.run_inputs import RunInputs
@@ -120,31 +120,31 @@ class GatewaySession:
         dimensions: Iterable[Dimension],
         known: Mapping[str, Dimension],
         signatures: Signatures,
-        settled: Settled | None = None,
-        answered: Answered | None = None,
+        wait_for_identities: WaitForIdentities | None = None,
+        report_progress: ReportProgress | None = None,
     ) -> Judgement:
         """Have one edit judged; see `engine.judge.judge`.
 
         What the item itself decides, for example that a picture is missing, is decided here.
         """
-        if settled is not None:
-            await settled()
+        if wait_for_identities is not None:
+            await wait_for_identities()
         asked = tuple(dimensions)
         ordered = sort_by_dependency(asked, {**known, **{d.id: d for d in asked}})
-        if not calls_on(edit, ordered, unserved(ordered, self.panel, here=False)):
+        if not plan_calls(edit, ordered, explain_unserved(ordered, self.panel, is_local=False)):
             return await judge(edit, asked, known, self.panel, signatures)
         request = make_score_request(edit, asked, self._protocol)
         try:
             judgement = await self._judged(edit, asked, request, signatures)
         except ServiceError as error:
             expected = signatures.of(asked, self.panel.identities())
-            outcomes: dict[str, Outcome] = dict.fromkeys(expected, failed(error))
+            outcomes: dict[str, Outcome] = dict.fromkeys(expected, make_failure(error))
             errors = dict.fromkeys(expected, error)
             named = {d.id: d for d in asked}
             services = self.panel.identities()
             return Judgement(edit, named, outcomes, expected, services, errors=errors)
         if self._calls is not None:
-            await self._calls.put_records(judgement.said.values())
+            await self._calls.put_records(judgement.replies.values())
         return judgement
 
     async def _judged(
@@ -216,14 +216,14 @@ class GatewaySession:
             outcomes=outcomes,
             signatures=signatures,
             services=self.panel.identities(),
-            untrained=frozenset(name for name in outcomes if told[name].untrained),
+            untrained_ids=frozenset(name for name in outcomes if told[name].untrained),
             usage=read_usage(response.usage),
             errors={
                 name: self.panel.error(kind, told[name].reason)
                 for name, kind in kinds.items()
                 if kind is not None and isinstance(outcomes[name], Failure)
             },
-            said=said,
+            replies=said,
             versions=next((outcome.versions for outcome in response.outcomes), None),
         )
 
@@ -282,4 +282,4 @@ async def open_session(
     async with panel:
         judges = GatewaySession(panel, protocol, budget, calls)
         await judges.begin(order.dimensions, order.dimensions_by_id, order.signature_cache)
-        yield Judges(panel, judges.judge, here=False)
+        yield Judges(panel, judges.judge, is_local=False)

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ..app.canary import last_checks_line
-from ..app.results import PublishedBeside, Results, published_beside
+from ..app.results import PublishedNumbers, Results, read_published
 from ..app.verdicts import Row as VerdictRow
-from ..app.verdicts import row_of
+from ..app.verdicts import make_row
 from ..app.view import Pictures, RunView, StoredPrompt, StoredVerdict
 from ..base.item import Item
 from ..base.verdict import MissingOutput, NoScore, Outcome, Score
@@ -65,7 +65,7 @@ class PageRun:
 
     results: Results
     checks: str
-    published_beside: PublishedBeside | None
+    published_beside: PublishedNumbers | None
 
     def __init__(self, view: RunView, number: int = 0, models_before: int = 0) -> None:
         self.header = header = view.header
@@ -95,7 +95,7 @@ class PageRun:
         """
         evidence = edits.save_chunk is not None
         self.results = self.view.results(each=partial(edits.add, self), evidence=evidence)
-        self.published_beside = published_beside(self.results) if with_published else None
+        self.published_beside = read_published(self.results) if with_published else None
         self.checks = last_checks_line(self.results.services)
 
     def add_details(self, edits: Edits, numbers: Collection[int], chunk: DetailChunk) -> None:
@@ -293,7 +293,7 @@ class DetailChunk:
             one.dimension: one for one in verdicts if row.outcomes.get(one.dimension) is one.verdict
         }
         rows = {
-            name: row_of(counted_verdicts[name])
+            name: make_row(counted_verdicts[name])
             if name in counted_verdicts
             else VerdictRow.of(row.item.id, row.model, name, outcome)
             for name, outcome in row.outcomes.items()

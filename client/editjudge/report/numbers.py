@@ -54,7 +54,7 @@ def _verdict_row(judgement: Judgement, name: str, outcome: Outcome) -> Row:
     dimension = judgement.dimensions[name]
     low, high = dimension.range
     value = format_value(outcome.value, dimension) if isinstance(outcome, Score) else "-"
-    untrained_note = "UNTRAINED weights, not a result" * (name in judgement.untrained)
+    untrained_note = "UNTRAINED weights, not a result" * (name in judgement.untrained_ids)
     notes = "; ".join(filter(None, [untrained_note, describe_outcome(outcome)]))
     direction = direction_arrow(dimension.higher_is_better)
     style = _STYLES.get(outcome.status, "dim")

@@ -86,7 +86,7 @@ def build_report(runs: Sequence[PageRun], edits: Edits, about: PageOptions) -> J
     """
     places = {key: n for n, key in enumerate(_models(runs))}
     dimensions = {
-        name: one for run in runs for name, one in run.view.resolved.dimensions_by_id.items()
+        name: one for run in runs for name, one in run.view.resolved_spec.dimensions_by_id.items()
     }
     further = [{"title": title, "note": "", "svg": svg} for title, svg in about.figures.items()]
     paper_figures, why = _figures_of(runs)

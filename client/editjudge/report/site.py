@@ -164,7 +164,7 @@ def write_report(
 
 def _count_edits(view: RunView) -> int:
     """How many edits a page of a run would have."""
-    return sum(1 for _ in view.resolved.dataset.items()) * len(view.header.outputs)
+    return sum(1 for _ in view.resolved_spec.dataset.items()) * len(view.header.outputs)
 
 
 def _warn_of_pictures(problems: Sequence[str]) -> Iterator[str]:
@@ -187,7 +187,7 @@ def _check_out(out: Path, *, is_file: bool) -> None:
         return
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file", "give a folder, or a name that ends in .html")
-    if RunView.is_at(out):
+    if RunView.exists_at(out):
         raise ConfigError(f"{out} is a run", "give another folder with --out")
     ours = any(out.glob(f"data/{_DATA}*"))
     if out.is_dir() and any(out.iterdir()) and not ours:

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from ..app.agreement import Statistic
 from ..app.dimensions import models_needed, unserved_command
 from ..app.judge_spread import Agreement, JudgeSpread
-from ..app.results import Comparability, PublishedBeside, Results
+from ..app.results import Comparability, PublishedNumbers, Results
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
 from ..base.identity import untrained_services
@@ -325,12 +325,12 @@ def _grid(
     return grid | {(name, ""): bare(numbers) for name, numbers in published_rows.items()}
 
 
-def describe_comparability(beside: PublishedBeside) -> Iterator[str]:
+def describe_comparability(beside: PublishedNumbers) -> Iterator[str]:
     """Which columns can be compared with the printed ones, and why, a line for each reason."""
-    if not beside.shown:
+    if not beside.shared_columns:
         yield f"{beside.title} prints nothing of what was asked for"
     titles_by_verdict: dict[Comparability, list[str]] = {}
-    for column in beside.shown:
+    for column in beside.shared_columns:
         titles = titles_by_verdict.setdefault(beside.columns[column.id], [])
         if column.title not in titles:
             titles.append(column.title)

@@ -14,7 +14,7 @@ from ..base.errors import Abstained
 from ..base.images import Image, decode, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
-from ..base.verdict import Score, Verdict, unscored
+from ..base.verdict import Score, Verdict, make_no_score
 from ..panel.coalesce import together
 from .regions import Reference, encoded_region, fitted, is_empty, resized_note, squashed
 from .scorer import ServiceScorer
@@ -54,7 +54,7 @@ class RegionScorer(ServiceScorer):
             try:
                 return await self.compared(region, edit, pair, panel)
             except Abstained as abstained:
-                return unscored(abstained)
+                return make_no_score(abstained)
 
         regions = sorted(fields)
         return dict(zip(regions, await together(*map(compared, regions)), strict=True))

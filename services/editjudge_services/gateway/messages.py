@@ -54,7 +54,7 @@ def make_response(judgement: Judgement, request_id: str) -> pb.ScoreResponse:
         services={role: str(identity) for role, identity in judgement.services.items()},
         usage=make_message(pb.Usage, judgement.usage),
         notes=[join_surrogates(f"{p.name}: {note}") for p in edit.pictures for note in p.notes],
-        calls=[make_call(said) for said in judgement.said.values()],
+        calls=[make_call(said) for said in judgement.replies.values()],
     )
 
 
@@ -62,7 +62,7 @@ def _outcome(judgement: Judgement, name: str, outcome: Outcome) -> pb.Outcome:
     fields = outcome.model_dump(exclude={"error"}) | {
         "dimension": name,
         "reason": None if isinstance(outcome, Score) else outcome.reason,
-        "untrained": name in judgement.untrained,
+        "untrained": name in judgement.untrained_ids,
         "signature": str(judgement.signatures[name]),
         "versions": versions(),
         "calls": calls_of(outcome),

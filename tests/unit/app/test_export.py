@@ -91,7 +91,7 @@ def test_text_in_csv_is_no_formula(tmp_path: Path, text: str) -> None:
     with RunStore.open(tmp_path / "run", HEADER) as store:
         put(store, text, {"core.a": NoScore(kind="refused", reason=text)})
         put(store, "number", {"core.b": Score(value=-1.5)})
-        export(RunView.of(store), tmp_path / "file", "csv")
+        export(RunView.from_store(store), tmp_path / "file", "csv")
     with (tmp_path / "file").open(encoding="utf-8", newline="") as file:
         rows = {row["dimension"]: row for row in csv.DictReader(file)}
     assert (rows["core.a"]["item"], rows["core.a"]["reason"]) == (f"'{text}", f"'{text}")
@@ -120,7 +120,7 @@ def test_broken_text_of_a_server_stays_readable(tmp_path: Path, form: str) -> No
     with RunStore.open(tmp_path / "run", HEADER) as store:
         put(store, "one", {"core.a": broken})
         assert [one.verdict for one in store.verdicts()] == [broken]
-        assert export(RunView.of(store), tmp_path / "file", form) == 1  # type: ignore[arg-type]
+        assert export(RunView.from_store(store), tmp_path / "file", form) == 1  # type: ignore[arg-type]
     if form == "jsonl":
         row = json.loads((tmp_path / "file").read_text("utf-8"))
         assert (row["reason"], row["evidence"]) == ("\ud800", {"reply": "\udfff"})

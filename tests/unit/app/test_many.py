@@ -18,7 +18,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import Judgement, Score, make_edit
-from editjudge.app.client import as_done
+from editjudge.app.client import iterate_completed
 from editjudge.base import errors
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, EditjudgeError, ImageError, InputError
@@ -140,7 +140,7 @@ async def test_no_more_are_in_progress_than_asked_for() -> None:
         running -= 1
         return each * each
 
-    results = [pair async for pair in as_done(edits(), work, 3)]
+    results = [pair async for pair in iterate_completed(edits(), work, 3)]
     assert sorted(results) == [(each, each * each) for each in range(9)]
     assert most == 3
 
@@ -153,7 +153,7 @@ async def test_the_first_done_is_told_first() -> None:
         return place
 
     order = []
-    async for place, _ in as_done("abc", work, 2):
+    async for place, _ in iterate_completed("abc", work, 2):
         order.append(place)
         if place == 2:
             first.set()
@@ -178,7 +178,7 @@ async def test_who_goes_takes_what_is_in_progress_along(how: str) -> None:
         return place
 
     async def all_of_them() -> None:
-        async with aclosing(as_done("abc", work, 3)) as results:
+        async with aclosing(iterate_completed("abc", work, 3)) as results:
             async for _ in results:
                 if how == "left":
                     return

@@ -14,7 +14,7 @@ import editjudge
 from editjudge import RunSpec
 from editjudge.app import name_shift as module
 from editjudge.app.name_shift import BLOCK_COUNT, BLOCK_LENGTH, Size, find_shift, sample_blocks
-from editjudge.app.run import foreseen
+from editjudge.app.run import preview_run
 from editjudge.app.spec import ResolvedSpec
 from editjudge.app.validation import validate
 from editjudge.base.config import Settings
@@ -51,13 +51,13 @@ def told(spec: RunSpec, out: Path) -> str:
     """Why a run refuses, or nothing; `validate` and a dry run say the same."""
     problems = validate(ResolvedSpec(spec), Settings()).of("shifted")
     if not problems:
-        foreseen(spec, out, Settings())
-        assert editjudge.run(spec, out=out).ended == "done"
+        preview_run(spec, out, Settings())
+        assert editjudge.run(spec, out=out).status == "done"
         return ""
     with pytest.raises(InputError, match="shifted by one") as caught:
         editjudge.run(spec, out=out)
     with pytest.raises(InputError) as foretold:
-        foreseen(spec, out, Settings())
+        preview_run(spec, out, Settings())
     assert not out.exists(), "nothing is begun"
     (problem,) = problems
     assert not problem.note
@@ -141,8 +141,10 @@ def test_who_knows_better_goes_on(tmp_path: Path) -> None:
     spec = make(tmp_path, MIXED, MIXED.__getitem__, 1)
     events: list[RunEvent] = []
     result = editjudge.run(spec, out=tmp_path / "run", progress=events.append, as_named=True)
-    assert (result.ended, result.finished.judged) == ("done", len(MIXED) - 1)
-    assert foreseen(spec, tmp_path / "other", Settings(), as_named=True)[1].edits == len(MIXED) - 1
+    assert (result.status, result.last_event.judged) == ("done", len(MIXED) - 1)
+    assert (
+        preview_run(spec, tmp_path / "other", Settings(), as_named=True)[1].edits == len(MIXED) - 1
+    )
     assert not validate(ResolvedSpec(spec), Settings(), as_named=True).of("shifted")
     notes = [event.text for event in events if isinstance(event, NoteEvent)]
     assert any(

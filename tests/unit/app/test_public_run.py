@@ -23,7 +23,7 @@ from editjudge.app import client
 from editjudge.app import run as module
 from editjudge.app.estimate import describe_estimate
 from editjudge.app.merge import merge
-from editjudge.app.run import foreseen
+from editjudge.app.run import preview_run
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.cli import root
@@ -84,18 +84,18 @@ def test_a_run_tells_what_it_does_and_goes_on(spec: RunSpec, tmp_path: Path) -> 
     events: list[RunEvent] = []
     out = tmp_path / "run"
     result = editjudge.run(spec, out=out, progress=events.append)
-    assert result.ended == "done"
+    assert result.status == "done"
     assert [type(one) for one in events if not isinstance(one, NoteEvent)] == [
         StartEvent,
         FinishEvent,
     ]
     notes = [one.text for one in events if isinstance(one, NoteEvent)]
     assert notes[0].startswith("beta: 1 output is missing")
-    assert events[-1] is result.finished
-    assert (result.finished.judged, result.finished.missing_outputs) == (2 * COUNT - 1, 1)
+    assert events[-1] is result.last_event
+    assert (result.last_event.judged, result.last_event.missing_outputs) == (2 * COUNT - 1, 1)
     assert result.cells["beta"][PSNR].counts == {"scored": COUNT - 1, "missing_output": 1}
     again = editjudge.run(spec, out=out)
-    assert again.finished.edits == 0
+    assert again.last_event.edits == 0
     assert means(again) == means(result)
 
 
@@ -108,7 +108,7 @@ def test_it_is_the_function_after_every_submodule_was_imported(
         "    if not one.name.endswith('__main__'):\n"
         "        importlib.import_module(one.name)\n"
         "spec = editjudge.RunSpec.model_validate_json(sys.argv[1])\n"
-        "print(editjudge.run(spec, out=sys.argv[2]).ended)"
+        "print(editjudge.run(spec, out=sys.argv[2]).status)"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code, spec.model_dump_json(), str(tmp_path / "run")],
@@ -142,19 +142,19 @@ def test_shards_merged_are_the_whole_run(spec: RunSpec, tmp_path: Path) -> None:
     parts = [editjudge.run(spec, out=tmp_path / str(i), shard=(i, 2)) for i in (0, 1)]
     items = [{item for _, item in values(tmp_path / str(i))} for i in (0, 1)]
     assert items == [{"0", "2", "4"}, {"1", "3", "5"}]
-    assert sum(one.finished.judged for one in parts) == whole.finished.judged
+    assert sum(one.last_event.judged for one in parts) == whole.last_event.judged
     merge([tmp_path / "0", tmp_path / "1"], tmp_path / "all")
     assert values(tmp_path / "all") == values(tmp_path / "whole")
     with RunView(tmp_path / "all") as merged, RunView(tmp_path / "whole") as one:
         tables = [view.results().models for view in (merged, one)]
     assert tables[0] == tables[1]
     again = editjudge.run(spec, out=tmp_path / "all")
-    assert again.finished.edits == 0
+    assert again.last_event.edits == 0
 
 
 def test_a_shard_may_be_empty_or_lack_all_outputs(spec: RunSpec, tmp_path: Path) -> None:
     nothing = editjudge.run(spec, out=tmp_path / "beyond", shard=(COUNT, COUNT + 1))
-    assert (nothing.ended, nothing.finished.edits) == ("done", 0)
+    assert (nothing.status, nothing.last_event.edits) == ("done", 0)
     last = editjudge.run(spec, out=tmp_path / "last", shard=(COUNT - 1, COUNT))
     assert last.cells["beta"][PSNR].counts == {"missing_output": 1}
 
@@ -231,8 +231,8 @@ async def test_cancelled_in_the_middle_it_keeps_what_was_judged(
     assert len(values(tmp_path / "run")) == 2
     GATE.open = True
     rest = await editjudge.run_async(gated, out=tmp_path / "run")
-    assert rest.ended == "done"
-    assert rest.finished.edits == 2 * COUNT - 1 - 2
+    assert rest.status == "done"
+    assert rest.last_event.edits == 2 * COUNT - 1 - 2
     whole = await editjudge.run_async(gated, out=tmp_path / "whole")
     assert values(tmp_path / "run") == values(tmp_path / "whole")
     assert rest.cells == whole.cells
@@ -263,7 +263,7 @@ def test_it_is_told_how_the_run_is_asked(spec: RunSpec, tmp_path: Path) -> None:
     editjudge.run(spec, out=tmp_path / "run", settings=settings)
     with RunView(tmp_path / "run") as view:
         assert view.spec.model_copy(update={"data": spec.data, "protocol": ""}) == spec
-        assert view.resolved.rules.protocol == "core.1"
+        assert view.resolved_spec.rules.protocol == "core.1"
 
 
 def test_a_dry_run_refuses_what_the_run_would_refuse(spec: RunSpec, tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(spec: RunSpec, tmp_path: Pa
     with RunStore.open(out) as store:
         prompts = {"core/editing_artifacts.txt": "Look twice."}
         store._put_header(store.header.model_copy(update={"prompts": prompts}))
-    for work in (lambda: editjudge.run(spec, out=out), lambda: foreseen(spec, out, Settings())):
+    for work in (lambda: editjudge.run(spec, out=out), lambda: preview_run(spec, out, Settings())):
         with pytest.raises(ConfigError, match="asks in other words than these"):
             work()
 
@@ -286,7 +286,7 @@ def test_a_dimension_that_asks_nothing_is_told(spec: RunSpec, tmp_path: Path) ->
     events: list[RunEvent] = []
     editjudge.run(both, out=tmp_path / "run", progress=events.append)
     assert line in [one.text for one in events if isinstance(one, NoteEvent)]
-    assert line in foreseen(both, tmp_path / "run", Settings())[0].notes
+    assert line in preview_run(both, tmp_path / "run", Settings())[0].notes
 
 
 def test_a_dry_run_says_which_files_are_of_no_item_as_the_run_does(
@@ -294,7 +294,7 @@ def test_a_dry_run_says_which_files_are_of_no_item_as_the_run_does(
 ) -> None:
     (spec.outputs["alpha"] / "x4.png").touch()
     events: list[RunEvent] = []
-    estimate, plan = foreseen(spec, tmp_path / "run", Settings())
+    estimate, plan = preview_run(spec, tmp_path / "run", Settings())
     editjudge.run(spec, out=tmp_path / "run", progress=events.append)
     (line,) = [one for one in describe_estimate(estimate, plan) if "to no item" in one]
     assert line in [one.text for one in events if isinstance(one, NoteEvent)]
@@ -304,7 +304,10 @@ def test_a_dry_run_says_which_files_are_of_no_item_as_the_run_does(
 def test_a_run_that_asks_nothing_is_none(spec: RunSpec, tmp_path: Path) -> None:
     masked = spec.model_copy(update={"dimensions": (MASKED,)})
     out = tmp_path / "run"
-    for work in (lambda: editjudge.run(masked, out=out), lambda: foreseen(masked, out, Settings())):
+    for work in (
+        lambda: editjudge.run(masked, out=out),
+        lambda: preview_run(masked, out, Settings()),
+    ):
         with pytest.raises(InputError, match=r"no item can be asked .*outside \(needs a mask\)"):
             work()
     assert not out.exists()
@@ -325,5 +328,5 @@ def test_no_more_verdicts_are_done_than_there_are(spec: RunSpec, tmp_path: Path)
     out = tmp_path / "run"
     editjudge.run(spec, out=out)
     fewer = spec.model_copy(update={"limit": 2})
-    (line,) = editjudge.run(fewer, out=out).finished.verdicts.values()
+    (line,) = editjudge.run(fewer, out=out).last_event.verdicts.values()
     assert (line.scored, line.total) == (2 * COUNT - 1, 2 * COUNT - 1)

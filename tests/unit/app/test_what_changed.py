@@ -95,18 +95,18 @@ def test_outputs_that_became_others_are_judged_again(folder: Path, change: Folde
     result, _ = again(folder)
     again(folder, out="fresh")
     assert values(folder / "run") == values(folder / "fresh") != before
-    assert result.finished.edits == COUNT
+    assert result.last_event.edits == COUNT
 
 
 def test_outputs_that_come_back_were_judged_before(folder: Path) -> None:
     again(folder)
     before = values(folder / "run")
     _folders_change_places(folder)
-    assert again(folder)[0].finished.edits == COUNT
+    assert again(folder)[0].last_event.edits == COUNT
     (folder / "old").rename(folder / "v2")
     shutil.rmtree(folder / "v1")
     (folder / "v2").rename(folder / "v1")
-    assert again(folder)[0].finished.edits == 0
+    assert again(folder)[0].last_event.edits == 0
     assert values(folder / "run") == before
 
 
@@ -114,14 +114,14 @@ def test_a_model_may_move_and_may_not_become_another(folder: Path) -> None:
     again(folder)
     shutil.copytree(folder / "v1", folder / "moved")
     result, said = again(folder, outputs={"ours": folder / "moved"})
-    assert (result.finished.edits, said) == (0, [])
+    assert (result.last_event.edits, said) == (0, [])
     with RunView(folder / "run") as view:
         assert view.spec.outputs == {"ours": folder / "moved"}
     for _ in range(2):
         with pytest.raises(ConfigError, match=r"moved, and .*/v2 holds none of them; give these"):
             again(folder, outputs={"ours": folder / "v2"})
     shutil.copyfile(folder / "v1" / "0.bmp", folder / "v2" / "0.bmp")
-    assert again(folder, outputs={"ours": folder / "v2"})[0].finished.edits == COUNT - 1
+    assert again(folder, outputs={"ours": folder / "v2"})[0].last_event.edits == COUNT - 1
 
 
 def test_what_was_only_copied_or_moved_is_read_once_and_not_judged(
@@ -137,7 +137,7 @@ def test_what_was_only_copied_or_moved_is_read_once_and_not_judged(
     (folder / "moved").rename(folder / "data")
     hashed.clear()
     result, said = again(folder)
-    assert (result.finished.edits, said, values(folder / "run")) == (0, [], before)
+    assert (result.last_event.edits, said, values(folder / "run")) == (0, [], before)
     of_items = {"0.bmp", "1.bmp", "2.bmp", "3.bmp"}
     assert set(hashed) == of_items
     if clock != "right":
@@ -167,8 +167,8 @@ def test_a_file_that_changes_after_it_was_read_is_judged_anew(
 
     with monkeypatch.context() as patched:
         patched.setattr(images, "_read_file", changing)
-        assert again(folder)[0].finished.exit_code == 0
-    assert again(folder)[0].finished.edits == 1
+        assert again(folder)[0].last_event.exit_code == 0
+    assert again(folder)[0].last_event.edits == 1
     again(folder, out="fresh")
     assert values(folder / "run") == values(folder / "fresh")
 
@@ -179,16 +179,16 @@ def test_what_is_gone_stays_judged(folder: Path) -> None:
     (folder / "data" / "masks" / "1.bmp").unlink()
     (folder / "v1" / "2.bmp").unlink()
     result, _ = again(folder)
-    assert (result.finished.edits, values(folder / "run")) == (0, before)
+    assert (result.last_event.edits, values(folder / "run")) == (0, before)
 
 
 def test_an_output_that_could_not_be_read_is_read_again_when_it_changed(folder: Path) -> None:
     whole = (folder / "v1" / "1.bmp").read_bytes()
     (folder / "v1" / "1.bmp").write_bytes(b"no picture")
     again(folder)
-    assert again(folder)[0].finished.edits == 0
+    assert again(folder)[0].last_event.edits == 0
     rewritten(folder / "v1" / "1.bmp", whole)
-    assert again(folder)[0].finished.edits == 1
+    assert again(folder)[0].last_event.edits == 1
 
 
 def test_an_output_that_was_missing_and_came_is_judged(folder: Path) -> None:
@@ -196,7 +196,7 @@ def test_an_output_that_was_missing_and_came_is_judged(folder: Path) -> None:
     again(folder)
     (folder / "kept.bmp").rename(folder / "v1" / "1.bmp")
     result, said = again(folder)
-    assert (result.finished.edits, said) == (1, [])
+    assert (result.last_event.edits, said) == (1, [])
     again(folder, out="fresh")
     assert values(folder / "run") == values(folder / "fresh")
 
@@ -208,9 +208,9 @@ def test_outputs_whose_items_could_not_be_loaded_are_no_others_than_last_time(
     with monkeypatch.context() as patched:
         lost = InputError("0", "its files change while they are read")
         patched.setattr(scheduler._Source, "_load", lambda *_: lost)
-        assert str(lost) in str(again(folder)[0].finished.first_failure)
+        assert str(lost) in str(again(folder)[0].last_event.first_failure)
     result, said = again(folder, outputs={"ours": folder / "v2"})
-    assert (result.finished.edits, said) == (COUNT, [])
+    assert (result.last_event.edits, said) == (COUNT, [])
 
 
 MORE = (*DIMENSIONS, "core.mse.source.whole")
@@ -239,7 +239,7 @@ def test_an_output_that_cannot_be_read_for_a_moment_keeps_its_verdicts(
     assert kept == before
     monkeypatch.undo()
     result, _ = again(folder, dimensions=MORE)
-    assert result.ended == "done"
+    assert result.status == "done"
     again(folder, out="fresh", dimensions=MORE)
     assert values_of(folder / "run", MORE) == values_of(folder / "fresh", MORE)
 

@@ -22,7 +22,7 @@ from editjudge.app import run as module
 from editjudge.app.export import long_rows
 from editjudge.app.merge import merge
 from editjudge.app.rescoring import rescore_run
-from editjudge.app.run import foreseen
+from editjudge.app.run import preview_run
 from editjudge.base.config import GeneralistEndpoint, Settings
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.storage.store import FILE
@@ -101,19 +101,19 @@ def test_items_whose_pictures_became_others_are_judged_again(
     result, _ = again(folder)
     again(folder, out="fresh")
     assert values(folder / "run") == values(folder / "fresh") != before
-    assert result.finished.edits == count
+    assert result.last_event.edits == count
     quiet, said = again(folder)
-    assert (quiet.finished.edits, said) == (0, [])
+    assert (quiet.last_event.edits, said) == (0, [])
 
 
 def test_an_item_that_becomes_what_it_was_was_judged_before(folder: Path) -> None:
     again(folder)
     before, lines = values(folder / "run"), lines_of(folder)
     write(folder, _mended(lines))
-    assert again(folder)[0].finished.edits == 1
+    assert again(folder)[0].last_event.edits == 1
     write(folder, lines)
     result, _ = again(folder)
-    assert (result.finished.edits, values(folder / "run")) == (0, before)
+    assert (result.last_event.edits, values(folder / "run")) == (0, before)
 
 
 def _mended(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -163,7 +163,7 @@ def test_items_are_compared_each_by_itself(folder: Path, case: str) -> None:
     write(folder, change(lines_of(folder)))
     if "new" in due:
         shutil.copyfile(folder / "v2" / "0.bmp", folder / "v1" / "new.bmp")
-    _, plan = foreseen(spec(folder), folder / "run", Settings())
+    _, plan = preview_run(spec(folder), folder / "run", Settings())
     with RunView(folder / "run") as view:
         results = view.results()
     left = due.get("changed", 0) + due.get("new", 0)
@@ -176,7 +176,7 @@ def test_items_are_compared_each_by_itself(folder: Path, case: str) -> None:
     again(folder, out="fresh")
     fresh = values(folder / "fresh")
     assert {key: one for key, one in values(folder / "run").items() if key in fresh} == fresh
-    assert result.finished.edits == left
+    assert result.last_event.edits == left
     with RunView(folder / "run") as view, RunView(folder / "fresh") as other:
         assert view.results().models == other.results().models
 
@@ -185,13 +185,13 @@ def test_an_item_comes_back_with_its_verdicts(folder: Path) -> None:
     again(folder)
     before, whole = values(folder / "run"), lines_of(folder)
     write(folder, whole[1:])
-    assert again(folder)[0].finished.edits == 0
+    assert again(folder)[0].last_event.edits == 0
     with RunView(folder / "run") as view:
         assert {row.item for row in long_rows(view)} == {"1", "2", "3"}
         assert {cell.scored for cell in view.results().models["ours"].values()} == {COUNT - 1}
     write(folder, whole)
     result, _ = again(folder)
-    assert (result.finished.edits, values(folder / "run")) == (0, before)
+    assert (result.last_event.edits, values(folder / "run")) == (0, before)
 
 
 def test_data_of_something_else_is_refused(folder: Path) -> None:
@@ -214,14 +214,14 @@ def test_a_session_that_ends_before_it_judges_forgets_no_change(
         patched.setattr(module, "compare_with_last_session", ends)
         with pytest.raises(KeyboardInterrupt):
             again(folder)
-    assert again(folder)[0].finished.edits == 1
+    assert again(folder)[0].last_event.edits == 1
 
 
 def test_other_models_of_a_changed_item_do_not_stand(folder: Path) -> None:
     outputs = {"ours": folder / "v1", "theirs": folder / "v2"}
     again(folder, outputs=outputs)
     write(folder, _mended(lines_of(folder)))
-    assert again(folder, outputs={"ours": folder / "v1"})[0].finished.edits == 1
+    assert again(folder, outputs={"ours": folder / "v1"})[0].last_event.edits == 1
     with RunView(folder / "run") as view:
         counts = {
             model: cell.counts
@@ -229,15 +229,15 @@ def test_other_models_of_a_changed_item_do_not_stand(folder: Path) -> None:
             for cell in row.values()
         }
     assert counts == {"ours": {"scored": COUNT}, "theirs": {"scored": COUNT - 1, "pending": 1}}
-    assert again(folder, outputs=outputs)[0].finished.edits == 1
+    assert again(folder, outputs=outputs)[0].last_event.edits == 1
 
 
 def test_what_an_item_was_is_kept_of_those_beyond_the_limit_too(folder: Path) -> None:
     again(folder)
     lines = lines_of(folder)
     write(folder, [*lines[:3], lines[3] | {"hint": "a cup"}])
-    assert again(folder, limit=1)[0].finished.edits == 0
-    assert again(folder)[0].finished.edits == 1
+    assert again(folder, limit=1)[0].last_event.edits == 0
+    assert again(folder)[0].last_event.edits == 1
 
 
 async def test_calls_that_stay_the_same_are_not_made_again(folder: Path) -> None:
@@ -250,11 +250,11 @@ async def test_calls_that_stay_the_same_are_not_made_again(folder: Path) -> None
         assert len(values(folder / "run")) == COUNT * 4, "all have a number"
         await asyncio.to_thread(_mask_is_inverted, folder)
         result = await editjudge.run_async(asked, out=folder / "run", settings=settings)
-        assert result.finished.edits == 1
+        assert result.last_event.edits == 1
         assert len(server.requests) == calls, "no question shows the mask"
         write(folder, _mended(lines_of(folder)))
         result = await editjudge.run_async(asked, out=folder / "run", settings=settings)
-        assert result.finished.edits == 1
+        assert result.last_event.edits == 1
         assert len(server.requests) == calls + 1
 
 
@@ -267,9 +267,9 @@ def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
     write(folder, [*lines[:3], lines[3] | {"hint": "a cup"}])
     editjudge.run(asked, out=shards[1], shard=(1, 2))
     merge(shards, folder / "run")
-    assert again(folder)[0].finished.edits == 0, "no item was judged by both"
+    assert again(folder)[0].last_event.edits == 0, "no item was judged by both"
     write(folder, lines)
-    assert again(folder)[0].finished.edits == 1
+    assert again(folder)[0].last_event.edits == 1
 
     again(folder, out="third")
     with pytest.raises(ConfigError, match="third judged another 3 than a run before it") as raised:

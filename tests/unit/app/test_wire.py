@@ -47,7 +47,7 @@ from ..report.test_report import judged
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
     *(events.StartEvent, events.ProgressEvent, events.NoteEvent, events.FinishEvent),
-    *(Results, verdicts.Shown, verdicts.Row, verdicts.ScoreReport),
+    *(Results, verdicts.ShownItem, verdicts.Row, verdicts.ScoreReport),
     *(Estimate, Validation, RescoreEntry),
     *(CanaryResult, ModelComparison, Rankings),
     *(Finding, Stack),

@@ -22,7 +22,7 @@ from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.base.errors import Abstained, ServiceError
 from editjudge.base.images import decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import Outcome, Score, Verdict, failed, unscored
+from editjudge.base.verdict import Outcome, Score, Verdict, make_failure, make_no_score
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.dimension import Reading
 from editjudge.engine.outcomes import decide_outcomes
@@ -230,9 +230,9 @@ class Computed:
         try:
             return await scorer.score(self._edits[index], panel, fields)  # type: ignore[arg-type]
         except Abstained as abstained:
-            return dict.fromkeys(fields, unscored(abstained))
+            return dict.fromkeys(fields, make_no_score(abstained))
         except ServiceError as error:
-            return dict.fromkeys(fields, failed(error))
+            return dict.fromkeys(fields, make_failure(error))
         except Exception:  # noqa: BLE001 - the item lacks what the scorer needs
             return {}
 

@@ -54,7 +54,7 @@ async def test_a_failing_service_costs_only_its_own_dimensions() -> None:
         error="ocr.ppocr at grpc://x:1: connection lost after 4 attempts", retryable=True
     )
     assert fine == Score(value=3)
-    assert result.failed
+    assert result.has_failures
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_an_abstention_is_unscored_for_every_field() -> None:
     )
     unscored = NoScore(kind="degenerate", reason="flat image")
     assert list(result.outcomes.values()) == [unscored, unscored]
-    assert not result.failed
+    assert not result.has_failures
 
 
 async def test_what_cannot_be_judged_says_why() -> None:
@@ -218,7 +218,7 @@ async def test_untrained_weights_mark_what_rests_on_them() -> None:
     known = {d.id: d for d in (network, reader, both)}
     panel = Random("lpips.vgg", "ocr.ppocr")
     result = await judge(edit(f=1), asked, known, panel)  # type: ignore[arg-type]
-    assert result.untrained == {"both"}
+    assert result.untrained_ids == {"both"}
 
 
 async def test_a_derived_signature_follows_its_parts() -> None:

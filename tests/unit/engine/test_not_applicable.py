@@ -20,7 +20,7 @@ from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import product
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.judge import judge, judges_by
+from editjudge.engine.judge import judge, make_judges
 from editjudge.engine.progress import Progress
 from editjudge.engine.run_inputs import RunInputs
 from editjudge.engine.run_plan import RunPlan, compare_with_run, inspect_items
@@ -91,7 +91,7 @@ async def test_a_run_keeps_it_and_does_not_ask_again(tmp_path: Path) -> None:
             assert (cell.value, cell.counts) == (0.5, {"scored": 2})
         progress = Progress.of(again, store.counts()["m"])
         assert (progress.lines["t.one"].total, progress.lines["t.one"].scored) == (2, 2)
-        exported = [row for row in long_rows(RunView.of(store)) if row.item == "2"]
+        exported = [row for row in long_rows(RunView.from_store(store)) if row.item == "2"]
         assert {(row.status, row.value) for row in exported} == {("not_applicable", None)}
         assert {row.reason for row in exported} >= {"nothing to compare"}
 
@@ -109,5 +109,5 @@ def _order(folder: Path) -> RunInputs:
 async def _run(order: RunInputs, store: RunStore, work: RunPlan) -> None:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
-    await Scheduler(work, judges_by(panel), store.save_edit, progress, in_flight=1).run()
+    await Scheduler(work, make_judges(panel), store.save_edit, progress, in_flight=1).run()
     assert progress.lines["t.one"].total == 2

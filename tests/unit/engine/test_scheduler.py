@@ -24,7 +24,7 @@ from editjudge.benchmarks.dimension import Dimension, Reading, derived
 from editjudge.benchmarks.fusion import mean
 from editjudge.engine import scheduler as module
 from editjudge.engine.content_keys import JudgedEdit, StandingVerdicts
-from editjudge.engine.judge import Signatures, judges_by
+from editjudge.engine.judge import Signatures, make_judges
 from editjudge.engine.progress import Progress
 from editjudge.engine.run_inputs import RunInputs
 from editjudge.engine.run_plan import RunPlan, compare_with_run, inspect_items
@@ -225,7 +225,9 @@ def order(tmp_path: Path, log: Log, count: int, models: str, *dimensions: Dimens
 def scheduler(order: RunInputs, work: RunPlan, kept: Kept, **given: Any) -> Scheduler:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
-    return Scheduler(work, judges_by(panel), kept.save_edit, progress, **{"in_flight": 4, **given})
+    return Scheduler(
+        work, make_judges(panel), kept.save_edit, progress, **{"in_flight": 4, **given}
+    )
 
 
 async def test_a_signature_is_made_once_and_not_for_every_edit(

@@ -18,7 +18,7 @@ from editjudge.base.errors import ImageError, MissingExtra
 from editjudge.base.images import load_image
 from editjudge.base.signature import name_implementation
 from editjudge.benchmarks.core.dimensions import DIMENSIONS
-from editjudge.engine.judge import unserved
+from editjudge.engine.judge import explain_unserved
 from editjudge.pixels import align, mse, opencv
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +34,7 @@ def thin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("thin")
 def test_dimensions_of_pixels_say_what_to_install() -> None:
-    told = unserved(DIMENSIONS, NOBODY)
+    told = explain_unserved(DIMENSIONS, NOBODY)
     here = {name for name, why in told.items() if MEND in why}
     assert {
         "core.mse.source.whole",
@@ -42,11 +42,11 @@ def test_dimensions_of_pixels_say_what_to_install() -> None:
         "core.aligned_psnr.target.inside",
     } <= here
     assert all("away" in told[name] for name in told.keys() - here)
-    assert "core.mse.source.whole" not in unserved(DIMENSIONS, NOBODY, here=False)
+    assert "core.mse.source.whole" not in explain_unserved(DIMENSIONS, NOBODY, is_local=False)
 
 
 def test_with_opencv_they_are_computed() -> None:
-    assert "core.mse.source.whole" not in unserved(DIMENSIONS, NOBODY)
+    assert "core.mse.source.whole" not in explain_unserved(DIMENSIONS, NOBODY)
 
 
 def test_it_is_there_while_another_thread_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.app.client import with_local_stack
+from editjudge.app.client import add_local_stack
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Settings, StackSettings
 from editjudge.base.errors import ConfigError
 from editjudge.base.local_stack import LocalGeneralist, StackState, stack_lock, state_file
@@ -91,16 +91,16 @@ def test_a_running_stack_is_bound_where_nothing_is_configured(tmp_path: Path) ->
     state_file().parent.mkdir(parents=True, exist_ok=True)
     with stack_lock():
         state_file().write_text(state.model_dump_json())
-        bound = with_local_stack(Settings())
+        bound = add_local_stack(Settings())
         assert bound.endpoints == {}
         assert bound.generalists == {"judge": GeneralistEndpoint(url=local.url, model="judge")}
 
         mine = Settings(generalists={"judge": GeneralistEndpoint(url="https://api.example/v1")})
-        assert with_local_stack(mine).generalists == mine.generalists
+        assert add_local_stack(mine).generalists == mine.generalists
         both = state.model_copy(update={"grpc": "grpc://127.0.0.1:8"})
         state_file().write_text(both.model_dump_json())
-        assert [e.url for e in with_local_stack(mine).endpoints.values()] == [both.grpc]
+        assert [e.url for e in add_local_stack(mine).endpoints.values()] == [both.grpc]
         elsewhere = Settings(endpoints={"gpu": Endpoint(url="grpc://gpu:8001")})
-        assert with_local_stack(elsewhere).endpoints == elsewhere.endpoints
-        assert set(with_local_stack(elsewhere).generalists) == {"judge"}
-    assert with_local_stack(Settings()) == Settings()
+        assert add_local_stack(elsewhere).endpoints == elsewhere.endpoints
+        assert set(add_local_stack(elsewhere).generalists) == {"judge"}
+    assert add_local_stack(Settings()) == Settings()

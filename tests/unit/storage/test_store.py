@@ -17,7 +17,7 @@ from editjudge.base.errors import Abstained, ConfigError, StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
-from editjudge.base.verdict import NoScore, Score, Verdict, unscored
+from editjudge.base.verdict import NoScore, Score, Verdict, make_no_score
 from editjudge.engine.content_keys import FileCache, FileContent, ItemContent, JudgedEdit
 from editjudge.panel.calls import Call, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
@@ -223,7 +223,7 @@ async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -
         abstained = Abstained("degenerate", "no region", calls=(lpips.key,))
         await store.ledger.put(call, Reply({"text": "Hm"}, "judge", Usage(1, 0, 1), None))
         unread = NoScore(kind="unparsable", reason="no JSON", calls=(call.key,))
-        empty = unscored(abstained)
+        empty = make_no_score(abstained)
         number = Score(value=1, calls=(call.key,))
         put(store, "one", {"core.a": unread, "core.b": empty})
         put(store, "two", {"core.b": number})
