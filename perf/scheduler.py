@@ -26,7 +26,7 @@ from rich.table import Table
 from editjudge.base.errors import Overloaded
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.replica import Replica
-from editjudge.panel.retry import RetryPolicy, with_retries
+from editjudge.panel.retry import RetryPolicy, call_with_retries
 
 EditCalls = tuple[int, int]
 """Calls of an edit: side by side at first, and after them."""
@@ -108,10 +108,13 @@ async def refill(server: Server, most: int) -> None:
     running: set[asyncio.Task[None]] = set()
 
     async def one() -> None:
-        await pool.run(lambda there: with_retries(lambda _: there.call(), policy))
+        await pool.run(lambda there: call_with_retries(lambda _: there.call(), policy))
 
     while True:
-        while len(running) < 2 * replica.gauge().limit and (edit := next(left, None)) is not None:
+        while (
+            len(running) < 2 * replica.measure_load().limit
+            and (edit := next(left, None)) is not None
+        ):
             running.add(asyncio.create_task(judged(edit, one)))
         if not running:
             return
@@ -128,7 +131,7 @@ async def windows(server: Server, most: int) -> None:
         policy = RetryPolicy(attempts=20, first_wait=0.005)
 
         async def one(policy: RetryPolicy = policy) -> None:
-            await with_retries(lambda _: server.call(), policy)
+            await call_with_retries(lambda _: server.call(), policy)
 
         await asyncio.gather(*(judged(edit, one) for edit in window))
 

@@ -69,7 +69,7 @@ def kind_of(service: str) -> type[Specialist]:
 async def compare(panel: Panel, service: str, size: int, rounds: int) -> dict[str, float]:
     """Median milliseconds of each side; every round has an image of its own (no cache hits)."""
     specialist: Any = kind_of(service)()
-    specialist.load(panel.services[service].identity.facts)
+    specialist.load(panel.specialists[service].identity.facts)
     names = [tensor.name for tensor in specialist.contract.inputs if not tensor.optional]
     parameters = {name: values[0] for name, values in specialist.contract.parameters.items()}
 

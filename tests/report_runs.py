@@ -189,7 +189,7 @@ def _call(store: RunStore, dimension: str, number: int, model: str, said: str) -
         (
             Text(f"How well was {dimension} done? " + "Look at the whole picture. " * 20),
             Picture(b"", "image/png", (96, 64), "source", f"sha256:{number:064x}"),
-            Text(f"make cup {number} red, by {model}", data=True),
+            Text(f"make cup {number} red, by {model}", is_data=True),
         ),
     )
     call = Call(_JUDGE, prompt, {"dimension": dimension})

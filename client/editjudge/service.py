@@ -11,6 +11,6 @@ from .panel.calls import Reply as Reply
 from .panel.calls import SpecialistCall as SpecialistCall
 from .panel.calls import Usage as Usage
 from .panel.context import CallContext as CallContext
-from .panel.context import CallNotes as CallNotes
-from .panel.context import Terms as Terms
+from .panel.context import CallLog as CallLog
+from .panel.context import CallTerms as CallTerms
 from .storage.ledger import Ledger as Ledger

@@ -16,7 +16,7 @@ from editjudge.base.config import Endpoint, GeneralistEndpoint, Settings
 from editjudge.base.errors import DeadlineExceeded, ServiceError, Unreachable
 from editjudge.panel import Panel, PoolPolicy
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.panel.replica import Gauge
+from editjudge.panel.replica import ServerLoad
 
 from ..fakes.fault_proxy import FaultProxy, Mode
 from ..fakes.openai import ScriptedOpenAi, reply
@@ -40,8 +40,8 @@ class Judged:
     ask: Callable[[int], Awaitable[float]]
 
     @property
-    def gauge(self) -> Gauge:
-        (gauge,) = self.panel.gauges().values()
+    def gauge(self) -> ServerLoad:
+        (gauge,) = self.panel.measure_loads().values()
         return gauge
 
 
@@ -98,7 +98,7 @@ async def test_calls_resume_after_a_fault(kind: str, mode: Mode) -> None:
         results = await asyncio.gather(*first, *during, return_exceptions=True)
         assert set(results) == {0.25}
         assert [await it.ask(n) for n in range(30, 33)] == [0.25] * 3
-        assert not it.gauge.open
+        assert not it.gauge.is_lost
 
 
 @pytest.mark.parametrize("mode", ["black hole", "half-open"])
@@ -123,7 +123,7 @@ async def test_the_breaker_opens_and_closes(kind: str) -> None:
         for number in range(5):
             with pytest.raises((Unreachable, DeadlineExceeded)):
                 await it.ask(number + 1)
-        assert it.gauge.open
+        assert it.gauge.is_lost
         accepted = it.proxy.accepted
         with pytest.raises(Unreachable, match="not back since"):
             await it.ask(7)
@@ -134,7 +134,7 @@ async def test_the_breaker_opens_and_closes(kind: str) -> None:
         while isinstance(results[0], ServiceError):  # gRPC may wait before it connects again
             await asyncio.sleep(0.35)
             results = await asyncio.gather(it.ask(8), return_exceptions=True)
-        assert not it.gauge.open
+        assert not it.gauge.is_lost
         assert await it.ask(9) == 0.25
 
 

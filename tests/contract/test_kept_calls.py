@@ -146,8 +146,8 @@ async def test_specialists_from_the_ledger_alone() -> None:
             with pytest.raises(Abstained):
                 await ask(panel, b"flat")
             identities = panel.identities()
-        async with Panel.replaying(ledger, identities) as panel:
-            assert panel.served == set(identities)
+        async with Panel.from_ledger(ledger, identities) as panel:
+            assert panel.service_names == set(identities)
             assert panel.identities() == identities
             assert await ask(panel) == [0.25]
             with pytest.raises(Abstained):
@@ -177,7 +177,7 @@ async def test_a_generalist_from_the_ledger_alone() -> None:
             answered = [await judge.answer(PROMPT, CONTRACT, repeat=n) for n in range(2)]
             identities = panel.identities()
         assert identities[name].facts["choices"] == "top_logprobs"
-        async with Panel.replaying(ledger, identities) as panel:
+        async with Panel.from_ledger(ledger, identities) as panel:
             judge = panel.generalist(name)
             assert panel.identities() == identities
             assert (await judge.choose(PROMPT, ("Yes", "No"))).value == chosen.value
@@ -187,7 +187,7 @@ async def test_a_generalist_from_the_ledger_alone() -> None:
                 await judge.choose(PROMPT, ("Yes", "Never"))
         priced = GeneralistEndpoint(url="http://ledger/v1", price=Price(input=1, output=1))
         settings = Settings(generalists={"judge": priced})
-        async with Panel.replaying(ledger, identities, settings) as panel:
+        async with Panel.from_ledger(ledger, identities, settings) as panel:
             with pytest.raises(NotServed, match="not in the ledger"):  # and nobody need pay
                 await panel.generalist(name).choose(PROMPT, ("Yes", "Never"))
 
@@ -203,7 +203,7 @@ async def test_a_model_of_any_name_replays_as_itself(model: str) -> None:
             async with Panel(settings, ledger=ledger) as panel:
                 chosen = await panel.generalist("generalist.judge").choose(PROMPT, ("Yes", "No"))
                 identities = panel.identities()
-        async with Panel.replaying(ledger, identities) as panel:
+        async with Panel.from_ledger(ledger, identities) as panel:
             judge = panel.generalist("generalist.judge")
             assert judge.model.name == model
             assert (judge.endpoint.seed, await judge.method()) == (7, "top_logprobs")

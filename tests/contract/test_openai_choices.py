@@ -14,7 +14,7 @@ from editjudge.panel.prompt import Prompt, Text
 
 from ..fakes.openai import POLICY, ScriptedOpenAi, asking, problem, reply
 
-ASKED = Prompt("", (Text("Is it there: "), Text("a <|im_end|> sign", data=True)))
+ASKED = Prompt("", (Text("Is it there: "), Text("a <|im_end|> sign", is_data=True)))
 CHOICES = ("Yes", "No")
 
 

@@ -17,7 +17,7 @@ from editjudge.base.config import Endpoint, Settings, load_settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.identity import ServiceName
 from editjudge.benchmarks.registry import benchmark, with_specialists
-from editjudge.panel.specialists import own_services
+from editjudge.panel.specialists import list_custom_services
 
 from ..e2e.conftest import Ran, here
 from ..fakes.triton import ScriptedTriton, reply, score
@@ -49,11 +49,11 @@ def test_each_role_gives_the_dimensions_of_ours() -> None:
 )
 def test_what_is_no_service_is_refused_with_the_roles_there_are(name: str) -> None:
     with pytest.raises(ConfigError, match=r"endpoint grpc://node:8001: .* role one of quality, "):
-        own_services(endpoint(name))
+        list_custom_services(endpoint(name))
 
 
 def test_a_known_name_is_ours() -> None:
-    assert own_services(endpoint("quality.piqe", MINE, MINE)) == (MINE,)
+    assert list_custom_services(endpoint("quality.piqe", MINE, MINE)) == (MINE,)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ async def ran(*arguments: Any) -> Ran:
 def settings_of_the_page(folder: Path, url: str) -> None:
     (text,) = (code for code in blocks(read("docs", "own.md"), "toml") if "endpoints" in code)
     (folder / "editjudge.toml").write_text(text.replace(ADDRESS, url))
-    assert own_services(load_settings(folder / "editjudge.toml")) == (MINE,)
+    assert list_custom_services(load_settings(folder / "editjudge.toml")) == (MINE,)
 
 
 def typed() -> list[list[str]]:

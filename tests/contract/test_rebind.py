@@ -44,36 +44,36 @@ async def ask(panel: Panel, image: bytes = b"image") -> float:
 async def test_what_comes_is_taken_up_and_what_goes_is_dropped() -> None:
     server = ScriptedTriton(models=("quality_piqe",))
     async with panel_of(server) as panel:
-        assert panel.served == {PIQE}
+        assert panel.service_names == {PIQE}
         server.models = ("ocr_ppocr",)
-        assert panel.served == {PIQE}, "nothing changes by itself"
+        assert panel.service_names == {PIQE}, "nothing changes by itself"
         await panel.rebind()
-        assert panel.served == {READER}
+        assert panel.service_names == {READER}
         with pytest.raises(NotServed, match="not among the models ready"):
             await ask(panel)
         server.models = ("quality_piqe", "ocr_ppocr")
         await panel.rebind()
-        assert panel.served == {PIQE, READER}
+        assert panel.service_names == {PIQE, READER}
         assert await ask(panel) == 0.5
 
 
 async def test_what_is_the_same_is_kept() -> None:
     server = ScriptedTriton(models=("quality_piqe",))
     async with panel_of(server) as panel:
-        bound, lanes = panel.services[PIQE], panel.gauges().keys()
+        bound, lanes = panel.specialists[PIQE], panel.measure_loads().keys()
         server.models = ("quality_piqe", "ocr_ppocr")
         await panel.rebind()
-        assert panel.services[PIQE] is bound
-        assert panel.gauges().keys() == lanes
+        assert panel.specialists[PIQE] is bound
+        assert panel.measure_loads().keys() == lanes
 
 
 async def test_another_model_is_another_service() -> None:
     server = ScriptedTriton()
     async with panel_of(server) as panel:
-        bound = panel.services[PIQE]
+        bound = panel.specialists[PIQE]
         server.implementation = "scripted.2"
         await panel.rebind()
-        assert panel.services[PIQE] is not bound
+        assert panel.specialists[PIQE] is not bound
         assert panel.identities()[PIQE].facts["implementation"] == "scripted.2"
 
 
@@ -85,7 +85,7 @@ async def test_a_call_in_flight_ends_as_it_began() -> None:
             await asyncio.sleep(0.001)
         server.models = ()
         await panel.rebind()
-        assert panel.served == set()
+        assert panel.service_names == set()
         assert await asked == 0.25
     assert server.cancelled == 0
 
@@ -93,10 +93,10 @@ async def test_a_call_in_flight_ends_as_it_began() -> None:
 async def test_an_endpoint_that_comes_shares_the_calls() -> None:
     first, second = ScriptedTriton(), ScriptedTriton(models=())
     async with panel_of(first, second) as panel:
-        assert len(panel.services[PIQE].endpoints) == 1
+        assert len(panel.specialists[PIQE].endpoints) == 1
         second.models = ("quality_piqe",)
         await panel.rebind()
-        assert len(panel.services[PIQE].endpoints) == 2
+        assert len(panel.specialists[PIQE].endpoints) == 2
         for number in range(4):
             await ask(panel, bytes([number]))
         assert (len(first.requests), len(second.requests)) == (2, 2)
@@ -113,7 +113,7 @@ async def test_an_endpoint_that_was_down_is_found_and_its_problem_forgotten() ->
                 await panel.rebind()
             assert await ask(panel) == 0.5
         await panel.rebind()
-        assert (panel.served, list(panel.problems)) == (set(), [url])
+        assert (panel.service_names, list(panel.problems)) == (set(), [url])
 
 
 async def test_judges_come_stay_and_go() -> None:
@@ -122,7 +122,7 @@ async def test_judges_come_stay_and_go() -> None:
         pass
     judge = GeneralistEndpoint(url=url, model="judge")
     async with Panel(Settings(generalists={"judge": judge})) as panel:
-        assert panel.served == set()
+        assert panel.service_names == set()
         async with server.serving(port=int(url.removesuffix("/v1").rpartition(":")[2])):
             await panel.rebind()
             bound = panel.generalist(JUDGE)
@@ -134,7 +134,7 @@ async def test_judges_come_stay_and_go() -> None:
             again = await panel.generalist(JUDGE).choose(PROMPT, ("Yes", "No"))
             assert (again.value, len(server.requests)) == (first.value, asked)
         await panel.rebind()
-        assert panel.served == set()
+        assert panel.service_names == set()
         assert list(panel.problems) == [url]
 
 
@@ -156,6 +156,6 @@ async def test_what_answers_from_a_ledger_alone_is_asked_nothing() -> None:
     async with panel_of(server) as panel:
         identities = panel.identities()
     with Ledger() as ledger:
-        async with Panel.replaying(ledger, identities) as panel:
+        async with Panel.from_ledger(ledger, identities) as panel:
             await panel.rebind()
             assert panel.identities() == identities

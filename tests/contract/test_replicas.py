@@ -66,7 +66,7 @@ async def test_another_model_is_not_used_and_reported() -> None:
         (problem,) = panel.problems.values()
         assert "quality.piqe is not used: quality_piqe/1(implementation=scripted.2)" in problem
         assert "scripted.1) at grpc://" in problem
-        assert len(panel.services["quality.piqe"].endpoints) == 1
+        assert len(panel.specialists["quality.piqe"].endpoints) == 1
     assert (len(first.requests), len(other.requests)) == (6, 0)
 
 
@@ -77,8 +77,8 @@ async def test_calls_of_a_dead_replica_go_to_the_others_and_come_back() -> None:
         await proxies[0].switch("refuse")
         said = await asyncio.gather(*(ask(panel, n) for n in range(1, 41)))
         assert said == [0.5] * 40
-        gauges = list(panel.gauges().values())
-        assert [gauge.open for gauge in gauges] == [True, False]
+        gauges = list(panel.measure_loads().values())
+        assert [gauge.is_lost for gauge in gauges] == [True, False]
         before = len(first.requests)
         await proxies[0].switch("pass")
         for number in range(100, 200):
@@ -87,7 +87,7 @@ async def test_calls_of_a_dead_replica_go_to_the_others_and_come_back() -> None:
             if len(first.requests) > before + 5:
                 break
         assert len(first.requests) > before + 5
-        assert not any(gauge.open for gauge in panel.gauges().values())
+        assert not any(gauge.is_lost for gauge in panel.measure_loads().values())
 
 
 async def test_all_replicas_dead() -> None:

@@ -83,9 +83,9 @@ async def test_callers_in_a_hurry_lose_no_server_for_others() -> None:
         await until(lambda: not service.in_flight)
         triton.script = [ScriptedTriton().script[0]]
         response = await stub.Score(asking("core.quality.piqe"))
-        (replica,) = service.client.panel.services["quality.piqe"].replicas  # type: ignore[index]
+        (replica,) = service.client.panel.specialists["quality.piqe"].replicas  # type: ignore[index]
     assert response.outcomes[0].status == pb.STATUS_SCORED
-    assert not replica.gauge().open
+    assert not replica.measure_load().is_lost
 
 
 @pytest.mark.parametrize("headers", [URGENT, [("x-class", "batch")], [("x-class", "root")], []])

@@ -59,7 +59,7 @@ async def test_a_good_reply() -> None:
     server = ScriptedTriton(score(0.25))
     async with panel_of(server) as panel:
         assert (await ask(panel))["SCORE"].tolist() == [0.25]
-        assert str(panel.services["quality.piqe"].identity) == (
+        assert str(panel.specialists["quality.piqe"].identity) == (
             "quality_piqe/1(implementation=scripted.1)"
         )
     (request,) = server.requests
@@ -75,7 +75,7 @@ async def test_where_a_model_must_run_is_not_what_it_is() -> None:
             return response
 
     async with panel_of(Placed(score(0.25))) as panel:
-        said = str(panel.services["quality.piqe"].identity)
+        said = str(panel.specialists["quality.piqe"].identity)
     assert said == "quality_piqe/1(implementation=scripted.1)"
 
 
@@ -355,7 +355,7 @@ async def test_an_endpoint_is_asked_only_for_the_services_it_is_given() -> None:
     async with server.serving() as url:
         settings = Settings(endpoints={"a": Endpoint(url=url, services=("ocr.ppocr",))})
         async with Panel(settings) as panel:
-            assert set(panel.services) == {"ocr.ppocr"}
+            assert set(panel.specialists) == {"ocr.ppocr"}
             with pytest.raises(NotServed, match="not among the models ready"):
                 await ask(panel)
 
@@ -419,7 +419,7 @@ async def test_nothing_is_said_of_services_before_anybody_was_asked(photo: np.nd
         with pytest.raises(RuntimeError, match="async with Client"):
             await Client(settings).score(edit, ["core.quality.piqe"])
         panel = Panel(settings)
-        for ask_first in (lambda: panel.served, lambda: panel.why_not(PIQE)):
+        for ask_first in (lambda: panel.service_names, lambda: panel.why_not(PIQE)):
             with pytest.raises(RuntimeError, match="async with Panel"):
                 ask_first()
         with pytest.raises(RuntimeError, match="async with Panel"):

@@ -23,10 +23,10 @@ class FakePanel(PanelStandIn):
     """Says which services it has, and answers nothing."""
 
     def __init__(self, *services: str) -> None:
-        self.served = frozenset(services)
+        self.service_names = frozenset(services)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {ServiceName.parse(name): ModelIdentity(f"{name}/1") for name in self.served}
+        return {ServiceName.parse(name): ModelIdentity(f"{name}/1") for name in self.service_names}
 
     def why_not(self, service: str) -> str:
         return f"no {service} here"

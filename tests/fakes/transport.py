@@ -11,7 +11,7 @@ from editjudge.base.config import GeneralistEndpoint, Price
 from editjudge.base.identity import ServiceName
 from editjudge.panel.calls import MemoryReplies, ReplyStore
 from editjudge.panel.choices import ChoiceDistribution
-from editjudge.panel.context import NOBODY, CallContext
+from editjudge.panel.context import NO_CALLER, CallContext
 from editjudge.panel.generalist import Generalist
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.prompt import Picture, Prompt
@@ -59,7 +59,7 @@ class ScriptedTransport(Transport):
         return GeneralistModel(self.model, server="scripted 1")
 
     async def choose(
-        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NOBODY
+        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
     ) -> Choice:
         if "frozen water" in seen(prompt):  # the probe
             answer = self.script[0]
@@ -79,7 +79,7 @@ class ScriptedTransport(Transport):
         prompt: Prompt,
         sampling: Sampling,
         schema: Mapping[str, Any] | None = None,
-        context: CallContext = NOBODY,
+        context: CallContext = NO_CALLER,
     ) -> Completion:
         self.samplings.append(sampling)
         self.schemas.append(schema)
@@ -136,7 +136,7 @@ PRICE = Price(input=1000.0, cached=100.0, output=5000.0)
 class PanelStandIn:
     """What stands in for a panel, as far as whoever calls it is concerned."""
 
-    context = NOBODY
+    context = NO_CALLER
 
     def within(self, context: CallContext) -> Self:
         """The same, called on somebody's behalf."""

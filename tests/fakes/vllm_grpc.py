@@ -29,7 +29,7 @@ from editjudge.panel.vllm import VllmTransport
 from .triton import Failure
 
 PICTURE = Picture(b"\x89PNG", "image/png", (32, 32))
-PROMPT = Prompt("You judge.", (Text("Before:"), PICTURE, Text("Good? "), Text("x", data=True)))
+PROMPT = Prompt("You judge.", (Text("Before:"), PICTURE, Text("Good? "), Text("x", is_data=True)))
 LEVELS = ("excellent", "good", "fair", "poor", "bad")
 LOGITS = {"excellent": 1.0, "good": 2.5, "fair": -1.0, "poor": -3.0, "bad": -7.25, "Yes": 0.5}
 

@@ -11,8 +11,8 @@ import pytest
 
 from editjudge.base.config import Endpoint
 from editjudge.base.probes import probe_inputs
-from editjudge.panel import SERVICES, model_name
-from editjudge.panel.context import Terms
+from editjudge.panel import SPECIALISTS, model_name
+from editjudge.panel.context import CallTerms
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.triton import TritonEndpoint
 from editjudge_services.runtime.triton_server import TritonServer
@@ -22,7 +22,7 @@ from .test_server import serving
 
 pytestmark = pytest.mark.triton
 SERVICE = "quality.piqe"
-URGENT = Terms(urgent=True)
+URGENT = CallTerms(urgent=True)
 
 
 def waiting(server: TritonServer) -> int:
@@ -37,15 +37,15 @@ def waiting(server: TritonServer) -> int:
 async def order(server: TritonServer) -> list[str]:
     """How 16 calls end of which the two that come last are urgent."""
     ended: list[str] = []
-    asked = (SERVICES[SERVICE], model_name(SERVICE), probe_inputs("quality"))
+    asked = (SPECIALISTS[SERVICE], model_name(SERVICE), probe_inputs("quality"))
     async with TritonEndpoint(Endpoint(url=server.url), RetryPolicy(attempts=1)) as triton:
         await triton.identity(model_name(SERVICE), 10)
 
-        async def call(name: str, terms: Terms) -> None:
+        async def call(name: str, terms: CallTerms) -> None:
             await triton.infer(*asked, service=SERVICE, terms=terms)
             ended.append(name)
 
-        calls = [asyncio.create_task(call("other", Terms())) for _ in range(14)]
+        calls = [asyncio.create_task(call("other", CallTerms())) for _ in range(14)]
         await until(lambda: waiting(server) >= 12)
         calls += [asyncio.create_task(call("urgent", URGENT)) for _ in range(2)]
         await asyncio.gather(*calls)

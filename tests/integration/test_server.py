@@ -33,7 +33,7 @@ from editjudge.base.errors import (
     Unreachable,
 )
 from editjudge.base.probes import probe_inputs
-from editjudge.panel import SERVICES, Panel, model_name
+from editjudge.panel import SPECIALISTS, Panel, model_name
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.triton import TritonEndpoint
 from editjudge_services.quality.piqe_service import Piqe
@@ -98,7 +98,7 @@ async def at_once(server: TritonServer, calls: int) -> list[Any]:
     """Calls side by side; a panel would find out how much the server takes, these know no limit."""
     async with TritonEndpoint(Endpoint(url=server.url), RetryPolicy(attempts=1)) as triton:
         service, inputs = "quality.piqe", probe_inputs("quality")
-        asked = (SERVICES[service], model_name(service), inputs)
+        asked = (SPECIALISTS[service], model_name(service), inputs)
         return await asyncio.gather(
             *(triton.infer(*asked, service=service) for _ in range(calls)), return_exceptions=True
         )

@@ -40,10 +40,10 @@ async def ask(panel: Panel, service: str, image: RGB | bytes) -> Any:
 
 
 async def test_every_service_is_served_and_gives_its_known_answer(panel: Panel) -> None:
-    assert set(panel.services) == set(SERVED)
+    assert set(panel.specialists) == set(SERVED)
     for name in SERVED:
         reply = await panel.call(name, probe_inputs(name.partition(".")[0]))
-        declared = panel.services[name].identity.facts
+        declared = panel.specialists[name].identity.facts
         assert has_known_answer(name, declared)
         assert wrong_answer(name, reply, declared) is None
 

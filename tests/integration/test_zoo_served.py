@@ -13,7 +13,7 @@ from editjudge.base.contracts import Contract
 from editjudge.base.images import decode
 from editjudge.base.probes import probe_inputs, wrong_answer
 from editjudge.base.verdict import NoScore, NotApplicable, Score
-from editjudge.panel import SERVICES, Panel
+from editjudge.panel import SPECIALISTS, Panel
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.runtime.triton_server import TritonServer
 
@@ -28,9 +28,9 @@ def settings_of(stack: TritonServer) -> Settings:
 
 async def test_every_model_is_served_and_says_what_its_weights_said(stack: TritonServer) -> None:
     async with Panel(settings_of(stack)) as panel:
-        assert set(SERVED) <= set(panel.services)
+        assert set(SERVED) <= set(panel.specialists)
         for name in SERVED:
-            declared = panel.services[name].identity.facts
+            declared = panel.specialists[name].identity.facts
             assert declared["untrained"] == "yes"
             assert declared["fingerprint"]
             reply = await panel.call(name, probe_inputs(name.partition(".")[0]))
@@ -55,10 +55,10 @@ async def test_served_equals_in_process(name: str, stack: TritonServer) -> None:
     async with Panel(settings_of(stack)) as panel:
         reply = await panel.call(name, inputs)
         specialist = KINDS[name]()
-        specialist.load(panel.services[name].identity.facts)
-    (here,) = specialist.infer([decoded(SERVICES[name], inputs)])
+        specialist.load(panel.specialists[name].identity.facts)
+    (here,) = specialist.infer([decoded(SPECIALISTS[name], inputs)])
     assert isinstance(here, dict)
-    for tensor in SERVICES[name].outputs:
+    for tensor in SPECIALISTS[name].outputs:
         one, other = here[tensor.name], reply[tensor.name]
         if tensor.dtype == "BYTES":
             assert other == (one.encode() if isinstance(one, str) else one)

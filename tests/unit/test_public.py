@@ -20,7 +20,7 @@ from editjudge.base.images import decode
 from editjudge.base.probes import TOLERANCE, fingerprint, probe_inputs
 from editjudge.base.signature import Signature
 from editjudge.benchmarks.registry import dimensions, select
-from editjudge.panel import SERVICES
+from editjudge.panel import SPECIALISTS
 from editjudge.scorers.judge_scorer import JUDGE
 from editjudge_services.runtime.repository import find_model_repository, find_specialists
 from editjudge_services.runtime.specialist import Request, Specialist
@@ -86,16 +86,16 @@ def test_dimensions_are_fully_declared(name: str) -> None:
     assert dimension.asks.endswith((")", "?"))
     assert dimension.source
     assert dimension.variant
-    assert {role for role in dimension.roles if role != JUDGE} <= set(SERVICES)
+    assert {role for role in dimension.roles if role != JUDGE} <= set(SPECIALISTS)
 
 
 def test_every_service_has_a_specialist_and_a_probe() -> None:
     served = {kind.name.replace("_", ".", 1) for kind in find_specialists()}
-    unknown = sorted(served - set(SERVICES))
-    assert not unknown, f"name {unknown} in SERVICES, client/editjudge/panel/specialists.py"
-    without = sorted(set(SERVICES) - served)
+    unknown = sorted(served - set(SPECIALISTS))
+    assert not unknown, f"name {unknown} in SPECIALISTS, client/editjudge/panel/specialists.py"
+    without = sorted(set(SPECIALISTS) - served)
     assert not without, f"no class in services/editjudge_services/*/*_service.py is {without}"
-    for name, contract in SERVICES.items():
+    for name, contract in SPECIALISTS.items():
         needed = {t.name for t in contract.inputs if not t.optional}
         given = set(probe_inputs(name.role))
         assert given == needed, f"{name.role}: probe_inputs of client/editjudge/base/probes.py"

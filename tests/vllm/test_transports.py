@@ -13,7 +13,7 @@ import torch
 from smg_grpc_proto import vllm_engine_pb2, vllm_engine_pb2_grpc
 
 from editjudge.base.config import GeneralistEndpoint
-from editjudge.panel.context import CallContext, Terms
+from editjudge.panel.context import CallContext, CallTerms
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
@@ -40,7 +40,7 @@ def question(seed: int = 0, instruction: str = "make the cup red") -> Prompt:
             Text("\nThe second image is the edited result.\n"),
             picture(2 * seed + 1),
             Text("\nInstruction: "),
-            Text(instruction, data=True),
+            Text(instruction, is_data=True),
             Text("\nHow good is the edit? Answer with one word."),
         ),
     )
@@ -103,7 +103,7 @@ async def test_the_transports_agree(pair: Pair, choices: tuple[str, ...]) -> Non
 
 async def test_an_urgent_call_has_the_same_answer(transport: Transport) -> None:
     prompt = question(4)
-    urgent = await transport.choose(prompt, LEVELS, CallContext(terms=Terms(urgent=True)))
+    urgent = await transport.choose(prompt, LEVELS, CallContext(terms=CallTerms(urgent=True)))
     other = await transport.choose(prompt, LEVELS)
     assert dict(urgent.distribution.probabilities) == pytest.approx(
         dict(other.distribution.probabilities), abs=TOLERANCE
@@ -119,7 +119,7 @@ async def test_a_server_started_without_priorities_answers_urgent_calls_too(
         server = servers["whole"]
         server.wait_until_ready()
         endpoint = GeneralistEndpoint(url=server.url)
-        urgent = CallContext(terms=Terms(urgent=True))
+        urgent = CallContext(terms=CallTerms(urgent=True))
         async with OpenAiTransport(endpoint, RetryPolicy(attempts=1)) as transport:
             assert (await transport.choose(question(4), LEVELS, urgent)).distribution
 

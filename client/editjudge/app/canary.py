@@ -187,7 +187,7 @@ async def _examined(
     examined: list[CanaryResult] = []
     checks: dict[str, CanaryCheck] = {}
     budget = Budget(settings.max_cost)
-    async with Panel(settings).within(CallContext(budget)) as panel:
+    async with Panel(settings).with_context(CallContext(budget)) as panel:
         for name in map(ServiceName.generalist, settings.generalists):
             if name not in panel.generalists:
                 examined.append(CanaryResult.unchecked(name, panel.why_not(name)))
@@ -202,7 +202,7 @@ async def _examined(
 async def _asked(
     generalist: Generalist, before: Mapping[str, CanaryCheck], repeats: int, budget: Budget
 ) -> tuple[CanaryResult, CanaryCheck | None]:
-    name, calls, spent = generalist.name, budget.calls, budget.spent
+    name, calls, spent = generalist.name, budget.calls, budget.cost
     try:
         method = await generalist.method()  # part of its identity
     except ServiceError as error:
@@ -227,7 +227,7 @@ async def _asked(
         first=known is None,
         since=None if unusable else first.when,
         calls=budget.calls - calls,
-        cost=budget.spent - spent if generalist.endpoint.price else None,
+        cost=budget.cost - spent if generalist.endpoint.price else None,
         canaries=tuple(_scores(None if unusable else first, seen)),
     )
     if unusable:

@@ -41,8 +41,8 @@ from ..engine.judge import Judgement, Signatures, judge
 from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.calls import CallRecord
-from ..panel.context import CallContext, CallNotes
-from ..panel.specialists import own_services
+from ..panel.context import CallContext, CallLog
+from ..panel.specialists import list_custom_services
 from ..prompts.custom_templates import load_custom_templates
 from ..prompts.prompt_files import load_prompt_files
 from ..storage.ledger import Ledger
@@ -287,7 +287,7 @@ class Client:
             context: Who pays for the calls, and where they are kept.
         """
         heard: dict[str, CallRecord] = {}
-        panel = self.panel.within(context.noting(CallNotes(said=heard)))
+        panel = self.panel.with_context(context.with_log(CallLog(records=heard)))
         judgement = await judge(edit, dimensions, known, panel, signatures)
         calls = {key for outcome in judgement.outcomes.values() for key in calls_of(outcome)}
         # What was heard may be kept nowhere; specialists' are read as they are kept.
@@ -297,7 +297,7 @@ class Client:
 
     def _own(self, rubrics: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
         """Rubrics, and what specialists of one's own say."""
-        rules = with_specialists(benchmark(CORE).rules(), own_services(self.settings))
+        rules = with_specialists(benchmark(CORE).rules(), list_custom_services(self.settings))
         return (*rules.beside, *rubrics)
 
     def _signatures(self, known: Mapping[str, Dimension]) -> Signatures:

@@ -32,14 +32,14 @@ from ..base.signature import package_version
 from ..base.strict import Strict
 from ..gateway.connection import JudgeService
 from ..gateway.panel import Gateway
-from ..panel import SERVICES, Panel, Service, model_name
+from ..panel import SPECIALISTS, Panel, Specialist, model_name
 from ..panel.budget import Budget
 from ..panel.context import CallContext
-from ..panel.endpoints import transport_for
+from ..panel.endpoints import make_transport
 from ..panel.generalist import Generalist
 from ..panel.prompt import Prompt, Text
 from ..panel.retry import RetryPolicy
-from ..panel.specialists import own_services
+from ..panel.specialists import list_custom_services
 from ..panel.triton import TritonEndpoint
 from ..v1 import judge_pb2 as pb
 
@@ -136,9 +136,9 @@ async def check_services(settings: Settings, expected: Services | None = None) -
 def _due(settings: Settings, panel: Panel, *, nobody_away: bool) -> list[ServiceName]:
     """The specialists to check; what an unreachable endpoint may serve is its own problem's."""
     demanded = {name for each in settings.endpoints.values() for name in each.services}
-    every = (*SERVICES, *own_services(settings))
-    due = [n for n in every if n in panel.services or (n in demanded and nobody_away)]
-    return due or (list(SERVICES) if settings.endpoints and nobody_away else [])
+    every = (*SPECIALISTS, *list_custom_services(settings))
+    due = [n for n in every if n in panel.specialists or (n in demanded and nobody_away)]
+    return due or (list(SPECIALISTS) if settings.endpoints and nobody_away else [])
 
 
 def _compared(
@@ -163,7 +163,7 @@ async def _served(panel: Panel, timeout: float) -> Services:
         one.name: service_facts(one.identity, root=one.model.facts.get(ROOT, ""))
         for one in panel.generalists.values()
     }
-    for name, bound in panel.services.items():
+    for name, bound in panel.specialists.items():
         devices = await asyncio.gather(*(_device(each, name, timeout) for each in bound.endpoints))
         served[name] = service_facts(bound.identity, device="+".join(sorted({*devices})))
     return served
@@ -178,7 +178,7 @@ async def _device(endpoint: TritonEndpoint, name: ServiceName, timeout: float) -
 
 async def _check(panel: Panel, name: ServiceName, settings: Settings) -> list[Finding]:
     """Check a service at every endpoint that serves it."""
-    bound = panel.services.get(name)
+    bound = panel.specialists.get(name)
     if bound is None:
         model = model_name(name)
         mend = f"load the model {model} there, or list other `services` for the endpoint"
@@ -186,13 +186,13 @@ async def _check(panel: Panel, name: ServiceName, settings: Settings) -> list[Fi
     return [await _check_at(endpoint, bound, settings) for endpoint in bound.endpoints]
 
 
-async def _check_at(endpoint: TritonEndpoint, bound: Service, settings: Settings) -> Finding:
+async def _check_at(endpoint: TritonEndpoint, bound: Specialist, settings: Settings) -> Finding:
     name, timeout = bound.name, settings.probe_timeout
     about = Finding(service=name, endpoint=endpoint.url, identity=str(bound.identity))
     try:
         server = await endpoint.server(timeout)
         milliseconds = await _round_trip(lambda: endpoint.ready(model_name(name), timeout))
-        reply = await bound.at(endpoint, probe_inputs(name.role))
+        reply = await bound.call_at(endpoint, probe_inputs(name.role))
         wrong = wrong_answer(name, reply, bound.identity.facts)
         known = has_known_answer(name, bound.identity.facts)
         access = await _stranger(bound, endpoint.url, settings)
@@ -315,13 +315,13 @@ def _bare(endpoint: E) -> E:
     return endpoint.model_copy(update={"headers": {}, "api_key": None})
 
 
-async def _stranger(bound: Service, url: str, settings: Settings) -> str:
+async def _stranger(bound: Specialist, url: str, settings: Settings) -> str:
     """What a specialist says to a stranger."""
     keyed = [each for each in settings.endpoints.values() if each.url == url and _keyed(each)]
     if not keyed:
         return ""
     async with TritonEndpoint(_bare(keyed[-1]), _ONCE) as endpoint:
-        return await _answered(bound.at(endpoint, probe_inputs(bound.name.role)))
+        return await _answered(bound.call_at(endpoint, probe_inputs(bound.name.role)))
 
 
 async def _stranger_asks(generalist: Generalist, settings: Settings) -> str:
@@ -335,7 +335,7 @@ async def _stranger_asks(generalist: Generalist, settings: Settings) -> str:
         if known := panel.generalists.get(generalist.name):
             return await _answered(known.answer(_QUESTION, Option(_CHOICES)))
     # Not even its model was told: why, a call of its own says.
-    async with transport_for(bare, _ONCE, generalist.name, 1) as transport:
+    async with make_transport(bare, _ONCE, generalist.name, 1) as transport:
         return await _answered(transport.identify(settings.probe_timeout))
 
 

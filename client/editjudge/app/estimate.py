@@ -22,7 +22,7 @@ from ..benchmarks.dimension import Dimension
 from ..engine.outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
 from ..engine.run_inputs import RunInputs
 from ..engine.run_plan import RunPlan
-from ..panel.prompt import size_within
+from ..panel.prompt import fit_size
 from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
 from ..scorers.judge_scorer import Asking, Question
@@ -296,7 +296,7 @@ def _tokens(
         endpoint, template = _endpoint(service, settings), question.template
         budget = endpoint.max_pixels if endpoint else 1024 * 1024
         shown = set[str]().union(*(_PICTURES.get(name, ()) for name in template.fields))
-        sent = (size_within(size, budget) for name in shown for size in sizes.get(name, ()))
+        sent = (fit_size(size, budget) for name in shown for size in sizes.get(name, ()))
         pixels = sum(width * height for width, height in sent)
         letters = len(template.system) + len(template.user) + len(template.answer) + texts
         each = pixels // _PIXELS_PER_TOKEN + letters // _LETTERS_PER_TOKEN

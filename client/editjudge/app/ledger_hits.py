@@ -57,7 +57,7 @@ async def _known(
     identities = await _identities(ledger, before, settings)
     if not identities:
         return None
-    panel = Panel.replaying(ledger, identities, settings)
+    panel = Panel.from_ledger(ledger, identities, settings)
     count = plan.edits
     edits = ((ref, model, names) for ref, of in plan.items() for model, names in of.items())
     sampled = 0

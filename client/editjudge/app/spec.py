@@ -36,7 +36,7 @@ from ..engine.outcomes import sort_by_dependency
 from ..engine.run_header import RunHeader
 from ..engine.run_inputs import RunInputs
 from ..engine.session import service_settings
-from ..panel.specialists import others
+from ..panel.specialists import filter_custom
 from ..prompts.custom_templates import ORIGIN as CUSTOM
 from ..prompts.custom_templates import load_custom_folder, load_custom_templates
 from ..prompts.prompt_files import load_prompt_files
@@ -136,7 +136,7 @@ class RunSpec(BaseModel):
             tasks=(),
             prompts=MappingProxyType(dict(header.prompts)),
             single_image=header.single_image,
-            services=others((*header.identities, *header.not_served)),
+            services=filter_custom((*header.identities, *header.not_served)),
         )
 
     @model_validator(mode="wrap")

@@ -17,8 +17,8 @@ from ..base.prompt_releases import prompt_releases
 from ..base.terminal import print_text
 from ..benchmarks.benchmark import Benchmark, in_words, rubric_dimensions
 from ..benchmarks.registry import benchmark, benchmarks, select
-from ..panel import SERVICES, model_name
-from ..panel.specialists import own_services
+from ..panel import SPECIALISTS, model_name
+from ..panel.specialists import list_custom_services
 from ..prompts import load_templates
 from ..prompts.custom_templates import load_custom_folder
 from ..report.numbers import direction_arrow
@@ -112,7 +112,7 @@ def _dimension_lines(dimensions: Iterable[DimensionEntry]) -> Iterator[str]:
 
 
 def _services(names: tuple[str, ...], _: Path | None) -> list[Entry]:
-    every = [*SERVICES, *own_services(settings_from())]
+    every = [*SPECIALISTS, *list_custom_services(settings_from())]
     return [
         {
             "service": name,

@@ -16,7 +16,7 @@ from ..base.errors import ConfigError, InputError
 from ..base.terminal import print_notice
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.registry import benchmark as benchmark_of
-from ..panel.specialists import own_services
+from ..panel.specialists import list_custom_services
 from ..prompts.custom_templates import load_custom_folder
 from ..prompts.prompt_files import load_prompt_files
 from ..prompts.rubrics import load_rubric_files
@@ -151,7 +151,7 @@ def spec_from(
             "tasks": options["task"],
             "prompts": _prompts(options["prompts"], before, rubrics),
             "single_image": options["single_image"],
-            "services": (*own_services(settings), *(before.services if before else ())),
+            "services": (*list_custom_services(settings), *(before.services if before else ())),
             **judges,
         }
     )

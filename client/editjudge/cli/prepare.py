@@ -13,7 +13,7 @@ from ..base.terminal import print_notice, print_text
 from ..base.text import format_count
 from ..benchmarks.dataset import mapped
 from ..benchmarks.gie.release import COMPARES
-from ..panel.specialists import SERVICES
+from ..panel.specialists import SPECIALISTS
 from ..prepare.folder import Folder
 from ..prepare.gie import convert_gie
 from ..prepare.items import STATUSES
@@ -62,7 +62,7 @@ def _maker(what: What, options: Options) -> Maker:
 
 
 def _segmenter(text: str | None) -> ServiceName:
-    segmenters = {str(name): name for name in SERVICES if name.role == "segmenter"}
+    segmenters = {str(name): name for name in SPECIALISTS if name.role == "segmenter"}
     text = text or "segmenter.grounded_sam"
     if text not in segmenters:
         raise ConfigError(

@@ -14,8 +14,8 @@ from ..base.item import Edit
 from ..base.terminal import print_notice, print_text
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import benchmark, select, with_specialists
-from ..panel.prompt import Pictures
-from ..panel.specialists import own_services
+from ..panel.prompt import PictureCache
+from ..panel.specialists import list_custom_services
 from ..prompts.custom_templates import load_custom_templates
 from ..prompts.rubrics import load_rubric_files, select_rubrics
 from ..report.numbers import build_verdict_table, describe_judge_use, group_skip_reasons
@@ -37,7 +37,7 @@ def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     prompts = {**(load_prompt_texts(options["prompts"]) if options["prompts"] else {}), **own}
     patterns, settings = add_rubrics(options["dimension"], own), settings_from(options)
     rules = benchmark("core").rules().in_words(load_custom_templates(prompts))
-    rules = with_specialists(rules, own_services(settings))
+    rules = with_specialists(rules, list_custom_services(settings))
     dimensions = select(patterns, rules)
     needed = any(
         any(not role.is_generalist for role in d.roles) and d.not_applicable(edit.item) is None
@@ -63,10 +63,10 @@ def _preview(edit: Edit, rubrics: Mapping[str, str]) -> int:
     """Print what a judge is asked about an edit by rubrics; returns the exit code."""
     if not rubrics:
         raise ConfigError("--dry-run shows what rubrics ask", "give --rubric FILE")
-    pictures = Pictures(GeneralistEndpoint.model_fields["max_pixels"].default)
+    pictures = PictureCache(GeneralistEndpoint.model_fields["max_pixels"].default)
     for rubric in select_rubrics(load_custom_templates(rubrics)):
         try:
-            prompt = prompt_about(rubric, edit, pictures.prepared)
+            prompt = prompt_about(rubric, edit, pictures.prepare)
         except ValueError as error:
             mend = "give it, or take it out of shows"
             raise InputError(rubric.dimension, str(error), mend) from error

@@ -123,7 +123,7 @@ class ProgressEvent(CountsEvent):
     @classmethod
     def by(cls, progress: Progress, panel: Panel | None) -> Self:
         """With what is in flight by a panel."""
-        gauges = panel.gauges() if panel else {}
+        gauges = panel.measure_loads() if panel else {}
         endpoints = {
             url: Endpoint.model_validate(one, from_attributes=True) for url, one in gauges.items()
         }

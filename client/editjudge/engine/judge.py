@@ -30,7 +30,7 @@ from ..benchmarks.dimension import Dimension
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import CallRecord, CallStore
-from ..panel.context import CallContext, CallNotes
+from ..panel.context import CallContext, CallLog
 from ..scorers.scorer import Scorer
 from .outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
 
@@ -55,7 +55,7 @@ class Judgement:
         services: Identity of the services that were at hand.
         untrained: Dimensions judged with random weights: their values are no results.
         usage: What generalists took for this edit: calls made now, tokens, cost; see
-            `CallNotes.usage`.
+            `CallLog.usage`.
         errors: What stands behind the failed ones, by dimension id.
         said: What came back from the calls that outcomes rest on, by key, where that was looked
             up (`Client.score`); a run keeps it beside the verdicts.
@@ -131,8 +131,8 @@ async def judge(
     scorers = list(calls)
     errors: dict[Scorer, ServiceError] = {}
 
-    slow, notes = _slowest(scorers), CallNotes()
-    noting = panel.within(panel.context.noting(notes))
+    slow, notes = _slowest(scorers), CallLog()
+    noting = panel.with_context(panel.context.with_log(notes))
 
     async def call(scorer: Scorer) -> Mapping[str, Verdict]:
         verdicts = await _call(scorer, edit, noting, calls[scorer], errors)
@@ -268,13 +268,13 @@ async def _call(
     fields: frozenset[str],
     errors: dict[Scorer, ServiceError],
 ) -> Mapping[str, Verdict]:
-    asked = CallNotes()
+    asked = CallLog()
     try:
-        noting = panel.within(panel.context.noting(asked))
+        noting = panel.with_context(panel.context.with_log(asked))
         verdicts = await scorer.score(edit, noting, fields)
         return {name: _resting(verdicts[name], asked) for name in fields}
     except Abstained as abstained:
-        # All that judges said is asked anew together, not only what could not be read.
+        # All that judges said is asked anew gather_all, not only what could not be read.
         return dict.fromkeys(fields, add_calls(make_no_score(abstained), asked.generalists))
     except ServiceError as error:
         errors[scorer] = error
@@ -288,7 +288,7 @@ async def _call(
         return dict.fromkeys(fields, Failure(error=trouble))
 
 
-def _resting(verdict: Verdict, asked: CallNotes) -> Verdict:
+def _resting(verdict: Verdict, asked: CallLog) -> Verdict:
     """A number with what specialists said; what has none says itself which of it was no answer."""
     return add_calls(verdict, asked.specialists) if isinstance(verdict, Score) else verdict
 
@@ -301,7 +301,7 @@ def explain_unserved(
     Args:
         here: Whether it is this machine that computes on pixels.
     """
-    served = panel.served
+    served = panel.service_names
     absent: dict[str, list[str]] = {}
     for dimension in dimensions:
         why = [f"{role}: {panel.why_not(role)}" for role in dimension.roles if role not in served]

@@ -190,7 +190,7 @@ class Progress:
 
 def summarise_usage(panel: Panel | None, progress: Progress) -> dict[str, float]:
     """What generalists took in this session: calls, tokens, cost, and replies that were known."""
-    if panel is None or not any(role.is_generalist for role in panel.served):
+    if panel is None or not any(role.is_generalist for role in panel.service_names):
         return {}
     budget = progress.budget
     total: dict[str, float] = {
@@ -199,6 +199,6 @@ def summarise_usage(panel: Panel | None, progress: Progress) -> dict[str, float]
         "cached_tokens": budget.usage.cached_tokens,
         "completion_tokens": budget.usage.completion_tokens,
     }
-    if budget.known:
-        total["known"] = budget.known
-    return total | ({"cost": budget.spent - budget.spent_before} if panel.priced else {})
+    if budget.stored_replies:
+        total["known"] = budget.stored_replies
+    return total | ({"cost": budget.cost - budget.earlier_cost} if panel.has_prices else {})

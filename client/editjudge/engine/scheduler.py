@@ -288,7 +288,7 @@ class Scheduler:
         shown = [*item.sources, *filter(None, (item.target, image))]
         # Made ready for the generalists here: it would hold up all other calls.
         sent = [judge.picture(image).ready() for judge in judges for image in shown]
-        held = [one.memory_bytes for one in shown] + [one.held for one in sent]
+        held = [one.memory_bytes for one in shown] + [one.memory_bytes for one in sent]
         held.append(item.mask.memory_bytes if item.mask else 0)
         return Edit(item, job.model, image, missing), seen, sum(held)
 
@@ -297,7 +297,7 @@ class Scheduler:
         if not self.judges.is_local:
             return []
         panel = self.judges.panel
-        roles = self.order.roles(d.id for d in job.dimensions) & panel.served
+        roles = self.order.roles(d.id for d in job.dimensions) & panel.service_names
         return [panel.generalist(role) for role in roles if role.is_generalist]
 
     def _output(

@@ -145,11 +145,11 @@ class Session:
             StoreError: the run cannot be written any more.
         """
         budget = Budget(self.settings.max_cost)
-        budget.goes_on(*self._store.costs)
+        budget.add_earlier_cost(*self._store.costs)
         policy = PoolPolicy(patience=self.settings.patience)
         opened = self._opened(self.settings, self._calls, policy, budget)
         try:
-            async with opened as judges, _beside(judges.panel.settle()) as settling:
+            async with opened as judges, _beside(judges.panel.probe_judges()) as settling:
                 await self._compare(judges, settling)
                 await _aside(lambda: self._count(budget))
                 async with _beside(self._settle(judges.panel, settling)) as settled:
@@ -229,7 +229,7 @@ class Session:
             try:
                 ended = await scheduler.run()
                 await settle()
-                for line in await panel.altered():
+                for line in await panel.list_model_changes():
                     self.say(line)
             except asyncio.CancelledError:
                 if not settled.done():
@@ -280,7 +280,7 @@ class Session:
         """A judge that was asked for and cannot be used ends the run; a specialist does not."""
         for name in self.settings.generalists:
             role = ServiceName.generalist(name)
-            if role not in panel.served and role in self.order.roles(_unserved(self.plan)):
+            if role not in panel.service_names and role in self.order.roles(_unserved(self.plan)):
                 raise ConfigError(
                     f"{role} cannot be used: {panel.why_not(role)}",
                     "mend that; editjudge doctor checks it",
@@ -294,7 +294,7 @@ class Session:
         for name in _unserved(self.plan):
             if lacking := self.order.why_unavailable(name):
                 computed.setdefault(lacking, []).append(name)
-            for role in sorted(self.order.roles([name]) - panel.served):
+            for role in sorted(self.order.roles([name]) - panel.service_names):
                 why = panel.why_not(role)
                 roles.setdefault(why, set()).add(role)
                 waiting.setdefault(why, {})[name] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..base.config import GatewayEndpoint
-from ..panel.grpc_channel import GrpcConnection, team_of
+from ..panel.grpc_channel import GrpcConnection, read_team
 from ..panel.retry import RetryPolicy
 from ..v1 import judge_pb2 as pb
 from ..v1 import judge_pb2_grpc
@@ -52,9 +52,9 @@ class JudgeService(GrpcConnection):
         async def once(left: float) -> PanelReport:
             seconds = min(left, timeout)
             call = self.stub.GetPanel(request, timeout=seconds, metadata=self.metadata)
-            return PanelReport(await self.answer(call), await team_of(call))
+            return PanelReport(await self.await_reply(call), await read_team(call))
 
-        return await self.retried(once)
+        return await self.call_with_retries(once)
 
     async def score(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         """Have an edit judged, with retries inside the policy's deadline.
@@ -65,7 +65,7 @@ class JudgeService(GrpcConnection):
 
         async def once(left: float) -> pb.ScoreResponse:
             call = self.stub.Score(request, timeout=left, metadata=self.metadata)
-            response: pb.ScoreResponse = await self.answer(call)
+            response: pb.ScoreResponse = await self.await_reply(call)
             return response
 
-        return await self.retried(once)
+        return await self.call_with_retries(once)

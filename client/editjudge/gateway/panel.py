@@ -12,7 +12,7 @@ from ..base.identity import ModelIdentity, ServiceName
 from ..panel import Panel, PoolPolicy
 from ..panel.calls import ReplyStore
 from ..panel.pool import EndpointPool
-from ..panel.redaction import short
+from ..panel.redaction import shorten
 from ..panel.replica import DEFAULT_POLICY, Replica
 from ..panel.retry import RetryPolicy
 from ..v1 import judge_pb2 as pb
@@ -71,7 +71,7 @@ class Gateway(Panel):
     async def rebind(self) -> None:
         """Nothing is bound here."""
 
-    async def altered(self) -> tuple[str, ...]:
+    async def list_model_changes(self) -> tuple[str, ...]:
         """The service compares its servers itself."""
         return ()
 
@@ -90,17 +90,17 @@ class Gateway(Panel):
                 if self._asked:
                     raise
                 # For the pool it would be lost, and waited for; perhaps it never was there.
-                raise self.error(ServiceError, error.detail) from error
+                raise self.make_error(ServiceError, error.detail) from error
 
         report = await self._pool.run(asked)
         try:
             self._known = read_identities(report.panel)
         except ValueError as error:
-            raise self.error(BadReply, str(error)) from error
+            raise self.make_error(BadReply, str(error)) from error
         priced = (service.role for service in report.panel.services if service.priced)
         self._priced = frozenset(map(ServiceName.parse, priced))
         self.version = report.panel.version
-        self.service_problems = tuple(map(short, report.panel.problems))
+        self.service_problems = tuple(map(shorten, report.panel.problems))
         self._asked = True
         return report
 
@@ -112,18 +112,18 @@ class Gateway(Panel):
         """
         return await self._pool.run(lambda service: service.score(request))
 
-    def error(self, kind: type[ServiceError], detail: str) -> ServiceError:
+    def make_error(self, kind: type[ServiceError], detail: str) -> ServiceError:
         """An error of the service."""
-        return kind(short(detail), service=SERVICE, endpoint=self.url)
+        return kind(shorten(detail), service=SERVICE, endpoint=self.url)
 
     @property
-    def served(self) -> frozenset[ServiceName]:
+    def service_names(self) -> frozenset[ServiceName]:
         """Every service that judges there."""
         self._check_entered()
         return frozenset(self._known)
 
     @property
-    def priced(self) -> bool:
+    def has_prices(self) -> bool:
         """Whether any generalist there has a price, so that costs are told."""
         return bool(self._priced)
 

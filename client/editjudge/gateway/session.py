@@ -104,9 +104,9 @@ class GatewaySession:
     def _check_judges(self, roles: frozenset[ServiceName]) -> None:
         for name in self._protocol.judges:
             role = ServiceName.generalist(name)
-            if role not in self.panel.served:
+            if role not in self.panel.service_names:
                 raise ConfigError(f"{role} cannot be used: {self.panel.why_not(role)}", MEND)
-        unpriced = self.panel.list_unpriced(roles & self.panel.served)
+        unpriced = self.panel.list_unpriced(roles & self.panel.service_names)
         if self._budget.limit is not None and unpriced:
             raise ConfigError(
                 f"max_cost is set, but {SERVICE} at {self.panel.url} tells no costs of"
@@ -176,22 +176,24 @@ class GatewaySession:
         if (otherwise := _otherwise(_texts(now), _signatures_in(response))) is None:
             return self._judgement(edit, asked, response, now)
         name, why = otherwise
-        raise self.panel.error(WrongModel, f"it signs {name} otherwise than this client: {why}")
+        raise self.panel.make_error(
+            WrongModel, f"it signs {name} otherwise than this client: {why}"
+        )
 
     async def _asked(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         """The answer to an edit, paid for."""
-        async with self._budget.turn(priced=self.panel.priced):
+        async with self._budget.turn(has_price=self.panel.has_prices):
             return await self._answered(request)
 
     async def _answered(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         budget = self._budget
-        with budget.room_for_one(SERVICE):
+        with budget.reserve(SERVICE):
             response = await self.panel.score(request)
             usage = response.usage
             if usage.calls:  # else all of it was known there
                 tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
-                budget.count(Usage(*tokens), usage.calls)
-            budget.spend(usage.spent)
+                budget.count_calls(Usage(*tokens), usage.calls)
+            budget.pay(usage.spent)
         await self._keep_paid(usage.spent)
         return response
 
@@ -208,7 +210,7 @@ class GatewaySession:
             said = {call.key: read_call(call) for call in response.calls}
         except (KeyError, ValueError, RecursionError) as error:
             told_of = f"no outcome of {error}" if isinstance(error, KeyError) else str(error)
-            raise self.panel.error(BadReply, told_of) from error
+            raise self.panel.make_error(BadReply, told_of) from error
         kinds = {name: get_error_kind(told[name].failure) for name in outcomes}
         return Judgement(
             edit=edit,
@@ -219,7 +221,7 @@ class GatewaySession:
             untrained_ids=frozenset(name for name in outcomes if told[name].untrained),
             usage=read_usage(response.usage),
             errors={
-                name: self.panel.error(kind, told[name].reason)
+                name: self.panel.make_error(kind, told[name].reason)
                 for name, kind in kinds.items()
                 if kind is not None and isinstance(outcomes[name], Failure)
             },
@@ -232,7 +234,7 @@ class GatewaySession:
         known = None if self._calls is None else await self._calls.get_fact(_FACT)
         if known is not None:
             self._paid, dearest = json.loads(known)
-            self._budget.goes_on(self._paid, dearest)
+            self._budget.add_earlier_cost(self._paid, dearest)
 
     async def _keep_paid(self, cost: float) -> None:
         """Keep what was spent, for later sessions."""

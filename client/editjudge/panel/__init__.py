@@ -16,26 +16,26 @@ from ..base.contracts import Tensors
 from ..base.errors import ConfigError, NotServed, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from .calls import CallRecord, MemoryReplies, ReplyStore
-from .context import NOBODY, CallContext
+from .context import NO_CALLER, CallContext
 from .endpoints import (
     add_problem,
-    become,
     check_consent,
     check_prices,
-    differs,
-    policy_of,
-    transport_for,
-    triton_identity,
+    describe_difference,
+    find_identity,
+    make_retry_policy,
+    make_transport,
+    replace_contents,
 )
 from .generalist import Generalist, altered_line, replaying_generalist
 from .pool import EndpointPool
-from .replica import DEFAULT_POLICY, Gauge, PoolPolicy, Replica
+from .replica import DEFAULT_POLICY, PoolPolicy, Replica, ServerLoad
 from .retry import RetryPolicy
-from .specialists import SERVICES, CachedSpecialists, Service, known, model_name
+from .specialists import SPECIALISTS, Specialist, SpecialistCache, model_name, parse_services
 from .transport import Transport
 from .triton import TritonEndpoint
 
-__all__ = ["SERVICES", "Panel", "PoolPolicy", "Service", "model_name"]
+__all__ = ["SPECIALISTS", "Panel", "PoolPolicy", "Specialist", "model_name"]
 
 E = TypeVar("E", bound=AbstractAsyncContextManager[object])
 
@@ -75,14 +75,14 @@ class Panel:
         self._policy = policy
         self._replies = MemoryReplies() if ledger is None else ledger
         self._calls = ledger
-        self._cached = CachedSpecialists()
+        self._cached = SpecialistCache()
         self._replaying = False
         self._asked = False
         # What `within` returns holds the same objects, so they are filled and never replaced.
-        self.services: dict[ServiceName, Service] = {}
+        self.specialists: dict[ServiceName, Specialist] = {}
         self.generalists: dict[ServiceName, Generalist] = {}
         self.problems: dict[str, str] = {}
-        self.context = NOBODY
+        self.context = NO_CALLER
         self._tritons: list[tuple[Replica[TritonEndpoint], tuple[ServiceName, ...]]] = []
         self._transports: dict[ServiceName, list[Replica[Transport]]] = {}
         self._refused: dict[str, str] = {}
@@ -90,7 +90,7 @@ class Panel:
         self._binding = asyncio.Lock()
 
     @classmethod
-    def replaying(
+    def from_ledger(
         cls,
         ledger: ReplyStore,
         identities: Identities,
@@ -114,10 +114,10 @@ class Panel:
                 endpoint = settings.generalists.get(name.variant)
                 panel.generalists[name] = replaying_generalist(name, identity, ledger, endpoint)
             else:
-                panel.services[name] = Service(name, identity)
+                panel.specialists[name] = Specialist(name, identity)
         return panel
 
-    def within(self, context: CallContext) -> Self:
+    def with_context(self, context: CallContext) -> Self:
         """The same services, called on somebody's behalf; the panel itself stays as it is."""
         bound = copy.copy(self)
         bound.context = context
@@ -143,7 +143,7 @@ class Panel:
     ) -> None:
         await self._stack.aclose()
 
-    async def settle(self) -> None:
+    async def probe_judges(self) -> None:
         """Find out how generalists answer choices now: it is part of their identity."""
 
         async def ask(generalist: Generalist) -> None:
@@ -166,7 +166,7 @@ class Panel:
             ServiceError: see `editjudge.base.errors`.
         """
         name = ServiceName.parse(service)
-        bound = self.services.get(name)
+        bound = self.specialists.get(name)
         if bound is None:
             raise NotServed(self.why_not(name), service=name)
         context = self.context
@@ -189,13 +189,13 @@ class Panel:
         return bound.within(self.context)
 
     @property
-    def served(self) -> frozenset[ServiceName]:
+    def service_names(self) -> frozenset[ServiceName]:
         """Every bound service, as `role.variant`."""
         self._check_entered()
-        return frozenset((*self.services, *self.generalists))
+        return frozenset((*self.specialists, *self.generalists))
 
     @property
-    def priced(self) -> bool:
+    def has_prices(self) -> bool:
         """Whether any generalist has a price, so that costs are told."""
         return any(generalist.endpoint.price for generalist in self.generalists.values())
 
@@ -217,7 +217,7 @@ class Panel:
             return "no endpoint is configured and no local stack runs (editjudge up)"
         mend = (
             "docs/models.md adds it"
-            if service in SERVICES
+            if service in SPECIALISTS
             else f"load it there as {model_name(service)}: docs/own.md"
         )
         return f"not among the models ready at {', '.join(urls)} ({mend})"
@@ -227,7 +227,7 @@ class Panel:
         return {
             **{
                 name: service.identity.without_fingerprint
-                for name, service in self.services.items()
+                for name, service in self.specialists.items()
             },
             **{name: generalist.identity for name, generalist in self.generalists.items()},
         }
@@ -240,9 +240,9 @@ class Panel:
         """What came back from calls, by key, as far as they are kept."""
         return await (self.context.calls or self._replies).get_records(calls)
 
-    def gauges(self) -> dict[str, Gauge]:
+    def measure_loads(self) -> dict[str, ServerLoad]:
         """The load of every endpoint now, by its address."""
-        return {replica.url: replica.gauge() for replica in self._servers()}
+        return {replica.url: replica.measure_load() for replica in self._servers()}
 
     def _servers(self) -> tuple[Replica[Any], ...]:
         """Those that are used: the specialists' first, in the order of the settings."""
@@ -258,7 +258,7 @@ class Panel:
         """
         check_prices(self._settings)
         for endpoint in self._settings.endpoints.values():
-            names = known(endpoint.services or SERVICES, endpoint.url)
+            names = parse_services(endpoint.services or SPECIALISTS, endpoint.url)
             self._tritons.append((await self._triton(endpoint), names))
         for name, generalist in self._settings.generalists.items():
             service = ServiceName.generalist(name)
@@ -279,11 +279,11 @@ class Panel:
                 *(self._opened(name, problems) for name in self._transports)
             )
             generalists = {one.name: one for one in opened if one is not None}
-            become(self.services, services)
-            become(self.generalists, generalists)
-            become(self.problems, problems)
+            replace_contents(self.specialists, services)
+            replace_contents(self.generalists, generalists)
+            replace_contents(self.problems, problems)
 
-    async def altered(self) -> tuple[str, ...]:
+    async def list_model_changes(self) -> tuple[str, ...]:
         """Ask the servers in use what they are: a line for each that is not what was bound."""
         if self._replaying:
             return ()
@@ -297,9 +297,9 @@ class Panel:
     async def _altered(
         self, triton: Replica[TritonEndpoint], names: tuple[ServiceName, ...]
     ) -> list[str]:
-        bound = {n: self.services[n] for n in names if n in self.services}
+        bound = {n: self.specialists[n] for n in names if n in self.specialists}
         used = {n: one.identity for n, one in bound.items() if triton in one.replicas}
-        if not used or triton.gauge().open:
+        if not used or triton.measure_load().is_lost:
             return []
         now = await self._ready(triton, tuple(used), {})
         return [
@@ -308,7 +308,7 @@ class Panel:
             if identity != used[name]
         ]
 
-    async def _served(self, problems: dict[str, str]) -> dict[ServiceName, Service]:
+    async def _served(self, problems: dict[str, str]) -> dict[ServiceName, Specialist]:
         """The specialists that any Triton has ready."""
         answers = await asyncio.gather(
             *(self._ready(triton, names, problems) for triton, names in self._tritons)
@@ -322,22 +322,22 @@ class Panel:
                     serving.setdefault(name, []).append(triton)
                 else:
                     there = serving[name][0].url
-                    what = f"{name} is not used: {differs(identity, first)} at {there}"
+                    what = f"{name} is not used: {describe_difference(identity, first)} at {there}"
                     add_problem(problems, triton.url, what)
         return {
             name: self._service(name, identities[name], serving[name])
-            for name in dict.fromkeys((*SERVICES, *serving))
+            for name in dict.fromkeys((*SPECIALISTS, *serving))
             if name in serving
         }
 
     def _service(
         self, name: ServiceName, identity: ModelIdentity, tritons: list[Replica[TritonEndpoint]]
-    ) -> Service:
+    ) -> Specialist:
         """The service as it is bound already, where nothing of it has changed."""
-        bound = self.services.get(name)
+        bound = self.specialists.get(name)
         if bound is not None and bound.identity == identity and bound.replicas == tuple(tritons):
             return bound
-        return Service(name, identity, EndpointPool(tritons, self._policy))
+        return Specialist(name, identity, EndpointPool(tritons, self._policy))
 
     async def _opened(self, name: ServiceName, problems: dict[str, str]) -> Generalist | None:
         """A generalist with the replicas that have its model; None where none has."""
@@ -377,12 +377,12 @@ class Panel:
     async def _transport(self, endpoint: GeneralistEndpoint, name: str) -> Replica[Transport]:
         concurrency = self._settings.concurrency
         return await self._replica(
-            endpoint.url, lambda policy: transport_for(endpoint, policy, name, concurrency)
+            endpoint.url, lambda policy: make_transport(endpoint, policy, name, concurrency)
         )
 
     async def _replica(self, url: str, connect: Callable[[RetryPolicy], E]) -> Replica[E]:
         """A server with its client, both closed with the panel: first the server's queue."""
-        policy = policy_of(self._settings)
+        policy = make_retry_policy(self._settings)
 
         def connected(server: Replica[E]) -> E:
             return connect(replace(policy, observe=server.observe, pause=server.pause))
@@ -402,9 +402,7 @@ class Panel:
         timeout = self._settings.probe_timeout
         try:
             await triton.target.server(timeout)
-            ready = await asyncio.gather(
-                *(triton_identity(triton.target, n, timeout) for n in names)
-            )
+            ready = await asyncio.gather(*(find_identity(triton.target, n, timeout) for n in names))
         except ServiceError as error:
             add_problem(problems, triton.url, error.detail)
             return {}

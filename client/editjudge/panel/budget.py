@@ -36,27 +36,27 @@ class Budget:
 
     def __init__(self, limit: float | None = None) -> None:
         self.limit = limit
-        self.spent = 0.0
-        self.spent_before = 0.0
+        self.cost = 0.0
+        self.earlier_cost = 0.0
         self.calls = 0
-        self.known = 0
+        self.stored_replies = 0
         self.usage = Usage()
         self._dearest = 0.0
         self._in_flight = 0
         self._first = asyncio.Lock()
 
-    def goes_on(self, spent: float, dearest: float) -> None:
+    def add_earlier_cost(self, cost: float, dearest: float) -> None:
         """Count in what was spent before.
 
         Args:
             dearest: Cost of the dearest call so far.
         """
-        self.spent += spent
-        self.spent_before += spent
+        self.cost += cost
+        self.earlier_cost += cost
         self._dearest = max(self._dearest, dearest)
 
     @asynccontextmanager
-    async def turn(self, *, priced: bool) -> AsyncIterator[None]:
+    async def turn(self, *, has_price: bool) -> AsyncIterator[None]:
         """Make one call inside, once others that may tell what a call costs have ended.
 
         While costs are limited and none is known yet, calls go one by one.
@@ -66,7 +66,7 @@ class Budget:
         """
 
         def is_known() -> bool:
-            return self.limit is None or not priced or self._dearest > 0
+            return self.limit is None or not has_price or self._dearest > 0
 
         if not is_known():
             async with self._first:
@@ -76,7 +76,7 @@ class Budget:
         yield
 
     @contextmanager
-    def one_call(
+    def reserve_call(
         self, price: Price | None, service: str
     ) -> Iterator[Callable[[Usage], float | None]]:
         """Make one call inside. It yields a function from what the call took to its cost.
@@ -85,29 +85,29 @@ class Budget:
             CostLimit: the call could pass the limit.
         """
         if price is None:
-            yield self.count
+            yield self.count_calls
             return
 
-        def spend(usage: Usage) -> float:
+        def pay(usage: Usage) -> float:
             cost = price.of(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
-            self.count(usage)
-            self.spend(cost)
+            self.count_calls(usage)
+            self.pay(cost)
             return cost
 
-        with self.room_for_one(service):
-            yield spend
+        with self.reserve(service):
+            yield pay
 
     @contextmanager
-    def room_for_one(self, service: str) -> Iterator[None]:
+    def reserve(self, service: str) -> Iterator[None]:
         """Leave room for one more payment, which is told by `spend` when it is known.
 
         Raises:
             CostLimit: it could pass the limit.
         """
-        expected = self.spent + (self._in_flight + 1) * self._dearest
-        if self.limit is not None and (expected > self.limit or self.spent >= self.limit):
+        expected = self.cost + (self._in_flight + 1) * self._dearest
+        if self.limit is not None and (expected > self.limit or self.cost >= self.limit):
             raise CostLimit(
-                f"{self.spent:.4g} of max_cost = {self.limit:g} is spent; what was judged is kept,"
+                f"{self.cost:.4g} of max_cost = {self.limit:g} is spent; what was judged is kept,"
                 " raise the limit to go on",
                 service=service,
             )
@@ -117,12 +117,12 @@ class Budget:
         finally:
             self._in_flight -= 1
 
-    def spend(self, cost: float) -> None:
+    def pay(self, cost: float) -> None:
         """Note what was paid at once."""
-        self.spent += cost
+        self.cost += cost
         self._dearest = max(self._dearest, cost)
 
-    def count(self, usage: Usage, calls: int = 1) -> None:
+    def count_calls(self, usage: Usage, calls: int = 1) -> None:
         """Note calls that were made, and what they took together."""
         self.calls += calls
         self.usage += usage

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
 from ..base.errors import Abstained
-from .context import PATIENT, AnyTerms, JointTerms
+from .context import DEFAULT_TERMS, AnyTerms, SharedTerms
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -19,7 +19,7 @@ _CLOSING_SECONDS = 1.0
 """How long a call that is cancelled may take to close its connection."""
 
 
-class Coalesced(Generic[T]):
+class Coalescer(Generic[T]):
     """Makes identical calls once: whoever asks while one runs gets its result.
 
     The shared call is cancelled when everybody who waits for it is, and is made on the terms of
@@ -27,13 +27,13 @@ class Coalesced(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._running: dict[Hashable, tuple[asyncio.Task[T], JointTerms]] = {}
+        self._running: dict[Hashable, tuple[asyncio.Task[T], SharedTerms]] = {}
 
     async def __call__(
         self,
         key: Hashable,
-        make: Callable[[JointTerms], Awaitable[T]],
-        terms: AnyTerms = PATIENT,
+        make: Callable[[SharedTerms], Awaitable[T]],
+        terms: AnyTerms = DEFAULT_TERMS,
     ) -> T:
         """The result of `make`, shared with all who ask for the same key meanwhile.
 
@@ -42,16 +42,16 @@ class Coalesced(Generic[T]):
             terms: Of this caller.
         """
         if key not in self._running:
-            joint = JointTerms()
+            joint = SharedTerms()
             task: asyncio.Task[T] = asyncio.ensure_future(_awaited(make, joint))
             self._running[key] = (task, joint)
             task.add_done_callback(lambda done: self._forget(key, done))
         task, joint = self._running[key]
         try:
-            with joint.joined(terms):
+            with joint.join(terms):
                 return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not joint.waiting and not task.done():
+            if not joint.caller_count and not task.done():
                 self._forget(key, task)  # who asks from now on is not cancelled with it
                 task.cancel()
                 # So that what it took is noted before its caller is done with.
@@ -63,7 +63,7 @@ class Coalesced(Generic[T]):
             del self._running[key]
 
 
-class Leaders:
+class PrefixLeaders:
     """Lets the first of the calls with a common prefix go ahead.
 
     A provider's cache holds a prefix once a request with it is through, and replicas have caches
@@ -100,11 +100,11 @@ class Leaders:
             done.set()
 
 
-async def _awaited(make: Callable[[JointTerms], Awaitable[T]], joint: JointTerms) -> T:
+async def _awaited(make: Callable[[SharedTerms], Awaitable[T]], joint: SharedTerms) -> T:
     return await make(joint)
 
 
-async def together(*work: Awaitable[T]) -> list[T]:
+async def gather_all(*work: Awaitable[T]) -> list[T]:
     """What calls side by side give, in order; all of them are waited for.
 
     So it is the same failure every time, whichever call is the fastest, and what has no number

@@ -9,7 +9,7 @@ _RARE = 8
 """Trouble that meets more than one call in 8 is no longer rare."""
 
 
-class Trouble:
+class FailureRate:
     """Whether what goes wrong with calls is rare.
 
     Each trouble weighs as much as `_RARE` answers, which take its weight away again. It is rare
@@ -20,7 +20,7 @@ class Trouble:
     def __init__(self) -> None:
         self._weight = 0
 
-    def met(self, size: int) -> None:
+    def add_failure(self, size: int) -> None:
         """A call met it.
 
         Args:
@@ -28,7 +28,7 @@ class Trouble:
         """
         self._weight = min(self._weight + _RARE, 2 * _least_weight(size))
 
-    def answered(self) -> None:
+    def add_answer(self) -> None:
         """A call did not."""
         self._weight = max(0, self._weight - 1)
 
@@ -70,8 +70,8 @@ class AdaptiveLimit:
         self.size = most
         self.in_flight = 0
         self._most = most
-        self.met = False
-        self._overload = Trouble()
+        self.is_saturated = False
+        self._overload = FailureRate()
         self._answered_in_round = 0
         self._before = self.size
         self._taken = 0
@@ -79,7 +79,7 @@ class AdaptiveLimit:
         self._busy = self._counted = 0.0
 
     @property
-    def free(self) -> bool:
+    def has_room(self) -> bool:
         """Whether one more call fits in."""
         return self.in_flight < self.size
 
@@ -96,28 +96,28 @@ class AdaptiveLimit:
         self._count(now, 0)
         return self._busy
 
-    def answered(self, began: float) -> None:
+    def on_answer(self, began: float) -> None:
         """Grow after an answer, if the call began in a full house.
 
         Call it before the call's `end`.
         """
-        self._overload.answered()
+        self._overload.add_answer()
         if began > self._full:
             return
         self._answered_in_round += 1
-        if not self.met or self._answered_in_round >= min(self.size, _ROUND):
+        if not self.is_saturated or self._answered_in_round >= min(self.size, _ROUND):
             self._answered_in_round = 0
             self.size = min(self.size + 1, self._most)
 
-    def overloaded(self, began: float, now: float) -> None:
+    def on_overload(self, began: float, now: float) -> None:
         """Take a place away, unless half of them are gone in this episode.
 
         Args:
             began: When the call began.
         """
-        self._overload.met(self.size)
+        self._overload.add_failure(self.size)
         if not self._overload.is_rare(self.size):
-            self.met = True
+            self.is_saturated = True
             self._answered_in_round = 0
         if began >= self._episode:
             self._episode, self._before, self._taken = now, self.size, 0

@@ -20,7 +20,7 @@ _CLOSE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CallTerms:
     """Until when a caller waits, and whether its calls go first.
 
     They decide when a call is made and no number: they are in no signature and no key of a call.
@@ -30,11 +30,11 @@ class Terms:
         urgent: Its calls go before others, where a server knows how.
     """
 
-    end: float = math.inf
+    deadline: float = math.inf
     urgent: bool = False
 
 
-class JointTerms:
+class SharedTerms:
     """The terms of a call that several callers wait for.
 
     It goes on for the most patient of those who wait now, and is urgent where it is to one. Where
@@ -45,14 +45,14 @@ class JointTerms:
         self._callers: list[AnyTerms] = []
 
     @property
-    def waiting(self) -> int:
+    def caller_count(self) -> int:
         """How many callers wait."""
         return len(self._callers)
 
     @property
-    def end(self) -> float:
+    def deadline(self) -> float:
         """See `Terms`."""
-        return max((each.end for each in self._callers), default=-math.inf)
+        return max((each.deadline for each in self._callers), default=-math.inf)
 
     @property
     def urgent(self) -> bool:
@@ -60,7 +60,7 @@ class JointTerms:
         return any(each.urgent for each in self._callers)
 
     @contextmanager
-    def joined(self, terms: AnyTerms) -> Iterator[None]:
+    def join(self, terms: AnyTerms) -> Iterator[None]:
         """Wait too, on these terms, until the block is left."""
         self._callers.append(terms)
         try:
@@ -69,17 +69,17 @@ class JointTerms:
             self._callers.remove(terms)
 
 
-AnyTerms: TypeAlias = Terms | JointTerms
-PATIENT = Terms()
+AnyTerms: TypeAlias = CallTerms | SharedTerms
+DEFAULT_TERMS = CallTerms()
 
 
-def is_over(end: float, now: float) -> bool:
+def is_past(end: float, now: float) -> bool:
     """Whether a deadline has come."""
     return end <= now + _CLOSE
 
 
 @dataclass(slots=True)
-class CallNotes:
+class CallLog:
     """What one piece of work asked, and what came back.
 
     Attributes:
@@ -94,15 +94,15 @@ class CallNotes:
         said: By key what generalists said; None where nobody wants it.
     """
 
-    generalists: set[str] = field(default_factory=set)
-    specialists: set[str] = field(default_factory=set)
+    judge_calls: set[str] = field(default_factory=set)
+    specialist_calls: set[str] = field(default_factory=set)
     usage: dict[str, float] = field(default_factory=dict)
-    stored: int = 0
-    asked: int = 0
-    answered: int = 0
-    said: dict[str, CallRecord] | None = None
+    stored_count: int = 0
+    request_count: int = 0
+    answer_count: int = 0
+    records: dict[str, CallRecord] | None = None
 
-    def reply(self, call: Call, reply: Reply, *, made_now: bool) -> None:
+    def add_reply(self, call: Call, reply: Reply, *, made_now: bool) -> None:
         """Note a generalist's reply."""
         more: dict[str, float] = {
             "calls": int(made_now),
@@ -114,8 +114,8 @@ class CallNotes:
                 more["spent"] = reply.cost
         for name, number in more.items():
             self.usage[name] = self.usage.get(name, 0) + number
-        if self.said is not None:
-            self.said[call.key] = make_record(call, reply)
+        if self.records is not None:
+            self.records[call.key] = make_record(call, reply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,21 +135,21 @@ class CallContext:
     budget: Budget | None = None
     calls: ReplyStore | None = None
     salt: str = ""
-    terms: AnyTerms = PATIENT
-    notes: tuple[CallNotes, ...] = ()
+    terms: AnyTerms = DEFAULT_TERMS
+    logs: tuple[CallLog, ...] = ()
 
-    def count(self, *, stored: int = 0, asked: int = 0, answered: int = 0) -> None:
+    def add_counts(self, *, stored: int = 0, requests: int = 0, answers: int = 0) -> None:
         """Add to the numbers of `notes`."""
-        for notes in self.notes:
-            notes.stored += stored
-            notes.asked += asked
-            notes.answered += answered
+        for logs in self.logs:
+            logs.stored_count += stored
+            logs.request_count += requests
+            logs.answer_count += answers
 
-    def noting(self, notes: CallNotes) -> CallContext:
+    def with_log(self, notes: CallLog) -> CallContext:
         """The same, with calls noted there too."""
-        return replace(self, notes=(*self.notes, notes))
+        return replace(self, logs=(*self.logs, notes))
 
-    def paying(self, price: Price | None = None) -> Budget:
+    def require_budget(self, price: Price | None = None) -> Budget:
         """The budget that pays for a call.
 
         Raises:
@@ -160,4 +160,4 @@ class CallContext:
         return self.budget or Budget()
 
 
-NOBODY = CallContext()
+NO_CALLER = CallContext()

@@ -20,14 +20,14 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def policy_of(settings: Settings) -> RetryPolicy:
+def make_retry_policy(settings: Settings) -> RetryPolicy:
     """How often and how long is asked."""
     return RetryPolicy(
         attempts=settings.attempts, deadline=settings.deadline, first_wait=settings.retry_wait
     )
 
 
-def become(held: dict[K, V], now: Mapping[K, V]) -> None:
+def replace_contents(held: dict[K, V], now: Mapping[K, V]) -> None:
     """Replace what a dictionary holds; others hold the dictionary."""
     held.clear()
     held.update(now)
@@ -39,7 +39,7 @@ def add_problem(problems: dict[str, str], url: str, text: str) -> None:
     problems[url] = f"{before}; {text}" if before else text
 
 
-async def triton_identity(
+async def find_identity(
     triton: TritonEndpoint, name: ServiceName, timeout: float
 ) -> ModelIdentity | None:
     """Which model serves a specialist there; None where none is ready."""
@@ -48,7 +48,7 @@ async def triton_identity(
     return await triton.identity(model_name(name), timeout)
 
 
-def differs(identity: ModelIdentity, first: ModelIdentity) -> str:
+def describe_difference(identity: ModelIdentity, first: ModelIdentity) -> str:
     """In what two models of one service differ."""
     if str(identity) == str(first):
         return f"{identity} here, but its fingerprint is not that of the same"
@@ -69,7 +69,7 @@ def check_prices(settings: Settings) -> None:
             )
 
 
-def transport_for(
+def make_transport(
     endpoint: GeneralistEndpoint, policy: RetryPolicy, service: str, concurrency: int
 ) -> Transport:
     """The transport that an address asks for."""

@@ -32,10 +32,10 @@ from ..base.errors import (
 from ..base.identity import ModelIdentity, ServiceName
 from .calls import Call, Reply, ReplyStore, Usage
 from .choices import LABELS, ChoiceDistribution, check_choices
-from .coalesce import Coalesced, Leaders, together
-from .context import NOBODY, CallContext, JointTerms
+from .coalesce import Coalescer, PrefixLeaders, gather_all
+from .context import NO_CALLER, CallContext, SharedTerms
 from .pool import EndpointPool
-from .prompt import Picture, Pictures, Prompt, Text, max_pixels_of
+from .prompt import Picture, PictureCache, Prompt, Text, parse_max_pixels
 from .replica import Replica
 from .transport import MAX_TOKENS, Completion, GeneralistModel, Sampling, Transport
 
@@ -117,13 +117,13 @@ class Generalist:
         self.endpoint = endpoint
         self.model = GeneralistModel(identity.name if identity else endpoint.model)
         self.problems: dict[str, str] = {}
-        self.context = NOBODY
-        self._pictures = Pictures(endpoint.max_pixels)
+        self.context = NO_CALLER
+        self._pictures = PictureCache(endpoint.max_pixels)
         self._ledger = ledger
         self._pool = pool
-        self._leaders = Leaders(enabled=prefix_first is not False)
+        self._leaders = PrefixLeaders(enabled=prefix_first is not False)
         self._prefix_first = prefix_first
-        self._coalesced: Coalesced[Reply] = Coalesced()
+        self._coalesced: Coalescer[Reply] = Coalescer()
         self._learned = _Learned("sampled" if endpoint.logprobs == "never" else "")
         self._probing = asyncio.Lock()
         # By ledger, why the latest reply that could not be kept was not.
@@ -158,9 +158,9 @@ class Generalist:
                 used.append(replica)
         if not used:
             raise next(error for error in models if isinstance(error, ServiceError))
-        self._pool = self._pool and self._pool.only(used)
+        self._pool = self._pool and self._pool.with_replicas(used)
         if self._prefix_first is None and len(used) == 1 and self.model.server.startswith("vllm"):
-            self._leaders = Leaders(enabled=False)
+            self._leaders = PrefixLeaders(enabled=False)
         await self._recall()
 
     def within(self, context: CallContext) -> Generalist:
@@ -195,7 +195,7 @@ class Generalist:
         """
 
         async def asked(replica: Replica[Transport]) -> str:
-            if replica.gauge().open:
+            if replica.measure_load().is_lost:
                 return ""
             try:
                 now = _identity(await replica.target.identify(timeout))
@@ -242,7 +242,7 @@ class Generalist:
 
     def picture(self, image: Image) -> Picture:
         """An image in the form in which it is sent."""
-        return self._pictures.prepared(image)
+        return self._pictures.prepare(image)
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], *, repeat: int = 0
@@ -366,7 +366,7 @@ class Generalist:
             learned.method = "top_logprobs"
         else:
             learned.method = choice.distribution.method
-            context.paying().count(choice.usage)
+            context.require_budget().count_calls(choice.usage)
         fact = f"{learned.method} {learned.without_logprobs}".strip()
         await self._ledger.put_fact(self._fact, fact)
 
@@ -395,7 +395,7 @@ class Generalist:
         contract = FirstWord(choices)
         count = self.endpoint.samples
         each = range(repeat * count, (repeat + 1) * count)
-        answers = await together(*(self.answer(prompt, contract, repeat=i) for i in each))
+        answers = await gather_all(*(self.answer(prompt, contract, repeat=i) for i in each))
         counts = Counter(answer.value for answer in answers)
         shares = {choice: counts[choice] / len(answers) for choice in choices}
         spread = ChoiceDistribution(shares, None, "sampled", len(answers))
@@ -420,17 +420,17 @@ class Generalist:
         """The reply to a call, and the call's key."""
         context = self.context
         call = Call(self.as_judge, prompt, form, repeat)
-        for notes in context.notes:
-            notes.generalists.add(call.key)
+        for notes in context.logs:
+            notes.judge_calls.add(call.key)
         ledger = context.calls or self._ledger
         before = self._unkept.get(ledger)
         fresh = False
 
-        async def known_or_made(terms: JointTerms) -> Reply:
+        async def known_or_made(terms: SharedTerms) -> Reply:
             nonlocal fresh
             if (known := await ledger.get(call)) is not None:
-                context.paying().known += 1
-                context.count(stored=1)
+                context.require_budget().stored_replies += 1
+                context.add_counts(stored=1)
                 return known
             fresh = True
             return await self._make(call, ledger, before, replace(context, terms=terms))
@@ -444,8 +444,8 @@ class Generalist:
                 if not fresh:
                     continue
                 raise
-            for notes in context.notes:
-                notes.reply(call, reply, made_now=fresh)
+            for notes in context.logs:
+                notes.add_reply(call, reply, made_now=fresh)
             return reply, call.key
 
     @property
@@ -461,7 +461,7 @@ class Generalist:
         price = self.endpoint.price
         priced = price is not None and any((price.input, price.cached, price.output))
         async with (
-            context.paying(price).turn(priced=priced),
+            context.require_budget(price).turn(has_price=priced),
             self._leaders.turn(f"{id(ledger)} {call.prompt.prefix}"),
         ):
             prefix = call.prompt.prefix if call.prompt.pictures else ""
@@ -498,7 +498,7 @@ class Generalist:
         if self._learned.wrong is not None:
             raise self._learned.wrong
         price = self.endpoint.price
-        with context.paying(price).one_call(price, self.name) as spend:
+        with context.require_budget(price).reserve_call(price, self.name) as spend:
             content, model, usage = await _ask(transport, call, context)
             cost = spend(usage)
         return Reply(content, model, usage, cost)
@@ -595,6 +595,6 @@ def replaying_generalist(
     if "seed" in facts:
         known["seed"] = None if facts["seed"] == "None" else int(facts["seed"])
     if "images" in facts:
-        known["max_pixels"] = max_pixels_of(facts["images"])
+        known["max_pixels"] = parse_max_pixels(facts["images"])
     endpoint = (endpoint or GeneralistEndpoint(url="http://ledger/v1")).model_copy(update=known)
     return Generalist(name, endpoint, None, ledger, identity=identity)

@@ -23,9 +23,9 @@ from ..base.errors import (
     Unreachable,
 )
 from ..base.proxy import find_proxy
-from .context import PATIENT, AnyTerms
-from .redaction import Secrets, short
-from .retry import RetryPolicy, with_retries
+from .context import DEFAULT_TERMS, AnyTerms
+from .redaction import Secrets, shorten
+from .retry import RetryPolicy, call_with_retries
 
 if TYPE_CHECKING:
     from ..base.config import Address
@@ -170,20 +170,20 @@ class GrpcConnection(Connection):
             await channel.close()
         await asyncio.gather(*self._old, return_exceptions=True)
 
-    async def retried(
+    async def call_with_retries(
         self,
         once: Callable[[float], Awaitable[T]],
         policy: RetryPolicy | None = None,
-        terms: AnyTerms = PATIENT,
+        terms: AnyTerms = DEFAULT_TERMS,
     ) -> T:
-        """Make a call, again where this can help; see `with_retries`.
+        """Make a call, again where this can help; see `call_with_retries`.
 
         Args:
             once: Takes the seconds that are left.
         """
-        return await with_retries(once, policy or self._policy, terms=terms, late=self._late)
+        return await call_with_retries(once, policy or self._policy, terms=terms, late=self._late)
 
-    async def answer(
+    async def await_reply(
         self, call: Awaitable[T], service: str | None = None, model: str | None = None
     ) -> T:
         """What comes of a call, failures as typed errors.
@@ -195,15 +195,15 @@ class GrpcConnection(Connection):
         try:
             reply = await call
         except self._rpc_error as error:
-            raise self.failure(error, service, model) from error
+            raise self.to_error(error, service, model) from error
         self._heard = asyncio.get_running_loop().time()
         return reply
 
-    def failure(
+    def to_error(
         self, error: Any, service: str | None = None, model: str | None = None
     ) -> ServiceError | Abstained:
         """The typed error of a `grpc.RpcError`; the server's own words are kept, in one line."""
-        detail = short(words(error))
+        detail = shorten(read_status(error))
         kind = _ERRORS.get(error.code().name, ServiceError)
         if _TOO_LARGE in detail:
             kind = Refused if "SERVER:" in detail else BadReply
@@ -213,9 +213,9 @@ class GrpcConnection(Connection):
             kind = Unconnected
         elif kind is ServiceError and any(words in detail for words in _PASSING):
             kind = Unreachable
-        return self.error(kind, detail, service, model)
+        return self.make_error(kind, detail, service, model)
 
-    def error(
+    def make_error(
         self,
         kind: type[ServiceError],
         detail: str,
@@ -225,7 +225,7 @@ class GrpcConnection(Connection):
         """An error that names this server, without its secrets."""
         service = self.service if service is None else service
         model = self.model if model is None else model
-        return kind(self.secrets.hidden(detail), service=service, endpoint=self.url, model=model)
+        return kind(self.secrets.redact(detail), service=service, endpoint=self.url, model=model)
 
     def _late(self, began: float) -> None:
         """A call that began then, by the event loop's clock, got no reply in time."""
@@ -239,12 +239,12 @@ class GrpcConnection(Connection):
         task.add_done_callback(self._old.pop)
 
 
-async def team_of(call: Any) -> str:
+async def read_team(call: Any) -> str:
     """As whom a front door knows the caller, by the headers of its reply; "" where none says."""
     headers = dict(await call.initial_metadata() or ())
-    return short(str(headers.get(TEAM_HEADER, "")))
+    return shorten(str(headers.get(TEAM_HEADER, "")))
 
 
-def words(error: Any) -> str:
+def read_status(error: Any) -> str:
     """The server's own words in a `grpc.RpcError`, or else the status."""
     return str(error.details() or error.code().name).strip()

@@ -18,8 +18,8 @@ from ..base.errors import (
     Unreachable,
     WrongModel,
 )
-from .context import PATIENT, AnyTerms
-from .replica import DEFAULT_POLICY, Place, PoolPolicy, Replica, State, first_free
+from .context import DEFAULT_TERMS, AnyTerms
+from .replica import DEFAULT_POLICY, Place, PoolPolicy, Replica, State, take_first_free
 from .retry import LOOP_CLOCK, Clock
 
 E = TypeVar("E")
@@ -80,12 +80,12 @@ class EndpointPool(Generic[E]):
         self._clock = clock
         self._turn = 0
 
-    def only(self, replicas: Sequence[Replica[E]]) -> EndpointPool[E]:
+    def with_replicas(self, replicas: Sequence[Replica[E]]) -> EndpointPool[E]:
         """A pool of fewer replicas, with the same policy."""
         return EndpointPool(replicas, self._policy, self._clock)
 
     async def run(
-        self, call: Callable[[E], Awaitable[T]], prefer: str = "", terms: AnyTerms = PATIENT
+        self, call: Callable[[E], Awaitable[T]], prefer: str = "", terms: AnyTerms = DEFAULT_TERMS
     ) -> T:
         """Make a call at one of the replicas.
 
@@ -102,26 +102,28 @@ class EndpointPool(Generic[E]):
         while True:
             place = await self._place(prefer, losses.tried, terms)
             replica = place.replica
-            replica.makes(place, asyncio.current_task())
+            replica.assign(place, asyncio.current_task())
             try:
                 result = await call(replica.target)
             except (Unreachable, DeadlineExceeded) as error:
                 if not self._is_made_again(place, error, losses):
                     raise
-                replica.again += 1
+                replica.retry_count += 1
             except Overloaded as error:
-                replica.answered(place, error)
+                replica.release_after_answer(place, error)
                 await self._wait_for_room(replica, error, losses)
-                replica.again += 1
+                replica.retry_count += 1
             except (asyncio.CancelledError, CostLimit, OutOfTime, WrongModel):
                 # None of them says anything of the server, or needs to have asked it.
-                replica.unasked(place)
+                replica.release_inconclusive(place)
                 raise
             except BaseException as error:  # whatever it is, the place is given back
-                replica.answered(place, error if isinstance(error, ServiceError) else None)
+                replica.release_after_answer(
+                    place, error if isinstance(error, ServiceError) else None
+                )
                 raise
             else:
-                replica.answered(place)
+                replica.release_after_answer(place)
                 return result
 
     def _is_made_again(
@@ -135,7 +137,7 @@ class EndpointPool(Generic[E]):
             losses.since = shown
         # That nobody is there is the server's doing, whatever became of the call before.
         alone = isinstance(error, Unconnected)
-        blamed = replica.lost(place, error, shown if alone else losses.since)
+        blamed = replica.release_after_loss(place, error, shown if alone else losses.since)
         hopeless = losses.late if out_of_time else not (blamed or self._may_wait(error, losses))
         losses.tried.add(replica)
         losses.late |= out_of_time
@@ -145,7 +147,7 @@ class EndpointPool(Generic[E]):
             losses.since, losses.late = None, False
         if replica.state is State.CLOSED:
             return False
-        if self._has_another(losses.tried) and (place.probe or not out_of_time):
+        if self._has_another(losses.tried) and (place.is_probe or not out_of_time):
             return True
         return self._policy.patience > 0 and (was_lost or not hopeless)
 
@@ -193,7 +195,7 @@ class EndpointPool(Generic[E]):
                     self._give_up()
                 tried.clear()
                 candidates = list(self.replicas)
-            place = await first_free(candidates, seconds, self._clock, urgent=terms.urgent)
+            place = await take_first_free(candidates, seconds, self._clock, urgent=terms.urgent)
             if place is not None:
                 return place
 
@@ -203,12 +205,12 @@ class EndpointPool(Generic[E]):
             return replicas
         if prefer:
             preferred = max(replicas, key=lambda replica: _affinity(replica.url, prefer))
-            least = min(replica.share for replica in replicas)
-            if preferred.share <= least + self._policy.preference:
+            least = min(replica.utilisation for replica in replicas)
+            if preferred.utilisation <= least + self._policy.preference:
                 return [preferred]
         self._turn += 1
         turned = [replicas[(i + self._turn) % len(replicas)] for i in range(len(replicas))]
-        return sorted(turned, key=lambda replica: replica.share)
+        return sorted(turned, key=lambda replica: replica.utilisation)
 
     def _patience_left(self) -> float:
         """Seconds that calls may still wait for the replicas, which are all lost."""

@@ -76,7 +76,7 @@ class Picture:
         return (len(self.data) + 2) // 3 * 4
 
     @property
-    def held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes that it takes in memory."""
         return len(self.data)
 
@@ -92,7 +92,7 @@ class Picture:
         return known.setdefault(f"_{name}", kept)
 
 
-class Pictures:
+class PictureCache:
     """Prepares images for one generalist, each once; may be used from several threads.
 
     What is prepared stays at hand as long as its image does, and the latest beyond that.
@@ -115,7 +115,7 @@ class Pictures:
         """For signatures."""
         return f"{RULE}.{self.max_pixels}"
 
-    def prepared(self, image: Image) -> Picture:
+    def prepare(self, image: Image) -> Picture:
         """The image as it is sent; the same object for the same image."""
         digest = image.digest
         with self._lock:
@@ -131,18 +131,18 @@ class Pictures:
         """Put it first, and let go of the last."""
         if digest not in self._made:
             self._made[digest] = made
-            self._held += made.held
+            self._held += made.memory_bytes
         self._made.move_to_end(digest)
         while self._held > self._kept:
-            self._held -= self._made.popitem(last=False)[1].held
+            self._held -= self._made.popitem(last=False)[1].memory_bytes
 
 
-def max_pixels_of(rule: str) -> int:
+def parse_max_pixels(rule: str) -> int:
     """The `max_pixels` of the `Pictures` with this `rule`."""
     return int(rule.rpartition(".")[2])
 
 
-def size_within(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
+def fit_size(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
     """The largest size of (about) the same aspect ratio within the budget; never larger."""
     width, height = size
     if width * height <= max_pixels:
@@ -154,7 +154,7 @@ def size_within(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
 
 
 def _prepare(image: Image, max_pixels: int) -> Picture:
-    size = size_within(image.size, max_pixels)
+    size = fit_size(image.size, max_pixels)
     if size == image.size and image.media_type:
         return Picture(image.encoded_bytes, image.media_type, size, image.name, image.digest)
     picture = Pil.fromarray(image.rgb)
@@ -174,7 +174,7 @@ class Text:
     """
 
     text: str
-    data: bool = False
+    is_data: bool = False
 
 
 Part: TypeAlias = "Text | Picture"
@@ -202,7 +202,7 @@ class Prompt:
         """`sha256:` and 64 hex digits of all that a model sees of it."""
         shown = [
             self.system,
-            *([p.digest] if isinstance(p, Picture) else [p.text, p.data] for p in self.parts),
+            *([p.digest] if isinstance(p, Picture) else [p.text, p.is_data] for p in self.parts),
         ]
         return content_digest(json.dumps(shown, ensure_ascii=False).encode("utf-8"))
 
@@ -221,7 +221,7 @@ class Prompt:
         return Prompt(self.system, (*self.parts, *parts))
 
 
-def broken(text: str, control_tokens: Iterable[str]) -> str:
+def break_control_tokens(text: str, control_tokens: Iterable[str]) -> str:
     """The text with a zero-width space after the first character of each control token."""
     for token in sorted(control_tokens, key=len, reverse=True):
         text = text.replace(token, token[0] + "\u200b" + token[1:])

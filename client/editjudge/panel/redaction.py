@@ -38,11 +38,11 @@ class Secrets:
         self._all = _longest_first(secrets)
         self._long = tuple(secret for secret in self._all if len(secret) >= _LEAST)
 
-    def hidden(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """An error's text with every secret blotted out."""
         return _without(self._all, text)
 
-    def hidden_in(self, said: Any) -> Any:
+    def redact_json(self, said: Any) -> Any:
         """What a server said, JSON or text, with each secret of 8 characters or more blotted out.
 
         Names of fields stay as they are.
@@ -53,21 +53,21 @@ class Secrets:
             case str():
                 return _without(self._long, said)
             case list():
-                return [self.hidden_in(each) for each in said]
+                return [self.redact_json(each) for each in said]
             case dict():
-                return {name: self.hidden_in(value) for name, value in said.items()}
+                return {name: self.redact_json(value) for name, value in said.items()}
         return said
 
-    def hidden_in_message(self, message: Any) -> Any:
+    def redact_message(self, message: Any) -> Any:
         """The same of a protobuf message."""
         if not self._long:
             return message
         from google.protobuf.json_format import MessageToDict, ParseDict
 
-        return ParseDict(self.hidden_in(MessageToDict(message)), type(message)())
+        return ParseDict(self.redact_json(MessageToDict(message)), type(message)())
 
 
-def short(text: str) -> str:
+def shorten(text: str) -> str:
     """One line of at most 300 characters."""
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from ..base.errors import DeadlineExceeded, Overloaded, ServiceError
-from .concurrency import AdaptiveLimit, Trouble
+from .concurrency import AdaptiveLimit, FailureRate
 from .retry import LOOP_CLOCK, Clock
 
 E = TypeVar("E")
@@ -80,7 +80,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
+class ServerLoad:
     """A server's load at one moment.
 
     Attributes:
@@ -96,11 +96,11 @@ class Gauge:
 
     limit: int
     in_flight: int
-    waiting: int
+    queue_length: int
     busy_seconds: float
-    open: bool = False
-    waits_for: str = ""
-    again: int = 0
+    is_lost: bool = False
+    wait_reason: str = ""
+    retry_count: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -117,8 +117,8 @@ class Place(Generic[E]):
 
     replica: Replica[E]
     began: float
-    probe: bool
-    held: bool = True
+    is_probe: bool
+    is_counted: bool = True
     task: asyncio.Task[Any] | None = None
 
 
@@ -157,12 +157,12 @@ class Replica(Generic[E]):
         self.lost_at = 0.0
         self.last_error: ServiceError | None = None
         self.full_since = float("inf")
-        self.again = 0
+        self.retry_count = 0
         self._policy = policy
         self._clock = clock
         self._limit = AdaptiveLimit(most)
         self._met: tuple[str, float] = ("", float("-inf"))
-        self._failures = Trouble()
+        self._failures = FailureRate()
         self._calls: dict[asyncio.Task[Any], Place[E]] = {}
         self._returning: OrderedDict[asyncio.Future[None], Place[E]] = OrderedDict()
         self._urgent: OrderedDict[asyncio.Future[Place[E] | None], None] = OrderedDict()
@@ -174,27 +174,29 @@ class Replica(Generic[E]):
         self.target = connect(self)
 
     @property
-    def waiting(self) -> int:
+    def queue_length(self) -> int:
         """Calls that wait for a place."""
         return len(self._urgent) + len(self._queue) + len(self._returning)
 
     @property
-    def share(self) -> float:
+    def utilisation(self) -> float:
         """Share of the limit that is in use or asked for; above 1 calls wait."""
-        return (self._limit.in_flight + self.waiting) / self._limit.size
+        return (self._limit.in_flight + self.queue_length) / self._limit.size
 
     @property
-    def free(self) -> bool:
+    def has_room(self) -> bool:
         """Whether a call may begin now."""
-        return self.state is State.DUE or (self.state is State.SERVING and self._limit.free)
+        return self.state is State.DUE or (self.state is State.SERVING and self._limit.has_room)
 
-    def gauge(self) -> Gauge:
+    def measure_load(self) -> ServerLoad:
         """The load now."""
         busy = self._limit.busy_seconds(self._clock.now())
         limit, in_flight = self._limit.size, self._limit.in_flight
         lost = self.state.is_lost
         waits_for = self._waits_for(lost)
-        return Gauge(limit, in_flight, self.waiting, busy, lost, waits_for, self.again)
+        return ServerLoad(
+            limit, in_flight, self.queue_length, busy, lost, waits_for, self.retry_count
+        )
 
     def _waits_for(self, lost: bool) -> str:
         if lost and self.last_error is not None:
@@ -211,7 +213,7 @@ class Replica(Generic[E]):
         self._limit.begin(now)
         return Place(self, now, probe)
 
-    def answered(self, place: Place[E], error: ServiceError | None = None) -> None:
+    def release_after_answer(self, place: Place[E], error: ServiceError | None = None) -> None:
         """Give a place back after an answer.
 
         Args:
@@ -225,13 +227,13 @@ class Replica(Generic[E]):
             self.full_since = min(self.full_since, self._clock.now())
         if error is None:
             self.full_since = float("inf")
-            self._failures.answered()
-            self._limit.answered(place.began)
+            self._failures.add_answer()
+            self._limit.on_answer(place.began)
         else:
             self.observe(error, place.began)
         self._give_back(place)
 
-    def lost(self, place: Place[E], error: ServiceError, since: float) -> bool:
+    def release_after_loss(self, place: Place[E], error: ServiceError, since: float) -> bool:
         """Give a place back after a call that did not reach the server.
 
         Args:
@@ -243,7 +245,7 @@ class Replica(Generic[E]):
         """
         self.last_error = error
         blamed = self.state.is_lost or since >= self._answered_until
-        if self.state is State.PROBING and place.probe:
+        if self.state is State.PROBING and place.is_probe:
             self._pause = min(2 * self._pause, self._policy.longest_pause)
             self._enter(State.LOST)
         elif self.state is State.SERVING and blamed:
@@ -255,10 +257,10 @@ class Replica(Generic[E]):
         self._give_back(place)
         return blamed
 
-    def unasked(self, place: Place[E]) -> None:
+    def release_inconclusive(self, place: Place[E]) -> None:
         """Give a place back after a call that says nothing of the server."""
         self._give_back(place)
-        if self.state is State.PROBING and place.probe:
+        if self.state is State.PROBING and place.is_probe:
             self._enter(State.DUE)
 
     def observe(self, error: ServiceError, began: float) -> None:
@@ -270,13 +272,13 @@ class Replica(Generic[E]):
         now = self._clock.now()
         heavy = isinstance(error, Overloaded | DeadlineExceeded)
         if heavy and not self.state.is_lost:
-            self._limit.overloaded(began, now)
+            self._limit.on_overload(began, now)
         if heavy or error.retryable:
-            self._failures.met(self._limit.size)
+            self._failures.add_failure(self._limit.size)
             what = "room" if heavy else "another attempt"
             self._met = (f"{what}: {error.detail}", now + max(_TOLD, error.retry_after or 0.0))
 
-    def makes(self, place: Place[E], task: asyncio.Task[Any] | None) -> None:
+    def assign(self, place: Place[E], task: asyncio.Task[Any] | None) -> None:
         """Take note that a task makes the call of a place, so that `pause` knows it."""
         if task is not None:
             place.task = task
@@ -292,7 +294,7 @@ class Replica(Generic[E]):
         Returns:
             Seconds that it waited for a place after these.
         """
-        self.again += 1
+        self.retry_count += 1
         task = asyncio.current_task()
         place = self._calls.get(task) if task else None
         rare = self._failures.is_rare(self._limit.size)
@@ -342,23 +344,23 @@ class Replica(Generic[E]):
     def _give_back(self, place: Place[E]) -> None:
         if place.task is not None:
             self._calls.pop(place.task, None)
-        if place.held:
+        if place.is_counted:
             self._leave(place)
 
     def _leave(self, place: Place[E]) -> None:
-        place.held = False
+        place.is_counted = False
         self._limit.end(self._clock.now())
         self._hand_out()
 
     def _hand_out(self) -> None:
         # A server that is lost or closed has no places to wait for: its retries find that out.
-        while self._returning and (self._limit.free or self.state is not State.SERVING):
+        while self._returning and (self._limit.has_room or self.state is not State.SERVING):
             back, place = self._returning.popitem(last=False)
             if not back.done():
-                place.held = True
+                place.is_counted = True
                 self._limit.begin(self._clock.now())
                 back.set_result(None)
-        while (queue := self._urgent or self._queue) and self.free:
+        while (queue := self._urgent or self._queue) and self.has_room:
             future, _ = queue.popitem(last=False)
             if not future.done():
                 future.set_result(self.take())
@@ -370,7 +372,7 @@ class Replica(Generic[E]):
             queue.clear()
 
 
-async def first_free(
+async def take_first_free(
     replicas: Sequence[Replica[E]],
     seconds: float | None = None,
     clock: Clock = LOOP_CLOCK,
@@ -388,7 +390,7 @@ async def first_free(
         None where one of the servers was lost or closed meanwhile, or the time is up.
     """
     for replica in replicas:
-        if replica.free and not replica.waiting:
+        if replica.has_room and not replica.queue_length:
             return replica.take()
     future: asyncio.Future[Place[E] | None] = asyncio.get_running_loop().create_future()
     for replica in replicas:
@@ -401,7 +403,7 @@ async def first_free(
     except asyncio.CancelledError:
         place = future.result() if future.done() and not future.cancelled() else None
         if place is not None:
-            place.replica.unasked(place)
+            place.replica.release_inconclusive(place)
         raise
     finally:
         if cancel is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unconnected
-from .context import PATIENT, AnyTerms, is_over
+from .context import DEFAULT_TERMS, AnyTerms, is_past
 
 T = TypeVar("T")
 _LEAST = 0.001
@@ -64,12 +64,12 @@ class RetryPolicy:
     observe: Callable[[ServiceError, float], None] | None = field(default=None, compare=False)
     pause: Callable[[float], Awaitable[float]] | None = field(default=None, compare=False)
 
-    def failed(self, error: ServiceError, began: float) -> None:
+    def report_failure(self, error: ServiceError, began: float) -> None:
         """Hand a failed attempt to the observer."""
         if self.observe is not None:
             self.observe(error, began)
 
-    def wait(self, attempt: int, error: ServiceError) -> float:
+    def get_wait(self, attempt: int, error: ServiceError) -> float:
         """Seconds to wait after a failed attempt, with some chance in it.
 
         Args:
@@ -82,12 +82,12 @@ class RetryPolicy:
         return max(backoff, error.retry_after or 0.0)
 
 
-async def with_retries(
+async def call_with_retries(
     call: Callable[[float], Awaitable[T]],
     policy: RetryPolicy,
     clock: Clock = LOOP_CLOCK,
     *,
-    terms: AnyTerms = PATIENT,
+    terms: AnyTerms = DEFAULT_TERMS,
     late: Callable[[float], None] | None = None,
 ) -> T:
     """Make a call, again where the error says that this can help.
@@ -106,27 +106,27 @@ async def with_retries(
     since: float | None = None
     made = {True: 0, False: 0}
     while True:
-        until, attempt = terms.end, clock.now()
+        until, attempt = terms.deadline, clock.now()
         try:
             return await call(max(min(end, until) - attempt, _LEAST))
         except ServiceError as error:
-            if isinstance(error, DeadlineExceeded) and until < end and is_over(until, clock.now()):
+            if isinstance(error, DeadlineExceeded) and until < end and is_past(until, clock.now()):
                 # It had less time than the policy gives: that says nothing of the server.
-                if terms.end > until:
+                if terms.deadline > until:
                     continue
                 raise OutOfTime.of(error) from error
             if late is not None and isinstance(error, DeadlineExceeded):
                 late(attempt)
-            policy.failed(error, began)
+            policy.report_failure(error, began)
             now = clock.now()
             since = now if since is None else since
             reached = not isinstance(error, Unconnected)
             made[reached] += 1
-            wait = policy.wait(made[reached], error)
+            wait = policy.get_wait(made[reached], error)
             if not error.retryable or made[reached] >= policy.attempts or now + wait >= end:
                 error.gave_up(sum(made.values()), since)
                 raise
-            if is_over(terms.end, now):
+            if is_past(terms.deadline, now):
                 raise OutOfTime.of(error) from error
         if policy.pause is None:
             await clock.sleep(wait)

@@ -13,8 +13,8 @@ from ..base.digest import content_digest
 from ..base.errors import Abstained, ConfigError, NotServed
 from ..base.identity import ModelIdentity, ServiceName
 from .calls import Reply, ReplyStore, SpecialistCall
-from .coalesce import Coalesced
-from .context import PATIENT, AnyTerms, CallContext, JointTerms
+from .coalesce import Coalescer
+from .context import DEFAULT_TERMS, AnyTerms, CallContext, SharedTerms
 from .generalist import NOT_STORED
 from .pool import EndpointPool
 from .replica import Replica
@@ -23,7 +23,7 @@ from .triton import TritonEndpoint
 if TYPE_CHECKING:
     from ..base.config import Settings
 
-SERVICES: Mapping[ServiceName, Contract] = {
+SPECIALISTS: Mapping[ServiceName, Contract] = {
     name: CONTRACTS[name.role]
     for name in map(
         ServiceName.parse,
@@ -50,7 +50,7 @@ _OWN = re.compile(rf"({'|'.join(CONTRACTS)})\.[a-z][a-z0-9_]{{0,39}}")
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class Specialist:
     """A bound specialist.
 
     Attributes:
@@ -77,21 +77,21 @@ class Service:
         self,
         inputs: Mapping[str, bytes],
         parameters: Mapping[str, str] | None = None,
-        terms: AnyTerms = PATIENT,
+        terms: AnyTerms = DEFAULT_TERMS,
     ) -> Tensors:
         """Call it at the endpoint that has room."""
         if self.pool is None:
             raise NotServed(NOT_STORED, service=self.name)
         return await self.pool.run(
-            lambda endpoint: self.at(endpoint, inputs, parameters, terms), terms=terms
+            lambda endpoint: self.call_at(endpoint, inputs, parameters, terms), terms=terms
         )
 
-    async def at(
+    async def call_at(
         self,
         endpoint: TritonEndpoint,
         inputs: Mapping[str, bytes],
         parameters: Mapping[str, str] | None = None,
-        terms: AnyTerms = PATIENT,
+        terms: AnyTerms = DEFAULT_TERMS,
     ) -> Tensors:
         """Call it at one of its endpoints, whatever that has to do."""
         return await endpoint.infer(
@@ -104,7 +104,7 @@ class Service:
         )
 
 
-class CachedSpecialists:
+class SpecialistCache:
     """Asks the store of calls first, and keeps there what services answer.
 
     Outputs are returned as they come back from the store, so that a run that was resumed and
@@ -112,12 +112,12 @@ class CachedSpecialists:
     """
 
     def __init__(self) -> None:
-        self._running: Coalesced[Reply] = Coalesced()
+        self._running: Coalescer[Reply] = Coalescer()
 
     async def __call__(
         self,
         calls: ReplyStore,
-        service: Service,
+        service: Specialist,
         inputs: Mapping[str, bytes],
         parameters: Mapping[str, str] | None,
         context: CallContext,
@@ -130,20 +130,20 @@ class CachedSpecialists:
         """
         digests = {name: content_digest(data) for name, data in inputs.items()}
         call = SpecialistCall(service.name, str(service.identity), digests, parameters or {})
-        for notes in context.notes:
-            notes.specialists.add(call.key)
+        for notes in context.logs:
+            notes.specialist_calls.add(call.key)
 
-        async def stored_or_made(terms: JointTerms) -> Reply:
+        async def stored_or_made(terms: SharedTerms) -> Reply:
             if (stored := await calls.get(call)) is not None:
-                context.count(stored=1)
+                context.add_counts(stored=1)
                 return stored
-            context.count(asked=1)
+            context.add_counts(requests=1)
             content: Mapping[str, Any]
             try:
                 content = await service.call(inputs, parameters, terms)
             except Abstained as abstained:
                 content = {"kind": abstained.kind, "reason": abstained.reason}
-            context.count(answered=1)
+            context.add_counts(answers=1)
             return await calls.put(call, Reply(content))
 
         reply = await self._running((id(calls), call.key), stored_or_made, context.terms)
@@ -155,34 +155,34 @@ def model_name(service: str) -> str:
     return service.replace(".", "_")
 
 
-def known(services: Iterable[str], url: str) -> tuple[ServiceName, ...]:
+def parse_services(services: Iterable[str], url: str) -> tuple[ServiceName, ...]:
     """The services asked for at an endpoint: ours, or others of a role that has a contract.
 
     Raises:
         ConfigError: a name is no `role.variant`, or there is no such role.
     """
     names = tuple(services)
-    unknown = [name for name in names if name not in SERVICES and not _OWN.fullmatch(name)]
+    unknown = [name for name in names if name not in SPECIALISTS and not _OWN.fullmatch(name)]
     if unknown:
         raise ConfigError(
             f"endpoint {url}: no service is named {', '.join(unknown)}",
-            f"known services: {', '.join(SERVICES)}; one of your own is role.variant, variant in "
+            f"known services: {', '.join(SPECIALISTS)}; one of your own is role.variant, variant in "
             f"small letters, digits and _, role one of {', '.join(CONTRACTS)}",
         )
     return tuple(map(ServiceName.parse, names))
 
 
-def own_services(settings: Settings) -> tuple[ServiceName, ...]:
+def list_custom_services(settings: Settings) -> tuple[ServiceName, ...]:
     """The services that endpoints of the settings name and that are none of ours.
 
     Raises:
         ConfigError: see `known`.
     """
-    named = (known(each.services, each.url) for each in settings.endpoints.values())
-    return others(chain.from_iterable(named))
+    named = (parse_services(each.services, each.url) for each in settings.endpoints.values())
+    return filter_custom(chain.from_iterable(named))
 
 
-def others(names: Iterable[ServiceName]) -> tuple[ServiceName, ...]:
+def filter_custom(names: Iterable[ServiceName]) -> tuple[ServiceName, ...]:
     """Those of specialists that are none of ours, each once."""
     each = dict.fromkeys(name for name in names if name.role in CONTRACTS)
-    return tuple(name for name in each if name not in SERVICES)
+    return tuple(name for name in each if name not in SPECIALISTS)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from .calls import NO_USAGE, Usage
 from .choices import ChoiceDistribution
-from .context import NOBODY, CallContext
+from .context import NO_CALLER, CallContext
 from .grpc_channel import Connection
 from .prompt import Prompt
 
@@ -94,7 +94,7 @@ class Transport(Connection):
 
     @abstractmethod
     async def choose(
-        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NOBODY
+        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
     ) -> Choice:
         """The probability of each choice as the beginning of the reply.
 
@@ -113,7 +113,7 @@ class Transport(Connection):
         prompt: Prompt,
         sampling: Sampling,
         schema: Mapping[str, Any] | None = None,
-        context: CallContext = NOBODY,
+        context: CallContext = NO_CALLER,
     ) -> Completion:
         """Generate a reply.
 

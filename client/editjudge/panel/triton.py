@@ -18,9 +18,9 @@ from ..base.contracts import ABSTAINED, MODEL_HEADER, Contract, Tensor, Tensors
 from ..base.errors import Abstained, BadReply, NotServed, Refused, ServiceError
 from ..base.identity import ModelIdentity
 from ..base.verdict import NoScoreKind
-from .context import PATIENT, AnyTerms
-from .grpc_channel import GrpcConnection, team_of, words
-from .redaction import short
+from .context import DEFAULT_TERMS, AnyTerms
+from .grpc_channel import GrpcConnection, read_status, read_team
+from .redaction import shorten
 from .retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ class TritonEndpoint(GrpcConnection):
         """
         request = self._messages.ServerMetadataRequest()
         call = self.stub.ServerMetadata(request, timeout=timeout, metadata=self.metadata)
-        reply = self.secrets.hidden_in_message(await self.answer(call))
-        return Server(reply.name, reply.version, await team_of(call))
+        reply = self.secrets.redact_message(await self.await_reply(call))
+        return Server(reply.name, reply.version, await read_team(call))
 
     async def ready(self, model: str, timeout: float) -> bool:
         """Whether a model is ready; False when the server has no such model.
@@ -132,7 +132,7 @@ class TritonEndpoint(GrpcConnection):
         parameters: Mapping[str, str] | None = None,
         *,
         service: str,
-        terms: AnyTerms = PATIENT,
+        terms: AnyTerms = DEFAULT_TERMS,
     ) -> Tensors:
         """Call a model on one request, with retries inside the policy's deadline.
 
@@ -161,21 +161,21 @@ class TritonEndpoint(GrpcConnection):
 
         async def once(left: float) -> Any:
             call = self.stub.ModelInfer(request, timeout=left, metadata=metadata)
-            return await self.answer(call, service, model)
+            return await self.await_reply(call, service, model)
 
-        reply = await self.retried(once, terms=terms)
+        reply = await self.call_with_retries(once, terms=terms)
         try:
             _check_model(request, reply)
             outputs = _checked(contract, reply)
         except ValueError as error:
-            raise self.error(BadReply, str(error), service, model) from error
+            raise self.make_error(BadReply, str(error), service, model) from error
         return self._without_secrets(contract, outputs)
 
     def _without_secrets(self, contract: Contract, outputs: Tensors) -> Tensors:
         for tensor in contract.outputs:
             text = outputs[tensor.name]
             if tensor.holds == "text" and isinstance(text, bytes):
-                outputs[tensor.name] = self.secrets.hidden_in(text.decode()).encode()
+                outputs[tensor.name] = self.secrets.redact_json(text.decode()).encode()
         return outputs
 
     def _request(
@@ -192,7 +192,7 @@ class TritonEndpoint(GrpcConnection):
                 raise ValueError(f"{service}: the call lacks {tensor.name}")
             if len(payload) > MAX_REQUEST_BYTES:
                 size = f"{len(payload):,} bytes, the limit is {MAX_REQUEST_BYTES:,}"
-                raise self.error(Refused, f"{tensor.name} of {size}", service, model)
+                raise self.make_error(Refused, f"{tensor.name} of {size}", service, model)
             request.inputs.add(name=tensor.name, datatype=tensor.dtype, shape=(1, *tensor.shape))
             request.raw_input_contents.append(_LENGTH.pack(len(payload)) + payload)
         return request
@@ -201,26 +201,26 @@ class TritonEndpoint(GrpcConnection):
         request = getattr(self._messages, f"{method}Request")(name=model)
         call = getattr(self.stub, method)
         call = call(request, timeout=timeout, metadata=self._addressed(model))
-        return self.secrets.hidden_in_message(await self.answer(call, model, model))
+        return self.secrets.redact_message(await self.await_reply(call, model, model))
 
     def _addressed(self, model: str) -> tuple[tuple[str, str], ...]:
         """What goes with a call: a proxy in between sees headers, and finds the server by them."""
         return (*self.metadata, (MODEL_HEADER, model))
 
-    def failure(
+    def to_error(
         self, error: Any, service: str | None = None, model: str | None = None
     ) -> ServiceError | Abstained:
         """The typed error of a status, or what it says of an input that has no value."""
         import grpc
 
-        marker, _, reason = words(error).partition(": ")
+        marker, _, reason = read_status(error).partition(": ")
         if error.code() != grpc.StatusCode.INVALID_ARGUMENT or not marker.startswith(_ABSTAINED):
-            return super().failure(error, service, model)
+            return super().to_error(error, service, model)
         kind = marker.removeprefix(_ABSTAINED)
         if kind in get_args(NoScoreKind):
-            return Abstained(kind, short(self.secrets.hidden_in(reason)))
+            return Abstained(kind, shorten(self.secrets.redact_json(reason)))
         unknown = f"it abstains as {kind[:40]!r}, not as {', '.join(get_args(NoScoreKind))}"
-        return self.error(BadReply, unknown, service, model)
+        return self.make_error(BadReply, unknown, service, model)
 
 
 def _order(version: str) -> tuple[int, str]:

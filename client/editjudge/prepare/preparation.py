@@ -84,10 +84,10 @@ async def open_panel(
         ConfigError: a generalist cannot be used as it is.
     """
     policy = PoolPolicy(patience=settings.patience)
-    panel = Panel(settings, ledger=ledger, policy=policy).within(CallContext(budget))
+    panel = Panel(settings, ledger=ledger, policy=policy).with_context(CallContext(budget))
     async with panel:
         for role in roles:
-            if role not in panel.served:
+            if role not in panel.service_names:
                 raise NotServed(panel.why_not(role), service=role)
         yield panel
 
@@ -171,7 +171,7 @@ class Preparation:
         if stored is None:
             return
         self.identities = _IDENTITIES.validate_json(stored)
-        panel = Panel.replaying(self.ledger, self.identities, self.settings)
+        panel = Panel.from_ledger(self.ledger, self.identities, self.settings)
 
         async def recall_entry(ref: ItemRef) -> Entry | None:
             try:
@@ -199,7 +199,7 @@ class Preparation:
         budget = Budget(settings.max_cost)
         if self.settings.ledger is None:
             # In the folder's own ledger every earlier call was for this preparation.
-            budget.goes_on(*self.ledger.costs)
+            budget.add_earlier_cost(*self.ledger.costs)
         async with open_panel(settings, self.ledger, self.maker.roles, budget) as panel:
             self._note_services(panel.identities())
             identities = _IDENTITIES.dump_json(self.identities).decode()

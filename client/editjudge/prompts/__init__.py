@@ -243,7 +243,7 @@ class Template:
                 continue
             value = values[name]
             if isinstance(value, str):
-                parts.append(Text(value, data=True))
+                parts.append(Text(value, is_data=True))
                 continue
             for label, picture in value:
                 _add(parts, label if self.labels else f"{label}:\n")
@@ -322,6 +322,6 @@ def _add(parts: list[Part], text: str) -> None:
     """Add template text, joined to template text before it."""
     if not text:
         return
-    if parts and isinstance(parts[-1], Text) and not parts[-1].data:
+    if parts and isinstance(parts[-1], Text) and not parts[-1].is_data:
         text = parts.pop().text + text  # type: ignore[union-attr]
     parts.append(Text(text))

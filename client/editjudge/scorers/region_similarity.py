@@ -18,7 +18,7 @@ from ..base.images import Image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import NoScore, NotApplicable, Score, Verdict
-from ..panel.coalesce import together
+from ..panel.coalesce import gather_all
 from ..panel.generalist import Answer
 from .judge_scorer import Asking, Question, contract_of
 from .regions import png_of, segmented
@@ -114,7 +114,7 @@ class RegionSimilarity(Asking):
             return dict.fromkeys(fields, nothing)
         compared = [said.value] if self._together else [(command,) for command in said.value]
         pairs = [_Pair(self, edit, panel, commands) for commands in compared]
-        cosines = await together(*(pair.cosine() for pair in pairs))
+        cosines = await gather_all(*(pair.cosine() for pair in pairs))
         evidence["regions"] = [pair.evidence for pair in pairs]
         lost = [text for pair in pairs for text in pair.lost]
         problems = [text for pair in pairs for text in pair.problems]
@@ -193,7 +193,7 @@ class _Pair:
                 return np.nan
             if self.lost:
                 return 0.0
-            vectors = await together(*(self._embedding(s, regions[s]) for s in _SIDES))
+            vectors = await gather_all(*(self._embedding(s, regions[s]) for s in _SIDES))
             cosine = self.evidence["cosine"] = cosine_of(*vectors)
         except Abstained as abstained:
             self._problems["source"].append(f"{self._phrase!r}: {abstained.reason}")
@@ -215,7 +215,7 @@ class _Pair:
     async def _masks(self) -> dict[Side, NDArray[np.bool_]]:
         """Those there are, each at its image's size; a problem is noted for the others."""
         looked: tuple[Side, ...] = _SIDES if self._how.found == "each" else ("edited",)
-        each = zip(looked, await together(*map(self._segmented, looked)), strict=True)
+        each = zip(looked, await gather_all(*map(self._segmented, looked)), strict=True)
         masks = {side: mask for side, mask in each if mask is not None}
         if masks.keys() == {"source"}:
             source, edited = map(self._called, _SIDES)
@@ -236,7 +236,7 @@ class _Pair:
         """The mask of the commands in one image, at its size; None where one was not found."""
         image, service = self._images[side], self._how.segmenter
         each = (segmented(image, one.phrase, self._panel, service) for one in self._commands)
-        finds = await together(*each)
+        finds = await gather_all(*each)
         scores = [round(sure, 4) for _, sure in finds]
         self.evidence[side] |= {"scores": scores} if len(scores) > 1 else {"score": scores[0]}
         masks = [mask for mask, _ in finds if mask is not None]

@@ -18,7 +18,7 @@ from ..base.images import Image, load_image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import NoScore, Score, Verdict
-from ..panel.coalesce import together
+from ..panel.coalesce import gather_all
 from ..panel.generalist import Answer, merged
 from .judge_scorer import Asking, Question, contract_of, grouped
 
@@ -59,7 +59,7 @@ class Rubric(Asking):
         shown = await in_thread(self.shown, edit) if self.computes else self.shown(edit)
         samples = question.samples(judge.endpoint)
         each = range(self.repeat * samples, (self.repeat + 1) * samples)
-        said: _Said = await together(*(question.ask(shown, judge, repeat=i) for i in each))
+        said: _Said = await gather_all(*(question.ask(shown, judge, repeat=i) for i in each))
         values = [answer.value for answer in said]
         names = dict.fromkeys(name for value in values for name in (*value.scores, *value.without))
         return {name: _verdict(said, name, question.template) for name in names}

@@ -15,7 +15,7 @@ from ..base.images import Image, decode, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import Score, Verdict, make_no_score
-from ..panel.coalesce import together
+from ..panel.coalesce import gather_all
 from .regions import Reference, encoded_region, fitted, is_empty, resized_note, squashed
 from .scorer import ServiceScorer
 
@@ -57,7 +57,7 @@ class RegionScorer(ServiceScorer):
                 return make_no_score(abstained)
 
         regions = sorted(fields)
-        return dict(zip(regions, await together(*map(compared, regions)), strict=True))
+        return dict(zip(regions, await gather_all(*map(compared, regions)), strict=True))
 
     @abstractmethod
     def pair(self, edit: Edit) -> tuple[Image, Image]:
@@ -123,7 +123,7 @@ class FeatureSimilarity(RegionScorer):
             inputs = await in_thread(self._inputs, edit, image, region)
             return await embedding_of(panel, self.service, inputs, self.rule)
 
-        return Score(value=cosine_of(*await together(*map(embedding, pair))))
+        return Score(value=cosine_of(*await gather_all(*map(embedding, pair))))
 
     def _inputs(self, edit: Edit, image: Image, region: str) -> dict[str, bytes]:
         if self.side and region != "whole":

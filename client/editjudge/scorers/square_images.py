@@ -24,7 +24,7 @@ from ..base.item import Edit, Item
 from ..base.signature import implementation
 from ..base.threads import in_thread
 from ..base.verdict import Score, Verdict
-from ..panel.coalesce import together
+from ..panel.coalesce import gather_all
 from ..pixels import mse, psnr_from_mse, ssim
 from .pixels import METRICS, PixelScorer
 from .regions import png_of
@@ -184,7 +184,7 @@ class RegionClip(_SquaredRegions):
             mask = {}
         inputs = ({"IMAGE": image.encoded_bytes, **mask} for image in pair)
         both = (embedding_of(panel, self.service, each, "zero") for each in inputs)
-        return Score(value=cosine_of(*await together(*both)))
+        return Score(value=cosine_of(*await gather_all(*both)))
 
 
 _LOCK = Lock()

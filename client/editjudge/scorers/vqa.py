@@ -11,7 +11,7 @@ from ..answers import Option, QuestionAnswers, Questions, ShortAnswer, Verbatim
 from ..base.item import Edit, Item
 from ..base.verdict import Score, Verdict
 from ..panel.choices import ChoiceDistribution
-from ..panel.coalesce import together
+from ..panel.coalesce import gather_all
 from ..panel.generalist import Answer, Generalist, merged
 from ..prompts import Template
 from .judge_scorer import Asking, Question, contract_of, shown_fields
@@ -88,7 +88,7 @@ class QuestionList(Asking):
         writing, asking = self.questions(edit.item)
         generated = await writing.ask(edit, judge, repeat=self.repeat)
         questions: Sequence[str] = generated.value
-        said: list[Answer[ChoiceDistribution]] = await together(
+        said: list[Answer[ChoiceDistribution]] = await gather_all(
             *(asking.ask(edit, judge, repeat=self.repeat, question=text) for text in questions)
         )
         shares = [first_share(answer) for answer in said]
@@ -176,7 +176,7 @@ class MultipleChoice(Asking):
             reply: Answer[str] = await asks.ask(edit, judge, repeat=self.repeat, **texts)
             return {**evidence, "answer": reply.value, "right": reply.value == due}, [reply]
 
-        done = await together(*map(ask, item.questions))
+        done = await gather_all(*map(ask, item.questions))
         answers = [evidence for evidence, _ in done]
         share = sum(answer["right"] for answer in answers) / len(answers)
         calls = merged(reply for _, replies in done for reply in replies)
@@ -260,7 +260,7 @@ class FactCheck(Asking):
         generated = [await question.ask(edit, judge, repeat=self.repeat) for question in writing]
         own = [(pair["question"], pair["answer"]) for pair in edit.item.questions]
         checks = asked[len(writing) :]
-        done = await together(
+        done = await gather_all(
             *(
                 self.check(checks, {"question": question, "answer": answer}, edit, judge)
                 for question, answer in chain(own, *(written.value for written in generated))

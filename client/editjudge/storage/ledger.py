@@ -384,7 +384,7 @@ class StoredPrompt:
 
 def _shown_prompt(prompt: Prompt) -> dict[str, Any]:
     parts = [
-        {"text": part.text, "data": part.data}
+        {"text": part.text, "data": part.is_data}
         if isinstance(part, Text)
         else {"image": part.digest, "size": list(part.size), "name": part.name}
         for part in prompt.parts

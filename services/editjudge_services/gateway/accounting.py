@@ -18,7 +18,7 @@ from editjudge.base.contracts import CLASS_HEADER
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.local_stack import private
 from editjudge.base.terminal import print_notice
-from editjudge.service import CallNotes, Terms
+from editjudge.service import CallLog, CallTerms
 
 from .errors import code_of
 from .usage import Meter
@@ -30,7 +30,7 @@ REQUEST_HEADER = "x-request-id"
 _URGENT = "interactive"
 
 
-def read_terms(headers: Mapping[str, str], seconds: float | None = None) -> Terms:
+def read_terms(headers: Mapping[str, str], seconds: float | None = None) -> CallTerms:
     """Those of class `interactive` go first; who says nothing is not one of them.
 
     Args:
@@ -38,7 +38,7 @@ def read_terms(headers: Mapping[str, str], seconds: float | None = None) -> Term
         seconds: For which the caller still waits; None where it does not say.
     """
     end = math.inf if seconds is None else asyncio.get_running_loop().time() + seconds
-    return Terms(end, headers.get(CLASS_HEADER) == _URGENT)
+    return CallTerms(end, headers.get(CLASS_HEADER) == _URGENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class Caller:
     team: str = ""
     method: str = ""
     request: str = ""
-    terms: Terms = field(default_factory=Terms)
+    terms: CallTerms = field(default_factory=CallTerms)
 
     @classmethod
-    def of(cls, team: str, method: str, request: str, terms: Terms) -> Self:
+    def of(cls, team: str, method: str, request: str, terms: CallTerms) -> Self:
         """A caller; a number of a request that is none becomes one of our own."""
         try:
             number = UUID(request)
@@ -91,7 +91,7 @@ class RequestAccount:
     ) -> None:
         self.caller = caller
         self.meter = meter
-        self.notes = CallNotes()
+        self.notes = CallLog()
         self.dimensions = 0
         self.edits = 1
         self.is_split = False
@@ -117,10 +117,10 @@ class RequestAccount:
         elif error is not None and self.code == "OK":
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
         notes = self.notes
-        self.meter.add(cached=notes.stored, calls=notes.answered)
+        self.meter.add(cached=notes.stored_count, calls=notes.answer_count)
         if self.code == "OK":
             # A specialist that did not answer has failed.
-            self.meter.add(edits=self.edits, failed=notes.asked - notes.answered)
+            self.meter.add(edits=self.edits, failed=notes.request_count - notes.answer_count)
         else:
             self.meter.add(refused=1)
         self._on_end(self)

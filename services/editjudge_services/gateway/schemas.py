@@ -334,7 +334,7 @@ class ServedDimension(DimensionEntry):
     @classmethod
     def list_served(cls, dimensions: Iterable[Dimension], panel: Panel) -> list[Self]:
         """Dimensions as they are served by a panel."""
-        served = frozenset(map(str, panel.served))
+        served = frozenset(map(str, panel.service_names))
         known = (DimensionEntry.of(each) for each in dimensions)
         return [cls(**dict(each), served=served.issuperset(each.services)) for each in known]
 

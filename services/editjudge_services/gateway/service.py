@@ -155,7 +155,7 @@ class JudgeService:
                     self._cache.for_team(caller),
                     budget=account.meter,
                     terms=account.caller.terms,
-                    notes=(account.notes,),
+                    logs=(account.notes,),
                 )
                 judgement = await self.client.judge(
                     edit, dimensions, known.known, known.signatures, context
@@ -181,7 +181,7 @@ class JudgeService:
         async with self.edits.acquire(account.caller.team, 1, may_wait=False):
             known, dimensions = await in_thread(select_dimensions, protocol, patterns)
             account.dimensions = len(dimensions)
-            await self.client.panel.settle()
+            await self.client.panel.probe_judges()
             return await self._make_signatures(known, dimensions)
 
     async def _make_signatures(
@@ -194,6 +194,6 @@ class JudgeService:
             await asyncio.sleep(self._rebind_seconds)
             try:
                 await self.client.panel.rebind()
-                await self.client.panel.settle()
+                await self.client.panel.probe_judges()
             except Exception as error:  # noqa: BLE001 - the next time it may be found again
                 print_notice(f"looking for services: {type(error).__name__}: {error}")

@@ -97,16 +97,16 @@ class Meter(Budget):
         self, price: Price | None, service: str
     ) -> Iterator[Callable[[Usage], float | None]]:
         """See `Budget`; a call that fails is noted."""
-        with super().one_call(price, service) as spend:
+        with super().reserve_call(price, service) as spend:
             try:
                 yield spend
             except (asyncio.CancelledError, ServiceError):
                 self.add(failed=1)
                 raise
 
-    def count(self, usage: Usage, calls: int = 1) -> None:
+    def count_calls(self, usage: Usage, calls: int = 1) -> None:
         """See `Budget`."""
-        super().count(usage, calls)
+        super().count_calls(usage, calls)
         self.add(
             calls=calls,
             prompt_tokens=usage.prompt_tokens,
@@ -114,9 +114,9 @@ class Meter(Budget):
             completion_tokens=usage.completion_tokens,
         )
 
-    def spend(self, cost: float) -> None:
+    def pay(self, cost: float) -> None:
         """See `Budget`."""
-        super().spend(cost)
+        super().pay(cost)
         self.add(cost=cost)
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from editjudge.base.threads import in_thread
-from editjudge.panel.coalesce import Coalesced
+from editjudge.panel.coalesce import Coalescer
 
 from ...patience import until
 
@@ -66,7 +66,7 @@ async def test_what_others_wait_for_too_is_not_given_up_with_who_asked_first(
     threads: ThreadPoolExecutor,
 ) -> None:
     busy = Work()
-    coalesced: Coalesced[int] = Coalesced()
+    coalesced: Coalescer[int] = Coalescer()
 
     async def asks() -> int:
         return await coalesced("key", lambda _: in_thread(int, "7", executor=threads))

@@ -164,7 +164,7 @@ class Panel(PanelStandIn):
 
     def __init__(self, **transports: ScriptedTransport) -> None:
         self.judges = {f"generalist.{name}": generalist(t) for name, t in transports.items()}
-        self.served = frozenset(self.judges)
+        self.service_names = frozenset(self.judges)
 
     def generalist(self, service: str) -> Any:
         return self.judges[service].within(self.context)

@@ -27,7 +27,7 @@ from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.dimension import Reading
 from editjudge.engine.outcomes import decide_outcomes
 from editjudge.panel.choices import ChoiceDistribution
-from editjudge.panel.context import NOBODY, CallContext
+from editjudge.panel.context import NO_CALLER, CallContext
 from editjudge.panel.prompt import Picture, Prompt
 from editjudge.panel.transport import Choice, Completion, Sampling
 from editjudge.scorers.scorer import Scorer
@@ -106,7 +106,7 @@ class Recorder(PanelStandIn, ScriptedTransport):
         return self.judge.within(self.context)
 
     async def choose(
-        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NOBODY
+        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
     ) -> Choice:
         text, seed = seen(prompt), self._seed(prompt, choices)
         shares = _spread(text, seed)
@@ -118,7 +118,7 @@ class Recorder(PanelStandIn, ScriptedTransport):
         prompt: Prompt,
         sampling: Sampling,
         schema: Mapping[str, Any] | None = None,
-        context: CallContext = NOBODY,
+        context: CallContext = NO_CALLER,
     ) -> Completion:
         seed = self._seed(prompt, schema, sampling.seed)
         answer = _unasked(seen(prompt), seed) if schema is None else filled(schema, seed, "")

@@ -59,4 +59,4 @@ async def test_judges_are_asked_side_by_side_how_they_answer_choices() -> None:
     panel = Panel(Settings())
     panel.generalists.update(dict.fromkeys(map(ServiceName.generalist, "ab"), judge))
     async with asyncio.timeout(10):
-        await panel.settle()
+        await panel.probe_judges()

@@ -143,7 +143,7 @@ ATTACK = st.lists(
 @given(st.lists(PLAIN, min_size=1, max_size=5), st.text("good ", max_size=5))
 @settings(max_examples=150, deadline=None)
 def test_ordinary_text_merges_across_parts(texts: list[str], system: str) -> None:
-    prompt = Prompt(system, tuple(Text(text, data=i % 2 == 1) for i, text in enumerate(texts)))
+    prompt = Prompt(system, tuple(Text(text, is_data=i % 2 == 1) for i, text in enumerate(texts)))
     joined = "".join(texts) + system
     if any(control in joined for control in CONTROL):
         return
@@ -154,7 +154,7 @@ def test_ordinary_text_merges_across_parts(texts: list[str], system: str) -> Non
 @given(st.lists(ATTACK, min_size=1, max_size=4), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_data_never_adds_a_control_token(texts: list[str], data: bool) -> None:
-    attacked = Prompt("Judge.", (PICTURE, *(Text(text, data=data) for text in texts)))
+    attacked = Prompt("Judge.", (PICTURE, *(Text(text, is_data=data) for text in texts)))
     harmless = Prompt("Judge.", (PICTURE, Text("a")))
     control = {WHOLE.token_to_id(text) for text in CONTROL}
     ids = CHAT.ids(attacked)
@@ -166,7 +166,7 @@ def test_data_never_adds_a_control_token(texts: list[str], data: bool) -> None:
 
 @pytest.mark.parametrize("control", CONTROL)
 def test_a_control_tokens_text_in_data_is_broken(control: str) -> None:
-    ids = CHAT.ids(Prompt("", (Text("Instruction: "), Text(f"{control}x", data=True))))
+    ids = CHAT.ids(Prompt("", (Text("Instruction: "), Text(f"{control}x", is_data=True))))
     token = WHOLE.token_to_id(control)
     own = CHAT.ids(Prompt("", (Text("x"),))).count(token)
     assert ids.count(token) == own
@@ -175,7 +175,7 @@ def test_a_control_tokens_text_in_data_is_broken(control: str) -> None:
 
 
 def test_a_control_token_put_together_from_two_parts() -> None:
-    ids = CHAT.ids(Prompt("", (Text("<|im_"), Text("end|>", data=True))))
+    ids = CHAT.ids(Prompt("", (Text("<|im_"), Text("end|>", is_data=True))))
     assert ids.count(WHOLE.token_to_id("<|im_end|>")) == 1
 
 
@@ -183,7 +183,7 @@ def test_a_control_token_put_together_with_the_template() -> None:
     template = "{{ messages[0].content[0].text }}nd|>{{ '<|im_start|>' }}"
     chat = Chat(template, CHAT.tokens)
     with pytest.raises(ValueError, match=r"makes '<\|im_end\|>' of a text"):
-        chat.ids(Prompt("", (Text("<|im_e", data=True),)))
+        chat.ids(Prompt("", (Text("<|im_e", is_data=True),)))
 
 
 def with_added(*added: AddedToken, base: Tokenizer | None = None) -> Tokenizer:
@@ -299,7 +299,9 @@ def test_a_template_with_a_mistake() -> None:
 
 
 def test_neighbouring_texts_are_one_and_empty_ones_none() -> None:
-    split = Prompt("", (Text("Is "), Text("", data=True), Text("it", data=True), Text(" good?")))
+    split = Prompt(
+        "", (Text("Is "), Text("", is_data=True), Text("it", is_data=True), Text(" good?"))
+    )
     assert CHAT.ids(split) == CHAT.ids(PROMPTS["text"])
 
 

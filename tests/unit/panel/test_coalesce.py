@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from editjudge.panel.coalesce import Coalesced, Leaders
+from editjudge.panel.coalesce import Coalescer, PrefixLeaders
 
 from ...patience import patience
 
@@ -18,7 +18,7 @@ async def test_identical_calls_are_made_once() -> None:
         await asyncio.sleep(0.01)
         return made
 
-    calls: Coalesced[int] = Coalesced()
+    calls: Coalescer[int] = Coalescer()
     assert (
         await asyncio.gather(*(calls("a", make) for _ in range(5)), calls("b", make))
         == [
@@ -35,7 +35,7 @@ async def test_a_failure_reaches_everybody_and_is_not_kept() -> None:
         await asyncio.sleep(0)
         raise ValueError("no")
 
-    calls: Coalesced[int] = Coalesced()
+    calls: Coalescer[int] = Coalescer()
     results = await asyncio.gather(calls("a", fail), calls("a", fail), return_exceptions=True)
     assert [str(one) for one in results] == ["no", "no"]
 
@@ -56,7 +56,7 @@ async def test_the_call_lives_as_long_as_somebody_waits() -> None:
             raise
         return "done"
 
-    calls: Coalesced[str] = Coalesced()
+    calls: Coalescer[str] = Coalescer()
     first, second = (asyncio.create_task(calls("a", make)) for _ in range(2))
     await asyncio.sleep(0.01)
     first.cancel()
@@ -70,7 +70,7 @@ async def test_the_call_lives_as_long_as_somebody_waits() -> None:
     await asyncio.wait_for(cancelled.wait(), patience(1))
 
 
-async def run(leaders: Leaders, names: str, seconds: float = 0.01) -> list[tuple[str, str]]:
+async def run(leaders: PrefixLeaders, names: str, seconds: float = 0.01) -> list[tuple[str, str]]:
     """Take a turn for each name side by side; who began and ended, in order."""
     seen: list[tuple[str, str]] = []
 
@@ -85,20 +85,20 @@ async def run(leaders: Leaders, names: str, seconds: float = 0.01) -> list[tuple
 
 
 async def test_the_first_of_a_prefix_goes_ahead() -> None:
-    seen = await run(Leaders(), "aaab")
+    seen = await run(PrefixLeaders(), "aaab")
     assert seen[:3] == [("began", "a0"), ("began", "b3"), ("ended", "a0")]
     assert {seen.index(("began", name)) for name in ("a1", "a2")} <= {3, 4, 5}
 
 
 async def test_nobody_waits_once_it_is_through_or_when_disabled() -> None:
-    leaders = Leaders()
+    leaders = PrefixLeaders()
     await run(leaders, "a")
     assert [what for what, _ in await run(leaders, "aaa")][:3] == ["began"] * 3
-    assert [what for what, _ in await run(Leaders(enabled=False), "aaa")][:3] == ["began"] * 3
+    assert [what for what, _ in await run(PrefixLeaders(enabled=False), "aaa")][:3] == ["began"] * 3
 
 
 async def test_a_leader_that_fails_lets_the_others_go() -> None:
-    leaders = Leaders()
+    leaders = PrefixLeaders()
 
     async def fail() -> None:
         async with leaders.turn("a"):

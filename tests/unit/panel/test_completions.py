@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from editjudge.base.errors import Abstained
 from editjudge.panel.openai.completions import (
-    broken,
+    break_control_tokens,
     candidates,
     chat_body,
     first_choice,
@@ -46,7 +46,7 @@ def test_images_are_not_copied() -> None:
 
 def test_a_sentence_stays_one() -> None:
     picture = Picture(b"abc", "image/png", (1, 1))
-    prompt = Prompt("", (Text("a"), Text("b", data=True), picture, Text("c"), Text("d")))
+    prompt = Prompt("", (Text("a"), Text("b", is_data=True), picture, Text("c"), Text("d")))
     assert joined(prompt) == ["ab", picture, "cd"]
 
 
@@ -70,7 +70,7 @@ def test_what_looks_like_a_control_token(text: str, found: set[str]) -> None:
 @given(st.text(alphabet="<|>[]INST/ab"))
 def test_no_control_token_is_left(text: str) -> None:
     tokens = candidates(text)
-    left = broken(text, tokens)
+    left = break_control_tokens(text, tokens)
     assert left.replace("\u200b", "") == text
     assert not any(token in left for token in tokens)
 

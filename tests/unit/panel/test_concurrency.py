@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from editjudge.panel.concurrency import AdaptiveLimit, Trouble
+from editjudge.panel.concurrency import AdaptiveLimit, FailureRate
 
 
 def fill(limit: AdaptiveLimit, calls: int, now: float, *, full: bool = False) -> None:
@@ -11,9 +11,9 @@ def fill(limit: AdaptiveLimit, calls: int, now: float, *, full: bool = False) ->
         limit.begin(now)
     for _ in range(calls):
         if full:
-            limit.overloaded(now, now + 1)
+            limit.on_overload(now, now + 1)
         else:
-            limit.answered(now)
+            limit.on_answer(now)
         limit.end(now + 1)
 
 
@@ -30,9 +30,9 @@ def test_it_grows_by_answers_and_after_overload_that_is_not_rare_by_rounds() -> 
     fill(limit, 2, 0, full=True)
     assert limit.size == 98
     fill(limit, 98, 2)
-    assert (limit.size, limit.met) == (100, False)
+    assert (limit.size, limit.is_saturated) == (100, False)
     fill(limit, 100, 4, full=True)
-    assert (limit.size, limit.met) == (50, True), "at most half of them"
+    assert (limit.size, limit.is_saturated) == (50, True), "at most half of them"
     fill(limit, 50, 6)
     assert limit.size == 51
     fill(limit, 51, 8)
@@ -52,12 +52,12 @@ def test_as_many_places_are_taken_as_there_was_no_room_for() -> None:
     for _ in range(64):
         limit.begin(0)
     for _ in range(24):
-        limit.overloaded(0, 0.1)
+        limit.on_overload(0, 0.1)
     assert limit.size == 40
     for _ in range(40):
-        limit.overloaded(0, 0.2)
+        limit.on_overload(0, 0.2)
     assert limit.size == 32, "at most half of them per episode"
-    limit.overloaded(0.3, 0.4)
+    limit.on_overload(0.3, 0.4)
     assert limit.size == 31, "that one began later"
 
 
@@ -67,12 +67,12 @@ def test_rare_overload_costs_little() -> None:
     sizes = []
     for number in range(2000):
         now = float(number)
-        while limit.free:
+        while limit.has_room:
             limit.begin(now)
         if number % 50 == 7:
-            limit.overloaded(now - limit.size, now)
+            limit.on_overload(now - limit.size, now)
         else:
-            limit.answered(now - limit.size)
+            limit.on_answer(now - limit.size)
         limit.end(now)
         sizes.append(limit.size)
     assert min(sizes) >= 29
@@ -87,10 +87,10 @@ def test_it_adds_up_the_time_of_all_calls() -> None:
 
 
 def test_a_long_outage_is_soon_forgotten() -> None:
-    trouble = Trouble()
+    trouble = FailureRate()
     for _ in range(10_000):
-        trouble.met(32)
+        trouble.add_failure(32)
     assert not trouble.is_rare(32)
     for _ in range(32):
-        trouble.answered()
+        trouble.add_answer()
     assert trouble.is_rare(32)

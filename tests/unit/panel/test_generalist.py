@@ -23,7 +23,7 @@ from editjudge.base.errors import (
 from editjudge.base.images import load_image
 from editjudge.panel.budget import Budget
 from editjudge.panel.calls import CallRecord, MemoryReplies
-from editjudge.panel.context import CallContext, CallNotes
+from editjudge.panel.context import CallContext, CallLog
 from editjudge.panel.endpoints import check_consent
 from editjudge.panel.generalist import limit_of
 from editjudge.panel.prompt import Prompt, Text
@@ -80,8 +80,8 @@ async def test_probability_outside_the_choices_is_no_score() -> None:
 
 async def test_identical_calls_are_made_once() -> None:
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.01)
-    notes = CallNotes()
-    judge = generalist(transport).within(CallContext(notes=(notes,)))
+    notes = CallLog()
+    judge = generalist(transport).within(CallContext(logs=(notes,)))
     await asyncio.gather(*(judge.choose(PROMPT, YES_NO) for _ in range(8)))
     taken = notes.usage
     assert len(transport.asked) == 1
@@ -101,8 +101,8 @@ async def test_the_ledger_outlives_the_judge(tmp_path: Path) -> None:
         transport = ScriptedTransport({"Yes": 0.0, "No": 1.0})
         second = generalist(transport, ledger=ledger)
         await second.open(1)
-        notes = CallNotes()
-        after = await second.within(CallContext(notes=(notes,))).choose(PROMPT, YES_NO)
+        notes = CallLog()
+        after = await second.within(CallContext(logs=(notes,))).choose(PROMPT, YES_NO)
         taken = notes.usage
         assert transport.asked == []
         assert (after.value, after.calls) == (before.value, before.calls)
@@ -299,8 +299,8 @@ async def test_the_evidence_of_several_samples() -> None:
     store = MemoryReplies()
     transport = ScriptedTransport("No.", "Perhaps", "Yes", "Yes")
     judge = generalist(transport, ledger=store, logprobs="never", samples=3, price=PRICE)
-    notes = CallNotes()
-    judge = judge.within(CallContext(Budget(), notes=(notes,)))
+    notes = CallLog()
+    judge = judge.within(CallContext(Budget(), logs=(notes,)))
     said = await judge.choose(PROMPT, YES_NO)
     taken = notes.usage
     assert len(transport.asked) == 4
@@ -348,14 +348,14 @@ async def test_the_first_call_about_an_image_goes_ahead() -> None:
 async def test_costs_are_counted_and_limited() -> None:
     budget = Budget(limit=0.12)
     transport = ScriptedTransport({"Yes": 1.0})
-    context, notes = CallContext(budget), CallNotes()
+    context, notes = CallContext(budget), CallLog()
     judge = generalist(transport, price=PRICE).within(context)
-    await judge.within(context.noting(notes)).choose(asked(0), YES_NO)
+    await judge.within(context.with_log(notes)).choose(asked(0), YES_NO)
     assert notes.usage["cost"] == pytest.approx(0.051)
     await judge.choose(asked(1), YES_NO)
     with pytest.raises(CostLimit, match="max_cost = 0.12"):
         await judge.choose(asked(2), YES_NO)
-    assert budget.spent == pytest.approx(0.102)
+    assert budget.cost == pytest.approx(0.102)
     await judge.choose(asked(1), YES_NO)  # is in the ledger, and costs nothing
     assert len(transport.asked) == 2
     assert budget.usage.prompt_tokens == 200
@@ -370,7 +370,7 @@ async def test_calls_in_flight_count_against_the_limit() -> None:
         *(judge.choose(asked(i), YES_NO) for i in range(1, 9)), return_exceptions=True
     )
     assert sum(isinstance(one, CostLimit) for one in results) == 6
-    assert budget.spent <= 0.2
+    assert budget.cost <= 0.2
 
 
 async def test_calls_go_one_by_one_until_their_cost_is_known() -> None:
@@ -389,7 +389,7 @@ async def test_calls_go_one_by_one_until_their_cost_is_known() -> None:
     poor = Budget(limit=0.12)
     results = await ask(poor)
     assert sum(isinstance(one, CostLimit) for one in results) == 6
-    assert poor.spent == pytest.approx(0.102)
+    assert poor.cost == pytest.approx(0.102)
     await ask(Budget())
     assert transport.most_in_flight > 1
 
@@ -409,14 +409,14 @@ async def test_callers_of_one_judge_spend_separately() -> None:
     few, all_ = await asyncio.gather(ask(poor, range(1, 4)), ask(rich, range(4, 8)))
     assert all(isinstance(one, CostLimit) for one in few)
     assert not any(isinstance(one, Exception) for one in all_)
-    assert (poor.spent, rich.spent) == (pytest.approx(0.051), pytest.approx(4 * 0.051))
+    assert (poor.cost, rich.cost) == (pytest.approx(0.051), pytest.approx(4 * 0.051))
     assert (poor.calls, rich.calls) == (1, 4)
 
 
 async def test_a_call_that_another_cannot_pay_is_paid_by_who_can() -> None:
     """The callers share the call: the money of the one who asked first is gone."""
     poor, rich = Budget(limit=0.01), Budget(limit=1.0)
-    poor.goes_on(0.01, 0.0)
+    poor.add_earlier_cost(0.01, 0.0)
     transport = ScriptedTransport({"Yes": 1.0})
     judge = generalist(transport, price=PRICE)
     judge._learned.method = "logprobs"
@@ -507,8 +507,8 @@ async def test_what_is_counted_is_counted_for_whom_it_was_asked() -> None:
     judge = generalist(ScriptedTransport({"Yes": 1.0}, seconds=0.001))
 
     async def ask(*numbers: int) -> dict[str, float]:
-        notes = CallNotes()
-        noting = judge.within(CallContext(notes=(notes,)))
+        notes = CallLog()
+        noting = judge.within(CallContext(logs=(notes,)))
         await asyncio.gather(*(noting.choose(asked(number), YES_NO) for number in numbers))
         return notes.usage
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from editjudge.base.errors import Overloaded, ServiceError, Unreachable
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.replica import Replica, State
-from editjudge.panel.retry import RetryPolicy, with_retries
+from editjudge.panel.retry import RetryPolicy, call_with_retries
 
 from ...fakes.virtual_time import run
 
@@ -37,7 +37,7 @@ class Endpoint:
         return replace(self.policy, observe=server.observe, pause=server.pause)
 
     def start(self, attempt: Attempt) -> asyncio.Task[str]:
-        return asyncio.create_task(self.pool.run(lambda policy: with_retries(attempt, policy)))
+        return asyncio.create_task(self.pool.run(lambda policy: call_with_retries(attempt, policy)))
 
 
 def taking(order: list[str], name: str, seconds: float, *failures: ServiceError) -> Attempt:
@@ -64,11 +64,11 @@ def test_a_call_that_waits_gives_its_place_and_comes_before_new_ones() -> None:
         first = it.start(taking(order, "a", 1, broken()))
         others = [it.start(taking(order, name, 5)) for name in "bcd"]
         await asyncio.sleep(1.5)
-        gauge = it.replica.gauge()
-        assert (gauge.in_flight, gauge.waiting) == (1, 2), "b has the place"
+        gauge = it.replica.measure_load()
+        assert (gauge.in_flight, gauge.queue_length) == (1, 2), "b has the place"
         await asyncio.gather(first, *others)
         assert order == ["b", "a", "c", "d"]
-        assert it.replica.gauge().in_flight == 0
+        assert it.replica.measure_load().in_flight == 0
 
     run(main)
 
@@ -103,7 +103,7 @@ def test_where_failures_are_not_rare_waiting_calls_stay_in_their_places() -> Non
         await asyncio.sleep(1.0)
         assert len(begun) <= 8 + 2, "two gave theirs back before it showed"
         await asyncio.gather(*calls, return_exceptions=True)
-        assert it.replica.gauge().in_flight == 0
+        assert it.replica.measure_load().in_flight == 0
 
     run(main)
 
@@ -139,7 +139,7 @@ def test_what_waits_goes_on_at_once_when_its_server_is_lost() -> None:
         places = [it.replica.take()]
         while it.replica.state is State.SERVING:
             place = places.pop() if places else it.replica.take()
-            it.replica.lost(place, broken(), place.began)
+            it.replica.release_after_loss(place, broken(), place.began)
         assert await first == "a"
         assert it.replica.state is State.SERVING, "its answer found out"
         assert now() < 6
@@ -155,7 +155,7 @@ def test_what_several_calls_share_keeps_its_place() -> None:
 
         async def shared(policy: RetryPolicy) -> str:
             return await asyncio.create_task(
-                with_retries(taking(order, "shared", 1, broken()), policy)  # type: ignore[arg-type]
+                call_with_retries(taking(order, "shared", 1, broken()), policy)  # type: ignore[arg-type]
             )
 
         first = asyncio.create_task(it.pool.run(shared))
@@ -185,8 +185,8 @@ def test_cancelling_what_waits_loses_no_place(calls: list[tuple[float, float, in
         for task, (_, stop, _) in zip(tasks, calls, strict=True):
             loop.call_later(stop, task.cancel)
         await asyncio.gather(*tasks, return_exceptions=True)
-        gauge = it.replica.gauge()
-        assert (gauge.in_flight, gauge.waiting) == (0, 0)
+        gauge = it.replica.measure_load()
+        assert (gauge.in_flight, gauge.queue_length) == (0, 0)
         await asyncio.wait_for(it.start(taking(order, "last", 1)), 10)
 
     run(main)

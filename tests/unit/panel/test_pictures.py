@@ -11,7 +11,7 @@ from PIL import Image as Pil
 from PIL.PngImagePlugin import PngInfo
 
 from editjudge.base.images import Image, load_image
-from editjudge.panel.prompt import Picture, Pictures, Prompt, Text, size_within
+from editjudge.panel.prompt import Picture, PictureCache, Prompt, Text, fit_size
 
 NOISE = np.random.default_rng(1).integers(0, 256, (96, 128, 3), dtype=np.uint8)
 
@@ -36,7 +36,7 @@ def commented() -> PngInfo:
 
 @given(st.integers(1, 9000), st.integers(1, 9000), st.integers(1024, 4_000_000))
 def test_fitted_stays_within_the_budget(width: int, height: int, budget: int) -> None:
-    w, h = size_within((width, height), budget)
+    w, h = fit_size((width, height), budget)
     assert 1 <= w <= width
     assert 1 <= h <= height
     assert w * h <= budget or (w, h) == (1, 1)
@@ -49,7 +49,7 @@ def test_fitted_stays_within_the_budget(width: int, height: int, budget: int) ->
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_a_plain_file_travels_as_it_is(kind: str) -> None:
     image = load_image(encoded(kind))
-    picture = Pictures(1024 * 1024).prepared(image)
+    picture = PictureCache(1024 * 1024).prepare(image)
     assert picture.data == image.encoded_bytes
     assert picture.media_type == f"image/{kind.lower()}"
     assert picture.size == (128, 96)
@@ -69,7 +69,7 @@ def test_a_plain_file_travels_as_it_is(kind: str) -> None:
 )
 def test_metadata_and_rare_formats_do_not_travel(data: bytes) -> None:
     image = load_image(data)
-    picture = Pictures(1024 * 1024).prepared(image)
+    picture = PictureCache(1024 * 1024).prepare(image)
     assert picture.media_type == "image/png"
     for secret in (b"A camera", b"somewhere", b"somebody"):
         assert secret not in picture.data
@@ -79,11 +79,11 @@ def test_metadata_and_rare_formats_do_not_travel(data: bytes) -> None:
 
 
 def test_a_large_image_is_made_smaller_once() -> None:
-    pictures = Pictures(64 * 48)
+    pictures = PictureCache(64 * 48)
     image = load_image(encoded("PNG"))
-    picture = pictures.prepared(image)
+    picture = pictures.prepare(image)
     assert picture.size == (64, 48)
-    assert pictures.prepared(load_image(encoded("PNG"))) is picture
+    assert pictures.prepare(load_image(encoded("PNG"))) is picture
     expected = Pil.fromarray(NOISE).resize((64, 48), Pil.Resampling.LANCZOS)
     with Pil.open(io.BytesIO(picture.data)) as sent:
         assert np.array_equal(np.asarray(sent), np.asarray(expected))
@@ -94,13 +94,13 @@ def test_the_latest_stay_at_hand_and_those_whose_image_does() -> None:
         return load_image(np.full((8, 8, 3), value, np.uint8))
 
     image = flat(0)
-    two = 2 * Pictures(1024).prepared(image).held + 1
-    pictures = Pictures(1024 * 1024, kept=two)
-    alive, gone = pictures.prepared(image), pictures.prepared(flat(1))
+    two = 2 * PictureCache(1024).prepare(image).memory_bytes + 1
+    pictures = PictureCache(1024 * 1024, kept=two)
+    alive, gone = pictures.prepare(image), pictures.prepare(flat(1))
     for value in (2, 3):
-        pictures.prepared(flat(value))
-    assert pictures.prepared(image) is alive
-    assert pictures.prepared(flat(1)) is not gone
+        pictures.prepare(flat(value))
+    assert pictures.prepare(image) is alive
+    assert pictures.prepare(flat(1)) is not gone
 
 
 @given(st.binary(max_size=200))
@@ -114,16 +114,16 @@ def test_data_urls(data: bytes) -> None:
 
 def test_what_is_sent_of_a_picture_is_made_once() -> None:
     image = load_image(encoded("PNG"), max_lazy_pixels=1024 * 1024)
-    picture = Pictures(1024 * 1024).prepared(image).ready()
+    picture = PictureCache(1024 * 1024).prepare(image).ready()
     assert picture.data is image.encoded_bytes
     assert picture.digest is image.digest
     assert image.memory_bytes == len(image.encoded_bytes), "no pixel was needed for it"
 
 
 def test_prompts_that_begin_alike_share_their_prefix() -> None:
-    pictures = Pictures(1024 * 1024)
+    pictures = PictureCache(1024 * 1024)
     one, other = (
-        pictures.prepared(load_image(np.full((8, 8, 3), value, np.uint8))) for value in (0, 9)
+        pictures.prepare(load_image(np.full((8, 8, 3), value, np.uint8))) for value in (0, 9)
     )
     first = Prompt("judge", (Text("Source:"), one, Text("Is it red?")))
     assert first.prefix == Prompt("judge", (Text("Source:"), one, Text("Blue?"))).prefix
@@ -131,5 +131,5 @@ def test_prompts_that_begin_alike_share_their_prefix() -> None:
     assert first.prefix != Prompt("judge", (Text("Source:"), other, Text("Is it red?"))).prefix
     assert first.prefix != Prompt("another", first.parts).prefix
     assert first.digest != first.followed_by(Text("!")).digest
-    assert Prompt("", (Text("a", data=True),)).digest != Prompt("", (Text("a"),)).digest
+    assert Prompt("", (Text("a", is_data=True),)).digest != Prompt("", (Text("a"),)).digest
     assert first.pictures == (one,)

@@ -18,8 +18,8 @@ from editjudge.base.errors import (
     Unreachable,
 )
 from editjudge.panel.pool import EndpointPool
-from editjudge.panel.replica import Place, PoolPolicy, Replica, State, first_free
-from editjudge.panel.retry import RetryPolicy, with_retries
+from editjudge.panel.replica import Place, PoolPolicy, Replica, State, take_first_free
+from editjudge.panel.retry import RetryPolicy, call_with_retries
 
 from ...fakes.transport import pool_of
 from ...fakes.virtual_time import ManualClock, Server, insist, run
@@ -53,15 +53,15 @@ def test_it_grows_back_by_answers_and_by_rounds_once_overload_was_not_rare() -> 
     async def main() -> None:
         replica = replica_of(64)
         await together(replica, 4, FULL)
-        assert replica.gauge().limit == 60
+        assert replica.measure_load().limit == 60
         await together(replica, 60)
-        assert replica.gauge().limit == 64, "four are rare"
+        assert replica.measure_load().limit == 64, "four are rare"
         await together(replica, 64, FULL)
-        assert replica.gauge().limit == 32
+        assert replica.measure_load().limit == 32
         await together(replica, 32)
-        assert replica.gauge().limit == 33, "one more for 32 answers"
+        assert replica.measure_load().limit == 33, "one more for 32 answers"
         await together(replica, 33)
-        assert replica.gauge().limit == 34
+        assert replica.measure_load().limit == 34
 
     run(main)
 
@@ -70,9 +70,9 @@ def test_one_cut_per_episode() -> None:
     async def main() -> None:
         replica = replica_of(64)
         await together(replica, 64, FULL)
-        assert replica.gauge().limit == 32
+        assert replica.measure_load().limit == 32
         await together(replica, 10, FULL)
-        assert replica.gauge().limit == 22, "these began after the cut"
+        assert replica.measure_load().limit == 22, "these began after the cut"
 
     run(main)
 
@@ -82,7 +82,7 @@ def test_refusals_say_nothing_of_the_load(kind: type[ServiceError]) -> None:
     async def main() -> None:
         replica = replica_of(8)
         await together(replica, 8, kind("no", service="s"))
-        assert replica.gauge().limit == 8
+        assert replica.measure_load().limit == 8
 
     run(main)
 
@@ -101,15 +101,15 @@ def test_attempts_count_that_a_retry_mends(kind: type[ServiceError]) -> None:
             return "done"
 
         try:
-            said = await EndpointPool([replica]).run(lambda _: with_retries(attempt, policy))
+            said = await EndpointPool([replica]).run(lambda _: call_with_retries(attempt, policy))
             assert said == "done"
         except DeadlineExceeded:
             assert kind is DeadlineExceeded
         heavy = kind in {Overloaded, DeadlineExceeded}
-        assert (replica.gauge().limit < 8) == heavy, "what is lost or broken is no overload"
-        assert replica.gauge().waits_for == ("room: x" if heavy else "another attempt: x")
+        assert (replica.measure_load().limit < 8) == heavy, "what is lost or broken is no overload"
+        assert replica.measure_load().wait_reason == ("room: x" if heavy else "another attempt: x")
         await asyncio.sleep(10)
-        assert replica.gauge().waits_for == ""
+        assert replica.measure_load().wait_reason == ""
 
     run(main)
 
@@ -124,9 +124,9 @@ def test_retries_of_calls_from_before_the_cut_do_not_cut_again() -> None:
             await asyncio.sleep(0.01)
             raise FULL
 
-        calls = (pool.run(lambda _: with_retries(attempt, policy)) for _ in range(32))
+        calls = (pool.run(lambda _: call_with_retries(attempt, policy)) for _ in range(32))
         await asyncio.gather(*calls, return_exceptions=True)
-        assert replica.gauge().limit == 16
+        assert replica.measure_load().limit == 16
 
     run(main)
 
@@ -137,7 +137,7 @@ def test_it_grows_only_while_it_is_used() -> None:
         await together(replica, 4, FULL)
         for _ in range(50):
             await together(replica, 3)
-        assert replica.gauge().limit == 60
+        assert replica.measure_load().limit == 60
 
     run(main)
 
@@ -161,7 +161,7 @@ def test_it_stays_in_its_bounds_and_near_the_capacity(
         async def numbered(number: int) -> None:
             server.seconds = dice.uniform(0.5, 1.5)
             await insist(pool, number)
-            gauge = pool.replicas[0].gauge()
+            gauge = pool.replicas[0].measure_load()
             seen.append(gauge.limit)
             assert 1 <= gauge.limit <= most
             assert gauge.in_flight <= most
@@ -174,7 +174,7 @@ def test_it_stays_in_its_bounds_and_near_the_capacity(
         room = capacity + queue
         assert max(steady) <= min(most, room + 1)
         assert sum(steady) / len(steady) >= 0.6 * min(most, room) - 1
-        assert pool.replicas[0].gauge().in_flight == 0
+        assert pool.replicas[0].measure_load().in_flight == 0
 
     run(main)
 
@@ -186,7 +186,7 @@ def test_it_recovers() -> None:
 
         async def limit_after(calls: int) -> int:
             await asyncio.gather(*(insist(pool) for _ in range(calls)))
-            return pool.replicas[0].gauge().limit
+            return pool.replicas[0].measure_load().limit
 
         assert await limit_after(1000) > 15
         server.resize(4)
@@ -222,7 +222,7 @@ def test_cancelling_loses_no_place(times: list[tuple[float, float]]) -> None:
         for task, (_, stop) in zip(tasks, times, strict=True):
             loop.call_later(stop, task.cancel)
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert (replica.gauge().in_flight, replica.waiting) == (0, 0)
+        assert (replica.measure_load().in_flight, replica.queue_length) == (0, 0)
         await asyncio.wait_for(together(replica, 4), 10)
 
     run(main)
@@ -247,7 +247,7 @@ def test_a_place_given_to_somebody_just_cancelled_goes_on() -> None:
         first.add_done_callback(lambda _: second.cancel())
         await asyncio.gather(first, second, third, return_exceptions=True)
         assert order in (["a", "c"], ["a", "b", "c"])
-        assert replica.gauge().in_flight == 0
+        assert replica.measure_load().in_flight == 0
 
     run(main)
 
@@ -257,11 +257,11 @@ def test_gauges() -> None:
         replica = replica_of(2)
         task = asyncio.create_task(together(replica, 5))
         await asyncio.sleep(0.5)
-        gauge = replica.gauge()
-        assert (gauge.limit, gauge.in_flight, gauge.waiting) == (2, 2, 3)
+        gauge = replica.measure_load()
+        assert (gauge.limit, gauge.in_flight, gauge.queue_length) == (2, 2, 3)
         assert gauge.busy_seconds == pytest.approx(1.0)
         await task
-        assert replica.gauge().busy_seconds == pytest.approx(5.0)
+        assert replica.measure_load().busy_seconds == pytest.approx(5.0)
 
     run(main)
 
@@ -271,17 +271,17 @@ def test_waiting_for_several_takes_the_first_that_is_free() -> None:
         slow, fast = replica_of(1), replica_of(1)
         slow.take()
         taken = fast.take()
-        waiting = asyncio.create_task(first_free([slow, fast]))
+        waiting = asyncio.create_task(take_first_free([slow, fast]))
         await asyncio.sleep(1)
-        assert (slow.waiting, fast.waiting) == (1, 1)
-        fast.answered(taken)
+        assert (slow.queue_length, fast.queue_length) == (1, 1)
+        fast.release_after_answer(taken)
         place = await waiting
         assert place is not None
         assert place.replica is fast
-        in_flight = slow.gauge().in_flight, fast.gauge().in_flight
-        assert (slow.waiting, fast.waiting, in_flight) == (0, 0, (1, 1))
-        assert await first_free([slow, fast], 0.5) is None
-        assert (slow.waiting, fast.waiting) == (0, 0)
+        in_flight = slow.measure_load().in_flight, fast.measure_load().in_flight
+        assert (slow.queue_length, fast.queue_length, in_flight) == (0, 0, (1, 1))
+        assert await take_first_free([slow, fast], 0.5) is None
+        assert (slow.queue_length, fast.queue_length) == (0, 0)
 
     run(main)
 
@@ -303,7 +303,7 @@ class Watched:
 
     def lose(self, place: Place[None] | None = None) -> bool:
         place = place or self.replica.take()
-        return self.replica.lost(place, GONE, place.began)
+        return self.replica.release_after_loss(place, GONE, place.began)
 
     def brought_to(self, state: State) -> Place[None] | None:
         """Walk to a state; returns the place of the call that finds out."""
@@ -321,35 +321,35 @@ def test_five_calls_in_a_row_open_the_breaker() -> None:
     it = Watched()
     for _ in range(4):
         it.lose()
-    it.replica.answered(it.replica.take())
+    it.replica.release_after_answer(it.replica.take())
     for _ in range(4):
         assert it.state is State.SERVING
         it.lose()
     it.lose()
     assert it.state is State.LOST
-    assert not it.replica.free
-    assert it.replica.gauge().open
+    assert not it.replica.has_room
+    assert it.replica.measure_load().is_lost
 
 
 def test_one_call_goes_ahead_at_growing_intervals() -> None:
     it = Watched()
     it.brought_to(State.LOST)
-    limit = it.replica.gauge().limit
+    limit = it.replica.measure_load().limit
     for pause in (1.0, 2.0, 4.0, 4.0):
         it.clock.forward(pause - 0.01)
         assert it.state is State.LOST
         it.clock.forward(0.01)
         assert it.state is State.DUE
         place = it.replica.take()
-        assert place.probe
+        assert place.is_probe
         assert it.state is State.PROBING
-        assert not it.replica.free, "one at a time"
+        assert not it.replica.has_room, "one at a time"
         assert it.lose(place)
-    assert it.replica.gauge().limit == limit, "an endpoint that is gone is not overloaded"
+    assert it.replica.measure_load().limit == limit, "an endpoint that is gone is not overloaded"
     it.clock.forward(4.0)
-    it.replica.answered(it.replica.take())
+    it.replica.release_after_answer(it.replica.take())
     assert it.state is State.SERVING
-    assert not it.replica.take().probe
+    assert not it.replica.take().is_probe
     for _ in range(5):
         it.lose()
     it.clock.forward(1.0)
@@ -362,7 +362,7 @@ def test_an_answer_to_an_earlier_call_closes_the_breaker(state: State) -> None:
     earlier = it.replica.take()
     it.brought_to(state)
     assert it.state is state
-    it.replica.answered(earlier)
+    it.replica.release_after_answer(earlier)
     assert it.state is State.SERVING
     it.clock.forward(100.0)
     assert it.state is State.SERVING, "no timer is left"
@@ -380,9 +380,9 @@ def test_a_probe_that_is_cancelled_lets_another_go() -> None:
     it = Watched()
     place = it.brought_to(State.PROBING)
     assert place is not None
-    it.replica.unasked(place)
+    it.replica.release_inconclusive(place)
     assert it.state is State.DUE
-    assert it.replica.free
+    assert it.replica.has_room
 
 
 @pytest.mark.parametrize("state", [each for each in State if each is not State.CLOSED])
@@ -393,17 +393,17 @@ def test_what_is_closed_stays_closed(state: State) -> None:
     it.replica.close()
     for place in places[:6]:
         it.lose(place)
-    it.replica.answered(places[6])
+    it.replica.release_after_answer(places[6])
     it.clock.forward(100.0)
     assert it.state is State.CLOSED
-    assert not it.replica.free
+    assert not it.replica.has_room
 
 
 def test_calls_that_others_outlived_do_not_count() -> None:
     it = Watched()
     earlier = [it.replica.take() for _ in range(7)]
     it.clock.forward(1.0)
-    it.replica.answered(it.replica.take())
+    it.replica.release_after_answer(it.replica.take())
     assert not any(it.lose(place) for place in earlier)
     assert it.state is State.SERVING
 
@@ -412,25 +412,25 @@ def test_those_who_wait_look_elsewhere_when_it_is_lost_and_stay_while_it_is() ->
     async def main() -> None:
         replica = replica_of(8, first_pause=1.0, longest_pause=4.0)
         places = [replica.take() for _ in range(8)]
-        before = [asyncio.create_task(first_free([replica])) for _ in range(6)]
+        before = [asyncio.create_task(take_first_free([replica])) for _ in range(6)]
         await asyncio.sleep(0.5)
         for place in places[:5]:
-            replica.lost(place, GONE, place.began)
+            replica.release_after_loss(place, GONE, place.began)
         taken = await asyncio.gather(*before)
         assert [place is None for place in taken] == [False] * 4 + [True] * 2
-        waiting = [asyncio.create_task(first_free([replica])) for _ in range(3)]
+        waiting = [asyncio.create_task(take_first_free([replica])) for _ in range(3)]
         await asyncio.sleep(1.5)
         (probe,) = (task.result() for task in waiting if task.done())
         assert probe is not None
-        replica.lost(probe, GONE, probe.began)
-        assert replica.waiting == 2
+        replica.release_after_loss(probe, GONE, probe.began)
+        assert replica.queue_length == 2
         await asyncio.sleep(2.5)
         (probe,) = (task.result() for task in waiting[1:] if task.done())
         assert probe is not None
-        assert probe.probe
-        replica.answered(probe)
+        assert probe.is_probe
+        replica.release_after_answer(probe)
         last = await waiting[2]
         assert last is not None
-        assert not last.probe
+        assert not last.is_probe
 
     run(main)

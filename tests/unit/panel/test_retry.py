@@ -15,7 +15,7 @@ from editjudge.base.errors import (
     Unconnected,
     Unreachable,
 )
-from editjudge.panel.retry import RetryPolicy, with_retries
+from editjudge.panel.retry import RetryPolicy, call_with_retries
 
 from ...fakes.virtual_time import ManualClock
 
@@ -38,7 +38,7 @@ class Script:
 
     def run(self, **numbers: Any) -> Any:
         policy = RetryPolicy(**numbers)
-        return asyncio.run(with_retries(self.attempt, policy, self.clock))
+        return asyncio.run(call_with_retries(self.attempt, policy, self.clock))
 
 
 def gone(detail: str = "gone", **facts: Any) -> Unreachable:
@@ -130,4 +130,4 @@ def test_every_failed_attempt_is_observed() -> None:
 @given(attempt=st.integers(1, 10**6))
 def test_waits_stay_finite(attempt: int) -> None:
     policy = RetryPolicy(first_wait=0.1, longest_wait=5.0)
-    assert 0.1 <= policy.wait(attempt, gone()) <= 5.1
+    assert 0.1 <= policy.get_wait(attempt, gone()) <= 5.1

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unreachable
-from editjudge.panel.coalesce import Coalesced
-from editjudge.panel.context import JointTerms, Terms
+from editjudge.panel.coalesce import Coalescer
+from editjudge.panel.context import CallTerms, SharedTerms
 from editjudge.panel.openai.completions import Habits
 from editjudge.panel.openai.http import HttpReply
 from editjudge.panel.pool import EndpointPool
-from editjudge.panel.replica import Replica, State, first_free
-from editjudge.panel.retry import RetryPolicy, with_retries
+from editjudge.panel.replica import Replica, State, take_first_free
+from editjudge.panel.retry import RetryPolicy, call_with_retries
 
 from ...patience import until
 
-URGENT = Terms(urgent=True)
+URGENT = CallTerms(urgent=True)
 
 
 def now() -> float:
@@ -27,37 +27,39 @@ def now() -> float:
 
 
 async def test_a_shared_call_goes_on_for_the_most_patient_who_still_waits() -> None:
-    seen: list[Terms] = []
+    seen: list[CallTerms] = []
     asked, told = asyncio.Event(), asyncio.Event()
 
-    async def make(joint: JointTerms) -> str:
-        seen.append(Terms(joint.end, joint.urgent))
+    async def make(joint: SharedTerms) -> str:
+        seen.append(CallTerms(joint.end, joint.urgent))
         asked.set()
         await told.wait()
-        seen.append(Terms(joint.end, joint.urgent))
+        seen.append(CallTerms(joint.end, joint.urgent))
         return "done"
 
-    calls: Coalesced[str] = Coalesced()
+    calls: Coalescer[str] = Coalescer()
 
-    async def call(terms: Terms) -> str:
+    async def call(terms: CallTerms) -> str:
         return await calls("a", make, terms)
 
-    first = asyncio.create_task(call(Terms(5.0)))
+    first = asyncio.create_task(call(CallTerms(5.0)))
     await asked.wait()
-    others = [asyncio.create_task(call(terms)) for terms in (Terms(9.0), Terms(7.0, urgent=True))]
+    others = [
+        asyncio.create_task(call(terms)) for terms in (CallTerms(9.0), CallTerms(7.0, urgent=True))
+    ]
     await asyncio.sleep(0)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     told.set()
     assert await asyncio.gather(*others) == ["done"] * 2
-    assert seen == [Terms(5.0), Terms(9.0, urgent=True)]
+    assert seen == [CallTerms(5.0), CallTerms(9.0, urgent=True)]
 
 
 async def test_who_asks_while_a_call_is_being_cancelled_gets_one_of_its_own() -> None:
     made = 0
     hanging = asyncio.Event()
 
-    async def make(_: JointTerms) -> int:
+    async def make(_: SharedTerms) -> int:
         nonlocal made
         made += 1
         mine = made
@@ -68,7 +70,7 @@ async def test_who_asks_while_a_call_is_being_cancelled_gets_one_of_its_own() ->
                 await asyncio.sleep(0.02)  # its connection takes a while to close
         return mine
 
-    calls: Coalesced[int] = Coalesced()
+    calls: Coalescer[int] = Coalescer()
     gone = asyncio.create_task(calls("a", make))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -91,7 +93,7 @@ async def test_no_attempt_gets_more_time_than_the_caller_waits() -> None:
 
     policy = RetryPolicy(attempts=2, deadline=50.0, first_wait=0.001)
     with pytest.raises(Unreachable):
-        await with_retries(call, policy, terms=Terms(now() + 3.0))
+        await call_with_retries(call, policy, terms=CallTerms(now() + 3.0))
     assert len(given) == 2
     assert all(1.0 < left <= 3.0 for left in given)
 
@@ -103,34 +105,34 @@ async def test_a_caller_s_deadline_says_nothing_of_the_server() -> None:
     pool = EndpointPool([replica])
 
     async def call(_: Any) -> None:
-        await with_retries(late, policy, terms=Terms(now() + 0.003))
+        await call_with_retries(late, policy, terms=CallTerms(now() + 0.003))
 
     for _ in range(20):
         with pytest.raises(OutOfTime):
             await pool.run(call)
     assert replica.state is State.SERVING
-    assert (replica.gauge().limit, replica.gauge().in_flight) == (4, 0)
+    assert (replica.measure_load().limit, replica.measure_load().in_flight) == (4, 0)
     assert not observed
 
 
 async def test_an_attempt_cut_for_one_caller_is_made_again_for_another() -> None:
     made: list[float] = []
 
-    async def make(joint: JointTerms) -> str:
+    async def make(joint: SharedTerms) -> str:
         async def attempt(left: float) -> str:
             made.append(left)
             return await late(left) if len(made) == 1 else "done"
 
-        return await with_retries(attempt, RetryPolicy(attempts=1, deadline=50.0), terms=joint)
+        return await call_with_retries(attempt, RetryPolicy(attempts=1, deadline=50.0), terms=joint)
 
-    calls: Coalesced[str] = Coalesced()
+    calls: Coalescer[str] = Coalescer()
 
-    async def call(terms: Terms) -> str:
+    async def call(terms: CallTerms) -> str:
         return await calls("a", make, terms)
 
-    hasty = asyncio.create_task(call(Terms(now() + 0.05)))
+    hasty = asyncio.create_task(call(CallTerms(now() + 0.05)))
     await until(lambda: made)
-    assert await call(Terms(now() + 20.0)) == "done"
+    assert await call(CallTerms(now() + 20.0)) == "done"
     assert await hasty == "done"
     assert made[0] < 1 < made[1]
 
@@ -139,11 +141,11 @@ async def test_a_server_that_is_late_is_told_from_a_caller_in_a_hurry() -> None:
     told: list[float] = []
     policy = RetryPolicy(attempts=1, deadline=0.05)
     with pytest.raises(OutOfTime):
-        await with_retries(late, policy, terms=Terms(now() + 0.003), late=told.append)
+        await call_with_retries(late, policy, terms=CallTerms(now() + 0.003), late=told.append)
     assert not told
     began = now()
     with pytest.raises(DeadlineExceeded):
-        await with_retries(late, policy, terms=Terms(now() + 60.0), late=told.append)
+        await call_with_retries(late, policy, terms=CallTerms(now() + 60.0), late=told.append)
     assert told == [pytest.approx(began, abs=0.01)]
 
 
@@ -152,17 +154,23 @@ async def test_urgent_calls_get_the_next_place() -> None:
     held = replica.take()
     order: list[str] = []
 
-    async def call(name: str, terms: Terms) -> None:
-        place = await first_free([replica], urgent=terms.urgent)
+    async def call(name: str, terms: CallTerms) -> None:
+        place = await take_first_free([replica], urgent=terms.urgent)
         assert place is not None
         order.append(name)
-        replica.answered(place)
+        replica.release_after_answer(place)
 
-    named = [("a", Terms()), ("b", Terms()), ("u", URGENT), ("v", URGENT), ("c", Terms())]
+    named = [
+        ("a", CallTerms()),
+        ("b", CallTerms()),
+        ("u", URGENT),
+        ("v", URGENT),
+        ("c", CallTerms()),
+    ]
     calls = [asyncio.create_task(call(*each)) for each in named]
     await asyncio.sleep(0)
-    assert replica.waiting == 5
-    replica.answered(held)
+    assert replica.queue_length == 5
+    replica.release_after_answer(held)
     await asyncio.gather(*calls)
     assert order == ["u", "v", "a", "b", "c"]
 
@@ -203,17 +211,17 @@ async def test_nothing_is_asked_again_where_nobody_waits_any_more(
 
     ended: list[BaseException] = []
 
-    async def make(joint: JointTerms) -> str:
+    async def make(joint: SharedTerms) -> str:
         policy = RetryPolicy(attempts=2, first_wait=0.001)
         try:
-            return await with_retries(attempt, policy, terms=joint)
+            return await call_with_retries(attempt, policy, terms=joint)
         except ServiceError as error:
             ended.append(error)
             raise
 
-    calls: Coalesced[str] = Coalesced()
+    calls: Coalescer[str] = Coalescer()
     end = now() + 0.05
-    caller = asyncio.create_task(calls("a", make, Terms(end)))
+    caller = asyncio.create_task(calls("a", make, CallTerms(end)))
     await asked.wait()
     caller.cancel()
     await asyncio.gather(caller, return_exceptions=True)

@@ -16,7 +16,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.benchmarks.registry import benchmark
 from editjudge.cli import root
-from editjudge.panel.prompt import Picture, Pictures, Text
+from editjudge.panel.prompt import Picture, PictureCache, Text
 from editjudge.prompts import get_template, load_templates
 from editjudge.prompts.custom_templates import load_custom_folder, load_custom_templates
 from editjudge.prompts.prompt_files import load_prompt_files
@@ -24,7 +24,7 @@ from editjudge.scorers.judge_scorer import Asking
 
 command = root.commands["prompts"]
 
-PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
+PICTURE = PictureCache(1024 * 1024).prepare(load_image(np.zeros((8, 8, 3), np.uint8)))
 LEVELS = '[answer]\nchoices = ["A", "B", "C"]\n'
 QUALITY = 'user = "{edited}Rate it."\n'
 SCORES = (

@@ -17,10 +17,10 @@ from editjudge.base.prompt_releases import (
     import_official_prompts,
     prompt_releases,
 )
-from editjudge.panel.prompt import Picture, Pictures, Text
+from editjudge.panel.prompt import Picture, PictureCache, Text
 from editjudge.prompts import Template, get_template, load_templates
 
-PICTURE = Pictures(1024 * 1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
+PICTURE = PictureCache(1024 * 1024).prepare(load_image(np.zeros((8, 8, 3), np.uint8)))
 PICTURES = ("sources", "edited", "target", "frames")
 FIELDS = {*PICTURES, "instruction", "hint", "target_text"}
 MORE = {"kind", "question", "answer", "options", "said"}
@@ -79,7 +79,7 @@ def test_a_text_that_an_item_lacks_has_a_substitute() -> None:
     lacking = one.make_prompt({}).parts[0]
     assert isinstance(lacking, Text)
     assert lacking.text.startswith("Why: unknown\n")
-    assert not lacking.data
+    assert not lacking.is_data
     other = Template("a/b", "?", "s", "", "Why: {hint}", ("Yes", "No"))
     assert one.digest != other.digest
     with pytest.raises(KeyError):

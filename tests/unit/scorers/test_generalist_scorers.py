@@ -19,7 +19,7 @@ from editjudge.base.item import Edit
 from editjudge.base.verdict import NoScore, Score
 from editjudge.benchmarks.registry import benchmark, dimensions
 from editjudge.engine.judge import judge as judge_edit
-from editjudge.panel.context import CallContext, CallNotes
+from editjudge.panel.context import CallContext, CallLog
 from editjudge.panel.prompt import Prompt
 from editjudge.prompts import Template
 from editjudge.prompts.custom_templates import load_custom_templates
@@ -40,7 +40,7 @@ class Panel(PanelStandIn):
     def __init__(self, *script: Any, **settings: Any) -> None:
         self.transport = ScriptedTransport(*script)
         self.judge = generalist(self.transport, **settings)
-        self.served = frozenset({JUDGE})
+        self.service_names = frozenset({JUDGE})
 
     def generalist(self, service: str) -> Any:
         assert service == JUDGE
@@ -269,8 +269,8 @@ async def test_a_judge_without_probabilities(
 ) -> None:
     """What it says is paid for whatever `samples` is, so it is told, and foreseen."""
     panel = Panel(sampling, logprobs="never", **settings)
-    notes = CallNotes()
-    panel.context = CallContext(notes=(notes,))
+    notes = CallLog()
+    panel.context = CallContext(logs=(notes,))
     got = await score(scorer, edit, panel)
     taken = notes.usage
     verdict = got.get("score") or got.get("correct") or got["consistency"]

@@ -68,7 +68,7 @@ class Panel(PanelStandIn):
         self.names: dict[bytes, str] = {}
         self.asked: list[tuple[str, str, str]] = []
         self.regions: list[tuple[str, np.ndarray]] = []
-        self.served = frozenset({JUDGE, SEGMENTER, FEATURES})
+        self.service_names = frozenset({JUDGE, SEGMENTER, FEATURES})
 
     def knows(self, edit: Edit) -> Panel:
         for image in (*edit.item.sources, edit.output):
@@ -80,7 +80,7 @@ class Panel(PanelStandIn):
         return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {ServiceName.parse(name): ModelIdentity("x") for name in self.served}
+        return {ServiceName.parse(name): ModelIdentity("x") for name in self.service_names}
 
     async def call(self, service: str, inputs: Any, parameters: Any = None) -> dict[str, Any]:
         image = self.names[inputs["IMAGE"]]

@@ -23,7 +23,7 @@ from editjudge.pixels import align, mse, opencv
 
 ROOT = Path(__file__).parents[3]
 MEND = 'run: pip install "editjudge[pixels]"'
-NOBODY: Any = SimpleNamespace(served=frozenset(), why_not=lambda role: "away")
+NOBODY: Any = SimpleNamespace(service_names=frozenset(), why_not=lambda role: "away")
 
 
 @pytest.fixture

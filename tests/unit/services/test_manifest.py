@@ -12,7 +12,7 @@ import pytest
 
 from editjudge.base.contracts import CONTRACTS
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.panel import SERVICES
+from editjudge.panel import SPECIALISTS
 from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.manifest import (
     Profile,
@@ -83,7 +83,7 @@ def test_memory_follows_from_the_parameters() -> None:
 
 
 def test_every_service_is_one_the_panel_knows() -> None:
-    unserved = {entry.service for entry in load_manifest().values()} - set(SERVICES)
+    unserved = {entry.service for entry in load_manifest().values()} - set(SPECIALISTS)
     assert unserved <= {"segmenter.grounded_sam_huge"}
 
 

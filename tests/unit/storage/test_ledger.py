@@ -16,7 +16,7 @@ from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.schema import CALLS
 
-PROMPT = Prompt("judge", (Text("Is it "), Text("röd\u2028?", data=True)))
+PROMPT = Prompt("judge", (Text("Is it "), Text("röd\u2028?", is_data=True)))
 REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", Usage(10, 4, 1), 0.5)
 
 

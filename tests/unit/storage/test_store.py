@@ -102,7 +102,7 @@ def test_all_of_an_edit_or_nothing(tmp_path: Path) -> None:
 
 
 async def test_verdicts_refer_to_the_replies_they_rest_on(tmp_path: Path) -> None:
-    prompt = Prompt("You judge.", (Text("Is it röd?", data=True),))
+    prompt = Prompt("You judge.", (Text("Is it röd?", is_data=True),))
     letters = random.Random(0)
     with RunStore.open(tmp_path, HEADER) as store:
         for index in range(20):
@@ -337,7 +337,7 @@ def test_prompts_alike_take_little_room(tmp_path: Path) -> None:
 
     async def asked(store: RunStore) -> None:
         for index in range(200):
-            prompt = Prompt(template, (Text(f"Make cup {index} red", data=True),))
+            prompt = Prompt(template, (Text(f"Make cup {index} red", is_data=True),))
             call = Call("judge", prompt, {"schema": None})
             await store.ledger.put(call, Reply({"text": "4"}, "judge", Usage(1, 0, 1), None))
             prompts.append(prompt)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from ...base.errors import Abstained
 from ...base.text import join_surrogates
 from ..calls import Usage
-from ..prompt import Picture, Prompt, Text, broken
+from ..prompt import Picture, Prompt, Text, break_control_tokens
 from ..transport import Finish
 from .http import HttpReply
 
@@ -84,7 +84,7 @@ def joined(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]:
     for data, run in groupby(prompt.parts, _is_data):
         run_parts = [p if isinstance(p, Picture) else p.text for p in run]
         if data:
-            run_parts = [broken("".join(map(str, run_parts)), control_tokens)]
+            run_parts = [break_control_tokens("".join(map(str, run_parts)), control_tokens)]
         for part in run_parts:
             if isinstance(part, str) and parts and isinstance(parts[-1], str):
                 parts[-1] += part
@@ -178,7 +178,7 @@ def usage_of(data: Mapping[str, Any]) -> Usage:
 
 
 def _is_data(part: Text | Picture) -> bool:
-    return isinstance(part, Text) and part.data
+    return isinstance(part, Text) and part.is_data
 
 
 def _token(entry: Any) -> tuple[str, float]:

@@ -33,7 +33,7 @@ from ...base.errors import (
 from ...base.parse import parse_json
 from ...base.proxy import find_proxy
 from ..prompt import Picture
-from ..redaction import Secrets, short
+from ..redaction import Secrets, shorten
 
 if TYPE_CHECKING:
     import aiohttp
@@ -190,12 +190,12 @@ class HttpServer:
         """
         reply = await self._once(url, body, model)
         if not reply.ok:
-            error = self.failure(reply, model)
+            error = self.to_error(reply, model)
             if isinstance(error, ServiceError) and error.retryable:
                 raise error
         return reply
 
-    def failure(self, reply: HttpReply, model: str = "") -> ServiceError | Abstained:
+    def to_error(self, reply: HttpReply, model: str = "") -> ServiceError | Abstained:
         """The typed error of a failure."""
         if reply.status in {400, 403, 422} and blocked(reply):
             return Abstained("refused", f"blocked by the provider: {reply.words}")
@@ -204,7 +204,7 @@ class HttpServer:
             kind = NotAuthorised
         elif 300 <= reply.status < 400:
             kind = NotServed
-        return self.error(
+        return self.make_error(
             kind,
             f"HTTP {reply.status}: {reply.words}",
             model,
@@ -212,7 +212,7 @@ class HttpServer:
             again=reply.again,
         )
 
-    def error(
+    def make_error(
         self,
         kind: type[ServiceError],
         detail: str,
@@ -223,7 +223,7 @@ class HttpServer:
     ) -> ServiceError:
         """An error that names this server, without its secrets."""
         error = kind(
-            self._secrets.hidden(detail),
+            self._secrets.redact(detail),
             service=self.service,
             endpoint=self.url,
             model=model,
@@ -239,7 +239,7 @@ class HttpServer:
         import aiohttp
 
         if self._closed:
-            raise self.error(Unreachable, "the connection is closed", model, again=False)
+            raise self.make_error(Unreachable, "the connection is closed", model, again=False)
         # Errors are made outside of `except`: aiohttp's own hold the request's headers, and
         # must not be printed as the context of ours.
         problem: tuple[type[ServiceError], str, bool | None]
@@ -263,15 +263,17 @@ class HttpServer:
         else:
             return self._reply(status, headers, payload, model)
         kind, detail, again = problem
-        raise self.error(kind, short(self._secrets.hidden(detail)), model, again=again)
+        raise self.make_error(kind, shorten(self._secrets.redact(detail)), model, again=again)
 
     def _reply(
         self, status: int, headers: Mapping[str, str], payload: bytes | None, model: str
     ) -> HttpReply:
         if payload is None:
-            raise self.error(BadReply, f"a reply of more than {MAX_REPLY_BYTES:,} bytes", model)
+            raise self.make_error(
+                BadReply, f"a reply of more than {MAX_REPLY_BYTES:,} bytes", model
+            )
         try:
-            data = self._secrets.hidden_in(parse_json(payload))
+            data = self._secrets.redact_json(parse_json(payload))
         except ValueError:
             data = None
         body = data[0] if isinstance(data, list) and data else data
@@ -287,21 +289,21 @@ class HttpServer:
         words, codes, param = failure_of(body)
         if 300 <= status < 400:
             words = f"redirects to {address(headers.get('location', ''))}, which is not followed"
-        words = short(self._secrets.hidden(words or payload.decode("utf-8", "replace")))
+        words = shorten(self._secrets.redact(words or payload.decode("utf-8", "replace")))
         if request := headers.get("x-request-id"):
-            words += f" (request {short(self._secrets.hidden(request))})"
+            words += f" (request {shorten(self._secrets.redact(request))})"
         wish = headers.get("x-should-retry", "").lower()
         again = {"true": True, "false": False}.get(wish)
         return HttpReply(status, data, words, codes, param, again, retry_after(headers))
 
     def _no_json(self, headers: Mapping[str, str], payload: bytes, model: str) -> ServiceError:
         if "text/html" in headers.get("content-type", ""):
-            return self.error(
+            return self.make_error(
                 NotServed, "a web page instead of JSON: is the address right (…/v1)?", model
             )
         # Cut only after the search, which half a key would pass.
-        text = short(self._secrets.hidden(payload[:10_000].decode("utf-8", "replace")))
-        return self.error(Unreachable, f"cut short, or no JSON: {text[:80]}", model)
+        text = shorten(self._secrets.redact(payload[:10_000].decode("utf-8", "replace")))
+        return self.make_error(Unreachable, f"cut short, or no JSON: {text[:80]}", model)
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -19,9 +19,9 @@ from ...base.errors import (
     ServiceError,
 )
 from ..choices import ChoiceDistribution, distribution, label_set, labels
-from ..context import NOBODY, PATIENT, AnyTerms, CallContext
+from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..prompt import Prompt
-from ..retry import RetryPolicy, with_retries
+from ..retry import RetryPolicy, call_with_retries
 from ..transport import LONGEST_NAME, Choice, Completion, GeneralistModel, Sampling, Transport
 from . import completions as chat
 from .completions import Habits
@@ -100,11 +100,11 @@ class Vocabulary:
         single = {text: ids[0] if len(ids) == 1 else None for text, ids in known.items()}
         speaks = label_set(choices, single)
         if missing := [choice for choice in choices if choice not in speaks.values()]:
-            raise self._server.error(
+            raise self._server.make_error(
                 LogprobsUnavailable, f"no token of the model begins {missing[0]!r} only", model
             )
         if len(speaks) > MAX_LABELS:
-            raise self._server.error(
+            raise self._server.make_error(
                 Refused,
                 f"{len(choices)} choices have {len(speaks)} label tokens, "
                 f"the limit is {MAX_LABELS}: give fewer or shorter choices",
@@ -118,10 +118,10 @@ class Vocabulary:
         if reply.status in {404, 405}:
             return None
         if not reply.ok:
-            raise self._server.failure(reply, model)
+            raise self._server.to_error(reply, model)
         ids = reply.data.get("tokens") if isinstance(reply.data, dict) else None
         if not isinstance(ids, list) or not all(isinstance(token, int) for token in ids):
-            raise self._server.error(BadReply, "/tokenize gives no list of token ids", model)
+            raise self._server.make_error(BadReply, "/tokenize gives no list of token ids", model)
         return tuple(ids)
 
 
@@ -196,14 +196,14 @@ class OpenAiTransport(Transport):
                 self._model = await self._look()
             return self._model
 
-        return await self._retried(once, PATIENT, replace(self._policy, deadline=timeout))
+        return await self._retried(once, DEFAULT_TERMS, replace(self._policy, deadline=timeout))
 
     async def _look(self) -> GeneralistModel:
         reply = await self._server.ask(f"{self.url}/models", model=self._asked)
         if reply.status in {404, 405} and self._asked:
             return GeneralistModel(self._asked)
         if not reply.ok:
-            raise self._server.failure(reply, self._asked)
+            raise self._server.to_error(reply, self._asked)
         card = self._chosen(reply.data)
         server = card.get("owned_by")
         vllm = server == "vllm"
@@ -215,7 +215,7 @@ class OpenAiTransport(Transport):
         )
 
     async def choose(
-        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NOBODY
+        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
     ) -> Choice:
         """The probability of each choice, from one generated token; see `Transport.choose`.
 
@@ -266,7 +266,7 @@ class OpenAiTransport(Transport):
         prompt: Prompt,
         sampling: Sampling,
         schema: Mapping[str, Any] | None = None,
-        context: CallContext = NOBODY,
+        context: CallContext = NO_CALLER,
     ) -> Completion:
         """Generate a reply; see `Transport.complete`.
 
@@ -308,7 +308,7 @@ class OpenAiTransport(Transport):
             except TimeoutError as error:
                 raise self._error(DeadlineExceeded, f"no reply within {seconds:.3g} s") from error
 
-        return await with_retries(attempt, policy or self._policy, terms=terms)
+        return await call_with_retries(attempt, policy or self._policy, terms=terms)
 
     async def _chat(
         self,
@@ -342,7 +342,7 @@ class OpenAiTransport(Transport):
             if not self._habits.learn(reply, sent):
                 if self._habits.denies_logprobs(reply, sent):
                     raise self._without_logprobs(reply.words)
-                raise self._server.failure(reply, model.name)
+                raise self._server.to_error(reply, model.name)
 
     def _without_logprobs(self, why: str) -> ServiceError:
         self._habits.without_logprobs(why)
@@ -395,7 +395,9 @@ class OpenAiTransport(Transport):
             raise self._error(BadReply, str(error)) from error
 
     def _error(self, kind: type[ServiceError], detail: str) -> ServiceError:
-        return self._server.error(kind, detail, self._model.name if self._model else self._asked)
+        return self._server.make_error(
+            kind, detail, self._model.name if self._model else self._asked
+        )
 
 
 def _is_vllm(model: GeneralistModel) -> bool:

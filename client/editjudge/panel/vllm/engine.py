@@ -92,18 +92,18 @@ class Engine(GrpcConnection):
         request = self._health.HealthCheckRequest(service=SERVICE)
         reply = await self._report("Check", request, end)
         if reply.status != self._health.HealthCheckResponse.SERVING:
-            raise self.error(Unreachable, "the engine is not ready, or shuts down")
+            raise self.make_error(Unreachable, "the engine is not ready, or shuts down")
 
     async def ask(self, method: str, end: float) -> Any:
         """The server's report on itself: `GetModelInfo`, `GetServerInfo` or `GetLoads`."""
         request = getattr(self.messages, f"{method}Request")()
-        return self.secrets.hidden_in_message(await self._report(method, request, end))
+        return self.secrets.redact_message(await self._report(method, request, end))
 
     async def _report(self, method: str, request: Any, end: float) -> Any:
         """The answer to a call that every such server takes."""
         call = getattr(self.stub, method)(request, timeout=left(end), metadata=self.metadata)
         try:
-            return await self.answer(call)
+            return await self.await_reply(call)
         except ServiceError as failure:
             raise self._not_here(failure) from failure.__cause__
 
@@ -120,23 +120,23 @@ class Engine(GrpcConnection):
                 archive.extend(chunk.data)
                 digest = chunk.sha256 or digest
                 if len(archive) > MAX_ARCHIVE:
-                    raise self.error(BadReply, f"the tokenizer exceeds {MAX_ARCHIVE:,} bytes")
+                    raise self.make_error(BadReply, f"the tokenizer exceeds {MAX_ARCHIVE:,} bytes")
 
         try:
-            await self.answer(received())
+            await self.await_reply(received())
         except BadReply:
             raise
         except ServiceError as failure:
             if not failure.retryable and "okenizer" in failure.detail:
                 # The servicer looks for a folder of that name, and does not ask the hub.
                 mend = "start vLLM with the model's local folder, not its hub id"
-                raise self.error(type(failure), f"{failure.detail} ({mend})") from failure
+                raise self.make_error(type(failure), f"{failure.detail} ({mend})") from failure
             raise self._not_here(failure) from failure.__cause__
         finally:
             call.cancel()
         # The digest comes with the last chunk, so its absence means a cut as well.
         if hashlib.sha256(archive).hexdigest() != digest:
-            raise self.error(BadReply, "the tokenizer arrived damaged: its digest differs")
+            raise self.make_error(BadReply, "the tokenizer arrived damaged: its digest differs")
         return bytes(archive)
 
     def request(self, ids: list[int], pictures: tuple[Picture, ...] = ()) -> Request:
@@ -166,24 +166,24 @@ class Engine(GrpcConnection):
         request_id = request.message.request_id = f"editjudge-{uuid.uuid4().hex}"
         call = self.stub.Generate(request, timeout=left(end), metadata=self.metadata)
         try:
-            complete = await self.answer(self._whole(call))
+            complete = await self.await_reply(self._whole(call))
         except asyncio.CancelledError:
             await self._abort(request_id)
             raise
         finally:
             call.cancel()
         if complete.finish_reason in {"abort", "error"}:
-            raise self.error(Unreachable, f"the engine gave up: {complete.finish_reason}")
+            raise self.make_error(Unreachable, f"the engine gave up: {complete.finish_reason}")
         return complete
 
     async def _whole(self, call: Any) -> Any:
         complete = None
         async for response in call:
             if complete is not None or response.WhichOneof("response") != "complete":
-                raise self.error(BadReply, "the reply comes in pieces though asked for whole")
+                raise self.make_error(BadReply, "the reply comes in pieces though asked for whole")
             complete = response.complete
         if complete is None:
-            raise self.error(BadReply, "the reply ended without a completion")
+            raise self.make_error(BadReply, "the reply ended without a completion")
         return complete
 
     async def _abort(self, request_id: str) -> None:
@@ -199,20 +199,20 @@ class Engine(GrpcConnection):
         with contextlib.suppress(RpcError, UsageError):
             await self.stub.Abort(request, timeout=_ABORT_SECONDS, metadata=self.metadata)
 
-    def failure(self, error: Any, service: str | None = None, model: str | None = None) -> Any:
+    def to_error(self, error: Any, service: str | None = None, model: str | None = None) -> Any:
         """The typed error of a status, with the mend where the server takes no images."""
-        failure = super().failure(error, service, model)
+        failure = super().to_error(error, service, model)
         if isinstance(failure, Refused) and "media_refs sent but" in failure.detail:
             detail = f"the server does not take images: {MEDIA_OFF} ({failure.detail})"
-            return self.error(Refused, detail)
+            return self.make_error(Refused, detail)
         if isinstance(failure, Unreachable) and "media_refs[" in failure.detail:
-            return self.error(Overloaded, failure.detail)
+            return self.make_error(Overloaded, failure.detail)
         return failure
 
     def _not_here(self, failure: ServiceError) -> ServiceError:
         """The failure of a call that every such server takes, said as what it means."""
         if isinstance(failure, NotServed):
-            return self.error(NotServed, f"no vLLM engine is served here: {failure.detail}")
+            return self.make_error(NotServed, f"no vLLM engine is served here: {failure.detail}")
         return failure
 
 

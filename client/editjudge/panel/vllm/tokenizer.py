@@ -31,7 +31,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from ...base.parse import parse_json
-from ..prompt import Picture, Prompt, broken
+from ..prompt import Picture, Prompt, break_control_tokens
 
 if TYPE_CHECKING:
     from jinja2.parser import Parser
@@ -199,7 +199,10 @@ class Tokens:
         """
         of_template = (self.ids(part) for part, of_prompt in pieces if not of_prompt)
         own = [token for ids in of_template for token in ids if token in self._control]
-        safe = (broken(part, self._added) if of_prompt else part for part, of_prompt in pieces)
+        safe = (
+            break_control_tokens(part, self._added) if of_prompt else part
+            for part, of_prompt in pieces
+        )
         ids = self.ids("".join(safe))
         # A normaliser could still have made one of something else (of a wide "<", say).
         if (made := [token for token in ids if token in self._control]) != own:

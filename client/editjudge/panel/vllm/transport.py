@@ -29,7 +29,7 @@ from ...base.errors import (
 )
 from ..calls import Usage
 from ..choices import distribution, label_set, labels
-from ..context import NOBODY, PATIENT, AnyTerms, CallContext
+from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..retry import RetryPolicy
 from ..transport import (
     LONGEST_NAME,
@@ -126,10 +126,10 @@ class VllmTransport(Transport):
                 self._served = await self._look(end)
             return self._served.model
 
-        return await self._retried(once, PATIENT, replace(self._policy, deadline=timeout))
+        return await self._retried(once, DEFAULT_TERMS, replace(self._policy, deadline=timeout))
 
     async def choose(
-        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NOBODY
+        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
     ) -> Choice:
         """The probability of each choice, from one generated token; see `Transport.choose`.
 
@@ -159,7 +159,7 @@ class VllmTransport(Transport):
             try:
                 spread = _spread(choices, ids, listed)
             except ValueError as error:
-                raise self._engine.error(BadReply, str(error)) from error
+                raise self._engine.make_error(BadReply, str(error)) from error
             return Choice(spread, served.model.name, _usage(reply))
 
         return await self._retried(once, context.terms)
@@ -169,7 +169,7 @@ class VllmTransport(Transport):
         prompt: Prompt,
         sampling: Sampling,
         schema: Mapping[str, Any] | None = None,
-        context: CallContext = NOBODY,
+        context: CallContext = NO_CALLER,
     ) -> Completion:
         """Generate a reply; see `Transport.complete`.
 
@@ -200,9 +200,9 @@ class VllmTransport(Transport):
             try:
                 text = served.chat.tokens.decode(ids)
             except OverflowError as error:
-                raise self._engine.error(BadReply, "a token id is out of range") from error
+                raise self._engine.make_error(BadReply, "a token id is out of range") from error
             finish = _FINISHES.get(reply.finish_reason, "other")
-            text = self._engine.secrets.hidden_in(text)
+            text = self._engine.secrets.redact_json(text)
             return Completion(text, finish, served.model.name, _usage(reply))
 
         return await self._retried(once, context.terms)
@@ -216,7 +216,7 @@ class VllmTransport(Transport):
         async def attempt(seconds: float) -> T:
             return await once(time.monotonic() + seconds)
 
-        return await self._engine.retried(attempt, policy, terms)
+        return await self._engine.call_with_retries(attempt, policy, terms)
 
     async def _known(self, end: float) -> _Served:
         async with self._finding:
@@ -226,7 +226,7 @@ class VllmTransport(Transport):
                 # The server may have been started again, with another model.
                 info = await self._engine.ask("GetModelInfo", end)
                 if info != self._served.info:
-                    raise self._engine.error(
+                    raise self._engine.make_error(
                         WrongModel,
                         f"{_name(info)!r} is served now, as {_kind(info)}; it was"
                         f" {_name(self._served.info)!r}, as {_kind(self._served.info)}",
@@ -240,9 +240,9 @@ class VllmTransport(Transport):
         info = await engine.ask("GetModelInfo", end)
         name = _name(info)
         if not any(name == each or fnmatchcase(name, each) for each in self._accepted):
-            raise engine.error(NotServed, f"it serves {name!r}, not {self._accepted[0]!r}")
+            raise engine.make_error(NotServed, f"it serves {name!r}, not {self._accepted[0]!r}")
         if not info.is_generation:
-            raise engine.error(NotServed, f"{name!r} does not generate text")
+            raise engine.make_error(NotServed, f"{name!r} does not generate text")
         engine.model = name
         server = await engine.ask("GetServerInfo", end)
         if self._served is not None and self._served.info == info:
@@ -275,11 +275,11 @@ class VllmTransport(Transport):
 
     def _request(self, served: _Served, prompt: Prompt) -> Request:
         if prompt.pictures and not served.media:
-            raise self._engine.error(Refused, f"the server does not take images: {MEDIA_OFF}")
+            raise self._engine.make_error(Refused, f"the server does not take images: {MEDIA_OFF}")
         try:
             ids = served.chat.ids(prompt)
         except ValueError as error:
-            raise self._engine.error(Refused, str(error)) from error
+            raise self._engine.make_error(Refused, str(error)) from error
         return self._engine.request(ids, prompt.pictures)
 
     async def _generate(self, request: Request, end: float) -> Any:
@@ -297,7 +297,7 @@ class VllmTransport(Transport):
         while True:
             count = min(max(least, LISTED), there, self._allowed)
             if count < least:
-                raise self._engine.error(
+                raise self._engine.make_error(
                     LogprobsUnavailable, f"it lists {count} tokens, {least} are needed: {_MODE}"
                 )
             request.message.sampling_params.logprobs = count
@@ -335,10 +335,10 @@ class VllmTransport(Transport):
                     self._processed = None
                     if isinstance(error, Refused) and "logit_bias" in error.detail:
                         # Speculative decoding takes none.
-                        raise self._engine.error(LogprobsUnavailable, error.detail) from error
+                        raise self._engine.make_error(LogprobsUnavailable, error.detail) from error
                     raise
         if not self._processed:
-            raise self._engine.error(
+            raise self._engine.make_error(
                 LogprobsUnavailable, f"its probabilities leave out the logit bias: {_MODE}"
             )
 
@@ -346,7 +346,7 @@ class VllmTransport(Transport):
         try:
             return _first_tokens(reply)
         except ValueError as error:
-            raise self._engine.error(BadReply, str(error)) from error
+            raise self._engine.make_error(BadReply, str(error)) from error
 
     def _labels(self, served: _Served, choices: tuple[str, ...]) -> dict[int, str]:
         """The choice that each label token stands for."""
@@ -355,7 +355,7 @@ class VllmTransport(Transport):
             self._label_sets[choices] = label_set(choices, tokens)
         speaks = self._label_sets[choices]
         if missing := [choice for choice in choices if choice not in speaks.values()]:
-            raise self._engine.error(
+            raise self._engine.make_error(
                 LogprobsUnavailable, f"no token of the model begins {missing[0]!r} only"
             )
         return speaks
@@ -369,7 +369,7 @@ def _read(archive: bytes, engine: Engine) -> tuple[Chat, frozenset[int], str]:
         return Chat.of(bundle), frozenset(bundle.stop_ids), bundle.digest
     except (ValueError, TypeError, AttributeError) as error:
         # The two latter: JSON whose parts are not what they are elsewhere.
-        raise engine.error(BadReply, f"the tokenizer cannot be used: {error}") from error
+        raise engine.make_error(BadReply, f"the tokenizer cannot be used: {error}") from error
 
 
 def _first_tokens(reply: Any) -> dict[int, float]:

@@ -96,7 +96,7 @@ class Specialists(Panel):
     ) -> None:
         super().__init__(*(script or (said(),)), **settings)
         self.measured, self.found = measured, found or {}
-        self.served |= {*_SERVICES, SEGMENTER}
+        self.service_names |= {*_SERVICES, SEGMENTER}
         self.asked: list[tuple[str, dict[str, bytes], dict[str, str]]] = []
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:

@@ -480,7 +480,7 @@ class Two(Specialists):
         super().__init__()
         worse = {name: score - 2 for name, score in SCORES.items()}
         self.second = generalist(type(self.transport)(said(worse)))
-        self.served |= {"generalist.second"}
+        self.service_names |= {"generalist.second"}
 
     def generalist(self, service: str) -> Any:
         return self.second if service == "generalist.second" else super().generalist(service)

@@ -70,7 +70,7 @@ async def test_asked_as_released(items: Sequence[Item]) -> None:
         _, prompt = await asked(item, "official")
         assert prompt.system == TEXTS["system_prompt.txt"]
         assert shown(item, prompt) == SOURCE + EDITED + said(item)
-        data = [part.text for part in prompt.parts if isinstance(part, Text) and part.data]
+        data = [part.text for part in prompt.parts if isinstance(part, Text) and part.is_data]
         (question,) = item.questions
         assert data == [question["question"], ", ".join(question["options"])]
 

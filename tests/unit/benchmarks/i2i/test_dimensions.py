@@ -11,7 +11,7 @@ from editjudge.base.images import load_image
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.i2i.taxonomy import TEXT
 from editjudge.benchmarks.registry import benchmark
-from editjudge.panel.prompt import Pictures
+from editjudge.panel.prompt import PictureCache
 from editjudge.prompts import Template, get_template
 from editjudge.scorers.judge_scorer import JUDGE, Asking
 from editjudge.scorers.region_similarity import RegionSimilarity
@@ -173,7 +173,7 @@ def test_every_template_is_used() -> None:
 
 
 def test_prompts_about_one_edit_begin_alike() -> None:
-    picture = Pictures(1024).prepared(load_image(np.zeros((8, 8, 3), np.uint8)))
+    picture = PictureCache(1024).prepare(load_image(np.zeros((8, 8, 3), np.uint8)))
     shown = {
         "sources": (("Source image", picture),),
         "edited": (("Edited image", picture),),

@@ -171,7 +171,7 @@ class Panel(PanelStandIn):
         return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {ServiceName.parse(name): ModelIdentity("scripted/1") for name in self.served}
+        return {ServiceName.parse(name): ModelIdentity("scripted/1") for name in self.service_names}
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         self.asked.append((service, inputs, parameters))
