@@ -166,8 +166,8 @@ def parse_services(services: Iterable[str], url: str) -> tuple[ServiceName, ...]
     if unknown:
         raise ConfigError(
             f"endpoint {url}: no service is named {', '.join(unknown)}",
-            f"known services: {', '.join(SPECIALISTS)}; one of your own is role.variant, variant in "
-            f"small letters, digits and _, role one of {', '.join(CONTRACTS)}",
+            f"known services: {', '.join(SPECIALISTS)}; one of your own is role.variant, variant"
+            f" in small letters, digits and _, role one of {', '.join(CONTRACTS)}",
         )
     return tuple(map(ServiceName.parse, names))
 
