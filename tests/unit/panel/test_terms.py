@@ -31,10 +31,10 @@ async def test_a_shared_call_goes_on_for_the_most_patient_who_still_waits() -> N
     asked, told = asyncio.Event(), asyncio.Event()
 
     async def make(joint: SharedTerms) -> str:
-        seen.append(CallTerms(joint.end, joint.urgent))
+        seen.append(CallTerms(joint.deadline, joint.urgent))
         asked.set()
         await told.wait()
-        seen.append(CallTerms(joint.end, joint.urgent))
+        seen.append(CallTerms(joint.deadline, joint.urgent))
         return "done"
 
     calls: Coalescer[str] = Coalescer()
