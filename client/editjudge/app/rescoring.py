@@ -145,7 +145,7 @@ def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Change
     compared = _Compared(store, write=write)
 
     async def judge() -> None:
-        panel = Panel.replaying(store.ledger, header.identities)
+        panel = Panel.from_ledger(store.ledger, header.identities)
         progress, judges = Progress.of(plan, {}), make_judges(panel)
         async with panel:
             at_once = 2 * (os.cpu_count() or 1)

@@ -275,7 +275,7 @@ async def _call(
         return {name: _resting(verdicts[name], asked) for name in fields}
     except Abstained as abstained:
         # All that judges said is asked anew gather_all, not only what could not be read.
-        return dict.fromkeys(fields, add_calls(make_no_score(abstained), asked.generalists))
+        return dict.fromkeys(fields, add_calls(make_no_score(abstained), asked.judge_calls))
     except ServiceError as error:
         errors[scorer] = error
         return dict.fromkeys(fields, make_failure(error))
@@ -290,7 +290,7 @@ async def _call(
 
 def _resting(verdict: Verdict, asked: CallLog) -> Verdict:
     """A number with what specialists said; what has none says itself which of it was no answer."""
-    return add_calls(verdict, asked.specialists) if isinstance(verdict, Score) else verdict
+    return add_calls(verdict, asked.specialist_calls) if isinstance(verdict, Score) else verdict
 
 
 def explain_unserved(
@@ -341,4 +341,4 @@ async def open_local_judges(
 ) -> AsyncIterator[Judges]:
     """Judges with the services of the settings; an `Opened`."""
     async with Panel(settings, ledger=calls, policy=policy) as panel:
-        yield make_judges(panel.within(CallContext(budget)))
+        yield make_judges(panel.with_context(CallContext(budget)))
