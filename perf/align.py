@@ -29,7 +29,7 @@ from editjudge.app.client import make_edit
 from editjudge.base.item import Edit
 from editjudge.pixels import align, alignment, find_keypoints, mse, psnr_from_mse
 from editjudge.scorers import pixels as scorers
-from editjudge.scorers.keypoints import SharedKeypoints
+from editjudge.scorers.keypoints import KeypointCache
 from editjudge.scorers.pixels import PixelComparison
 from editjudge.scorers.regions import fitted
 
@@ -85,7 +85,7 @@ def anew(edit: Edit) -> Measured:
 
 async def shared(edits: list[Edit]) -> list[Measured]:
     """As a run: all edits of an item at once, and nothing known of it before."""
-    scorers._KEYPOINTS = SharedKeypoints(64 * 1024**2)
+    scorers._KEYPOINTS = KeypointCache(64 * 1024**2)
     verdicts = await asyncio.gather(*(SCORER.score(edit, None, FIELDS) for edit in edits))
     return [(one["mse.whole"].value, one["psnr.whole"].value) for one in verdicts]
 

@@ -44,7 +44,7 @@ from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import Score
 from editjudge.benchmarks.dimension import Dimension
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.engine.judge import judge
 from editjudge.panel import Panel
 from editjudge_services.features.recipe import RECIPES as VISION
@@ -193,7 +193,7 @@ def served(precision: Precision) -> Iterator[Ours]:
     with temporary_stack(settings.stack) as server:
         panel = Panel(Settings(endpoints={"local": Endpoint(url=server.url)}, deadline=600))
         loop.run_until_complete(panel.__aenter__())
-        dimensions = [d for d in benchmark("omni_iie").dimensions if d.id != "omni_iie.qa"]
+        dimensions = [d for d in load_benchmark("omni_iie").dimensions if d.id != "omni_iie.qa"]
         yield Ours(panel, dimensions, loop)
         loop.run_until_complete(panel.__aexit__(None, None, None))
     loop.close()

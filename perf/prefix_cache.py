@@ -55,7 +55,7 @@ from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Transport
 from editjudge.prompts import get_template
-from editjudge.scorers.judge_scorer import JUDGE, prompt_about
+from editjudge.scorers.judge_scorer import JUDGE, make_prompt
 from editjudge.scorers.vqa import FiveLevel, QuestionList
 from editjudge.storage.ledger import Ledger
 from editjudge_services.runtime.vllm_server import VllmServer
@@ -135,11 +135,11 @@ def questions(edit: Edit, judge: Generalist) -> list[Question]:
     for scorer in scorers:
         if isinstance(scorer, FiveLevel):
             levels = scorer.template
-            asked.append((prompt_about(levels, edit, judge), tuple(levels.weights)))
+            asked.append((make_prompt(levels, edit, judge), tuple(levels.weights)))
         elif isinstance(scorer, QuestionList):
             one = get_template(scorer.question_prompt)
             asked += [
-                (prompt_about(one, edit, judge, question=question), ("Yes", "No"))
+                (make_prompt(one, edit, judge, question=question), ("Yes", "No"))
                 for question in QUESTIONS[scorer.prompt]
             ]
     return asked

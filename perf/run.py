@@ -25,7 +25,7 @@ from editjudge.base.config import Settings
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit
 from editjudge.base.verdict import Failure, Score
-from editjudge.benchmarks.registry import dimensions
+from editjudge.benchmarks.registry import load_dimensions
 from editjudge.demo import write_demo_set
 from editjudge.demo.editors import EDITORS
 from editjudge_services.runtime.triton_server import TritonServer
@@ -80,7 +80,9 @@ def compare(folder: Path, settings: Settings, rounds: int) -> dict[str, list[flo
     """Seconds of each way, round by round; all must give the same scores."""
     served = ("ocr.ppocr", "quality.piqe")
     chosen = tuple(
-        one for one in dimensions().values() if one.id.startswith("core.") and _local(one, served)
+        one
+        for one in load_dimensions().values()
+        if one.id.startswith("core.") and _local(one, served)
     )
 
     def loop(*, edit_wise: bool) -> dict[tuple[str, str, str], float]:
@@ -111,7 +113,7 @@ def compare(folder: Path, settings: Settings, rounds: int) -> dict[str, list[flo
 def _local(dimension, served: tuple[str, ...]) -> bool:
     from editjudge.engine.judge import roles_of
 
-    return roles_of(dimension, dimensions()) <= set(served)
+    return roles_of(dimension, load_dimensions()) <= set(served)
 
 
 @click.command()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .benchmarks.column import Mean as Mean
     from .benchmarks.dimension import Dimension as Dimension
     from .benchmarks.dimension import Reading as Reading
-    from .benchmarks.dimension import derived as derived
+    from .benchmarks.dimension import make_formula as make_formula
     from .benchmarks.items import ItemsFile as ItemsFile
     from .benchmarks.tabulation import tabulate as tabulate
     from .engine.events import RunEvent as RunEvent

@@ -16,7 +16,7 @@ from PIL import Image as Pil
 from editjudge.base.config import Endpoint, Settings, load_settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.identity import ServiceName
-from editjudge.benchmarks.registry import benchmark, with_specialists
+from editjudge.benchmarks.registry import add_specialists, load_benchmark
 from editjudge.panel.specialists import list_custom_services
 
 from ..e2e.conftest import Ran, here
@@ -33,13 +33,15 @@ def endpoint(*services: str) -> Settings:
 
 def test_each_role_gives_the_dimensions_of_ours() -> None:
     roles = ("quality", "aesthetics", "features", "clip", "lpips", "ocr", "segmenter")
-    rules = with_specialists(benchmark("core").rules(), (ServiceName(r, "mylab") for r in roles))
-    ids = [one.id for one in rules.beside]
+    rules = add_specialists(
+        load_benchmark("core").rules(), (ServiceName(r, "mylab") for r in roles)
+    )
+    ids = [one.id for one in rules.extra_dimensions]
     assert len(ids) == 1 + 1 + 4 + 4 + 4 + 1
     ours = {one.id for one in rules.dimensions}
     signed = {one.signature({}).digest for one in rules.dimensions}
     assert not ours & set(ids)
-    for one in rules.beside:
+    for one in rules.extra_dimensions:
         assert "mylab" in one.id
         assert one.signature({}).digest not in signed
 

@@ -213,7 +213,7 @@ async def test_what_a_judge_says_only_later_is_in_the_run_too(
     assert server.probes == 2
     with RunView(tmp_path / "run") as view:
         (cell,) = (c for c in view.results().models["ours"].values() if c.asked)
-    assert not cell.awaits, "all of it was judged, and stands"
+    assert not cell.open_statuses, "all of it was judged, and stands"
     assert cell.counts == {"unscored": EDITS}  # `Yes` is none of its choices
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.benchmarks.registry import benchmarks
+from editjudge.benchmarks.registry import load_benchmarks
 
 from ..golden import compare
 from ..golden.cases import CASES, Case
@@ -36,7 +36,7 @@ async def test_a_run_is_as_it_was(
 
 
 def test_every_protocol_is_run() -> None:
-    every = {(one.name, name) for one in benchmarks().values() for name in one.protocols}
+    every = {(one.name, name) for one in load_benchmarks().values() for name in one.protocols}
     without = sorted(every - {(case.benchmark, case.protocol) for case in CASES})
     assert not without, f"add to CASES of tests/golden/cases.py: {without}"
 

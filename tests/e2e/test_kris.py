@@ -14,7 +14,7 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from editjudge.base.errors import EditjudgeError
-from editjudge.benchmarks.published_tables import published
+from editjudge.benchmarks.published_tables import load_published_tables
 from editjudge.cli import root
 
 from ..fakes.openai import ScriptedOpenAi, reply
@@ -436,4 +436,4 @@ def test_the_papers_rows_stand_beside_the_runs(kris: Kris) -> None:
         assert told in shown
     assert "core.psnr" not in shown, "what the paper does not print"
     assert shown.count(" ours ┃") == shown.count("┏"), "beside the run's own, in each table"
-    assert published("kris").comparison(quality).holds({"original_prompts"})
+    assert load_published_tables("kris").comparison(quality).holds({"original_prompts"})

@@ -14,7 +14,7 @@ import pytest
 from editjudge.app.view import RunView
 from editjudge.base.item import Item
 from editjudge.benchmarks.column import Row
-from editjudge.benchmarks.registry import benchmarks
+from editjudge.benchmarks.registry import load_benchmarks
 
 from ..golden.cases import CASES, Case, Made, co_edit, drawn, i2i, kris, omni_iie
 from ..golden.cases import core as core_items
@@ -243,7 +243,8 @@ async def test_an_oddity_costs_the_dimensions_that_it_touches(tmp_path: Path, na
 
 
 BENCHMARKS = {
-    name: [d.id for d in benchmark.rules().dimensions] for name, benchmark in benchmarks().items()
+    name: [d.id for d in benchmark.rules().dimensions]
+    for name, benchmark in load_benchmarks().items()
 }
 FIELDS = {"source", "mask", "target", "target_text", "hint", "instruction", "questions"}
 # GIE-Bench shows its judge no instruction, Omni IIE Bench no source: there nothing is lost.

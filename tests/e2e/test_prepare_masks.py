@@ -15,7 +15,7 @@ from tritonclient.grpc import service_pb2
 
 from editjudge.base.images import load_mask
 from editjudge.benchmarks.co_edit.dataset import CoEditData
-from editjudge.benchmarks.registry import dimensions
+from editjudge.benchmarks.registry import load_dimensions
 
 from ..fakes.triton import Failure, ScriptedTriton
 from .test_kris import verb
@@ -166,11 +166,13 @@ async def test_an_edit_of_the_whole_image_goes_through_without_a_mask(data: Set)
         assert writer.asked_about("edit number 0.") == 0
         assert "1 made, 1 without a use for them" in (await written(*asked)).out
     reads = CoEditData(data.out)
-    tone, text = (reads.load(ref) for ref in reads.checked())
+    tone, text = (reads.load(ref) for ref in reads.check_items())
     assert tone.mask is None
-    kept = {one.id: one for one in dimensions().values() if one.id.startswith("co_edit.non_")}
+    kept = {one.id: one for one in load_dimensions().values() if one.id.startswith("co_edit.non_")}
     assert kept
-    assert all(one.not_applicable(tone) and not one.not_applicable(text) for one in kept.values())
+    assert all(
+        one.why_not_applicable(tone) and not one.why_not_applicable(text) for one in kept.values()
+    )
 
 
 async def test_a_segmenter_that_fails_costs_its_items_only(data: Set) -> None:

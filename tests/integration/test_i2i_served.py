@@ -23,7 +23,7 @@ from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import Score
 from editjudge.benchmarks.i2i.taxonomy import TRACKS, usual
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.engine.judge import judge
 from editjudge.panel import Panel
 from editjudge.scorers.judge_scorer import JUDGE
@@ -107,7 +107,7 @@ async def test_sa2va_and_got_are_asked_as_they_expect(panel: Panel) -> None:
     item = Item(
         "1", "x", sources, target_text="A", task="basic_combination", extra={"dimensions": names}
     )
-    known = {d.id: d for d in benchmark("i2i").dimensions}
+    known = {d.id: d for d in load_benchmark("i2i").dimensions}
     asked = [known[f"i2i.me.{name}"] for name in names]
     done = await judge(Edit(item, "m", load_image(photograph(3))), asked, known, panel)
     assert done.untrained_ids == {d.id for d in asked}

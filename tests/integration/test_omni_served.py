@@ -15,7 +15,7 @@ from editjudge.base.config import Endpoint, Settings
 from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import NoScore, Score
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.engine.judge import judge
 from editjudge.panel import Panel
 from editjudge_services.features.recipe import RECIPES as VISION
@@ -90,7 +90,7 @@ def at_side(dimension: Any) -> Any:
 
 @pytest.mark.parametrize("protocol", ["paper", "official"])
 async def test_served_numbers_are_torchs(stack: TritonServer, protocol: str) -> None:
-    kept = [d for d in benchmark("omni_iie").rules(protocol).dimensions if d.roles]
+    kept = [d for d in load_benchmark("omni_iie").rules(protocol).dimensions if d.roles]
     dimensions = [at_side(d) for d in kept if d.id != "omni_iie.qa"]
     assert len(dimensions) == 6
     official = protocol == "official"
@@ -114,7 +114,9 @@ async def test_served_numbers_are_torchs(stack: TritonServer, protocol: str) -> 
 
 
 async def test_empty_and_full_masks(stack: TritonServer) -> None:
-    dimensions = [at_side(d) for d in benchmark("omni_iie").dimensions if d.id.endswith("ground")]
+    dimensions = [
+        at_side(d) for d in load_benchmark("omni_iie").dimensions if d.id.endswith("ground")
+    ]
     async with Panel(Settings(endpoints={"local": Endpoint(url=stack.url)})) as panel:
         for full in (False, True):
             usual = edits()[0]

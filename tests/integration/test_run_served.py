@@ -19,7 +19,7 @@ from PIL import Image as Pil
 from PIL import ImageDraw, ImageFont
 
 from editjudge.base.errors import ConfigError
-from editjudge.benchmarks.registry import dimensions
+from editjudge.benchmarks.registry import load_dimensions
 from editjudge.storage.store import RunStore
 from editjudge_services.runtime.triton_server import TritonServer
 
@@ -182,7 +182,7 @@ def test_scores_do_not_depend_on_what_else_is_in_flight(
     whole, other = verdicts(undisturbed[0]), verdicts(tmp_path / "run")
     assert whole.keys() == other.keys()
     for key, one in whole.items():
-        tolerance = dimensions()[key[2]].tolerance
+        tolerance = load_dimensions()[key[2]].tolerance
         assert other[key]["value"] == pytest.approx(one["value"], abs=max(tolerance, 1e-12)), key
 
 

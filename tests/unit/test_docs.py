@@ -17,7 +17,7 @@ from editjudge.base.config import (
     Settings,
     StackSettings,
 )
-from editjudge.benchmarks.registry import benchmark, benchmarks
+from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.cli import plugin_commands, root
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ def test_arguments_for_the_judge_service_are_options_of_it() -> None:
     assert {*told} <= {name for option in plugin_commands()["serve"].params for name in option.opts}
 
 
-@pytest.mark.parametrize("name", sorted(benchmarks().keys() - {"core"}))
+@pytest.mark.parametrize("name", sorted(load_benchmarks().keys() - {"core"}))
 def test_every_benchmark_has_its_page(name: str) -> None:
     assert (ROOT / "docs" / "benchmarks" / f"{name}.md").is_file(), (
         f"write docs/benchmarks/{name}.md"
@@ -93,7 +93,7 @@ def test_every_generic_dimension_is_described() -> None:
     """By its id, or by that of its family: `core.clip.vit_b_32.…`; metrics of pixels by a row."""
     page = read("docs", "dimensions.md")
     families = {
-        re.sub(r"\.(source|target)\.\w+$", ".…", d.id) for d in benchmark("core").dimensions
+        re.sub(r"\.(source|target)\.\w+$", ".…", d.id) for d in load_benchmark("core").dimensions
     }
     missing = [
         family

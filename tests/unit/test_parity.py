@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.signature import implementation, name_implementation
-from editjudge.benchmarks.registry import benchmarks
+from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.pixels import ssim
 
 from ..parity.numbers import COMPUTED, computed, differences, kept
@@ -63,10 +63,12 @@ def test_numbers_are_as_kept() -> None:
 
 
 def test_every_implementation_that_a_signature_names_is_measured() -> None:
-    protocols = ((b, switches) for b in benchmarks().values() for switches in b.protocols.values())
-    dimensions = [d for b, switches in protocols for d in b.dimensions_by(switches)]
+    protocols = (
+        (b, switches) for b in load_benchmarks().values() for switches in b.protocols.values()
+    )
+    dimensions = [d for b, switches in protocols for d in b.make_dimensions(switches)]
     readings = {reading for d in dimensions for reading in d.readings}
-    named = {of for one in readings for of in one.scorer.rests_on(one.field)}
+    named = {of for one in readings for of in one.scorer.dependencies(one.field)}
     without = sorted(of.__name__ for of in named - COMPUTED.keys())
     assert not without, f"add to COMPUTED of tests/parity/numbers.py: {without}"
 

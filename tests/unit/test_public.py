@@ -19,7 +19,7 @@ from editjudge.base.identity import FINGERPRINT
 from editjudge.base.images import decode
 from editjudge.base.probes import TOLERANCE, fingerprint, probe_inputs
 from editjudge.base.signature import Signature
-from editjudge.benchmarks.registry import dimensions, select
+from editjudge.benchmarks.registry import load_dimensions, select_dimensions
 from editjudge.panel import SPECIALISTS
 from editjudge.scorers.judge_scorer import JUDGE
 from editjudge_services.runtime.repository import find_model_repository, find_specialists
@@ -78,9 +78,9 @@ def ours(hint: Any) -> Iterator[type]:
         yield from ours(part)
 
 
-@pytest.mark.parametrize("name", dimensions())
+@pytest.mark.parametrize("name", load_dimensions())
 def test_dimensions_are_fully_declared(name: str) -> None:
-    dimension = dimensions()[name]
+    dimension = load_dimensions()[name]
     low, high = dimension.range
     assert low < high
     assert dimension.asks.endswith((")", "?"))
@@ -129,10 +129,10 @@ def test_without_weights_the_class_declares_its_known_answer(specialist: type[Sp
 
 
 def test_globs_select_and_misses_are_explained() -> None:
-    assert len(select(["core.psnr.*"])) == 4
-    assert select([]) == tuple(dimensions().values())
+    assert len(select_dimensions(["core.psnr.*"])) == 4
+    assert select_dimensions([]) == tuple(load_dimensions().values())
     with pytest.raises(ConfigError, match=r"did you mean .*core\.psnr\.source\.whole"):
-        select(["core.psnr.source.hole"])
+        select_dimensions(["core.psnr.source.hole"])
 
 
 def test_signatures_are_text_and_stay_one_line() -> None:

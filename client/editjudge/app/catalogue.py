@@ -7,7 +7,7 @@ from typing import Self
 from ..base.item import Need
 from ..base.strict import Strict
 from ..benchmarks import dimension
-from ..benchmarks.registry import dimensions
+from ..benchmarks.registry import load_dimensions
 from ..engine.judge import roles_of
 from ..prompts import Template
 
@@ -45,11 +45,11 @@ class DimensionEntry(Strict):
             unit=dimension.unit,
             higher_is_better=dimension.higher_is_better,
             needs=tuple(sorted(dimension.needs)),
-            services=tuple(sorted(roles_of(dimension, dimensions([dimension.id])))),
+            services=tuple(sorted(roles_of(dimension, load_dimensions([dimension.id])))),
             variant=dimension.variant,
             tolerance=dimension.tolerance,
             source=dimension.source,
-            prompts=dimension.words,
+            prompts=dimension.prompt_origins,
         )
 
 

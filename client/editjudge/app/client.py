@@ -32,10 +32,10 @@ from ..base.item import Edit, Item
 from ..base.local_stack import running_stack
 from ..base.threads import in_thread
 from ..base.verdict import calls_of
-from ..benchmarks.benchmark import in_words, rubric_dimensions
+from ..benchmarks.benchmark import make_rubric_dimensions, use_templates
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import CORE, benchmark, select, with_specialists
-from ..benchmarks.registry import dimensions as all_dimensions
+from ..benchmarks.registry import CORE, add_specialists, load_benchmark, select_dimensions
+from ..benchmarks.registry import load_dimensions as all_dimensions
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import Judgement, Signatures, judge
 from ..panel import Panel
@@ -218,9 +218,11 @@ class Client:
         """
         texts = _texts(prompts)
         custom = load_custom_templates(texts)
-        asked = in_words(_declared(dimensions, self._own(rubric_dimensions(custom))), custom)
+        asked = use_templates(
+            _declared(dimensions, self._own(make_rubric_dimensions(custom))), custom
+        )
         others = all_dimensions(dimension.id for dimension in asked).values()
-        known = {d.id: d for d in (*in_words(others, custom), *asked)}
+        known = {d.id: d for d in (*use_templates(others, custom), *asked)}
         signatures = self._signatures(known)
         if self._gateway is None:
             context = CallContext(budget or self.budget)
@@ -297,8 +299,8 @@ class Client:
 
     def _own(self, rubrics: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
         """Rubrics, and what specialists of one's own say."""
-        rules = with_specialists(benchmark(CORE).rules(), list_custom_services(self.settings))
-        return (*rules.beside, *rubrics)
+        rules = add_specialists(load_benchmark(CORE).rules(), list_custom_services(self.settings))
+        return (*rules.extra_dimensions, *rubrics)
 
     def _signatures(self, known: Mapping[str, Dimension]) -> Signatures:
         """Those made for the calls before, as long as these knew the same dimensions."""
@@ -462,7 +464,7 @@ def _declared(dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()) -> tu
         ConfigError: nothing is, or what no dimension is called.
     """
     if dimensions is None:  # as the command line's `score`
-        return (*select((), benchmark("core").rules()), *rubrics)
+        return (*select_dimensions((), load_benchmark("core").rules()), *rubrics)
     own = {rubric.id: rubric for rubric in rubrics}
     asked = tuple(
         each if isinstance(each, Dimension) else own.get(each, each)
@@ -476,7 +478,9 @@ def _declared(dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()) -> tu
     return tuple(
         dimension
         for one in asked
-        for dimension in ((one,) if isinstance(one, Dimension) else select([os.fspath(one)]))
+        for dimension in (
+            (one,) if isinstance(one, Dimension) else select_dimensions([os.fspath(one)])
+        )
     )
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from ..base.errors import ConfigError
 from ..base.text import format_count
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import dimensions as all_dimensions
-from ..benchmarks.registry import select
-from ..benchmarks.rounds import in_rounds, number_in_rounds, with_rounds
+from ..benchmarks.registry import load_dimensions as all_dimensions
+from ..benchmarks.registry import select_dimensions
+from ..benchmarks.rounds import count_in_rounds, make_rounds, with_rounds
 from ..engine.judge import Signatures, roles_of
 from ..engine.outcomes import sort_by_dependency
 from .spec import RunSpec
@@ -35,14 +35,14 @@ class DimensionSet:
 
     def __init__(self, spec: RunSpec, most: int | None = None) -> None:
         self._rules = spec.rules()
-        by_id = self._rules.known(all_dimensions())
-        number = number_in_rounds(by_id, spec.judge_rounds)
+        by_id = self._rules.dimensions_by_id(all_dimensions())
+        number = count_in_rounds(by_id, spec.judge_rounds)
         if most is not None and number > most:
             raise ConfigError(
                 f"{number:,} dimensions in all rounds of all judges",
                 f"send fewer: at most {most:,}",
             )
-        self.known = in_rounds(by_id, spec.judge_rounds)
+        self.known = make_rounds(by_id, spec.judge_rounds)
         self.signatures = Signatures(self.known)
         self._in_words: set[str] = set()
 
@@ -59,11 +59,11 @@ class DimensionSet:
         named = tuple(dict.fromkeys(names))
         ids = [name for name in named if name in self.known]
         globs = [name for name in named if name not in self.known]
-        matched = select(globs, self._rules) if globs or not ids else ()
+        matched = select_dimensions(globs, self._rules) if globs or not ids else ()
         chosen = self._ordered(ids, with_rounds(matched, self.known))
         new = [dimension for dimension in chosen if dimension.id not in self._in_words]
         for dimension in sort_by_dependency(new, self.known):
-            _ = dimension.words  # ends here where official prompts are not imported
+            _ = dimension.prompt_origins  # ends here where official prompts are not imported
         self._in_words.update(dimension.id for dimension in new)
         return chosen
 

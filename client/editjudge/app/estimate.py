@@ -25,7 +25,7 @@ from ..engine.run_plan import RunPlan
 from ..panel.prompt import fit_size
 from ..panel.transport import MAX_TOKENS
 from ..prompts import Template
-from ..scorers.judge_scorer import Asking, Question
+from ..scorers.judge_scorer import JudgeScorer, Question
 from .ledger_hits import SAMPLE_SIZE
 
 _PIXELS_PER_TOKEN = 32 * 32
@@ -117,10 +117,10 @@ def estimate(
             )
             estimated.calls.update(calls)
             for service, question in questions:
-                estimated.calls[service] += question.calls(_endpoint(service, settings))
+                estimated.calls[service] += question.max_calls(_endpoint(service, settings))
             if looked_at:
                 output = folders[model].path(ref.id)
-                pictures = {**dataset.pictures(ref), "edited": (Path(output),) if output else ()}
+                pictures = {**dataset.image_paths(ref), "edited": (Path(output),) if output else ()}
                 tokens.update(_tokens(questions, item, pictures, settings))
                 estimated.sample_size += 1
         estimated.items += 1
@@ -166,7 +166,7 @@ def _templates(order: RunInputs) -> dict[str, list[Template]]:
     asked: dict[str, list[Template]] = {}
     for dimension in sort_by_dependency(order.dimensions, order.dimensions_by_id):
         for scorer in (reading.scorer for reading in dimension.readings):
-            if isinstance(scorer, Asking):
+            if isinstance(scorer, JudgeScorer):
                 asked.setdefault(scorer.service, []).extend(scorer.templates)
     return asked
 
@@ -258,7 +258,7 @@ def _asked(
     questions: list[tuple[ServiceName, Question]] = []
     for scorer, fields in find_pending_fields(ordered, decide_outcomes(ordered, item)).items():
         called = {ServiceName.parse(name): n for name, n in scorer.calls(item, fields).items()}
-        if isinstance(scorer, Asking):
+        if isinstance(scorer, JudgeScorer):
             service = ServiceName.parse(scorer.service)
             try:
                 questions += [(service, question) for question in scorer.questions(item)]
@@ -300,7 +300,7 @@ def _tokens(
         pixels = sum(width * height for width, height in sent)
         letters = len(template.system) + len(template.user) + len(template.answer) + texts
         each = pixels // _PIXELS_PER_TOKEN + letters // _LETTERS_PER_TOKEN
-        total[service] += question.calls(endpoint) * each
+        total[service] += question.max_calls(endpoint) * each
     return total
 
 

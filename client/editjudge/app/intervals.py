@@ -7,7 +7,7 @@ What is made of other columns has that of the jackknife over the same clusters, 
 parts. The interval is Student's, with as many degrees of freedom as the clusters that decide it:
 few where few sources, or a heavy one, have most of the weight or of the variance.
 
-How many edits a column asks about (`Weighted`) is taken as given.
+How many edits a column asks about (`WeightedMean`) is taken as given.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..benchmarks.cell import Cell, Interval, Method
-from ..benchmarks.column import Column, Composite, Weighted
+from ..benchmarks.column import Column, Composite, WeightedMean
 from ..benchmarks.tabulation import Sample, Tabulation
 from ..stats.clusters import (
     HEAVY,
@@ -103,8 +103,8 @@ class Intervals:
 
     def _of_mean(self, cell: Cell, sample: Sample) -> _Part:
         of = self._clusters[np.asarray(sample.items, dtype=np.int64)]
-        if sample.partners:
-            of = _paired(of, self._clusters[np.asarray(sample.partners, dtype=np.int64)])
+        if sample.partner_items:
+            of = _paired(of, self._clusters[np.asarray(sample.partner_items, dtype=np.int64)])
         values = np.asarray(sample.values)
         weights = np.asarray(sample.weights, dtype=np.float64) if sample.weights else None
         size = self._count
@@ -170,7 +170,7 @@ class Intervals:
                     for row in zip(*(each.tolist() for each in names.values()), strict=True)
                 ]
             )
-        if not isinstance(how, Weighted):
+        if not isinstance(how, WeightedMean):
             raise TypeError(f"{column.id} is made of no columns")
         total, weight = np.zeros(self._parts), np.zeros(self._parts)
         for of, by in zip(how.of, how.by or how.of, strict=True):
@@ -216,7 +216,7 @@ def _moved(
             by = parts[of].error
             above, below = at | {name: at[name] + by}, at | {name: at[name] - by}
             yield (_composed(how, above) - _composed(how, below)) / 2
-    elif isinstance(how, Weighted):
+    elif isinstance(how, WeightedMean):
         scored = how.count == "scored"
         by_cells = [cells[by] for by in how.by or how.of]
         weights = [float(cell.scored if scored else cell.asked) for cell in by_cells]
@@ -308,7 +308,7 @@ def _capped(
     """How many values of a column are cut off, or of the columns that it is made of."""
     cap = caps.get(column.dimensions[0]) if column.dimensions else None
     if cap is not None and column.id in samples:
-        return int(np.count_nonzero(np.asarray(samples[column.id].judged) == cap))
+        return int(np.count_nonzero(np.asarray(samples[column.id].raw_values) == cap))
     return sum(cells[part].capped for part in column.operands)
 
 

@@ -17,14 +17,14 @@ from ..base.strict import STRICT
 from ..base.verdict import LeftOut, Outcome, Score
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
-from ..benchmarks.dimension import Dimension, derived
+from ..benchmarks.dimension import Dimension, make_formula
 from ..benchmarks.fusion import mean
 from ..benchmarks.rounds import JudgeRound, JudgeRounds
 from ..benchmarks.tabulation import Tabulation
 from ..engine.outcomes import derive
 from .agreement import Statistic, inter_judge_agreement, intra_judge_agreement
 
-_MEAN = derived(mean)
+_MEAN = make_formula(mean)
 
 
 Cells: TypeAlias = Mapping[str, Mapping[str, Cell]]
@@ -90,11 +90,11 @@ class JudgeSpreadBuilder:
         self._ensemble: _Together | None = None
         self._judges: dict[str, _Together] = {}
         self._agreements: list[_Agreeing] = []
-        each = judge_rounds.each
+        each = judge_rounds.each_round
         if len(each) < 2:
             return
         names = dict.fromkeys(name for column in columns for name in column.dimensions)
-        judged = [name for name in names if each[0].of(name) in known]
+        judged = [name for name in names if each[0].dimension_id(name) in known]
         self._ensemble = _Together(columns, judged, each)
         if len(judge_rounds.judges) > 1:
             for judge in judge_rounds.judges:
@@ -186,7 +186,9 @@ class _Together:
             tabulation.add(_with(row, alone))
 
     def _means(self, row: Row, judge_rounds: Sequence[JudgeRound]) -> _Outcomes:
-        return {n: _mean_of(row, [each.of(n) for each in judge_rounds]) for n in self._judged}
+        return {
+            n: _mean_of(row, [each.dimension_id(n) for each in judge_rounds]) for n in self._judged
+        }
 
     def cells(self, cells: Cells = MappingProxyType({})) -> Cells:
         """The columns with what they say together, and by each round.
@@ -245,7 +247,11 @@ class _Agreeing:
         self._judge_rounds = judge_rounds
         self._ends = ends
         self._ids = {
-            judge: [each.of(dimension) for each in judge_rounds.each if each.judge == judge]
+            judge: [
+                each.dimension_id(dimension)
+                for each in judge_rounds.each_round
+                if each.judge == judge
+            ]
             for judge in judge_rounds.judges
         }
         self._models: dict[str, dict[str, array[float]]] = {}

@@ -125,7 +125,7 @@ SHIFT_MEND = "rename them, or take them by their names with --as-named (`as_name
 def _place(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | None]) -> _Place:
     if len(dataset.outline(ref).sources) != 1:
         return _Place(ref.id, None)
-    source = dataset.pictures(ref)["source"][0]
+    source = dataset.image_paths(ref)["source"][0]
     if source not in sizes:
         sizes[source] = read_header_size(source)
     return _Place(ref.id, sizes[source])

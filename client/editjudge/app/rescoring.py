@@ -55,7 +55,7 @@ class VerdictSummary(Strict):
     @classmethod
     def of(cls, tally: Tally) -> Self:
         """Their mean, and how many have each status."""
-        return cls(mean=tally.mean(), counts=tally.statuses)
+        return cls(mean=tally.mean(), counts=tally.all_counts)
 
 
 class RescoreEntry(Strict):

@@ -20,10 +20,10 @@ from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
 from ..benchmarks.dataset import ItemRef
-from ..benchmarks.dimension import Derived, Dimension
+from ..benchmarks.dimension import Dimension, Formula
 from ..benchmarks.outputs import Outputs
 from ..benchmarks.published_tables import PublishedTable
-from ..benchmarks.published_tables import published as printed_tables
+from ..benchmarks.published_tables import load_published_tables as printed_tables
 from ..benchmarks.tabulation import Tabulation
 from ..engine.content_keys import ItemContents, check_items, find_by_content, find_current_output
 from ..engine.outcomes import decide_outcomes, sort_by_dependency
@@ -177,7 +177,12 @@ def make_results(
     if common:
         models = "+".join(sorted(header.outputs))
         cells = {model: _signed(row, "common", models) for model, row in cells.items()}
-    words = {part for d in resolved.dimensions if d.words for part in d.words.split("+")}
+    words = {
+        part
+        for d in resolved.dimensions
+        if d.prompt_origins
+        for part in d.prompt_origins.split("+")
+    }
     of = {name for column in table for name in column.dimensions}
     roles = resolved.roles(name for name in resolved.dimensions_by_id if name in of)
     with_rounds, spread = spreading.build(cells)
@@ -298,7 +303,7 @@ def read_rows(
         if resolved.dataset.has_outputs(Path(folder))
     }
     number = 0
-    remaining = (ref for ref in resolved.dataset.checked() if items is None or ref.id in items)
+    remaining = (ref for ref in resolved.dataset.check_items() if items is None or ref.id in items)
     evidence = evidence or bool(unasked)
     while refs := list(islice(remaining, _ITEMS_AT_ONCE)):
         rows_of = store.rows_of([ref.id for ref in refs], evidence=evidence)
@@ -370,7 +375,7 @@ def _of_parts(
         today: Their signatures: a part counts that was made as it would be now.
     """
     dimension, verdict = known.get(stored.dimension), stored.verdict
-    if dimension is None or not isinstance(dimension.how, Derived):
+    if dimension is None or not isinstance(dimension.how, Formula):
         return {}
     if not isinstance(verdict, Score) or verdict.imputed:
         return {}

@@ -26,12 +26,12 @@ from ..base.digest import content_digest
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from ..benchmarks.benchmark import Benchmark, Rules
-from ..benchmarks.dataset import Dataset, mapped
+from ..benchmarks.dataset import Dataset, has_path_mapping
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import benchmark as benchmark_of
-from ..benchmarks.registry import dimensions as all_dimensions
-from ..benchmarks.registry import select, with_specialists
-from ..benchmarks.rounds import USUAL, JudgeRounds, in_rounds, with_rounds
+from ..benchmarks.registry import add_specialists, select_dimensions
+from ..benchmarks.registry import load_benchmark as benchmark_of
+from ..benchmarks.registry import load_dimensions as all_dimensions
+from ..benchmarks.rounds import DEFAULT_JUDGE, JudgeRounds, make_rounds, with_rounds
 from ..engine.outcomes import sort_by_dependency
 from ..engine.run_header import RunHeader
 from ..engine.run_inputs import RunInputs
@@ -102,7 +102,7 @@ class RunSpec(BaseModel):
     on: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
     roots: _PathByName = Field(default_factory=_nothing)
-    judges: tuple[str, ...] = Field(default=(USUAL,), min_length=1)
+    judges: tuple[str, ...] = Field(default=(DEFAULT_JUDGE,), min_length=1)
     rounds: int = Field(default=1, ge=1, le=MAX_ROUNDS)
     dimensions: tuple[str, ...] = ()
     limit: int | None = Field(default=None, ge=1)
@@ -119,7 +119,9 @@ class RunSpec(BaseModel):
         """
         judge_rounds = JudgeRounds(header.judges, header.rounds)
         made = {
-            judge_round.of(name) for judge_round in judge_rounds.each for name in header.dimensions
+            judge_round.dimension_id(name)
+            for judge_round in judge_rounds.each_round
+            for name in header.dimensions
         }
         return cls.model_construct(
             benchmark=header.benchmark,
@@ -183,10 +185,10 @@ class RunSpec(BaseModel):
         """
         benchmark = benchmark_of(self.benchmark)
         if "." in self.protocol:
-            rules = benchmark.rules_named(self.protocol, self.on, self.off)
+            rules = benchmark.rules_from_name(self.protocol, self.on, self.off)
         else:
             rules = benchmark.rules(self.protocol or None, self.on, self.off)
-        return with_specialists(rules.in_words(load_custom_templates(self.prompts)), self.services)
+        return add_specialists(rules.with_templates(load_custom_templates(self.prompts)), self.services)
 
     @property
     def judge_rounds(self) -> JudgeRounds:
@@ -273,7 +275,7 @@ class ResolvedSpec(RunInputs):
     def dimensions_by_id(self) -> dict[str, Dimension]:
         """The dimensions that may be asked for by id, judged ones as means of their rounds."""
         others = all_dimensions([self.spec.benchmark, *self.spec.dimensions])
-        return in_rounds(self.rules.known(others), self.spec.judge_rounds)
+        return make_rounds(self.rules.dimensions_by_id(others), self.spec.judge_rounds)
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -284,7 +286,7 @@ class ResolvedSpec(RunInputs):
             InputError: there is nothing to read.
         """
         roots = {old: str(new) for old, new in self.spec.roots.items()}
-        if mapped(roots) and not self.benchmark.remaps:
+        if has_path_mapping(roots) and not self.benchmark.has_official_paths:
             raise ConfigError(
                 f"the data of {self.benchmark.name} names no official paths",
                 "give --root FOLDER, for pictures outside its own folder",
@@ -301,7 +303,7 @@ class ResolvedSpec(RunInputs):
         """
         patterns = self._patterns()
         nothing = self.spec.dimensions and not patterns
-        chosen = () if nothing else select(patterns, self.rules)
+        chosen = () if nothing else select_dimensions(patterns, self.rules)
         # Ends here where the official prompts are not imported.
         custom = self.rules.custom
         rubrics = {template.name: template.dimension for template in select_rubrics(custom)}
@@ -310,7 +312,7 @@ class ResolvedSpec(RunInputs):
             for d in sort_by_dependency(chosen, self.dimensions_by_id)
             if d.id not in rubrics.values()
         )
-        words = {part for d in asking for part in (d.words or "").split("+")}
+        words = {part for d in asking for part in (d.prompt_origins or "").split("+")}
         replacing = [template.name for template in custom if template.name not in rubrics]
         if replacing and self._other is None and CUSTOM not in words:
             raise ConfigError(

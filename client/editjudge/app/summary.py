@@ -87,12 +87,15 @@ def judge_spread(order: RunInputs, cells: Cells) -> JudgeSpread:
     if len(judge_rounds.judges) < 2:
         return JudgeSpread(judge_rounds=judge_rounds)
     of = {
-        judge: [each for each in judge_rounds.each if each.judge == judge]
+        judge: [each for each in judge_rounds.each_round if each.judge == judge]
         for judge in judge_rounds.judges
     }
     judges = {
         model: {
-            judge: {name: _together([row[each.of(name)] for each in rounds]) for name in judged}
+            judge: {
+                name: _together([row[each.dimension_id(name)] for each in rounds])
+                for name in judged
+            }
             for judge, rounds in of.items()
         }
         for model, row in cells.items()
@@ -115,11 +118,11 @@ def _cell(dimension: Dimension, planned: Mapping[str, int], tally: Tally, signat
     for status in ("missing_output", "not_served", "unscored"):
         if planned.get(status):
             tally.counts[status] += planned[status]
-    asked = sum(planned.values()) - tally.inapplicable
+    asked = sum(planned.values()) - tally.not_applicable_count
     if (pending := asked - tally.counts.total()) > 0:
         tally.counts["pending"] = pending
     parts = {"column": dimension.id, "aggregation": f"mean({dimension.id})", "of": made_of}
-    return tally.cell(_why(tally.counts), Signature.of(parts))
+    return tally.make_cell(_why(tally.counts), Signature.of(parts))
 
 
 def _why(counts: Mapping[Status, int]) -> str:

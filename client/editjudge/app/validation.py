@@ -166,7 +166,7 @@ def validate(
             flat = [i for i, one in seen.items() if one.flat and not sources[i].flat]
             words = "output is of one colour alone", "outputs are of one colour alone"
             problems += _note("flat", model, flat, *words)
-            others = outputs.others(frozenset(ref.id for ref in refs))
+            others = outputs.list_unmatched(frozenset(ref.id for ref in refs))
             problems += _extra(model, others, all_known=not unusable)
     lost = [model for model in order.outputs if not validation.outputs.get(model)]
     if refs and not unusable and not lost:
@@ -182,7 +182,7 @@ def validate(
 
 def _checked(dataset: Dataset, validation: Validation) -> Iterator[ItemRef]:
     try:
-        yield from dataset.checked()
+        yield from dataset.check_items()
     except InputError as error:
         mend = f"\n  {error.mend}" if error.mend else ""
         validation.problems.append(Problem("data", "data", f"{error.name}: {error.reason}{mend}"))
@@ -194,11 +194,11 @@ def _of_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
     lost = [one for one in flawed if any(NO_FILE in f.reason for f in one.flaws.values())]
     mend = dataset.mend([one.ref for one in lost]) if lost else ""
     for item in flawed:
-        note = dataset.released and item not in lost
+        note = dataset.is_released and item not in lost
         yield Problem("data", "data", item.description, note=note)
     if mend:
         yield Problem("data", "data", mend, note=True)
-    for where, what in dataset.left_out():
+    for where, what in dataset.list_rejected_entries():
         yield Problem("data", "data", f"{where}: no item: {what}")
 
 
@@ -286,14 +286,14 @@ def _look(path: Path, where: str) -> _Looked:
 
 
 def _pictures(dataset: Dataset, ref: ItemRef) -> Iterator[Path]:
-    return chain(*dataset.pictures(ref).values())
+    return chain(*dataset.image_paths(ref).values())
 
 
 def _source(dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]) -> _Looked:
     """The source of an item, where there is exactly one."""
     if len(dataset.outline(ref).sources) != 1:
         return _Looked(None)
-    return looked[dataset.pictures(ref)["source"][0]]
+    return looked[dataset.image_paths(ref)["source"][0]]
 
 
 def _of_sizes(

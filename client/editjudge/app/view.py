@@ -377,7 +377,7 @@ def _pictures(
     dataset: Dataset, ref: ItemRef | None, item: str, outputs: Mapping[str, Outputs]
 ) -> Pictures:
     paths = {model: folder.path(item) for model, folder in outputs.items()}
-    files = {} if ref is None else dataset.pictures(ref)
+    files = {} if ref is None else dataset.image_paths(ref)
     (mask,), (target,) = files.get("mask", (None,)), files.get("target", (None,))
     outputs_at = {model: Path(path) if path else None for model, path in paths.items()}
     return Pictures(outputs_at, files.get("source", ()), mask, target)

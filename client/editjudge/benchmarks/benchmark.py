@@ -48,28 +48,28 @@ class Rules:
     switches: Switches = field(default_factory=Switches)
     protocol: str = ""
     custom: tuple[Template, ...] = ()
-    beside: tuple[Dimension, ...] = ()
+    extra_dimensions: tuple[Dimension, ...] = ()
 
-    def known(self, others: Mapping[str, Dimension]) -> dict[str, Dimension]:
+    def dimensions_by_id(self, others: Mapping[str, Dimension]) -> dict[str, Dimension]:
         """All dimensions by id, those of this benchmark by these rules."""
         name = self.protocol.partition(".")[0] + "."
         rest = (d for key, d in others.items() if not key.startswith(name))
-        every = (*self.dimensions, *self.beside, *in_words(rest, self.custom))
+        every = (*self.dimensions, *self.extra_dimensions, *use_templates(rest, self.custom))
         return {d.id: d for d in every}
 
-    def in_words(self, custom: tuple[Template, ...]) -> Rules:
+    def with_templates(self, custom: tuple[Template, ...]) -> Rules:
         """The same rules, asked in one's own words, and by one's own rubrics besides."""
-        dimensions = (*in_words(self.dimensions, custom), *rubric_dimensions(custom))
+        dimensions = (*use_templates(self.dimensions, custom), *make_rubric_dimensions(custom))
         return replace(self, dimensions=dimensions, custom=custom)
 
 
-def in_words(
+def use_templates(
     dimensions: Iterable[Dimension], custom: tuple[Template, ...]
 ) -> tuple[Dimension, ...]:
     """Dimensions that ask in one's own words where a template of ours is replaced."""
     if not custom:
         return tuple(dimensions)
-    return tuple(d.by(lambda scorer: scorer.in_words(custom)) for d in dimensions)
+    return tuple(d.with_scorers(lambda scorer: scorer.with_templates(custom)) for d in dimensions)
 
 
 @dataclass(frozen=True)
@@ -98,17 +98,17 @@ class Benchmark:
     name: str
     title: str
     data: Callable[..., Dataset]
-    dimensions_by: Callable[..., tuple[Dimension, ...]]
-    columns_by: Callable[..., tuple[Column, ...]] = lambda _: ()
-    single_image_by: Callable[..., float | None] = lambda _: None
+    make_dimensions: Callable[..., tuple[Dimension, ...]]
+    make_columns: Callable[..., tuple[Column, ...]] = lambda _: ()
+    make_single_image_value: Callable[..., float | None] = lambda _: None
     table: str = ""
     version: int = 1
     switches: type[Switches] = Switches
     protocols: Mapping[str, Switches] = field(default_factory=lambda: {"": Switches()})
-    unreleased: str = ""
+    no_official_reason: str = ""
     official_prompts: str = ""
     decimals: int = 2
-    remaps: bool = False
+    has_official_paths: bool = False
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
@@ -131,11 +131,11 @@ class Benchmark:
         Raises:
             ConfigError: there is no such protocol or switch, or a switch is in both.
         """
-        name = self._protocol(protocol)
-        known = {switch.name for switch in self.switches.declared()}
+        name = self._resolve_protocol(protocol)
+        switch_names = {switch.name for switch in self.switches.list_switches()}
         for switch in (*with_, *without):
-            if switch not in known:
-                has = f"has {', '.join(sorted(known))}" if known else "has none"
+            if switch not in switch_names:
+                has = f"has {', '.join(sorted(switch_names))}" if switch_names else "has none"
                 raise ConfigError(f"{self.name} has no switch {switch!r}", f"it {has}")
         if both := set(with_) & set(without):
             raise ConfigError(f"{min(both)} is both asked for and left out", "give one of the two")
@@ -143,9 +143,9 @@ class Benchmark:
         on = (usual | frozenset(with_)) - frozenset(without)
         changes = [*(f"+{s}" for s in sorted(on - usual)), *(f"-{s}" for s in sorted(usual - on))]
         base = ".".join(filter(None, (self.name, name, str(self.version))))
-        return self._named(base + "".join(changes), self.switches.of(on))
+        return self._make_rules(base + "".join(changes), self.switches.turn_on(on))
 
-    def rules_named(
+    def rules_from_name(
         self, protocol: str, with_: Collection[str] = (), without: Collection[str] = ()
     ) -> Rules:
         """The rules that a protocol in full names, as in a run's header, with changes.
@@ -169,7 +169,7 @@ class Benchmark:
             match["protocol"], (on - set(without)) | set(with_), (off - set(with_)) | set(without)
         )
 
-    def _named(self, protocol: str, switches: Switches) -> Rules:
+    def _make_rules(self, protocol: str, switches: Switches) -> Rules:
         """The rules of these switches, with the protocol's name.
 
         A column's protocol is named in full, a dimension's by benchmark and version alone: it is
@@ -177,22 +177,22 @@ class Benchmark:
         """
         in_short = f"{self.name}.{self.version}"
         return Rules(
-            tuple(replace(d, protocol=in_short) for d in self.dimensions_by(switches)),
-            tuple(replace(column, protocol=protocol) for column in self.columns_by(switches)),
-            self.single_image_by(switches),
+            tuple(replace(d, protocol=in_short) for d in self.make_dimensions(switches)),
+            tuple(replace(column, protocol=protocol) for column in self.make_columns(switches)),
+            self.make_single_image_value(switches),
             switches,
             protocol,
         )
 
-    def _protocol(self, protocol: str | None) -> str:
+    def _resolve_protocol(self, protocol: str | None) -> str:
         usual = next(iter(self.protocols))
         if protocol is None:
             return usual
         if protocol in self.protocols and protocol:
             return protocol
-        if protocol == OFFICIAL and self.unreleased:
+        if protocol == OFFICIAL and self.no_official_reason:
             raise ConfigError(
-                f"{self.name} has no protocol official: {self.unreleased}", f"use {usual}"
+                f"{self.name} has no protocol official: {self.no_official_reason}", f"use {usual}"
             )
         if not usual:
             raise ConfigError(f"{self.name} has one protocol only", "leave --protocol out")
@@ -201,12 +201,12 @@ class Benchmark:
         )
 
 
-def rubric_dimensions(custom: Iterable[Template]) -> tuple[Dimension, ...]:
+def make_rubric_dimensions(custom: Iterable[Template]) -> tuple[Dimension, ...]:
     """The dimension of each rubric among templates of one's own."""
-    return tuple(map(_dimension, select_rubrics(custom)))
+    return tuple(map(_make_rubric_dimension, select_rubrics(custom)))
 
 
-def _dimension(rubric: RubricTemplate) -> Dimension:
+def _make_rubric_dimension(rubric: RubricTemplate) -> Dimension:
     """Its range is the rubric's scale; what it shows and an item may lack, it needs."""
     return Dimension(
         id=rubric.dimension,

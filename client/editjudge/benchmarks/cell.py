@@ -16,9 +16,9 @@ from ..base.signature import Signature
 from ..base.strict import STRICT
 from ..base.verdict import CountedMissing, NotApplicable, Outcome, Score, Status
 
-_AWAITED: frozenset[Status] = frozenset({"not_served", "failed", "pending"})
+_OPEN: frozenset[Status] = frozenset({"not_served", "failed", "pending"})
 """Statuses of edits that were not judged, and may be by a later run."""
-AS_JUDGED = (1.0, 0.0)
+NO_SCALING = (1.0, 0.0)
 """The affine map that leaves values on the scale on which they were judged."""
 
 
@@ -46,7 +46,7 @@ class Interval:
     reason: str = ""
 
     @property
-    def half(self) -> float | None:
+    def half_width(self) -> float | None:
         """Half of its width."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
@@ -76,7 +76,7 @@ class Cell:
     imputed: int = 0
     reason: str = ""
     signature: Signature = Signature(())
-    awaits: Annotated[frozenset[Status], Field(exclude=True)] = frozenset()
+    open_statuses: Annotated[frozenset[Status], Field(exclude=True)] = frozenset()
     interval: Interval | None = None
     capped: int = 0
     other_items: bool = False
@@ -129,15 +129,15 @@ class Tally:
     """
 
     counts: Counter[Status] = field(default_factory=Counter)
-    inapplicable: int = 0
-    imputed: int = 0
-    counted_missing: int = 0
+    not_applicable_count: int = 0
+    imputed_count: int = 0
+    missing_count: int = 0
     values: array[float] = field(default_factory=lambda: array("d"))
     weights: array[float] = field(default_factory=lambda: array("d"))
     items: array[int] = field(default_factory=lambda: array("I"))
 
     def add(
-        self, outcome: Outcome, weight: Outcome | None = None, number: int | None = None
+        self, outcome: Outcome, weight: Outcome | None = None, item_index: int | None = None
     ) -> None:
         """Add an outcome.
 
@@ -147,35 +147,35 @@ class Tally:
             number: Of its item. Either all outcomes have one or none.
         """
         if isinstance(outcome, NotApplicable):
-            self.inapplicable += 1
+            self.not_applicable_count += 1
             return
         if isinstance(outcome, Score) and weight is not None and not isinstance(weight, Score):
             outcome = weight
         self.counts[outcome.status] += 1
         if isinstance(outcome, Score):
             self.values.append(outcome.value)
-            if number is not None:
-                self.items.append(number)
-            self.imputed += outcome.imputed
-            self.counted_missing += isinstance(outcome, CountedMissing)
+            if item_index is not None:
+                self.items.append(item_index)
+            self.imputed_count += outcome.imputed
+            self.missing_count += isinstance(outcome, CountedMissing)
             if isinstance(weight, Score):
                 self.weights.append(weight.value)
 
     @property
-    def statuses(self) -> dict[Status, int]:
+    def all_counts(self) -> dict[Status, int]:
         """How many outcomes had each status, those that do not apply included."""
         return {
             **self.counts,
-            **({"not_applicable": self.inapplicable} if self.inapplicable else {}),
+            **({"not_applicable": self.not_applicable_count} if self.not_applicable_count else {}),
         }
 
     @property
-    def _of_missing_alone(self) -> bool:
+    def _has_only_missing(self) -> bool:
         """Whether no edit has a number though some were asked about: their judge failed them."""
         scored = self.counts["scored"]
-        return 0 < scored == self.counted_missing and scored < self.counts.total()
+        return 0 < scored == self.missing_count and scored < self.counts.total()
 
-    def mean(self, affine: tuple[float, float] = AS_JUDGED) -> float | None:
+    def mean(self, affine: tuple[float, float] = NO_SCALING) -> float | None:
         """The weighted mean of the values; None where there is none, or all weigh nothing.
 
         Args:
@@ -184,23 +184,27 @@ class Tally:
         total = math.fsum(self.weights) if self.weights else float(len(self.values))
         if not total:
             return None
-        weighted = (v * w for v, w in zip(self.values, self.weights, strict=True))
+        products = (v * w for v, w in zip(self.values, self.weights, strict=True))
         scale, offset = affine
-        return scale * math.fsum(weighted if self.weights else self.values) / total + offset
+        return scale * math.fsum(products if self.weights else self.values) / total + offset
 
-    def cell(
-        self, reason: str, signature: Signature, affine: tuple[float, float] = AS_JUDGED
+    def make_cell(
+        self, reason: str, signature: Signature, affine: tuple[float, float] = NO_SCALING
     ) -> Cell:
         """What was added, as one cell.
 
         Args:
             reason: Why there is no mean, for where there is none.
         """
-        value = None if self._of_missing_alone else self.mean(affine)
-        why, awaits = (reason, awaited(self.counts)) if value is None else ("", frozenset[Status]())
-        return Cell(value, dict(self.counts), self.imputed, why, signature, awaits)
+        value = None if self._has_only_missing else self.mean(affine)
+        why, awaits = (
+            (reason, select_open_statuses(self.counts))
+            if value is None
+            else ("", frozenset[Status]())
+        )
+        return Cell(value, dict(self.counts), self.imputed_count, why, signature, awaits)
 
 
-def awaited(counts: Mapping[Status, int]) -> frozenset[Status]:
+def select_open_statuses(counts: Mapping[Status, int]) -> frozenset[Status]:
     """The statuses among these that may become a value."""
-    return _AWAITED & counts.keys()
+    return _OPEN & counts.keys()

@@ -11,7 +11,7 @@ from pydantic import Field, SkipValidation
 from ..base.item import Item
 from ..base.signature import Signature
 from ..base.verdict import Outcome
-from .cell import AS_JUDGED
+from .cell import NO_SCALING
 from .fusion import Values
 
 
@@ -29,7 +29,7 @@ class Row:
     model: str
     outcomes: Mapping[str, Outcome]
     signatures: Mapping[str, Signature] = field(default_factory=dict)
-    number: int | None = None
+    item_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class Mean:
     where: Callable[[Item], bool] = lambda _: True
     weighted_by: str = ""
     missing_output: float | None = None
-    affine: tuple[float, float] = AS_JUDGED
-    served: bool = False
+    affine: tuple[float, float] = NO_SCALING
+    needs_services: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class PairedDifference:
     """The mean difference of one dimension between two edits that belong together.
 
     Each pair counts once. One with a value missing has no difference: it counts as what is
@@ -93,7 +93,7 @@ class Composite:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
+class WeightedMean:
     """The mean of other columns, each weighted by how many edits it has.
 
     An edit without a value stays in the coverage, and a column that asks about no edit takes no
@@ -119,7 +119,7 @@ class Weighted:
 
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
+class PooledMean:
     """The mean of a dimension after a transformation fitted to all models' values.
 
     A number of this kind changes when a model joins the pool, so its signature names it. An
@@ -134,7 +134,7 @@ class Pooled:
     of: str
 
 
-Aggregation: TypeAlias = Mean | Paired | Composite | Weighted | Pooled
+Aggregation: TypeAlias = Mean | PairedDifference | Composite | WeightedMean | PooledMean
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Column:
         match self.how:
             case Mean(of=of, weighted_by=weight):
                 return (of, weight) if weight else (of,)
-            case Paired(of=of) | Pooled(of=of):
+            case PairedDifference(of=of) | PooledMean(of=of):
                 return (of,)
         return ()
 
@@ -174,12 +174,12 @@ class Column:
         match self.how:
             case Composite(of=of):
                 return tuple(of.values())
-            case Weighted(of=columns):
+            case WeightedMean(of=columns):
                 return columns
         return ()
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The same, and those that weigh them."""
-        weights = self.how.by if isinstance(self.how, Weighted) else ()
+        weights = self.how.by if isinstance(self.how, WeightedMean) else ()
         return (*self.operands, *weights)

@@ -41,7 +41,7 @@ _SO_CALLED = re.compile(
 """One word in quotes that says which image: the "original" image."""
 
 
-def compares(question: str, options: Iterable[str]) -> bool:
+def refers_to_source(question: str, options: Iterable[str]) -> bool:
     """Whether a question, or an option, speaks of the image as it was (section 3.5), by its words.
 
     This stands in where nobody decided it (`gie.release.COMPARES`, `compares` of a question). The

@@ -51,7 +51,7 @@ class ItemRef:
     files: Mapping[str, tuple[str, ...]]
     flaws: Flaws
     data: Any = None
-    besides: tuple[object, ...] = ()
+    other_inputs: tuple[object, ...] = ()
 
 
 Problem: TypeAlias = tuple[str, str]
@@ -63,7 +63,7 @@ def flaw(reason: str) -> NoScore:
     return NoScore(kind="degenerate", reason=reason)
 
 
-def listed(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
+def format_notes(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
     """Which items are odd in what way, one line each; none for what no item is."""
     notes = []
     for what, ids in items_by_note.items():
@@ -74,7 +74,7 @@ def listed(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
     return notes
 
 
-class Consent:
+class AllowedFolders:
     """The folders whose pictures data may name: its own, and those that its user named.
 
     What is sent to a judge is read by whoever runs it, so data that somebody else wrote does not
@@ -89,16 +89,16 @@ class Consent:
     def __init__(self, folder: str | Path, roots: Mapping[str, str] | None = None) -> None:
         named = (Path(path).absolute() for path in (folder, *(roots or {}).values()))
         whole = [os.path.normpath(path) for path in named]
-        self._plain = tuple(map(_above, whole))
-        self._real = tuple(_above(os.path.realpath(path)) for path in whole)
+        self._plain = tuple(map(_with_separator, whole))
+        self._real = tuple(_with_separator(os.path.realpath(path)) for path in whole)
 
     def covers(self, path: str | Path) -> bool:
         """Whether a picture at an absolute path may be used."""
         within = self._real if ".." in str(path) else self._plain
-        return f"{_plainly_at(path)}{os.sep}".startswith(within)
+        return f"{_resolve_parents(path)}{os.sep}".startswith(within)
 
 
-def _plainly_at(path: str | Path) -> str:
+def _resolve_parents(path: str | Path) -> str:
     """A path without `..`: behind a link these lead elsewhere than they read."""
     if ".." not in str(path):
         return os.path.normpath(path)
@@ -106,16 +106,16 @@ def _plainly_at(path: str | Path) -> str:
     return os.path.normpath(f"{os.path.realpath(folder)}{os.sep}{name}")
 
 
-def _above(folder: str) -> str:
+def _with_separator(folder: str) -> str:
     return f"{folder.rstrip(os.sep)}{os.sep}"
 
 
-def mapped(roots: Mapping[str, str] | None) -> bool:
+def has_path_mapping(roots: Mapping[str, str] | None) -> bool:
     """Whether a root says more than that the pictures of a folder may be used."""
     return any(old != new for old, new in (roots or {}).items())
 
 
-def placed_at(path: str, roots: Mapping[str, str]) -> str | None:
+def resolve_official_path(path: str, roots: Mapping[str, str]) -> str | None:
     """Where a file lies that the data names by an official path.
 
     Args:
@@ -145,9 +145,9 @@ class Dataset(ABC):
         stat: The stat of a file, in 8 bytes, as it was when it was first looked for.
     """
 
-    released: ClassVar[bool] = True
+    is_released: ClassVar[bool] = True
     nouns: ClassVar[tuple[str, str]] = ("item", "items")
-    masked: ClassVar[bool] = False
+    has_masks: ClassVar[bool] = False
     mask_lies_over: ClassVar[tuple[str, ...]] = ("source", "target")
 
     def __init__(
@@ -156,11 +156,11 @@ class Dataset(ABC):
         self.path = path.absolute()
         self.folder = folder or (self.path if self.path.is_dir() else self.path.parent)
         self.roots = dict(roots or {})
-        self._consent = Consent(self.folder, roots)
-        self._above = f"{self.folder}{os.sep}"
+        self._allowed_folders = AllowedFolders(self.folder, roots)
+        self._folder_prefix = f"{self.folder}{os.sep}"
         self.stat = lru_cache(65_536)(stat_of)  # several ask for the same files
         self._is_usable = lru_cache(65_536)(self._usable_file)
-        self._looked_at: tuple[ItemRef | None, dict[str, tuple[str, ...]], Flaws] = None, {}, {}
+        self._last_resolved: tuple[ItemRef | None, dict[str, tuple[str, ...]], Flaws] = None, {}, {}
 
     @property
     @abstractmethod
@@ -185,7 +185,7 @@ class Dataset(ABC):
         """
         return ()
 
-    def left_out(self) -> Sequence[Problem]:
+    def list_rejected_entries(self) -> Sequence[Problem]:
         """What the data holds that is no item."""
         return ()
 
@@ -201,7 +201,7 @@ class Dataset(ABC):
         """
         return self._read(only)
 
-    def checked(self) -> Iterator[ItemRef]:
+    def check_items(self) -> Iterator[ItemRef]:
         """The items in their order, while everything is checked that costs little.
 
         What costs no more than the dimensions that read it is a flaw of the item (`flaws`).
@@ -222,7 +222,7 @@ class Dataset(ABC):
         nothing = len(without) == count
         if nothing:
             problems += [(ref.id, self.flaws(ref)["source"].reason) for ref in without]
-        if problems and (nothing or not self.released):
+        if problems and (nothing or not self.is_released):
             raise self._unusable(problems, without)
 
     def _unusable(self, problems: Sequence[Problem], without: Sequence[ItemRef]) -> InputError:
@@ -239,43 +239,43 @@ class Dataset(ABC):
         mend = self.mend(without)
         return InputError(format_path(self.path), f"{count} cannot be used:\n  {text}", mend)
 
-    def likeness(self, ref: ItemRef) -> Hashable:
+    def shape_key(self, ref: ItemRef) -> Hashable:
         """What items that are alike have in common: the same fields, filled or not."""
         texts = (bool(ref.texts.get(name)) for name in ("target_text", "hint", "questions"))
         return len(ref.files["source"]), *ref.files, *texts
 
     def flaws(self, ref: ItemRef) -> Flaws:
         """What the data holds of an item and cannot be used, files that are not there among it."""
-        return self._looked(ref)[1]
+        return self._resolve_files(ref)[1]
 
-    def pictures(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
+    def image_paths(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """The files that `load` reads, as far as they are there, by the item's field.
 
         `source`, and `mask` and `target` with one each; a field without a file is left out.
         """
-        files, flaws = self._looked(ref)
+        files, flaws = self._resolve_files(ref)
         return {name: tuple(map(Path, of)) for name, of in files.items() if name not in flaws}
 
     def files(self, ref: ItemRef) -> tuple[str, ...]:
         """All files that the item names, also those that are not there, sources first."""
-        return tuple(chain.from_iterable(self._looked(ref)[0].values()))
+        return tuple(chain.from_iterable(self._resolve_files(ref)[0].values()))
 
-    def record(self, ref: ItemRef) -> bytes:
+    def record_digest(self, ref: ItemRef) -> bytes:
         """What the data says of an item, as its benchmark reads it, in 32 bytes.
 
         In which order its fields stand, and what its files are called, is not in it.
         """
         wrong = {name: outcome.model_dump(mode="json") for name, outcome in ref.flaws.items()}
         counts = {name: len(paths) for name, paths in ref.files.items()}
-        told = [ref.texts, wrong, counts, ref.besides]
+        told = [ref.texts, wrong, counts, ref.other_inputs]
         # What JSON cannot hold is told by its name; texts may hold lone surrogates.
         return hashlib.sha256(json.dumps(told, sort_keys=True, default=repr).encode()).digest()
 
     def outline(self, ref: ItemRef) -> Item:
         """An item with `placeholder()` for every image: enough to tell what applies to it."""
-        files, flaws = self._looked(ref)
+        files, flaws = self._resolve_files(ref)
         usable = files.keys() - flaws.keys() if flaws else files
-        has_mask = "mask" in usable or (self.masked and "mask" not in flaws)
+        has_mask = "mask" in usable or (self.has_masks and "mask" not in flaws)
         return Item(
             id=ref.id,
             sources=(placeholder(),) * len(files["source"]) if "source" in usable else (),
@@ -294,8 +294,8 @@ class Dataset(ABC):
         Args:
             left_encoded: See `load_image`.
         """
-        files, known = self._looked(ref)
-        flaws = dict(known)
+        files, known_flaws = self._resolve_files(ref)
+        flaws = dict(known_flaws)
 
         def read(name: str, how: Callable[[], T]) -> T | None:
             try:
@@ -346,38 +346,38 @@ class Dataset(ABC):
         """A model's outputs to these items: `<folder>/<item id>.png` and the like."""
         if folder.name != UNEDITED:
             return Outputs(folder)
-        sources = ((ref.id, self.pictures(ref).get("source", ())) for ref in self.items())
+        sources = ((ref.id, self.image_paths(ref).get("source", ())) for ref in self.items())
         alone = {item: paths[0] for item, paths in sources if len(paths) == 1}
         return NamedOutputs(folder, alone, "{item} has not one source that is there")
 
-    def _looked(self, ref: ItemRef) -> tuple[dict[str, tuple[str, ...]], Flaws]:
+    def _resolve_files(self, ref: ItemRef) -> tuple[dict[str, tuple[str, ...]], Flaws]:
         """Absolute names of files, and flaws; who looks at an item asks for them several times."""
-        if self._looked_at[0] is not ref:
-            above = self._above  # joined by words, which is many times faster than by Path
+        if self._last_resolved[0] is not ref:
+            above = self._folder_prefix  # joined by words, which is many times faster than by Path
             files = {
                 name: tuple([path if path[:1] == os.sep else above + path for path in paths])
                 for name, paths in ref.files.items()
             }
             flaws = ref.flaws
             if not all(map(self._is_usable, chain.from_iterable(files.values()))):
-                flaws = {**flaws, **dict(self._lost(files, flaws))}
-            self._looked_at = ref, files, flaws
-        return self._looked_at[1:]
+                flaws = {**flaws, **dict(self._find_unusable_files(files, flaws))}
+            self._last_resolved = ref, files, flaws
+        return self._last_resolved[1:]
 
     def _usable_file(self, path: str) -> bool:
-        return self.stat(path) != ABSENT and self._consent.covers(path)
+        return self.stat(path) != ABSENT and self._allowed_folders.covers(path)
 
-    def _lost(
-        self, files: Mapping[str, tuple[str, ...]], known: Flaws
+    def _find_unusable_files(
+        self, files: Mapping[str, tuple[str, ...]], known_flaws: Flaws
     ) -> Iterator[tuple[str, NoScore]]:
         """The flaws of fields whose pictures are not there, or are none of the data's."""
-        for name in (one for one in files if one not in known):
+        for name in (one for one in files if one not in known_flaws):
             absent = [format_path(Path(p)) for p in files[name] if self.stat(p) == ABSENT]
-            outside = [path for path in files[name] if not self._consent.covers(path)]
+            outside = [path for path in files[name] if not self._allowed_folders.covers(path)]
             if absent:
                 yield name, flaw(f"{name}: {NO_FILE}: {', '.join(absent)}")
             elif outside:
-                first = Path(_plainly_at(outside[0]))
+                first = Path(_resolve_parents(outside[0]))
                 mend = f"if you mean it, add --root {format_path(first.parent)}"
                 yield name, flaw(f"{name}: {OUTSIDE}: {format_path(first)}; {mend}")
 

@@ -31,7 +31,7 @@ class Reading:
     def implementations(self) -> tuple[str, ...]:
         """What of ours its number rests on, each with its number, the way of judging among it."""
         own = name_implementation(type(self.scorer), self.scorer.name)
-        return (own, *map(name_implementation, self.scorer.rests_on(self.field)))
+        return (own, *map(name_implementation, self.scorer.dependencies(self.field)))
 
 
 Operand: TypeAlias = "str | Reading"
@@ -39,7 +39,7 @@ Operand: TypeAlias = "str | Reading"
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class Formula:
     """A pure function of other dimensions or readings of the same edit.
 
     Operands that do not apply are left out of `values` (composites renormalise), unless
@@ -92,7 +92,7 @@ class Dimension:
     id: str
     asks: str
     source: str
-    how: Reading | Derived
+    how: Reading | Formula
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
     protocol: str = "unversioned"
@@ -125,12 +125,14 @@ class Dimension:
         return tuple(dict.fromkeys(r for reading in self.readings for r in reading.scorer.roles))
 
     @property
-    def lacking(self) -> str:
+    def unavailable_reason(self) -> str:
         """Why its own readings cannot be computed on this machine; empty where they can."""
-        return next(filter(None, (reading.scorer.lacking for reading in self.readings)), "")
+        return next(
+            filter(None, (reading.scorer.unavailable_reason for reading in self.readings)), ""
+        )
 
     @property
-    def worst(self) -> float | None:
+    def worst_value(self) -> float | None:
         """What a missing output counts as where missing outputs count; None for nothing."""
         if self.of_data:
             return None
@@ -148,16 +150,16 @@ class Dimension:
         return self.range[1] if self.unit == "dB" else None
 
     @property
-    def words(self) -> str | None:
+    def prompt_origins(self) -> str | None:
         """Whose words its prompts are in: `own`, `original`, `custom`, joined by `+`, or None."""
-        words = set().union(*(reading.scorer.words for reading in self.readings))
+        words = set().union(*(reading.scorer.prompt_origins for reading in self.readings))
         return "+".join(sorted(words)) or None
 
-    def by(self, change: Callable[[Scorer], Scorer]) -> Dimension:
+    def with_scorers(self, change: Callable[[Scorer], Scorer]) -> Dimension:
         """The same with its own readings' scorers changed."""
-        return replace(self, how=changed(self.how, change))
+        return replace(self, how=change_scorers(self.how, change))
 
-    def not_applicable(self, item: Item) -> str | None:
+    def why_not_applicable(self, item: Item) -> str | None:
         """Why it does not apply to an item, or None; what the data spoilt is no reason."""
         for need in sorted(self.needs - item.flaws.keys()):
             if not getattr(item, need):
@@ -167,12 +169,12 @@ class Dimension:
                 return f"needs {words}" if need == "questions" else f"needs a {words}"
         return self.when(item)
 
-    def spoilt(self, item: Item) -> NoScore | Failure | None:
+    def find_flaw(self, item: Item) -> NoScore | Failure | None:
         """What it becomes where its own readings need what the data spoilt, or None."""
         if not item.flaws:
             return None
-        told = [reading.scorer.reads(item) for reading in self.readings]
-        reads = {name for each in told for name in (self.needs if each is None else each)}
+        field_sets = [reading.scorer.reads(item) for reading in self.readings]
+        reads = {name for each in field_sets for name in (self.needs if each is None else each)}
         return next((item.flaws[name] for name in item.flaws if name in reads), None)
 
     def signature(
@@ -192,13 +194,13 @@ class Dimension:
         fields: dict[str, object] = {
             "dimension": self.id,
             "protocol": self.protocol,
-            **self._made(parts or {}),
+            **self._describe_computation(parts or {}),
             "by": "+".join(by),
             **{role: services.get(role, UNKNOWN_MODEL) for role in self.roles},
         }
         return Signature.of(fields)
 
-    def _made(self, parts: Mapping[str, Signature]) -> dict[str, object]:
+    def _describe_computation(self, parts: Mapping[str, Signature]) -> dict[str, object]:
         """How it comes about, as fields of the signature."""
         how = self.how
         if isinstance(how, Reading):
@@ -213,7 +215,7 @@ class Dimension:
         }
 
 
-def changed(how: Reading | Derived, change: Callable[[Scorer], Scorer]) -> Reading | Derived:
+def change_scorers(how: Reading | Formula, change: Callable[[Scorer], Scorer]) -> Reading | Formula:
     """Where a value comes from, with the scorers of readings changed."""
     if isinstance(how, Reading):
         return replace(how, scorer=change(how.scorer))
@@ -225,7 +227,7 @@ def changed(how: Reading | Derived, change: Callable[[Scorer], Scorer]) -> Readi
 
 
 def make_dimension(
-    row: Mapping[str, Any], name: str, how: Reading | Derived, **more: Any
+    row: Mapping[str, Any], name: str, how: Reading | Formula, **more: Any
 ) -> Dimension:
     """A dimension of which a row of a table says what asks no code.
 
@@ -240,12 +242,12 @@ def make_dimension(
     return Dimension(id=name, how=how, range=(low, high), needs=needs, **fields)
 
 
-def derived(
+def make_formula(
     fn: Callable[[Mapping[str, float]], float],
     *operands: str,
     of: Mapping[str, Operand] | None = None,
     complete: bool = False,
-) -> Derived:
+) -> Formula:
     """A `Derived`, shorter: positional operands are dimension ids, named by themselves."""
     by_name = {**{name: name for name in operands}, **(of or {})}
-    return Derived(fn, by_name, complete)
+    return Formula(fn, by_name, complete)

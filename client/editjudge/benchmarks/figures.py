@@ -22,7 +22,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @result(frozen=True, slots=True, config=STRICT)
-class Panel:
+class FigurePanel:
     """One plot of a figure.
 
     Attributes:
@@ -34,7 +34,7 @@ class Panel:
     title: str
     columns: tuple[str, ...]
 
-    def of(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+    def select_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         """Those of a table, in the panel's order."""
         return tuple(
             column
@@ -59,11 +59,11 @@ class Figure:
 
     kind: Kind
     source: str
-    panels: tuple[Panel, ...]
+    panels: tuple[FigurePanel, ...]
     by_group: bool = False
     relative: bool = False
     top: float | None = None
-    printed: float | None = None
+    printed_share: float | None = None
 
     def name(self, column: Column) -> str:
         """How a column is called in it."""
@@ -71,7 +71,7 @@ class Figure:
 
 
 @cache
-def figures(benchmark: str) -> tuple[Figure, ...]:
+def load_figures(benchmark: str) -> tuple[Figure, ...]:
     """The figures of a benchmark's paper; none where it has no paper."""
     try:
         tables = package_tables(__package__, f"{benchmark}/figures.toml")
@@ -80,7 +80,9 @@ def figures(benchmark: str) -> tuple[Figure, ...]:
     return tuple(Figure(**figure) for figure in tables["figures"])
 
 
-def means(columns: Sequence[Column]) -> Figure:
+def make_means_figure(columns: Sequence[Column]) -> Figure:
     """Each column by itself, models with their intervals: of a benchmark that has no paper."""
-    panels = tuple(Panel(f"{c.group}: {c.title}" if c.group else c.title, (c.id,)) for c in columns)
+    panels = tuple(
+        FigurePanel(f"{c.group}: {c.title}" if c.group else c.title, (c.id,)) for c in columns
+    )
     return Figure("means", "means with their 95 % intervals", panels)

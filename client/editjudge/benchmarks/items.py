@@ -22,7 +22,16 @@ from ..base.errors import InputError
 from ..base.images import Mask, format_path
 from ..base.verdict import NoScore
 from .dataset import Dataset, ItemRef, Problem, flaw
-from .texts import NO_JSON, File, Name, OwnText, misread, question_flaw, said, why_unusable
+from .texts import (
+    NO_JSON,
+    File,
+    Name,
+    OwnText,
+    describe_error,
+    find_misreading,
+    find_question_flaw,
+    why_unusable,
+)
 
 USUAL = "items.jsonl"
 """What the file is called where a folder is given."""
@@ -98,7 +107,7 @@ class Line(BaseModel):
     @staticmethod
     def why_not_asked(question: Mapping[str, Any]) -> str:
         """Why a question of the line cannot be asked; "" where it can."""
-        return question_flaw(question)
+        return find_question_flaw(question)
 
     @property
     def flaws(self) -> dict[str, NoScore]:
@@ -143,7 +152,7 @@ class Line(BaseModel):
         return files
 
     @property
-    def besides(self) -> tuple[str]:
+    def other_inputs(self) -> tuple[str]:
         """What the mask shows."""
         return (self.mask_shows if self.mask else "",)
 
@@ -163,7 +172,7 @@ class ItemsFile(Dataset):
         InputError: there is no such file.
     """
 
-    released = False
+    is_released = False
     nouns = ("line", "lines")
     line: ClassVar[type[Line]] = Line
 
@@ -187,7 +196,7 @@ class ItemsFile(Dataset):
                 line = self._parse(text)
                 why = "" if problems is None else _why_unclear(text, line, seen)
             except ValidationError as error:
-                why = said(error, self.line)
+                why = describe_error(error, self.line)
             if not why:
                 seen[line.id] = number
                 yield ItemRef(
@@ -226,7 +235,7 @@ def _why_unclear(text: bytes, line: Line, seen: Mapping[str, int]) -> str:
     """
     # Every key has a colon: most lines have no more of them than fields.
     odd = text.count(b":") > len(line.model_fields_set) or _MAY_BE_NO_NUMBER.search(text)
-    if odd and (why := misread(text)):
+    if odd and (why := find_misreading(text)):
         return why
     return f"the id {line.id!r} is that of line {seen[line.id]} already" if line.id in seen else ""
 

@@ -32,7 +32,7 @@ class Outputs:
     """
 
     folder: Path
-    listed: Mapping[str, tuple[str, ...]] | None = field(default=None, kw_only=True)
+    suffixes_by_item: Mapping[str, tuple[str, ...]] | None = field(default=None, kw_only=True)
 
     def path(self, item: str) -> str | None:
         """The file that is the output to an item, or None."""
@@ -54,17 +54,21 @@ class Outputs:
             stem, dot, ending = name.rpartition(".")
             if (alone := _ALONE.get(dot + ending)) is not None:
                 listed[stem] = listed[stem] + alone if stem in listed else alone
-        return Outputs(self.folder, listed=listed)
+        return Outputs(self.folder, suffixes_by_item=listed)
 
-    def others(self, items: Container[str]) -> list[str]:
+    def list_unmatched(self, items: Container[str]) -> list[str]:
         """Pictures that are no output to any of these items, as paths in the folder."""
-        listed = self.index().listed if self.listed is None else self.listed
+        listed = (
+            self.index().suffixes_by_item
+            if self.suffixes_by_item is None
+            else self.suffixes_by_item
+        )
         others = ((s, suffixes) for s, suffixes in (listed or {}).items() if s not in items)
         return sorted(stem + suffix for stem, suffixes in others for suffix in suffixes)
 
     def _suffixes(self, item: str) -> tuple[str, ...]:
-        if self.listed is not None:
-            return self.listed.get(item, ())
+        if self.suffixes_by_item is not None:
+            return self.suffixes_by_item.get(item, ())
         base = f"{self.folder}{os.sep}{item}"
         suffixes = tuple(name for name in _NAMES if os.path.exists(base + name))  # noqa: PTH110
         if len(suffixes) > 1 and _same_files(base, suffixes):
@@ -83,7 +87,7 @@ class NamedOutputs(Outputs):
     """
 
     paths: Mapping[str, Path]
-    unnamed: str
+    absence_reason: str
 
     def path(self, item: str) -> str | None:
         """The file that is named, if it is there."""
@@ -93,14 +97,14 @@ class NamedOutputs(Outputs):
     def why_not(self, item: str) -> Missing:
         """None is named, or it is not there."""
         path = self.paths.get(item)
-        why = self.unnamed.format(item=item) if path is None else f"no {format_path(path)}"
+        why = self.absence_reason.format(item=item) if path is None else f"no {format_path(path)}"
         return Missing("absent", why)
 
     def index(self) -> NamedOutputs:
         """Itself."""
         return self
 
-    def others(self, items: Container[str]) -> list[str]:
+    def list_unmatched(self, items: Container[str]) -> list[str]:
         """None: a file belongs to the item that names it."""
         return []
 

@@ -60,7 +60,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedTables:
     """What a paper prints.
 
     Attributes:
@@ -84,7 +84,7 @@ class Published:
 
 
 @cache
-def published(benchmark: str) -> Published:
+def load_published_tables(benchmark: str) -> PublishedTables:
     """What the paper of a benchmark prints.
 
     Raises:
@@ -96,7 +96,7 @@ def published(benchmark: str) -> Published:
         raise ConfigError(
             f"{benchmark} has no published numbers", "leave --published out"
         ) from None
-    return Published(
+    return PublishedTables(
         tables["title"],
         tuple(_table(**table) for table in tables["tables"]),
         tuple(Comparison(**one) for one in tables["comparisons"]),

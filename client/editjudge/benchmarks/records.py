@@ -21,11 +21,11 @@ from ..base.images import format_path
 from ..base.item import Flaws
 from ..base.parse import parse_json
 from .dataset import Dataset, ItemRef, Problem, flaw
-from .texts import blank, plainly, repeated
+from .texts import find_repeated_keys, is_blank, plain_message
 
 
 @dataclass(frozen=True, slots=True)
-class Gives:
+class ItemField:
     """Says of a record's field which field of the item it gives.
 
     Attributes:
@@ -34,7 +34,7 @@ class Gives:
     """
 
     field: str
-    due: bool = True
+    is_required: bool = True
 
 
 class ReleasedRecord(BaseModel):
@@ -48,29 +48,31 @@ class ReleasedRecord(BaseModel):
 
     @classmethod
     @cache
-    def gives(cls) -> Mapping[str, Gives]:
+    def item_fields(cls) -> Mapping[str, ItemField]:
         """What the record's fields give."""
         marks = ((name, m) for name, info in cls.model_fields.items() for m in info.metadata)
-        return {name: mark for name, mark in marks if isinstance(mark, Gives)}
+        return {name: mark for name, mark in marks if isinstance(mark, ItemField)}
 
     @classmethod
-    def read(cls, fields: Any) -> tuple[Self, dict[str, str]]:
+    def parse(cls, fields: Any) -> tuple[Self, dict[str, str]]:
         """A record, and by field why what stands there cannot be used."""
         fields = fields if isinstance(fields, dict) else {}
-        gives = cls.gives()
-        optional = {name for name, mark in gives.items() if not mark.due}
+        gives = cls.item_fields()
+        optional = {name for name, mark in gives.items() if not mark.is_required}
         there = {
             name: value
             for name, value in fields.items()
             if name in cls.model_fields and not _is_nothing(value, blank_too=name in optional)
         }
-        wrong = {n: "is missing" for n, mark in gives.items() if mark.due and n not in there}
+        wrong = {
+            n: "is missing" for n, mark in gives.items() if mark.is_required and n not in there
+        }
         wrong |= _misspelt(fields.keys() - cls.model_fields.keys(), gives.keys() - fields.keys())
         try:
             return cls.model_validate(there), wrong
         except ValidationError as error:
             for problem in error.errors(include_url=False):
-                wrong.setdefault(str(problem["loc"][0]), plainly(problem["msg"]))
+                wrong.setdefault(str(problem["loc"][0]), plain_message(problem["msg"]))
         usable = {name: value for name, value in there.items() if name not in wrong}
         return cls.model_validate(usable), wrong
 
@@ -81,12 +83,12 @@ class ReleasedRecord(BaseModel):
         Args:
             wrong: By field of its record, why it cannot be used.
         """
-        of = {name: mark.field for name, mark in cls.gives().items()}
+        of = {name: mark.field for name, mark in cls.item_fields().items()}
         return {of.get(name, name): flaw(f"{name}: {what}") for name, what in wrong.items()}
 
 
 def _is_nothing(value: Any, *, blank_too: bool) -> bool:
-    return value is None or (blank_too and isinstance(value, str) and blank(value))
+    return value is None or (blank_too and isinstance(value, str) and is_blank(value))
 
 
 def _misspelt(unknown: Iterable[str], absent: Iterable[str]) -> dict[str, str]:
@@ -130,7 +132,7 @@ class RecordsFile(Dataset):
             problems += no_items
         return (item for item in items if only is None or item.index in only)
 
-    def left_out(self) -> list[Problem]:
+    def list_rejected_entries(self) -> list[Problem]:
         """What the data holds that is no item."""
         return self._placed[1]
 
@@ -149,7 +151,7 @@ def read_json(file: Path, kind: type, what: str, mend: str = "") -> tuple[Any, l
     twice: list[str] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        twice.extend(repeated(pairs))
+        twice.extend(find_repeated_keys(pairs))
         return dict(pairs)
 
     try:

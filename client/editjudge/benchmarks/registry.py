@@ -34,7 +34,7 @@ def _points() -> Mapping[str, EntryPoint]:
 
 
 @cache
-def benchmark(name: str) -> Benchmark:
+def load_benchmark(name: str) -> Benchmark:
     """A benchmark by name; no other one is loaded.
 
     Raises:
@@ -52,14 +52,14 @@ def benchmark(name: str) -> Benchmark:
     return loaded
 
 
-def benchmarks() -> dict[str, Benchmark]:
+def load_benchmarks() -> dict[str, Benchmark]:
     """All benchmarks by name, `core` first."""
-    return {name: benchmark(name) for name in _points()}
+    return {name: load_benchmark(name) for name in _points()}
 
 
 @cache
 def _dimensions_of(name: str) -> tuple[Dimension, ...]:
-    return benchmark(name).dimensions
+    return load_benchmark(name).dimensions
 
 
 @cache
@@ -67,7 +67,7 @@ def _added() -> tuple[Dimension, ...]:
     return tuple(d for point in entry_points(group=GROUP) for d in point.load())
 
 
-def dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
+def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
     """Dimensions by id, in the order they are declared; those of other packages last.
 
     Args:
@@ -93,12 +93,12 @@ def dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
     return by_id
 
 
-def with_specialists(rules: Rules, services: Iterable[ServiceName]) -> Rules:
+def add_specialists(rules: Rules, services: Iterable[ServiceName]) -> Rules:
     """The rules, by which dimensions of specialists of one's own may be asked for too."""
-    return replace(rules, beside=specialist_dimensions(services))
+    return replace(rules, extra_dimensions=specialist_dimensions(services))
 
 
-def select(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimension, ...]:
+def select_dimensions(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimension, ...]:
     """The dimensions that any of the patterns names.
 
     Args:
@@ -112,13 +112,13 @@ def select(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimensi
     """
     patterns = tuple(patterns)
     if rules is None:
-        known = dimensions(patterns or None)
+        known = load_dimensions(patterns or None)
     else:
-        known = rules.known(dimensions([rules.protocol, *patterns]))
+        known = rules.dimensions_by_id(load_dimensions([rules.protocol, *patterns]))
     if rules is not None and not patterns:
         chosen = {d.id for d in rules.dimensions}
         if any(name.startswith(f"{CORE}.") for name in chosen):
-            chosen |= {d.id for d in (*rules.beside, *_added())}
+            chosen |= {d.id for d in (*rules.extra_dimensions, *_added())}
         return tuple(d for name, d in known.items() if name in chosen)
     if not patterns:
         return tuple(known.values())

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from ..base.identity import ServiceName
 from ..scorers.judge_scorer import JUDGE
-from .dimension import Derived, Dimension, Reading, changed, derived
+from .dimension import Dimension, Formula, Reading, change_scorers, make_formula
 from .fusion import mean
 
-USUAL = JUDGE.variant
+DEFAULT_JUDGE = JUDGE.variant
 
 
 class JudgeRound(NamedTuple):
@@ -29,7 +29,7 @@ class JudgeRound(NamedTuple):
     judge: str
     round: int
 
-    def of(self, dimension: str) -> str:
+    def dimension_id(self, dimension: str) -> str:
         """The id of a dimension as it is judged in this round."""
         return f"{dimension}@{self.judge}.{self.round}"
 
@@ -43,20 +43,20 @@ class JudgeRounds:
         rounds: At least 1.
     """
 
-    judges: tuple[str, ...] = (USUAL,)
+    judges: tuple[str, ...] = (DEFAULT_JUDGE,)
     rounds: int = 1
 
     @property
-    def each(self) -> tuple[JudgeRound, ...]:
+    def each_round(self) -> tuple[JudgeRound, ...]:
         """All of them; none where the usual judge judges once."""
         if self == JudgeRounds():
             return ()
         return tuple(JudgeRound(j, 1 + i) for j in self.judges for i in range(self.rounds))
 
 
-def in_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> dict[str, Dimension]:
+def make_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> dict[str, Dimension]:
     """All dimensions by id: the judged ones as means of their rounds, which stand before them."""
-    each = judge_rounds.each
+    each = judge_rounds.each_round
     judged = _judged(known, judge_rounds)
     by_id: dict[str, Dimension] = {}
     for name, dimension in known.items():
@@ -65,17 +65,17 @@ def in_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> dict
             continue
         for judge_round in each:
             how = _how(dimension.how, judge_round, judged)
-            of_round = replace(dimension, id=judge_round.of(name), how=how, round_of=name)
+            of_round = replace(dimension, id=judge_round.dimension_id(name), how=how, round_of=name)
             by_id[of_round.id] = of_round
-        operands = [judge_round.of(name) for judge_round in each]
+        operands = [judge_round.dimension_id(name) for judge_round in each]
         variant = f"{dimension.variant}.mean"
-        by_id[name] = replace(dimension, how=derived(mean, *operands), variant=variant)
+        by_id[name] = replace(dimension, how=make_formula(mean, *operands), variant=variant)
     return by_id
 
 
-def number_in_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> int:
+def count_in_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> int:
     """How many `in_rounds` would make."""
-    return len(known) + len(_judged(known, judge_rounds)) * len(judge_rounds.each)
+    return len(known) + len(_judged(known, judge_rounds)) * len(judge_rounds.each_round)
 
 
 def with_rounds(
@@ -91,7 +91,7 @@ def with_rounds(
 
 
 def _judged(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> set[str]:
-    return {name for name in known if judge_rounds.each and _asks_a_judge(name, known)}
+    return {name for name in known if judge_rounds.each_round and _asks_a_judge(name, known)}
 
 
 def _asks_a_judge(name: str, known: Mapping[str, Dimension]) -> bool:
@@ -100,13 +100,13 @@ def _asks_a_judge(name: str, known: Mapping[str, Dimension]) -> bool:
     return JUDGE in dimension.roles or any(asks)
 
 
-def _how(how: Reading | Derived, judge_round: JudgeRound, judged: set[str]) -> Reading | Derived:
+def _how(how: Reading | Formula, judge_round: JudgeRound, judged: set[str]) -> Reading | Formula:
     judge = ServiceName.generalist(judge_round.judge)
-    asked = changed(how, lambda scorer: scorer.asked(judge, judge_round.round - 1))
+    asked = change_scorers(how, lambda scorer: scorer.with_judge(judge, judge_round.round - 1))
     if isinstance(asked, Reading):
         return asked
     of = {
-        name: judge_round.of(part) if part in judged and isinstance(part, str) else part
+        name: judge_round.dimension_id(part) if part in judged and isinstance(part, str) else part
         for name, part in asked.of.items()
     }
     return replace(asked, of=of)

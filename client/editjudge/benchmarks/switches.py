@@ -37,7 +37,7 @@ class Switches(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     @classmethod
-    def declared(cls) -> tuple[Switch, ...]:
+    def list_switches(cls) -> tuple[Switch, ...]:
         """All there are, in their order."""
         return tuple(
             Switch(name, " ".join((of.description or "").split()), of.title or "")
@@ -45,7 +45,7 @@ class Switches(BaseModel):
         )
 
     @classmethod
-    def of(cls, names: Collection[str]) -> Self:
+    def turn_on(cls, names: Collection[str]) -> Self:
         """The switches with these on and the others off.
 
         Raises:
@@ -56,7 +56,7 @@ class Switches(BaseModel):
     @classmethod
     def all_but(cls, *names: str) -> Self:
         """Every switch on but these."""
-        return cls.of(cls.model_fields.keys() - set(names))
+        return cls.turn_on(cls.model_fields.keys() - set(names))
 
     @property
     def on(self) -> frozenset[str]:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ..base.item import Item
 from ..base.signature import Signature
 from ..base.verdict import NoScore, NotApplicable, NotServed, Outcome, Score, Status
-from .cell import AS_JUDGED, Cell, Tally, awaited
-from .column import Column, Composite, Mean, Paired, Pooled, Row, Weighted
+from .cell import NO_SCALING, Cell, Tally, select_open_statuses
+from .column import Column, Composite, Mean, PairedDifference, PooledMean, Row, WeightedMean
 from .fusion import Values
 
 
@@ -35,8 +35,8 @@ class Sample:
     values: NDArray[np.float64]
     weights: array[float]
     items: array[int]
-    partners: array[int]
-    judged: array[float]
+    partner_items: array[int]
+    raw_values: array[float]
 
 
 def tabulate(columns: Iterable[Column], rows: Iterable[Row]) -> dict[str, dict[str, Cell]]:
@@ -71,7 +71,7 @@ class Tabulation:
         # By identity: a callable need not have a hash, and the columns keep it alive.
         self._where: dict[int, tuple[Callable[[Item], bool], list[tuple[int, _OfEdits]]]] = {}
         for place, column in enumerate(self._columns):
-            if isinstance(how := column.how, Mean | Paired | Pooled):
+            if isinstance(how := column.how, Mean | PairedDifference | PooledMean):
                 where = how.where if isinstance(how, Mean) else _everywhere
                 self._where.setdefault(id(where), (where, []))[1].append((place, how))
 
@@ -104,18 +104,18 @@ class Tabulation:
             match column.how:
                 case Mean(affine=affine):
                     yield column, _sample(gathered.tally, affine)
-                case Paired():
+                case PairedDifference():
                     tally, partners = gathered.differences()
-                    yield column, replace(_sample(tally), partners=partners)
-                case Pooled() as how:
+                    yield column, replace(_sample(tally), partner_items=partners)
+                case PooledMean() as how:
                     with suppress(ValueError):  # its cell has no value, and says why
                         transform = _fitted(how, (each[place] for each in self._models.values()))
                         sample = _sample(gathered.tally)
-                        values = np.array([*map(transform, sample.judged)])
+                        values = np.array([*map(transform, sample.raw_values)])
                         yield column, replace(sample, values=values)
 
 
-def _sample(tally: Tally, affine: tuple[float, float] = AS_JUDGED) -> Sample:
+def _sample(tally: Tally, affine: tuple[float, float] = NO_SCALING) -> Sample:
     scale, offset = affine
     values = scale * np.array(tally.values) + offset
     return Sample(values, tally.weights, tally.items, array("I"), tally.values)
@@ -125,7 +125,7 @@ def _everywhere(_: Item) -> bool:
     return True
 
 
-_OfEdits: TypeAlias = Mean | Paired | Pooled
+_OfEdits: TypeAlias = Mean | PairedDifference | PooledMean
 _Side: TypeAlias = "float | Outcome"
 """Of a pair: its number, where no rule put it in."""
 
@@ -159,19 +159,19 @@ class _Gathered:
             if outcome.status == "missing_output" and how.missing_output is not None:
                 outcome = Score(value=how.missing_output, imputed=True)
             weight = row.outcomes[how.weighted_by] if how.weighted_by else None
-            self.tally.add(outcome, weight, row.number)
+            self.tally.add(outcome, weight, row.item_index)
             return
         value = None
         if isinstance(outcome, Score) and not outcome.imputed:
             value = outcome.value
-        if isinstance(how, Pooled):
-            self.tally.add(outcome, number=row.number)
+        if isinstance(how, PooledMean):
+            self.tally.add(outcome, item_index=row.item_index)
             if value is not None:
                 self.judged.append(value)
         elif (place := how.pair(row.item)) is not None:
             pair, side = place
             kept = outcome if value is None else value
-            self.pairs.setdefault(pair, {})[side] = kept, row.number
+            self.pairs.setdefault(pair, {})[side] = kept, row.item_index
 
     def differences(self) -> tuple[Tally, array[int]]:
         """Those of the pairs, and the numbers of the `-` sides of those that have one."""
@@ -181,7 +181,7 @@ class _Gathered:
                 continue
             (plus, number), (minus, partner) = sides["+"], sides["-"]
             difference = _difference(plus, minus)
-            tally.add(difference, number=number)
+            tally.add(difference, item_index=number)
             if isinstance(difference, Score) and partner is not None:
                 partners.append(partner)
         return tally, partners
@@ -193,25 +193,25 @@ def _cell(
     match column.how:
         case Mean() as how:
             return _mean(column, how, gathered[model])
-        case Paired() as how:
+        case PairedDifference() as how:
             return _paired(column, how, gathered[model])
-        case Pooled() as how:
+        case PooledMean() as how:
             return _pooled(column, how, gathered[model], gathered)
         case Composite() as how:
             parts = {name: cells[part] for name, part in how.of.items()}
             return _composite(column, how.fn, parts)
-        case Weighted() as how:
+        case WeightedMean() as how:
             return _weighted(column, how, cells)
 
 
 def _mean(column: Column, how: Mean, gathered: _Gathered) -> Cell:
     tally = gathered.tally
     signature = _signature(column, _named(how), [gathered])
-    cell = tally.cell(_why_no_mean(tally), signature, how.affine)
-    if not (how.served and tally.counts["not_served"]):
+    cell = tally.make_cell(_why_no_mean(tally), signature, how.affine)
+    if not (how.needs_services and tally.counts["not_served"]):
         return cell
     reason = f"not served: {'; '.join(gathered.absent)}"
-    return replace(cell, value=None, reason=reason, awaits=awaited(cell.counts))
+    return replace(cell, value=None, reason=reason, open_statuses=select_open_statuses(cell.counts))
 
 
 def _why_no_mean(tally: Tally) -> str:
@@ -223,13 +223,13 @@ def _why_no_mean(tally: Tally) -> str:
 def _named(how: Mean) -> str:
     scale, offset = how.affine
     mean = f"mean({how.of} by {how.weighted_by})" if how.weighted_by else f"mean({how.of})"
-    return mean if how.affine == AS_JUDGED else f"{scale:g}*{mean}{offset:+g}"
+    return mean if how.affine == NO_SCALING else f"{scale:g}*{mean}{offset:+g}"
 
 
-def _paired(column: Column, how: Paired, gathered: _Gathered) -> Cell:
+def _paired(column: Column, how: PairedDifference, gathered: _Gathered) -> Cell:
     tally, _ = gathered.differences()
     reason = "nothing scored" if tally.counts else "no pairs"
-    return tally.cell(reason, _signature(column, f"paired({how.of} as judged)", [gathered]))
+    return tally.make_cell(reason, _signature(column, f"paired({how.of} as judged)", [gathered]))
 
 
 _PUT_IN = NoScore(kind="degenerate", reason="a rule put in a side of the pair")
@@ -248,7 +248,7 @@ def _difference(plus: _Side, minus: _Side) -> Outcome:
     return Score(value=plus - minus)
 
 
-def _weighted(column: Column, how: Weighted, cells: Mapping[str, Cell]) -> Cell:
+def _weighted(column: Column, how: WeightedMean, cells: Mapping[str, Cell]) -> Cell:
     """The weighted mean of the columns that ask about any edit."""
     parts = {part: cells[part] for part in how.of if cells[part].asked}
     pairs = zip(how.of, how.by or how.of, strict=True)
@@ -256,7 +256,7 @@ def _weighted(column: Column, how: Weighted, cells: Mapping[str, Cell]) -> Cell:
     if how.count == "asked":
         return _weighted_mean(column, parts, {part: cell.asked for part, cell in by.items()})
     weights = {part: cell.scored for part, cell in by.items()}
-    waiting = {part: cell.awaits for part, cell in parts.items() if cell.awaits}
+    waiting = {part: cell.open_statuses for part, cell in parts.items() if cell.open_statuses}
     without = frozenset(
         part
         for part, cell in parts.items()
@@ -320,29 +320,31 @@ def _composite(
     without = [name for name, cell in used.items() if cell.value is None]
     if without or not parts:
         reason = f"no value for {', '.join(without)}" if without else "no parts"
-        awaits = frozenset[Status]().union(*(used[name].awaits for name in without))
+        awaits = frozenset[Status]().union(*(used[name].open_statuses for name in without))
         return Cell(None, counts, imputed, reason, signature, awaits)
     value = fn({name: cell.value for name, cell in used.items() if cell.value is not None})
     return Cell(value, counts, imputed, "", signature)
 
 
 def _pooled(
-    column: Column, how: Pooled, gathered: _Gathered, pool: Mapping[str, _Gathered]
+    column: Column, how: PooledMean, gathered: _Gathered, pool: Mapping[str, _Gathered]
 ) -> Cell:
     tally = gathered.tally
     signature = _signature(column, f"pooled({how.of})", pool.values())
     signature |= {"pool": "+".join(sorted(pool))}
-    plain = tally.cell(_why_no_mean(tally), signature)
+    plain = tally.make_cell(_why_no_mean(tally), signature)
     try:
         transform = _fitted(how, pool.values())
     except ValueError as error:
-        return replace(plain, value=None, reason=str(error), awaits=awaited(plain.counts))
+        return replace(
+            plain, value=None, reason=str(error), open_statuses=select_open_statuses(plain.counts)
+        )
     values = tally.values
     value = math.fsum(map(transform, values)) / len(values) if values else None
     return replace(plain, value=value)
 
 
-def _fitted(how: Pooled, pool: Iterable[_Gathered]) -> Callable[[float], float]:
+def _fitted(how: PooledMean, pool: Iterable[_Gathered]) -> Callable[[float], float]:
     return how.fit([value for each in pool for value in each.judged])
 
 

@@ -33,7 +33,7 @@ _PLAINER = {
 }
 
 
-def blank(text: str) -> bool:
+def is_blank(text: str) -> bool:
     """Whether nothing of a text can be seen."""
     if text[:1].isalnum():  # nearly always, and this is asked of every text of a hundred thousand
         return False
@@ -42,7 +42,7 @@ def blank(text: str) -> bool:
 
 def why_unusable(text: str) -> str:
     """Why no judge could read a text as meant; "" where it can be used."""
-    if blank(text):
+    if is_blank(text):
         return "is blank"
     try:
         check_text("", text)
@@ -73,7 +73,7 @@ Name = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True), AfterVali
 File = Annotated[str, Field(min_length=1, max_length=MAX_PATH)]
 
 
-def question_flaw(question: Mapping[str, Any]) -> str:
+def find_question_flaw(question: Mapping[str, Any]) -> str:
     """Why a question that came with an item cannot be asked; "" where it can, or has no answer.
 
     Args:
@@ -88,7 +88,7 @@ def question_flaw(question: Mapping[str, Any]) -> str:
     options = question.get("options", ["-", "--"])
     if not isinstance(options, list) or not all(isinstance(one, str) for one in options):
         return f"`options` of a question is a list of texts, not {options!r}"
-    if any(map(blank, options)):
+    if any(map(is_blank, options)):
         return "one of the `options` of a question is blank"
     try:
         Option(tuple(options))
@@ -97,19 +97,19 @@ def question_flaw(question: Mapping[str, Any]) -> str:
     return ""
 
 
-def plainly(message: str) -> str:
+def plain_message(message: str) -> str:
     """What a validation said, as people say it."""
     return message.removeprefix("Value error, ")
 
 
-def repeated(pairs: list[tuple[str, Any]]) -> list[str]:
+def find_repeated_keys(pairs: list[tuple[str, Any]]) -> list[str]:
     """Which keys an object has more than once: nobody can tell which of their values is meant."""
     if len(pairs) == len(dict(pairs)):
         return []
     return [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
 
 
-def misread(line: bytes) -> str:
+def find_misreading(line: bytes) -> str:
     """What in a line of JSON would be read as something else than it says; "" for nothing.
 
     A key that an object has more than once, or what stands for a number and is none.
@@ -117,7 +117,7 @@ def misread(line: bytes) -> str:
     odd: list[str] = []
 
     def members(pairs: list[tuple[str, Any]]) -> None:
-        if twice := repeated(pairs):
+        if twice := find_repeated_keys(pairs):
             odd.append(f"{', '.join(map(repr, twice))}: given more than once")
 
     def number(text: str) -> None:
@@ -128,7 +128,7 @@ def misread(line: bytes) -> str:
     return next(iter(odd), "")
 
 
-def said(error: ValidationError, model: type[BaseModel]) -> str:
+def describe_error(error: ValidationError, model: type[BaseModel]) -> str:
     """What is wrong with an object, in one line.
 
     Args:
@@ -137,7 +137,7 @@ def said(error: ValidationError, model: type[BaseModel]) -> str:
     parts = []
     for problem in error.errors(include_url=False)[:3]:
         where = ".".join(str(part) for part in problem["loc"])
-        what = _PLAINER.get(problem["type"], plainly(problem["msg"]))
+        what = _PLAINER.get(problem["type"], plain_message(problem["msg"]))
         if problem["type"] == "json_invalid":
             what = _no_json(str(problem["ctx"]["error"]))
         elif problem["type"] == "extra_forbidden":

@@ -15,8 +15,8 @@ from ..base.contracts import CONTRACTS, Tensor
 from ..base.errors import ConfigError
 from ..base.prompt_releases import prompt_releases
 from ..base.terminal import print_text
-from ..benchmarks.benchmark import Benchmark, in_words, rubric_dimensions
-from ..benchmarks.registry import benchmark, benchmarks, select
+from ..benchmarks.benchmark import Benchmark, make_rubric_dimensions, use_templates
+from ..benchmarks.registry import load_benchmark, load_benchmarks, select_dimensions
 from ..panel import SPECIALISTS, model_name
 from ..panel.specialists import list_custom_services
 from ..prompts import load_templates
@@ -48,7 +48,7 @@ def _benchmarks(names: tuple[str, ...], _: Path | None) -> list[Entry]:
             "benchmark": one.name,
             "title": one.title,
             "protocols": ", ".join(filter(None, one.protocols)),
-            "not_official_because": one.unreleased or None,
+            "not_official_because": one.no_official_reason or None,
             "dimensions": len(one.dimensions),
         }
         for one in _declared(names)
@@ -64,7 +64,7 @@ def _benchmark_lines(benchmarks: Iterable[Entry]) -> Iterator[str]:
 
 
 def _declared(names: tuple[str, ...]) -> Iterable[Benchmark]:
-    return map(benchmark, names) if names else benchmarks().values()
+    return map(load_benchmark, names) if names else load_benchmarks().values()
 
 
 def _switches(names: tuple[str, ...], _: Path | None) -> list[Entry]:
@@ -77,7 +77,7 @@ def _switches(names: tuple[str, ...], _: Path | None) -> list[Entry]:
             "on_in": ", ".join(n for n, rules in one.protocols.items() if switch.name in rules.on),
         }
         for one in _declared(names)
-        for switch in one.switches.declared()
+        for switch in one.switches.list_switches()
     ]
 
 
@@ -91,11 +91,11 @@ def _switch_lines(switches: Iterable[Entry]) -> Iterator[str]:
 
 def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[DimensionEntry]:
     custom = load_custom_folder(prompts) if prompts else ()
-    rubrics = {d.id: d for d in rubric_dimensions(custom)}
+    rubrics = {d.id: d for d in make_rubric_dimensions(custom)}
     others = tuple(name for name in patterns if name not in rubrics)
     own = [d for name, d in rubrics.items() if name in patterns or not patterns]
-    ours = select(others) if others or not patterns else ()
-    return [DimensionEntry.of(d) for d in (*in_words(ours, custom), *own)]
+    ours = select_dimensions(others) if others or not patterns else ()
+    return [DimensionEntry.of(d) for d in (*use_templates(ours, custom), *own)]
 
 
 def _dimension_lines(dimensions: Iterable[DimensionEntry]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from ..base.config import GeneralistEndpoint, Settings, load_settings
 from ..base.errors import ConfigError, InputError
 from ..base.terminal import print_notice
 from ..benchmarks.benchmark import Rules
-from ..benchmarks.registry import benchmark as benchmark_of
+from ..benchmarks.registry import load_benchmark as benchmark_of
 from ..panel.specialists import list_custom_services
 from ..prompts.custom_templates import load_custom_folder
 from ..prompts.prompt_files import load_prompt_files

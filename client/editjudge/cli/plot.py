@@ -16,7 +16,7 @@ from ..base.images import MAX_PIXELS
 from ..base.output_files import check_overwrite, wrap_disk_errors, write_file
 from ..base.terminal import print_notice, print_text
 from ..benchmarks.dataset import Dataset, ItemRef
-from ..benchmarks.figures import Figure, Kind, figures, means
+from ..benchmarks.figures import Figure, Kind, load_figures, make_means_figure
 from ..report.figures import (
     MAX_LOOKS,
     ColumnValues,
@@ -74,11 +74,11 @@ def plot_command(
 
 def _chosen_figures(results: Results, kind: Kind | None) -> list[Figure]:
     """The benchmark's own figures; means where they are asked for, or where it has none."""
-    of_any = means(results.columns)
+    of_any = make_means_figure(results.columns)
     if kind == "means":
         return [of_any]
     name = results.benchmark.name
-    own_figures = figures(name) or (of_any,)
+    own_figures = load_figures(name) or (of_any,)
     matching = [figure for figure in own_figures if kind in {None, figure.kind}]
     if not matching:
         kinds = ", ".join(sorted({figure.kind for figure in (*own_figures, of_any)}))
@@ -89,7 +89,7 @@ def _chosen_figures(results: Results, kind: Kind | None) -> list[Figure]:
 def _masks(dataset: Dataset, figure: Figure, form: FileFormat, *, published: bool) -> bytes:
     """The figure; empty where the data has no masks."""
     shares = mask_shares(dataset)
-    return draw_mask_sizes(shares, form, figure.printed if published else None) if shares else b""
+    return draw_mask_sizes(shares, form, figure.printed_share if published else None) if shares else b""
 
 
 def _figure(

@@ -11,7 +11,7 @@ from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count
-from ..benchmarks.dataset import mapped
+from ..benchmarks.dataset import has_path_mapping
 from ..benchmarks.gie.release import COMPARES
 from ..panel.specialists import SPECIALISTS
 from ..prepare.folder import Folder
@@ -120,7 +120,7 @@ def _gie(options: Options, *, json: bool) -> int:
 def _prepared(maker: Maker, options: Options, *, json: bool) -> int:
     settings, out = settings_from(options), options["out"]
     roots = {name: str(folder) for name, folder in parse_roots(options["root"]).items()}
-    if mapped(roots):
+    if has_path_mapping(roots):
         raise ConfigError("items.jsonl names no official paths", "give --root FOLDER")
     with open_preparation(
         options["data"], out, maker, settings, options["limit"], roots

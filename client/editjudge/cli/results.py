@@ -137,7 +137,7 @@ def _say_above(results: Results) -> None:
         print_text(f"{role}: {identity}")
     if warning := format_untrained_warning(results.services):
         print_text(warning, fg="red", bold=True)
-    if results.judge_rounds.each and any(role.is_generalist for role in results.services):
+    if results.judge_rounds.each_round and any(role.is_generalist for role in results.services):
         print_text(_judges(results.judge_rounds))
 
 

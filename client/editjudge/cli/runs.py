@@ -232,7 +232,7 @@ def _unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
 
     Where nothing was judged, also for which models and why.
     """
-    here = {dimension.lacking for dimension in result.dimensions}
+    here = {dimension.unavailable_reason for dimension in result.dimensions}
     waiting = 0
     for reason, names in result.last_event.not_served.items():
         if reason in here or not has_table:
@@ -340,7 +340,7 @@ def changes_table(changes: Changes) -> Table:
     rows = []
     for (model, dimension), change in changes.items():
         means = (_mean(change.before), _mean(change.after))
-        count = sum(change.before.statuses.values())
+        count = sum(change.before.all_counts.values())
         rows.append(Row((model, dimension, count, *means, change.changed_count, change.kept_count)))
     return Table(
         (

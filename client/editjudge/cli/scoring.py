@@ -13,13 +13,13 @@ from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
 from ..base.terminal import print_notice, print_text
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import benchmark, select, with_specialists
+from ..benchmarks.registry import add_specialists, load_benchmark, select_dimensions
 from ..panel.prompt import PictureCache
 from ..panel.specialists import list_custom_services
 from ..prompts.custom_templates import load_custom_templates
 from ..prompts.rubrics import load_rubric_files, select_rubrics
 from ..report.numbers import build_verdict_table, describe_judge_use, group_skip_reasons
-from ..scorers.judge_scorer import prompt_about
+from ..scorers.judge_scorer import make_prompt
 from .options import add_rubrics, load_prompt_texts, settings_from
 from .output import print_json, print_tables
 from .prompts import print_prompt
@@ -36,11 +36,11 @@ def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
         return _preview(edit, own)
     prompts = {**(load_prompt_texts(options["prompts"]) if options["prompts"] else {}), **own}
     patterns, settings = add_rubrics(options["dimension"], own), settings_from(options)
-    rules = benchmark("core").rules().in_words(load_custom_templates(prompts))
-    rules = with_specialists(rules, list_custom_services(settings))
-    dimensions = select(patterns, rules)
+    rules = load_benchmark("core").rules().with_templates(load_custom_templates(prompts))
+    rules = add_specialists(rules, list_custom_services(settings))
+    dimensions = select_dimensions(patterns, rules)
     needed = any(
-        any(not role.is_generalist for role in d.roles) and d.not_applicable(edit.item) is None
+        any(not role.is_generalist for role in d.roles) and d.why_not_applicable(edit.item) is None
         for d in dimensions
     )
     with provide_services(settings, start=needed, say=print_notice) as at_hand:
@@ -66,7 +66,7 @@ def _preview(edit: Edit, rubrics: Mapping[str, str]) -> int:
     pictures = PictureCache(GeneralistEndpoint.model_fields["max_pixels"].default)
     for rubric in select_rubrics(load_custom_templates(rubrics)):
         try:
-            prompt = prompt_about(rubric, edit, pictures.prepare)
+            prompt = make_prompt(rubric, edit, pictures.prepare)
         except ValueError as error:
             mend = "give it, or take it out of shows"
             raise InputError(rubric.dimension, str(error), mend) from error

@@ -213,7 +213,7 @@ class ItemContents:
         """What the data says of an item."""
         if self._records:
             return self._records[ref.index * KEY_BYTES : (ref.index + 1) * KEY_BYTES]
-        return self.dataset.record(ref)[:KEY_BYTES]
+        return self.dataset.record_digest(ref)[:KEY_BYTES]
 
     def key_from_cache(self, ref: ItemRef) -> bytes | None:
         """The key of an item; None where it names a file that the run never met."""
@@ -275,7 +275,9 @@ class ItemContents:
         )  # others go on reading
         if self._before.data == digest:
             return FileCache(changed_files)
-        records = {ref.index: self.dataset.record(ref)[:KEY_BYTES] for ref in self.dataset.items()}
+        records = {
+            ref.index: self.dataset.record_digest(ref)[:KEY_BYTES] for ref in self.dataset.items()
+        }
         places = range(max(records, default=-1) + 1)
         whole = b"".join(records.get(place, bytes(KEY_BYTES)) for place in places)
         return FileCache(changed_files, digest, whole)

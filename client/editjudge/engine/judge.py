@@ -249,7 +249,7 @@ def roles_of(dimension: Dimension, known: Mapping[str, Dimension]) -> set[Servic
 def computes_pixels(dimension: Dimension, known: Mapping[str, Dimension]) -> bool:
     """Whether a dimension, or one that it derives from, works on pixels itself."""
     parts = (known[part] for part in dimension.operands)
-    return any(reading.scorer.computes for reading in dimension.readings) or any(
+    return any(reading.scorer.reads_pixels for reading in dimension.readings) or any(
         computes_pixels(part, known) for part in parts
     )
 
@@ -305,7 +305,7 @@ def explain_unserved(
     absent: dict[str, list[str]] = {}
     for dimension in dimensions:
         why = [f"{role}: {panel.why_not(role)}" for role in dimension.roles if role not in served]
-        absent[dimension.id] = [*why, dimension.lacking] if is_local else why
+        absent[dimension.id] = [*why, dimension.unavailable_reason] if is_local else why
     return {name: "; ".join(filter(None, why)) for name, why in absent.items() if any(why)}
 
 

@@ -19,7 +19,7 @@ from ..base.verdict import (
     Score,
     Verdict,
 )
-from ..benchmarks.dimension import Derived, Dimension, Reading
+from ..benchmarks.dimension import Dimension, Formula, Reading
 from ..scorers.scorer import Scorer
 
 Readings: TypeAlias = Mapping[Scorer, Mapping[str, Verdict]]
@@ -69,7 +69,7 @@ def decide_outcomes(
     return outcomes
 
 
-def derive(how: Derived, parts: Mapping[str, Outcome]) -> Outcome:
+def derive(how: Formula, parts: Mapping[str, Outcome]) -> Outcome:
     """The first part without a number decides; those that do not apply drop out.
 
     Args:
@@ -101,14 +101,14 @@ class _Edit:
 
     def outcome(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
         """Of a dimension, given those of its parts."""
-        reason = dimension.not_applicable(self.item)
+        reason = dimension.why_not_applicable(self.item)
         if reason is not None:
             return NotApplicable(reason=reason)
         reads = dimension.readings
         whole = self._whole(dimension, outcomes)
         if self._asks_for_nothing(dimension, whole):
             return whole
-        if (spoilt := dimension.spoilt(self.item)) is not None:
+        if (spoilt := dimension.find_flaw(self.item)) is not None:
             return spoilt
         if self.missing is not None and (reads or isinstance(whole, MissingOutput)):
             return self._without_output(dimension, self.missing)
@@ -121,7 +121,7 @@ class _Edit:
 
     def _asks_for_nothing(self, dimension: Dimension, whole: Outcome) -> bool:
         """Whether its parts show that it does not apply."""
-        return isinstance(dimension.how, Derived) and isinstance(whole, NotApplicable)
+        return isinstance(dimension.how, Formula) and isinstance(whole, NotApplicable)
 
     def _whole(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
         if isinstance(dimension.how, Reading):
@@ -139,7 +139,7 @@ class _Edit:
         return self.readings.get(reading.scorer, {}).get(reading.field, _PENDING)
 
     def _without_output(self, dimension: Dimension, why: Missing) -> Outcome:
-        worst = dimension.worst if self.count_missing else None
+        worst = dimension.worst_value if self.count_missing else None
         counts = worst if self.rule is None else self.rule
         if counts is not None:
             return CountedMissing(value=counts)

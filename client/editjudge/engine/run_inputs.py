@@ -59,7 +59,7 @@ class RunInputs:
     def why_unavailable(self, name: str) -> str:
         """Why a dimension, or a part of it, cannot be computed here; empty where it can."""
         parts = sort_by_dependency([self.dimensions_by_id[name]], self.dimensions_by_id)
-        return next(filter(None, (part.lacking for part in parts)), "")
+        return next(filter(None, (part.unavailable_reason for part in parts)), "")
 
     def signatures(self, identities: Identities) -> dict[str, str]:
         """Of a value of today, by dimension."""

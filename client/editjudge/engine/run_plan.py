@@ -61,7 +61,7 @@ class FlawedItem(NamedTuple):
 def describe_data_problems(dataset: Dataset, flawed: Sequence[FlawedItem]) -> tuple[str, ...]:
     """What people should know of data that is not all usable, in lines of a few words."""
     lines = []
-    left_out = dataset.left_out()
+    left_out = dataset.list_rejected_entries()
     if left_out:
         where, what = left_out[0]
         entries = format_count(len(left_out), "entry is no item", "entries are no items")
@@ -203,7 +203,7 @@ def inspect_items(order: RunInputs, before: FileCache | None = None) -> RunPlan:
         sort_by_dependency(order.dimensions, order.dimensions_by_id),
     )
     kinds = _Kinds(order, plan.parts)
-    for ref in order.dataset.checked():
+    for ref in order.dataset.check_items():
         if order.limit is not None and ref.index >= order.limit:
             plan.ids_beyond_limit.append(ref.id)
             continue
@@ -279,12 +279,12 @@ class _Kinds:
 
     def of(self, ref: ItemRef, flaws: Flaws) -> int:
         """The position in `outlines` of the item that stands for this one."""
-        likeness: Hashable = self._dataset.likeness(ref)
+        likeness: Hashable = self._dataset.shape_key(ref)
         if flaws:  # whether a flaw matters may depend on all that the item asks
             likeness = likeness, ref.id
         if self._particular:
             outline = self._dataset.outline(ref)
-            applies = (d.not_applicable(outline) is None for d in self._particular)
+            applies = (d.why_not_applicable(outline) is None for d in self._particular)
             likeness = likeness, tuple(applies)
         kind = self._by_likeness.get(likeness)
         if kind is None:
@@ -333,7 +333,7 @@ def _compared(
     folder, files = plan.inputs.outputs[model], plan.contents.files
     outputs = plan.inputs.dataset.outputs(folder).index()
     plan.missing[model] = 0, ""
-    others = outputs.others(plan.all_ids)
+    others = outputs.list_unmatched(plan.all_ids)
     plan.unmatched_files[model] = len(others), others[0] if others else ""
     _complete(plan, judged)
     same = other = 0

@@ -18,7 +18,7 @@ from ..base.errors import ConfigError, InputError, StoreError
 from ..base.images import format_path
 from ..base.output_files import wrap_disk_errors, write_file
 from ..benchmarks.items import ItemsFile, Line
-from ..benchmarks.texts import said
+from ..benchmarks.texts import describe_error
 from .items import FIELDS, Entry, Status, What, by_its_mask
 
 DATA = "items.jsonl"
@@ -105,7 +105,8 @@ class Folder:
         try:
             return Record.model_validate_json(file.read_bytes())
         except ValidationError as error:
-            raise InputError(format_path(file), said(error, Record), "prepare anew") from error
+            raise InputError(format_path(file), describe_error(error, Record), "prepare anew"
+            ) from error
 
     def begin(self, data: ItemsFile, what: What) -> Record:
         """Take the folder for a preparation, or resume the one that it holds.
@@ -195,7 +196,7 @@ def _link_pictures(before: Path, after: Path) -> bool:
     """Link the pictures of the data into a folder, and say whether they are linked.
 
     So what was made names no picture outside its own folder: that would take its user's consent
-    (`Consent`).
+    (`AllowedFolders`).
 
     Raises:
         StoreError: the link cannot be made.

@@ -14,7 +14,7 @@ from ..base.config import Settings
 from ..base.errors import Abstained
 from ..base.item import Edit, Item
 from ..base.strict import Number, Strict
-from ..benchmarks.comparison_words import compares
+from ..benchmarks.comparison_words import refers_to_source
 from ..benchmarks.gie.dataset import GieData
 from ..benchmarks.gie.release import Compares, convert, decided_by, keep_compares
 from ..engine.progress import Progress, summarise_usage
@@ -89,7 +89,7 @@ def _decide(data: GieData, settings: Settings) -> dict[str, Any]:
     answers, usage = asyncio.run(_answers(left, data, settings)) if left else ([], {})
     for (item, question), answer in zip(left, answers, strict=True):
         if answer is not None:
-            words = compares(question["question"], question["options"])
+            words = refers_to_source(question["question"], question["options"])
             position = int(item.id)
             decisions[position] = Compares(position, question["question"], answer, words)
     keep_compares(data.path, decisions.values())

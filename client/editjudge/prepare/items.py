@@ -12,7 +12,7 @@ from pydantic import ConfigDict, model_validator
 from ..answers import ChoiceQuestion, QuestionAnswer
 from ..base.identity import ServiceName
 from ..benchmarks.items import ItemsFile, Line
-from ..benchmarks.registry import benchmarks
+from ..benchmarks.registry import load_benchmarks
 
 JUDGE = ServiceName.generalist("judge")
 What: TypeAlias = Literal["instructions", "choice", "facts", "masks"]
@@ -108,7 +108,7 @@ def by_its_mask(line: Line, shows: str, phrase: str) -> dict[str, str]:
 @cache
 def _kinds() -> tuple[type[Line], ...]:
     """The lines of every benchmark."""
-    readers = [benchmark.data for benchmark in benchmarks().values()]
+    readers = [benchmark.data for benchmark in load_benchmarks().values()]
     return tuple(r.line for r in readers if isinstance(r, type) and issubclass(r, ItemsFile))
 
 

@@ -22,13 +22,13 @@ from ..base.errors import ImageError
 from ..base.identity import ServiceName
 from ..base.images import Image, load_mask
 from ..base.item import Edit, Item
-from ..benchmarks.comparison_words import compares
+from ..benchmarks.comparison_words import refers_to_source
 from ..benchmarks.items import Line
-from ..benchmarks.texts import blank
+from ..benchmarks.texts import is_blank
 from ..panel import Panel
 from ..prompts import Template, get_template
 from ..scorers.judge_scorer import Question
-from ..scorers.regions import Select, segmented
+from ..scorers.regions import Select, segment_phrase
 from .items import JUDGE, Entry, What, why_no_mask
 
 _Mask: TypeAlias = NDArray[np.bool_]
@@ -85,7 +85,7 @@ def instructions() -> Maker:
 
 
 def _needs_no_instruction(line: Line) -> Entry | None:
-    if not blank(line.instruction):
+    if not is_blank(line.instruction):
         return Entry("had")
     return None if len(line.images) == 1 else Entry("unsuited", "it has several sources")
 
@@ -123,7 +123,7 @@ async def _questions(
     value = await _answer(item, panel, get_template(template_of(what, item.task), custom))
     if not isinstance(value, ChoiceQuestion):
         return Entry("made", questions=tuple(value))
-    by_words = compares(value.question, value.options)
+    by_words = refers_to_source(value.question, value.options)
     question = _shuffle_options(item.id, value)._replace(compares=by_words)
     notes = (("the edited image is shown", "with its source" if by_words else "alone"),)
     return Entry("made", questions=(question,), notes=notes)
@@ -220,7 +220,7 @@ async def _mask(
 
     async def region(image: Image, phrase: str) -> _Mask | None:
         """Where a phrase is in an image, at the source's size; None where it is nowhere."""
-        mask, _ = await segmented(image, phrase, panel, segmenter, select)
+        mask, _ = await segment_phrase(image, phrase, panel, segmenter, select)
         if mask is None:
             return None
         selected = load_mask(mask, f"mask of {phrase!r}").resize(source.size).region

@@ -116,7 +116,7 @@ def open_preparation(
         StoreError: the folder or the ledger cannot be written.
     """
     items = DraftData(data, roots)
-    for _ in items.checked():
+    for _ in items.check_items():
         pass
     folder = Folder(out)
     with folder.lock():

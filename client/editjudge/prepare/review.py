@@ -16,7 +16,7 @@ from ..base.strict import Strict
 from ..base.text import shorten_list
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import Line
-from ..benchmarks.texts import said
+from ..benchmarks.texts import describe_error
 from ..report.edits import Edits, JsonObject
 from ..report.page import PageOptions, build_report, render_page
 from ..report.pictures import PictureNames, encode_thumbnail, make_thumbnails, to_data_uri
@@ -69,7 +69,7 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
         pass  # one that cannot be read stands as missing
     for ref in shown:
         if name := _mask_name(ref):
-            keep(name, _mask(data.pictures(ref)["mask"][0], ref.data))
+            keep(name, _mask(data.image_paths(ref)["mask"][0], ref.data))
     good = _GOOD_MASK if record.what == "masks" else _GOOD_QUESTION
     made_by = [f"{role}: {identity}" for role, identity in record.made_by.items()]
     about = PageOptions(
@@ -88,7 +88,7 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
 
 def _index(data: DraftData, shown: Sequence[ItemRef], names: PictureNames) -> JsonObject:
     """Write the items as the page's index of edits; each item has one edit without a result."""
-    files = [data.pictures(ref) for ref in shown]
+    files = [data.image_paths(ref) for ref in shown]
     lines: list[Line] = [ref.data for ref in shown]
     masks, count = [_mask_name(ref) for ref in shown], len(shown)
     return {
@@ -232,7 +232,7 @@ def _read(file: Path, record: Record) -> dict[str, Decision]:
         raise InputError(name, f"cannot be read: {error.strerror}", "check the path") from error
     except ValidationError as error:
         raise InputError(
-            name, f"no decisions: {said(error, Decisions)}", "give what the page saved"
+            name, f"no decisions: {describe_error(error, Decisions)}", "give what the page saved"
         ) from error
     if (read.what, read.data_digest) != (record.what, record.data_digest):
         raise InputError(

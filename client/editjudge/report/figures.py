@@ -17,7 +17,7 @@ import numpy as np
 
 from ..base.errors import MissingExtra
 from ..benchmarks.column import Column
-from ..benchmarks.figures import Figure, Kind, Panel
+from ..benchmarks.figures import Figure, FigurePanel, Kind
 from ..stats.clusters import Floats
 from .numbers import direction_arrow
 
@@ -48,7 +48,7 @@ _WRAPPED = 14
 
 def drawable_panels(
     figure: Figure, columns: Sequence[Column], numbers: ColumnValues
-) -> tuple[Panel, ...]:
+) -> tuple[FigurePanel, ...]:
     """The panels that have something to show: a radar of three axes, otherwise one number."""
     return tuple(
         panel
@@ -237,19 +237,21 @@ def _label(number: int) -> str:
 
 
 def _panel_columns(
-    figure: Figure, panel: Panel, columns: Sequence[Column], numbers: ColumnValues
+    figure: Figure, panel: FigurePanel, columns: Sequence[Column], numbers: ColumnValues
 ) -> list[Column]:
     """What the panel has a place for: of turns also those without numbers before the last."""
     columns_with_numbers = _with_numbers(panel, columns, numbers)
     if figure.kind != "turns":
         return columns_with_numbers
-    all_columns = panel.of(columns)
+    all_columns = panel.select_columns(columns)
     return list(all_columns[: all_columns.index(columns_with_numbers[-1]) + 1])
 
 
-def _with_numbers(panel: Panel, columns: Sequence[Column], numbers: ColumnValues) -> list[Column]:
+def _with_numbers(panel: FigurePanel, columns: Sequence[Column], numbers: ColumnValues) -> list[Column]:
     rows = numbers.values()
-    return [c for c in panel.of(columns) if any(row.get(c.id) is not None for row in rows)]
+    return [
+        c for c in panel.select_columns(columns) if any(row.get(c.id) is not None for row in rows)
+    ]
 
 
 def _values(columns: Sequence[Column], numbers: ColumnValues) -> Floats:

@@ -65,7 +65,7 @@ def describe_judge_use(judgement: Judgement) -> list[str]:
     """What a reader must know of the generalist's part: whose prompts, and what it took."""
     names_by_words: dict[str, list[str]] = {}
     for name, outcome in judgement.outcomes.items():
-        words = judgement.dimensions[name].words
+        words = judgement.dimensions[name].prompt_origins
         if words and not isinstance(outcome, _SKIPPED):
             names_by_words.setdefault(words, []).append(name)
     lines = [
@@ -167,7 +167,7 @@ def choose_decimals(cells: Iterable[Cell]) -> int:
     """
     numbered_cells = [cell for cell in cells if cell.value is not None]
     largest = max((abs(cell.value) for cell in numbered_cells if cell.value), default=1.0)
-    halves = (cell.interval.half for cell in numbered_cells if cell.interval)
+    halves = (cell.interval.half_width for cell in numbered_cells if cell.interval)
     least = min((half for half in halves if half), default=math.inf)
     first = 0 if math.isinf(least) else -math.floor(math.log10(least))
     return max(0, 3 - math.floor(math.log10(largest)), first if first <= _SMALLEST else 0)
@@ -188,7 +188,7 @@ def format_uncertainty(cell: Cell, decimals: int | None = None) -> str:
     on other items than those that all models have; see `legend`.
     """
     form = ".2g" if decimals is None else f".{decimals}f"
-    half = cell.interval.half if cell.interval else None
+    half = cell.interval.half_width if cell.interval else None
     return "".join(
         (
             "" if half is None else f" ±{format_half_width(half, decimals)}",
@@ -243,7 +243,7 @@ def explain_signs(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:
         mend: Say too by which option it would be otherwise.
     """
     numbered_cells = [cell for cell in cells if cell.value is not None]
-    if any(cell.interval and cell.interval.half is not None for cell in numbered_cells):
+    if any(cell.interval and cell.interval.half_width is not None for cell in numbered_cells):
         yield "±: half of the 95 % interval, clustered by source picture"
     if any(cell.imputed for cell in numbered_cells):
         yield "*n: imputed: a rule put n of these numbers in, no judge did"

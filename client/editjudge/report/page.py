@@ -30,7 +30,7 @@ from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Interval
 from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.figures import figures
+from ..benchmarks.figures import load_figures
 from .edits import CHUNK, Edits, JsonObject, PageRun
 from .figures import MAX_LOOKS, draw_figure, drawable_panels, extract_svg_element
 from .numbers import format_interval, format_untrained_warning
@@ -267,7 +267,7 @@ def _figures(run: PageRun) -> Iterator[JsonObject]:
     if len(numbers) > MAX_LOOKS:
         return
     warning = format_untrained_warning(results.services)
-    for figure in figures(results.benchmark.name):
+    for figure in load_figures(results.benchmark.name):
         if drawable_panels(figure, results.columns, numbers):
             svg = extract_svg_element(draw_figure(figure, results.columns, numbers, "svg", warning))
             yield {"title": f"{figure.kind}, {figure.source}", "note": run.name, "svg": svg}

@@ -280,7 +280,7 @@ def drop_empty_columns(
 def _waits(cell: Cell) -> bool:
     """Whether nothing but a service is lacking."""
     missing = {*cell.counts} <= {"not_served", "missing_output"} and "not_served" in cell.counts
-    return cell.value is None and (missing or "not_served" in cell.awaits)
+    return cell.value is None and (missing or "not_served" in cell.open_statuses)
 
 
 def _grid(
@@ -432,7 +432,7 @@ def list_interval_reasons(
     for column in columns:
         for row in cells.values():
             interval = row[column.id].interval
-            if interval and interval.half is None:
+            if interval and interval.half_width is None:
                 titles.setdefault(interval.reason, {})[_full(column)] = None
     for reason, of in titles.items():
         yield f"- without interval: {reason}: {shorten_list([*of], _NAMED)}"

@@ -43,7 +43,7 @@ class Question:
     form: ReplyForm
     count: int = 1
 
-    def samples(self, endpoint: GeneralistEndpoint) -> int:
+    def max_samples(self, endpoint: GeneralistEndpoint) -> int:
         """How many replies are averaged each time it is asked, at most.
 
         A choice is sampled only by a generalist that reports no probabilities, which the first
@@ -58,13 +58,13 @@ class Question:
             return endpoint.samples if averaged else 1
         return endpoint.samples
 
-    def calls(self, endpoint: GeneralistEndpoint | None) -> int:
+    def max_calls(self, endpoint: GeneralistEndpoint | None) -> int:
         """How many calls it takes about one edit, at most.
 
         Args:
             endpoint: The generalist's settings; None counts no averaged replies.
         """
-        return self.count * (1 if endpoint is None else self.samples(endpoint))
+        return self.count * (1 if endpoint is None else self.max_samples(endpoint))
 
     async def ask(
         self, edit: Edit, generalist: Generalist, *, repeat: int = 0, **texts: str
@@ -81,9 +81,9 @@ class Question:
         Raises:
             Abstained: see `Generalist.choose` and `Generalist.answer`.
             ServiceError: see `editjudge.base.errors`.
-            ValueError: see `prompt_about`.
+            ValueError: see `make_prompt`.
         """
-        prompt = prompt_about(self.template, edit, generalist.picture, **texts)
+        prompt = make_prompt(self.template, edit, generalist.picture, **texts)
         if isinstance(self.form, OutputContract):
             limit = self.template.max_tokens
             return await generalist.answer(prompt, self.form, repeat=repeat, max_tokens=limit)
@@ -91,7 +91,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Asking(ServiceScorer):
+class JudgeScorer(ServiceScorer):
     """A way of judging by questions to a generalist.
 
     A subclass has the hook `questions`. Estimates count what it returns, and `score` asks it.
@@ -106,7 +106,7 @@ class Asking(ServiceScorer):
         prompts: Names of the parameters that name a template.
     """
 
-    prompts: ClassVar[tuple[str, ...]] = ("prompt",)
+    template_parameters: ClassVar[tuple[str, ...]] = ("prompt",)
 
     service: str
     prompt: str
@@ -116,7 +116,7 @@ class Asking(ServiceScorer):
     custom: tuple[Template, ...] = field(default=(), kw_only=True)
 
     @property
-    def computes(self) -> bool:
+    def reads_pixels(self) -> bool:
         """No: it shows pictures."""
         return False
 
@@ -146,7 +146,7 @@ class Asking(ServiceScorer):
     @property
     def _names(self) -> tuple[str, ...]:
         """Of every template that it may ask."""
-        names = (getattr(self, parameter) for parameter in self.prompts)
+        names = (getattr(self, parameter) for parameter in self.template_parameters)
         return tuple(name for name in (*names, *(name for _, name in self.by_task)) if name)
 
     def template_of(self, name: str) -> Template:
@@ -170,15 +170,19 @@ class Asking(ServiceScorer):
 
     def reads(self, item: Item) -> frozenset[str]:
         """What its templates show of the item."""
-        names = (getattr(self, parameter) for parameter in self.prompts if parameter != "prompt")
+        names = (
+            getattr(self, parameter)
+            for parameter in self.template_parameters
+            if parameter != "prompt"
+        )
         shown = (self.template_for(item), *(self.template_of(name) for name in names if name))
-        return shown_fields(shown)
+        return list_shown_fields(shown)
 
-    def asked(self, service: str, repeat: int) -> Asking:
+    def with_judge(self, service: str, repeat: int) -> JudgeScorer:
         """The same way of judging by another generalist, in the place of the judge."""
         return replace(self, service=service, repeat=repeat) if self.service == JUDGE else self
 
-    def in_words(self, custom: Iterable[Template]) -> Asking:
+    def with_templates(self, custom: Iterable[Template]) -> JudgeScorer:
         """The same way of judging, in one's own words where it asks a template of theirs."""
         return replace(self, custom=tuple(one for one in custom if one.name in self._names))
 
@@ -187,7 +191,7 @@ class Asking(ServiceScorer):
         return {self.service: sum(question.count for question in self.questions(item))}
 
     @property
-    def words(self) -> frozenset[str]:
+    def prompt_origins(self) -> frozenset[str]:
         """Whose words its templates are in."""
         return frozenset(template.origin for template in self.templates)
 
@@ -201,29 +205,29 @@ class Asking(ServiceScorer):
             for f in fields(self)
             if f.name not in {"by_task", "official", "custom"}
         }
-        for parameter in self.prompts:
+        for parameter in self.template_parameters:
             if parameters[parameter]:
-                parameters[parameter] = self._told(str(parameters[parameter]))
+                parameters[parameter] = self._describe_template(str(parameters[parameter]))
         if self.by_task:
-            pairs = ((task, self._told(name)) for task, name in self.by_task)
-            parameters["by_task"] = grouped(pairs)
+            pairs = ((task, self._describe_template(name)) for task, name in self.by_task)
+            parameters["by_task"] = group_tasks(pairs)
         if any(template.choices for template in self.templates):
             parameters["labels"] = LABELS
         return parameters
 
-    def _told(self, name: str) -> str:
+    def _describe_template(self, name: str) -> str:
         """A template as `spec` tells it."""
         template = self.template_of(name)
         return f"{template.name}({template.origin},{template.digest[:15]})"
 
 
-def shown_fields(templates: Iterable[Template]) -> frozenset[str]:
+def list_shown_fields(templates: Iterable[Template]) -> frozenset[str]:
     """The item's fields that templates show, under the names that flaws of data have."""
     fields_ = {name for template in templates for name in template.fields}
     return frozenset(_ITEM_FIELDS.get(name, name) for name in fields_)
 
 
-def contract_of(template: Template, kind: type[C]) -> C:
+def get_contract(template: Template, kind: type[C]) -> C:
     """The contract of a template.
 
     Raises:
@@ -234,7 +238,7 @@ def contract_of(template: Template, kind: type[C]) -> C:
     return template.contract
 
 
-def grouped(pairs: Iterable[tuple[str, str]]) -> str:
+def group_tasks(pairs: Iterable[tuple[str, str]]) -> str:
     """Tasks with what is used for each, those that share it together, for specs."""
     tasks_of: dict[str, list[str]] = {}
     for task, text in pairs:
@@ -242,7 +246,7 @@ def grouped(pairs: Iterable[tuple[str, str]]) -> str:
     return ";".join(f"{'+'.join(tasks)}:{text}" for text, tasks in tasks_of.items())
 
 
-def prompt_about(
+def make_prompt(
     template: Template, edit: Edit, picture: Callable[[Image], Picture], **texts: str
 ) -> Prompt:
     """A template with an edit in its fields, images as the generalist gets them.

@@ -14,7 +14,7 @@ from ..pixels import Keypoints, find_keypoints
 _Key: TypeAlias = "tuple[str, tuple[int, int]]"
 
 
-class SharedKeypoints:
+class KeypointCache:
     """Keypoints of pictures, by their digest and size; those asked for last are kept.
 
     Threads that ask for the same picture share one search. It holds for all event loops of the
@@ -67,7 +67,7 @@ class SharedKeypoints:
             free += self._kept.pop(key).result().nbytes
 
 
-class Turns:
+class MemoryBudget:
     """Lets threads work while what they take fits a budget, first come, first served.
 
     What takes more than the whole budget is let in alone.

@@ -30,8 +30,8 @@ from ..pixels import (
     ssim_blacked_out,
     windows_within,
 )
-from .keypoints import SharedKeypoints, Turns
-from .regions import Reference, fitted, selected, squashed
+from .keypoints import KeypointCache, MemoryBudget
+from .regions import Reference, fitted, select_region, squashed
 from .scorer import Scorer
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ core; a larger one works alone."""
 ALIGNING_BYTES_A_PIXEL = 250
 """Of the larger image: SIFT doubles it and keeps 11 float32 copies of each octave. Measured: 230
 for photographs, 246 for noise."""
-_ALIGNING = Turns(ALIGNING_MEMORY)
+_ALIGNING = MemoryBudget(ALIGNING_MEMORY)
 # A pool of their own: more of them than cores would only take memory, and in the event loop's they
 # would hold up the pictures that judges wait for.
 _ALIGNERS = ThreadPoolExecutor(_CORES, "editjudge-align")
-_KEYPOINTS = SharedKeypoints(64 * 1024**2)  # a photograph of 1024x1024 has some 2 MB of them
+_KEYPOINTS = KeypointCache(64 * 1024**2)  # a photograph of 1024x1024 has some 2 MB of them
 METRICS: Mapping[str, tuple[Callable[..., object], ...]] = {
     "mse": (mse,),
     "psnr": (mse, psnr_from_mse),
@@ -62,7 +62,7 @@ class PixelScorer(Scorer):
     """A way of comparing pixels here, with OpenCV."""
 
     @property
-    def lacking(self) -> str:
+    def unavailable_reason(self) -> str:
         """OpenCV, where it is not installed."""
         return missing_opencv()
 
@@ -109,7 +109,7 @@ class PixelComparison(PixelScorer):
     plausible: bool = True
     as_is: bool = False
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+    def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what brings both to one size, the mask of a region, the metric."""
         metric, _, region = field.partition(".")
         return (
@@ -148,7 +148,7 @@ class PixelComparison(PixelScorer):
             verdict = NoScore(kind="degenerate", reason=str(degenerate))
             return dict.fromkeys(fields, verdict)
         measured = fields - {UNALIGNED}
-        regions = {f: selected(edit, f.rpartition(".")[2], reference.size) for f in measured}
+        regions = {f: select_region(edit, f.rpartition(".")[2], reference.size) for f in measured}
         verdicts = {
             field: _verdict(field, reference.rgb, edited, region, evidence)
             for field, region in regions.items()
@@ -222,7 +222,7 @@ class BlackedOutSsim(PixelScorer):
     reference: Reference
     side: int = 224
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+    def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what squashes both, the mask and the metric."""
         return (decode, squashed, load_mask, ssim_blacked_out)
 
@@ -234,7 +234,7 @@ class BlackedOutSsim(PixelScorer):
         )
         verdicts: dict[str, Verdict] = {}
         for name in fields:
-            region = selected(edit, name, (self.side, self.side))
+            region = select_region(edit, name, (self.side, self.side))
             if region is None:
                 raise ValueError(f"{self.name} has no field {name}")
             share = round(float(region.mean()), 6)

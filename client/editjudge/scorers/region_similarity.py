@@ -20,9 +20,9 @@ from ..base.threads import in_thread
 from ..base.verdict import NoScore, NotApplicable, Score, Verdict
 from ..panel.coalesce import gather_all
 from ..panel.generalist import Answer
-from .judge_scorer import Asking, Question, contract_of
-from .regions import png_of, segmented
-from .similarity import FeatureRule, Vector, cosine_of, embedding_of
+from .judge_scorer import JudgeScorer, Question, get_contract
+from .regions import encode_png, segment_phrase
+from .similarity import FeatureRule, Vector, compute_cosine, fetch_embedding
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -36,7 +36,7 @@ _SIDES: tuple[Side, Side] = ("source", "edited")
 
 
 @dataclass(frozen=True)
-class RegionSimilarity(Asking):
+class RegionSimilarity(JudgeScorer):
     """Cosine of two images' features within regions found by command (I2I-Bench, eq. 2).
 
     A generalist writes commands, a segmenter finds what each names, and the features of the
@@ -84,7 +84,7 @@ class RegionSimilarity(Asking):
     def questions(self, item: Item) -> tuple[Question, ...]:
         """What asks for the commands."""
         template = self.template_for(item)
-        contract = replace(contract_of(template, Commands), sources=len(item.sources))
+        contract = replace(get_contract(template, Commands), sources=len(item.sources))
         return (Question(template, contract),)
 
     @property
@@ -94,7 +94,7 @@ class RegionSimilarity(Asking):
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
         """One to the generalist, the others for as many commands as there may be."""
-        most = contract_of(self.template_for(item), Commands).high
+        most = get_contract(self.template_for(item), Commands).high
         each = 2 if self.found == "each" else 1
         compared = 1 if self._together else most
         specialists = {self.segmenter: each * most, self.features: 2 * compared}
@@ -194,7 +194,7 @@ class _Pair:
             if self.lost:
                 return 0.0
             vectors = await gather_all(*(self._embedding(s, regions[s]) for s in _SIDES))
-            cosine = self.evidence["cosine"] = cosine_of(*vectors)
+            cosine = self.evidence["cosine"] = compute_cosine(*vectors)
         except Abstained as abstained:
             self._problems["source"].append(f"{self._phrase!r}: {abstained.reason}")
             return np.nan
@@ -235,7 +235,7 @@ class _Pair:
     async def _segmented(self, side: Side) -> NDArray[np.bool_] | None:
         """The mask of the commands in one image, at its size; None where one was not found."""
         image, service = self._images[side], self._how.segmenter
-        each = (segmented(image, one.phrase, self._panel, service) for one in self._commands)
+        each = (segment_phrase(image, one.phrase, self._panel, service) for one in self._commands)
         finds = await gather_all(*each)
         scores = [round(sure, 4) for _, sure in finds]
         self.evidence[side] |= {"scores": scores} if len(scores) > 1 else {"score": scores[0]}
@@ -249,9 +249,9 @@ class _Pair:
         self._problems[side].append(f"{self._phrase!r} {what}")
 
     async def _embedding(self, side: Side, region: NDArray[np.bool_]) -> Vector:
-        mask = await in_thread(png_of, region)
+        mask = await in_thread(encode_png, region)
         inputs = {"IMAGE": self._images[side].encoded_bytes, "MASK": mask}
-        return await embedding_of(self._panel, self._how.features, inputs, self._how.rule)
+        return await fetch_embedding(self._panel, self._how.features, inputs, self._how.rule)
 
 
 def _stretched(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
@@ -267,5 +267,5 @@ def _shown(region: NDArray[np.bool_]) -> dict[str, Any]:
     height, width = region.shape
     scale = min(1.0, _SHOWN / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    small = base64.b64encode(png_of(_stretched(region, size))).decode("ascii")
+    small = base64.b64encode(encode_png(_stretched(region, size))).decode("ascii")
     return {"share": round(float(region.mean()), 6), "mask": small}

@@ -25,7 +25,7 @@ Select: TypeAlias = Literal["all", "best"]
 """Which of several finds for a phrase."""
 
 
-def selected(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
+def select_region(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
     """The pixels of a region at a given size (width, height); None for the whole image.
 
     Raises:
@@ -42,20 +42,20 @@ def selected(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_
     return inside if region == "inside" else ~inside
 
 
-def is_empty(edit: Edit, region: str, size: tuple[int, int]) -> bool:
+def is_region_empty(edit: Edit, region: str, size: tuple[int, int]) -> bool:
     """Whether a region has no pixel at a given size."""
-    pixels = selected(edit, region, size)
+    pixels = select_region(edit, region, size)
     return pixels is not None and not pixels.any()
 
 
-def png_of(mask: NDArray[np.bool_]) -> bytes:
+def encode_png(mask: NDArray[np.bool_]) -> bytes:
     """A mask (H, W) as PNG, one bit a pixel."""
     buffer = io.BytesIO()
     Pil.fromarray(mask).save(buffer, "PNG")
     return buffer.getvalue()
 
 
-def comparable(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
+def require_region(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
     """The pixels of a region at a given size, of which there are some; None for the whole image.
 
     Raises:
@@ -63,7 +63,7 @@ def comparable(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.boo
             image of this aspect ratio.
     """
     try:
-        mask = selected(edit, region, size)
+        mask = select_region(edit, region, size)
     except ImageError as error:
         # Without the name of its file: that is another one where the edit was sent to be judged.
         raise Abstained("degenerate", error.reason) from error
@@ -72,14 +72,14 @@ def comparable(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.boo
     return mask
 
 
-def encoded_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, bytes]:
+def encode_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, bytes]:
     """A region as a service takes it: `{"MASK": PNG}`, nothing for the whole image.
 
     Raises:
         Abstained: as `comparable`.
     """
-    mask = comparable(edit, region, size)
-    return {} if mask is None else {"MASK": png_of(mask)}
+    mask = require_region(edit, region, size)
+    return {} if mask is None else {"MASK": encode_png(mask)}
 
 
 @implementation(1)
@@ -92,20 +92,20 @@ def squashed(image: Image, side: int) -> RGB:
 @implementation(1)
 def fitted(output: Image, reference: Image) -> tuple[RGB, Evidence]:
     """An edited image at its reference's size (Lanczos), and a note where that changed it."""
-    note = resized_note(output.size, reference.size)
+    note = make_resize_note(output.size, reference.size)
     if not note:
         return output.rgb, note
     resized = Pil.fromarray(output.rgb).resize(reference.size, Pil.Resampling.LANCZOS)
     return np.asarray(resized), note
 
 
-def resized_note(before: tuple[int, int], after: tuple[int, int]) -> Evidence:
+def make_resize_note(before: tuple[int, int], after: tuple[int, int]) -> Evidence:
     """The evidence of a picture that was brought to another size; empty where it was not."""
     (w, h), (width, height) = before, after
     return {} if before == after else {"resized": f"{w}x{h} to {width}x{height} (Lanczos)"}
 
 
-async def segmented(
+async def segment_phrase(
     image: Image, phrase: str, panel: Panel, service: str, select: Select = "all"
 ) -> tuple[NDArray[np.bool_] | None, float]:
     """What a phrase names in an image, and how sure the segmenter is.

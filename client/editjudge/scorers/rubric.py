@@ -20,7 +20,7 @@ from ..base.threads import in_thread
 from ..base.verdict import NoScore, Score, Verdict
 from ..panel.coalesce import gather_all
 from ..panel.generalist import Answer, merged
-from .judge_scorer import Asking, Question, contract_of, grouped
+from .judge_scorer import JudgeScorer, Question, get_contract, group_tasks
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -31,7 +31,7 @@ _Said = Sequence[Answer[ScoresAnswer]]
 
 
 @dataclass(frozen=True)
-class Rubric(Asking):
+class Rubric(JudgeScorer):
     """Scores that the generalist writes down after its reasoning, one or several in one call.
 
     Fields and their scale are the contract's: 1..5 in KRIS-Bench (section 4) and in I2I-Bench's
@@ -44,7 +44,7 @@ class Rubric(Asking):
     def questions(self, item: Item) -> tuple[Question, ...]:
         """The template of the item's task; its contract is `scores`."""
         template = self.template_for(item)
-        return (Question(template, contract_of(template, Scores)),)
+        return (Question(template, get_contract(template, Scores)),)
 
     def shown(self, edit: Edit) -> Edit:
         """The edit as the generalist gets it."""
@@ -56,8 +56,8 @@ class Rubric(Asking):
         """Ask once, or `samples` times."""
         judge = panel.generalist(self.service)
         (question,) = self.questions(edit.item)
-        shown = await in_thread(self.shown, edit) if self.computes else self.shown(edit)
-        samples = question.samples(judge.endpoint)
+        shown = await in_thread(self.shown, edit) if self.reads_pixels else self.shown(edit)
+        samples = question.max_samples(judge.endpoint)
         each = range(self.repeat * samples, (self.repeat + 1) * samples)
         said: _Said = await gather_all(*(question.ask(shown, judge, repeat=i) for i in each))
         values = [answer.value for answer in said]
@@ -90,7 +90,7 @@ class OfficialRubric(Rubric):
         return (Question(self.template_for(item), reader),) if reader else super().questions(item)
 
     @property
-    def computes(self) -> bool:
+    def reads_pixels(self) -> bool:
         """Where images are encoded anew."""
         return bool(self.jpeg)
 
@@ -100,7 +100,7 @@ class OfficialRubric(Rubric):
             (task or "others", f"{reader.name}({reader.digest[:15]})")
             for task, reader in self.readers
         )
-        return {**super().spec(), "readers": grouped(readers)}
+        return {**super().spec(), "readers": group_tasks(readers)}
 
     def shown(self, edit: Edit) -> Edit:
         """The edit, without its texts and with its images encoded anew where that is asked for."""

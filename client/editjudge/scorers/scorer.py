@@ -37,17 +37,17 @@ class Scorer(ABC):
         return ()
 
     @property
-    def computes(self) -> bool:
+    def reads_pixels(self) -> bool:
         """Whether it works on pixels itself; one that only sends pictures need not decode them."""
         return True
 
     @property
-    def lacking(self) -> str:
+    def unavailable_reason(self) -> str:
         """Why it cannot be computed on this machine, with the mend; empty where it can."""
         return ""
 
     @property
-    def words(self) -> frozenset[str]:
+    def prompt_origins(self) -> frozenset[str]:
         """Whose words its prompts are in (`Template.origin`); nothing where it has none."""
         return frozenset()
 
@@ -70,7 +70,7 @@ class Scorer(ABC):
             Abstained: there is no value for any field; the caller stores `NoScore`.
         """
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+    def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """Functions of ours, beside itself, whose number is in the signature of a field.
 
         What brings pictures and masks to where they are compared, and what compares them; none by
@@ -82,7 +82,7 @@ class Scorer(ABC):
         """The item's fields that it looks at; None for those that its dimensions need."""
         return None
 
-    def asked(self, service: str, repeat: int) -> Scorer:
+    def with_judge(self, service: str, repeat: int) -> Scorer:
         """The same way of judging by another generalist, or once more; itself without one.
 
         Args:
@@ -91,7 +91,7 @@ class Scorer(ABC):
         """
         return self
 
-    def in_words(self, custom: Iterable[Template]) -> Scorer:
+    def with_templates(self, custom: Iterable[Template]) -> Scorer:
         """The same way of judging in one's own words; itself without prompts."""
         return self
 

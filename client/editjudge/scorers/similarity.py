@@ -16,7 +16,7 @@ from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import Score, Verdict, make_no_score
 from ..panel.coalesce import gather_all
-from .regions import Reference, encoded_region, fitted, is_empty, resized_note, squashed
+from .regions import Reference, encode_region, fitted, is_region_empty, make_resize_note, squashed
 from .scorer import ServiceScorer
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class RegionScorer(ServiceScorer):
 
         async def compared(region: str) -> Verdict:
             try:
-                return await self.compared(region, edit, pair, panel)
+                return await self.compare_region(region, edit, pair, panel)
             except Abstained as abstained:
                 return make_no_score(abstained)
 
@@ -64,7 +64,7 @@ class RegionScorer(ServiceScorer):
         """The reference and the edited image, as they are compared."""
 
     @abstractmethod
-    async def compared(
+    async def compare_region(
         self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
     ) -> Verdict:
         """What is said of one region.
@@ -101,7 +101,7 @@ class FeatureSimilarity(RegionScorer):
     side: int = 0
     empty: float | None = None
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+    def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """Of a region its mask, and what squashes both images where they are."""
         if field == "whole":
             return ()
@@ -111,24 +111,24 @@ class FeatureSimilarity(RegionScorer):
         """As they are."""
         return getattr(edit.item, self.reference), edit.output
 
-    async def compared(
+    async def compare_region(
         self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
     ) -> Verdict:
         """The cosine of both embeddings."""
         size = pair[0].size
-        if self.empty is not None and await in_thread(is_empty, edit, region, size):
+        if self.empty is not None and await in_thread(is_region_empty, edit, region, size):
             return Score(value=self.empty, evidence={"region_share": 0.0}, imputed=True)
 
         async def embedding(image: Image) -> Vector:
             inputs = await in_thread(self._inputs, edit, image, region)
-            return await embedding_of(panel, self.service, inputs, self.rule)
+            return await fetch_embedding(panel, self.service, inputs, self.rule)
 
-        return Score(value=cosine_of(*await gather_all(*map(embedding, pair))))
+        return Score(value=compute_cosine(*await gather_all(*map(embedding, pair))))
 
     def _inputs(self, edit: Edit, image: Image, region: str) -> dict[str, bytes]:
         if self.side and region != "whole":
             image = load_image(squashed(image, self.side), image.name)
-        return {"IMAGE": image.encoded_bytes, **encoded_region(edit, region, image.size)}
+        return {"IMAGE": image.encoded_bytes, **encode_region(edit, region, image.size)}
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Lpips(RegionScorer):
     reference: Reference
     rule: LpipsRule = "weight"
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+    def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """What brings both to one size, and the mask of a region."""
         return (decode, fitted, *(() if field == "whole" else (load_mask,)))
 
@@ -159,17 +159,17 @@ class Lpips(RegionScorer):
         pixels, note = fitted(edit.output, reference)
         return reference, load_image(pixels, edit.output.name) if note else edit.output
 
-    async def compared(
+    async def compare_region(
         self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
     ) -> Verdict:
         """One call."""
         reference, image = pair
-        mask = await in_thread(encoded_region, edit, region, reference.size)
-        distance = await distance_of(panel, self.service, pair, mask, self.rule)
-        return Score(value=distance, evidence=resized_note(edit.output.size, image.size))
+        mask = await in_thread(encode_region, edit, region, reference.size)
+        distance = await fetch_distance(panel, self.service, pair, mask, self.rule)
+        return Score(value=distance, evidence=make_resize_note(edit.output.size, image.size))
 
 
-async def embedding_of(
+async def fetch_embedding(
     panel: Panel, service: str, inputs: Mapping[str, bytes], rule: str
 ) -> Vector:
     """What a service of the roles `features` or `clip` makes of a picture, or of a region of it."""
@@ -177,7 +177,7 @@ async def embedding_of(
     return np.asarray(reply["EMBEDDING"], dtype=np.float64)
 
 
-async def distance_of(
+async def fetch_distance(
     panel: Panel, service: str, pair: tuple[Image, Image], mask: Mapping[str, bytes], rule: str
 ) -> float:
     """What a service of the role `lpips` says of two pictures."""
@@ -186,7 +186,7 @@ async def distance_of(
     return float(np.asarray(reply["DISTANCE"])[0])
 
 
-def cosine_of(vector: Vector, other: Vector) -> float:
+def compute_cosine(vector: Vector, other: Vector) -> float:
     """Cosine of two vectors, in [-1, 1].
 
     Raises:

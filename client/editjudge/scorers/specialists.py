@@ -31,7 +31,7 @@ class Quality(ServiceScorer):
     name: ClassVar[str] = "quality"
 
     @property
-    def computes(self) -> bool:
+    def reads_pixels(self) -> bool:
         """No: it sends a picture."""
         return False
 
@@ -57,11 +57,11 @@ class TextContent(ServiceScorer):
     name: ClassVar[str] = "text_content"
 
     @property
-    def computes(self) -> bool:
+    def reads_pixels(self) -> bool:
         """No: it sends a picture."""
         return False
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+    def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """What compares the texts."""
         return (text_accuracy,)
 

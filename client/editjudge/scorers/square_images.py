@@ -27,9 +27,9 @@ from ..base.verdict import Score, Verdict
 from ..panel.coalesce import gather_all
 from ..pixels import mse, psnr_from_mse, ssim
 from .pixels import METRICS, PixelScorer
-from .regions import png_of
+from .regions import encode_png
 from .scorer import Scorer
-from .similarity import RegionScorer, cosine_of, distance_of, embedding_of
+from .similarity import RegionScorer, compute_cosine, fetch_distance, fetch_embedding
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -57,7 +57,7 @@ class SquaredPixels(PixelScorer):
     alpha_dropped: bool = False
     side: int = SIDE
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+    def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what squashes both, the metric."""
         return (decode, squared, *METRICS.get(field, ()))
 
@@ -84,7 +84,7 @@ class RegionShare(Scorer):
 
     side: int = SIDE
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+    def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """The mask."""
         return (load_mask,)
 
@@ -105,7 +105,7 @@ class _SquaredRegions(RegionScorer):
     alpha_dropped: bool
     side: int
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+    def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what squashes both, the mask of a region."""
         return (decode, squared, *(() if field == "whole" else (load_mask,)))
 
@@ -135,7 +135,7 @@ class RegionLpips(_SquaredRegions):
     alpha_dropped: bool = False
     side: int = SIDE
 
-    async def compared(
+    async def compare_region(
         self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
     ) -> Verdict:
         """One call."""
@@ -143,7 +143,7 @@ class RegionLpips(_SquaredRegions):
         mask = await in_thread(_mask, edit.item, region, self.side, smallest)
         if mask is None:
             return _empty(region, 0.0 if self.empty_counts else None)
-        return Score(value=await distance_of(panel, self.service, pair, mask, self.rule))
+        return Score(value=await fetch_distance(panel, self.service, pair, mask, self.rule))
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class RegionClip(_SquaredRegions):
     alpha_dropped: bool = False
     side: int = SIDE
 
-    async def compared(
+    async def compare_region(
         self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
     ) -> Verdict:
         """The cosine of both embeddings."""
@@ -183,8 +183,8 @@ class RegionClip(_SquaredRegions):
         if background and self.whole_background:
             mask = {}
         inputs = ({"IMAGE": image.encoded_bytes, **mask} for image in pair)
-        both = (embedding_of(panel, self.service, each, "zero") for each in inputs)
-        return Score(value=cosine_of(*await gather_all(*both)))
+        both = (fetch_embedding(panel, self.service, each, "zero") for each in inputs)
+        return Score(value=compute_cosine(*await gather_all(*both)))
 
 
 _LOCK = Lock()
@@ -250,7 +250,7 @@ def _mask(item: Item, region: str, side: int, smallest: float) -> dict[str, byte
     selected = _selected(item, region, side)
     if not selected.any() or selected.mean() < smallest:
         return None
-    return {"MASK": png_of(selected)}
+    return {"MASK": encode_png(selected)}
 
 
 def _empty(region: str, counts: float | None) -> Score:

@@ -14,14 +14,14 @@ from ..panel.choices import ChoiceDistribution
 from ..panel.coalesce import gather_all
 from ..panel.generalist import Answer, Generalist, merged
 from ..prompts import Template
-from .judge_scorer import Asking, Question, contract_of, shown_fields
+from .judge_scorer import JudgeScorer, Question, get_contract, list_shown_fields
 
 if TYPE_CHECKING:
     from ..panel import Panel
 
 
 @dataclass(frozen=True)
-class FiveLevel(Asking):
+class FiveLevel(JudgeScorer):
     """The expected level over {excellent, good, fair, poor, bad} (I2I-Bench, eq. 1).
 
     Field `score` = sum of w_i P(c_i) with w = 1, 0.75, 0.5, 0.25, 0, or the template's own
@@ -57,7 +57,7 @@ class YesNo(FiveLevel):
 
 
 @dataclass(frozen=True)
-class QuestionList(Asking):
+class QuestionList(JudgeScorer):
     """The share of generated questions whose answer is Yes (I2I-Bench, eq. 3).
 
     Field `score`, in [0, 1], higher is better. The questions depend on sources and
@@ -70,13 +70,13 @@ class QuestionList(Asking):
     """
 
     name: ClassVar[str] = "question_list"
-    prompts: ClassVar[tuple[str, ...]] = ("prompt", "question_prompt")
+    template_parameters: ClassVar[tuple[str, ...]] = ("prompt", "question_prompt")
     question_prompt: str
 
     def questions(self, item: Item) -> tuple[Question, ...]:
         """What generates the questions, then what asks each of them."""
         writing = self.template_for(item)
-        contract = contract_of(writing, Questions)
+        contract = get_contract(writing, Questions)
         asking = self.template_of(self.question_prompt)
         return Question(writing, contract), Question(asking, asking.choices, contract.high)
 
@@ -104,7 +104,7 @@ class QuestionList(Asking):
 
 
 @dataclass(frozen=True)
-class MultipleChoice(Asking):
+class MultipleChoice(JudgeScorer):
     """Whether the generalist picks the right option (GIE-Bench, section 3.5).
 
     Field `correct`, the share of the item's questions that are answered as the item says: 0
@@ -125,7 +125,7 @@ class MultipleChoice(Asking):
     """
 
     name: ClassVar[str] = "multiple_choice"
-    prompts: ClassVar[tuple[str, ...]] = ("prompt", "comparing")
+    template_parameters: ClassVar[tuple[str, ...]] = ("prompt", "comparing")
     exact: bool = False
     comparing: str = ""
     in_line: bool = False
@@ -137,7 +137,7 @@ class MultipleChoice(Asking):
     def reads(self, item: Item) -> frozenset[str]:
         """What the templates of its questions show: the source with those that compare alone."""
         templates = (self._template(item, question) for question in item.questions)
-        return shown_fields(templates) | {"questions"}
+        return list_shown_fields(templates) | {"questions"}
 
     def spec(self) -> Mapping[str, object]:
         """The parameters, and how a reply is read."""
@@ -204,7 +204,7 @@ class MultipleChoice(Asking):
 
 
 @dataclass(frozen=True)
-class FactCheck(Asking):
+class FactCheck(JudgeScorer):
     """Whether every fact that the instruction implies holds (Omni IIE Bench, section 5.1).
 
     Field `correct`: 1 when the generalist says True of all question-answer pairs, 0 when one is
@@ -217,7 +217,7 @@ class FactCheck(Asking):
     """
 
     name: ClassVar[str] = "fact_check"
-    prompts: ClassVar[tuple[str, ...]] = ("prompt", "pairs_prompt")
+    template_parameters: ClassVar[tuple[str, ...]] = ("prompt", "pairs_prompt")
     pairs_prompt: str
 
     def questions(self, item: Item) -> tuple[Question, ...]:
@@ -225,7 +225,7 @@ class FactCheck(Asking):
         if item.questions:
             return self.checks(item, len(item.questions))
         writing = self.template_of(self.pairs_prompt)
-        contract = contract_of(writing, QuestionAnswers)
+        contract = get_contract(writing, QuestionAnswers)
         return Question(writing, contract), *self.checks(item, contract.count_high)
 
     def checks(self, item: Item, count: int) -> tuple[Question, ...]:
@@ -248,7 +248,7 @@ class FactCheck(Asking):
     def reads(self, item: Item) -> frozenset[str]:
         """The questions; what the template that writes them shows, where there are none."""
         used = (self.prompt,) if item.questions else (self.prompt, self.pairs_prompt)
-        return shown_fields(map(self.template_of, used)) | {"questions"}
+        return list_shown_fields(map(self.template_of, used)) | {"questions"}
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
@@ -286,13 +286,13 @@ class AnsweredFacts(FactCheck):
     """
 
     name: ClassVar[str] = "answered_facts"
-    prompts: ClassVar[tuple[str, ...]] = ("prompt", "pairs_prompt", "answer_prompt")
+    template_parameters: ClassVar[tuple[str, ...]] = ("prompt", "pairs_prompt", "answer_prompt")
     answer_prompt: str
 
     def checks(self, item: Item, count: int) -> tuple[Question, ...]:
         """What asks for an answer, then what compares it with the right one."""
         answering = self.template_of(self.answer_prompt)
-        contract = contract_of(answering, ShortAnswer)
+        contract = get_contract(answering, ShortAnswer)
         return Question(answering, contract, count), *super().checks(item, count)
 
     async def check(

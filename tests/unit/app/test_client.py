@@ -16,7 +16,7 @@ from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import NotServed, Score
 from editjudge.benchmarks.dimension import Dimension
-from editjudge.benchmarks.registry import dimensions
+from editjudge.benchmarks.registry import load_dimensions
 
 
 def test_an_edit_is_judged_in_ones_own_words(photo_file: Path, tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_an_edit_is_judged_in_ones_own_words(photo_file: Path, tmp_path: Path) -
     }
     file.write_text('user = "{sources}{edited}{instruction}"')
     judged = editjudge.score(**asked, prompts=words)  # type: ignore[arg-type]
-    assert {name: d.words for name, d in judged.dimensions.items()} == {
+    assert {name: d.prompt_origins for name, d in judged.dimensions.items()} == {
         "core.instruction_following": "custom",
         "core.editing_artifacts": "own",
     }
@@ -56,7 +56,7 @@ async def test_a_client_makes_a_signature_once(
     monkeypatch.setattr(Dimension, "signature", counted)
     edit = make_edit(source=photo_file, edited=photo_file, instruction="x")
     name = "core.mse.source.whole"
-    own = replace(dimensions()[name], variant="mine")
+    own = replace(load_dimensions()[name], variant="mine")
     async with Client(Settings()) as client:
         first = await client.score(edit, [name])
         assert (await client.score(edit, [name])).signatures == first.signatures
@@ -86,7 +86,7 @@ async def test_score_works_where_a_loop_runs(photo_file: Path) -> None:
 def test_one_dimension_needs_no_list(photo_file: Path) -> None:
     edit: dict[str, Any] = {"source": photo_file, "edited": photo_file, "instruction": "x"}
     by_name = editjudge.score(**edit, dimensions="core.mse.source.whole")
-    declared = dimensions()["core.mse.source.whole"]
+    declared = load_dimensions()["core.mse.source.whole"]
     by_itself = editjudge.score(**edit, dimensions=declared)
     assert [*by_name.outcomes] == [*by_itself.outcomes] == ["core.mse.source.whole"]
 

@@ -12,7 +12,7 @@ from PIL import Image as Pil
 
 from editjudge.app import client
 from editjudge.app.spec import ResolvedSpec, RunSpec
-from editjudge.benchmarks.registry import benchmark, benchmarks, select
+from editjudge.benchmarks.registry import load_benchmark, load_benchmarks, select_dimensions
 from editjudge.cli import root, scoring
 
 
@@ -32,7 +32,9 @@ def test_of_one_edit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert {name.partition(".")[0] for name in asked} == {"core"}
 
 
-@pytest.mark.parametrize("name", benchmarks())
+@pytest.mark.parametrize("name", load_benchmarks())
 def test_of_a_run(name: str) -> None:
     ours = ResolvedSpec(RunSpec(benchmark=name, data=Path("items.jsonl"))).dimensions
-    assert [d.id for d in ours] == [d.id for d in select((), benchmark(name).rules())]
+    assert [d.id for d in ours] == [
+        d.id for d in select_dimensions((), load_benchmark(name).rules())
+    ]

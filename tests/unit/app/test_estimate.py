@@ -20,8 +20,8 @@ from editjudge.base.config import GatewayEndpoint, GeneralistEndpoint, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.base.strict import to_plain
 from editjudge.benchmarks.items import ItemsFile
-from editjudge.benchmarks.registry import dimensions
-from editjudge.benchmarks.rounds import JudgeRounds, in_rounds, with_rounds
+from editjudge.benchmarks.registry import load_dimensions
+from editjudge.benchmarks.rounds import JudgeRounds, make_rounds, with_rounds
 from editjudge.engine.run_inputs import RunInputs
 from editjudge.engine.run_plan import RunPlan, compare_with_run, inspect_items
 
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def work(folder: Path, *names: str, judge_rounds: JudgeRounds = JudgeRounds()) -> RunPlan:  # noqa: B008
-    known = in_rounds(dimensions(), judge_rounds)
+    known = make_rounds(load_dimensions(), judge_rounds)
     chosen = with_rounds([known[name] for name in names], known)
     data = ItemsFile(folder / "items.jsonl")
     order = RunInputs(data, {"ours": folder / "ours"}, chosen, known, judge_rounds=judge_rounds)

@@ -22,10 +22,10 @@ from editjudge.benchmarks.column import (
     Column,
     Composite,
     Mean,
-    Paired,
-    Pooled,
+    PairedDifference,
+    PooledMean,
     Row,
-    Weighted,
+    WeightedMean,
 )
 from editjudge.benchmarks.fusion import min_max
 from editjudge.benchmarks.tabulation import Tabulation
@@ -126,8 +126,8 @@ def test_the_jackknife_of_a_mean_is_the_clustered_interval() -> None:
         Column(f"h{half}", "", Mean("x", lambda item, h=half: int(item.id) % 2 == h), True)  # type: ignore[misc]
         for half in (0, 1)
     ]
-    pooled = Column("pooled", "", Weighted(("h0", "h1")), True)
-    asked = Column("asked", "", Weighted(("h0", "h1"), count="asked"), True)
+    pooled = Column("pooled", "", WeightedMean(("h0", "h1")), True)
+    asked = Column("asked", "", WeightedMean(("h0", "h1"), count="asked"), True)
     columns = [X, again, *halves, pooled, asked]
     of = cells(columns, {"m": {"x": x}}, [n // 4 for n in range(40)])["m"]
     for name in ("again", "pooled", "asked"):
@@ -147,7 +147,7 @@ def test_both_sides_of_a_pair_belong_to_one_cluster() -> None:
     def pair(item: Item) -> tuple[str, Literal["+", "-"]]:
         return str(int(item.id) // 2), "+" if int(item.id) % 2 else "-"
 
-    column = Column("p", "P", Paired("x", pair), True)
+    column = Column("p", "P", PairedDifference("x", pair), True)
     x = [1.0, 2.0, 1.0, 4.0, 2.0, 7.0, 0.0, 1.0]
     alone = cells([column], {"m": {"x": x}}, [0, 0, 1, 1, 2, 2, 3, 3])["m"]["p"]
     differences = np.array([1.0, 3.0, 5.0, 1.0])
@@ -159,7 +159,7 @@ def test_both_sides_of_a_pair_belong_to_one_cluster() -> None:
 
 
 def test_a_fitted_transformation_is_taken_as_it_is() -> None:
-    column = Column("z", "Z", Pooled(partial(min_max, invert=False), "x"), True)
+    column = Column("z", "Z", PooledMean(partial(min_max, invert=False), "x"), True)
     models = {"a": {"x": [0.0, 1.0, 2.0, 5.0]}, "b": {"x": [1.0, 10.0, 3.0, 4.0]}}
     of = cells([X, column], models, range(4))
     assert ends(of["a"]["z"])[2] == pytest.approx(ends(of["a"]["x"])[2] / 10, rel=1e-9)
@@ -181,7 +181,7 @@ def test_no_interval_is_0_wide(
     again = Column("again", "", Composite(lambda v: v["x"], {"x": "x"}), True)
     for cell in cells([X, again], {"m": {"x": values}}, clusters)["m"].values():
         assert cell.interval is not None
-        assert cell.interval.half is None
+        assert cell.interval.half_width is None
         assert cell.interval.reason == reason
 
 
@@ -238,7 +238,7 @@ def test_intervals_cover_what_they_claim(sources: int) -> None:
         X,
         Y,
         *tasks,
-        Column("tasks", "", Weighted(("t0", "t1", "t2")), True),
+        Column("tasks", "", WeightedMean(("t0", "t1", "t2")), True),
         Column("plain", "", Composite(_mean, {"a": "t0", "b": "t1", "c": "t2"}), True),
         Column("ratio", "", Composite(_ratio, {"a": "x", "b": "y"}), True),
     ]
@@ -309,7 +309,7 @@ def test_no_interval_where_one_source_has_most_of_the_weight() -> None:
     of = cells([WEIGHTED, again], {"m": values}, range(4))["m"]
     for cell in of.values():
         assert cell.interval is not None
-        assert cell.interval.half is None
+        assert cell.interval.half_width is None
         assert cell.interval.reason == "one source picture has more than half of the weight"
 
 

@@ -19,16 +19,16 @@ from editjudge.benchmarks.column import (
     Column,
     Composite,
     Mean,
-    Paired,
-    Pooled,
+    PairedDifference,
+    PooledMean,
     Row,
-    Weighted,
+    WeightedMean,
 )
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.fusion import min_max, product
-from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
+from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.outcomes import derive
+from editjudge.engine.outcomes import make_formula
 from editjudge.report.summary import build_agreement_tables, build_results_tables
 from editjudge.scorers.vqa import FiveLevel
 
@@ -52,10 +52,12 @@ def column(name: str, how: Any, title: str = "", group: str = "") -> Column:
 MEAN = column("mean", Mean("x.judged"))
 PLAIN = column("plain", Mean("x.area"))
 WEIGHTED = column("weighted", Mean("x.judged", weighted_by="x.area"))
-PAIRED = column("paired", Paired("x.judged", lambda i: (i.task, "+" if i.id < "5" else "-")))
-POOLED = column("pooled", Pooled(min_max, "x.judged"))
+PAIRED = column(
+    "paired", PairedDifference("x.judged", lambda i: (i.task, "+" if i.id < "5" else "-"))
+)
+POOLED = column("pooled", PooledMean(min_max, "x.judged"))
 BOTH = column("both", Composite(product, {"a": "x.mean", "b": "x.plain"}))
-TOTAL = column("total", Weighted(("x.mean", "x.weighted"), count="asked"))
+TOTAL = column("total", WeightedMean(("x.mean", "x.weighted"), count="asked"))
 COLUMNS = (PLAIN, MEAN, WEIGHTED, PAIRED, POOLED, BOTH, TOTAL)
 
 
@@ -66,17 +68,17 @@ def made(
     models: str = "m",
 ) -> tuple[JudgeSpread, dict[str, Any]]:
     """From each judge's rounds: the values of all edits; the edits go round the models."""
-    known = in_rounds(KNOWN, judge_rounds)
-    parts = [(r, said[r.judge][r.round - 1]) for r in judge_rounds.each]
+    known = make_rounds(KNOWN, judge_rounds)
+    parts = [(r, said[r.judge][r.round - 1]) for r in judge_rounds.each_round]
     rows = []
     for i in range(len(parts[0][1])):
         outcomes: dict[str, Outcome] = {"x.area": Score(value=i + 1)}
         for judge_round, values in parts:
             one = values[i]
             found = Score(value=one) if isinstance(one, int | float) else one
-            outcomes[judge_round.of("x.judged")] = found
+            outcomes[judge_round.dimension_id("x.judged")] = found
         how: Any = known["x.judged"].how
-        outcomes["x.judged"] = derive(how, {name: outcomes[name] for name in how.of})
+        outcomes["x.judged"] = make_formula(how, {name: outcomes[name] for name in how.of})
         item = edit(task="ab"[i % 2], item_id=str(i)).item
         rows.append(Row(item, models[i % len(models)], outcomes))
     cells = tabulate(columns, rows)
@@ -116,7 +118,9 @@ def test_columns_are_made_anew_for_each_repeat() -> None:
 
 def test_pairs_are_those_of_one_repeat() -> None:
     said = {"one": ((1, 2, 3, 4, 5, 6, 7, 8),)}
-    how = Paired("x.judged", lambda i: (str(int(i.id) % 4), "+" if int(i.id) < 4 else "-"))
+    how = PairedDifference(
+        "x.judged", lambda i: (str(int(i.id) % 4), "+" if int(i.id) < 4 else "-")
+    )
     found, cells = made(said, JudgeRounds(("one",), 1), [column("p", how)])
     assert found == JudgeSpread(judge_rounds=JudgeRounds(("one",), 1)), (
         "one judge, once, stands in the table"

@@ -16,7 +16,7 @@ from editjudge.base.item import Missing
 from editjudge.base.signature import versions
 from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.dimension import Dimension
-from editjudge.benchmarks.registry import dimensions
+from editjudge.benchmarks.registry import load_dimensions
 from editjudge.cli import root
 from editjudge.engine.content_keys import JudgedEdit
 from editjudge.engine.run_header import RunHeader
@@ -28,7 +28,7 @@ from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, made, put
 
 command = root.commands["merge"]
 
-ANY = next(iter(dimensions().values()))
+ANY = next(iter(load_dimensions().values()))
 KNOWN = {"core.a": Dimension("core.a", "?", "", ANY.how, (0, 1), tolerance=0.01)}
 
 

@@ -9,7 +9,7 @@ import pytest
 from editjudge.app.results import _of_parts as of_parts
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import NoScore, Score
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.engine.judge import Signatures
 from editjudge.storage.store import StoredVerdict
 
@@ -19,7 +19,7 @@ PARTS = {
     "co_edit.over_editing": 7.0,
     "co_edit.editing_plausibility": 6.0,
 }
-KNOWN = {d.id: d for d in benchmark("co_edit").dimensions}
+KNOWN = {d.id: d for d in load_benchmark("co_edit").dimensions}
 TODAY = Signatures(KNOWN).of((KNOWN[name] for name in (*PARTS, WHOLE)), {})
 STORED = StoredVerdict(
     item="1",

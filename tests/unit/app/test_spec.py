@@ -146,7 +146,7 @@ def test_words_of_ones_own_are_in_the_spec_by_content(core: RunSpec, words: Path
         {d.id: d for d in ResolvedSpec(one).dimensions}["core.instruction_following"]
         for one in (core, spec)
     )
-    assert (ours.words, own.words) == ("own", "custom")
+    assert (ours.prompt_origins, own.prompt_origins) == ("own", "custom")
     assert str(ours.signature({})) != str(own.signature({}))
     with pytest.raises(TypeError):
         spec.prompts["x"] = "y"  # type: ignore[index]
@@ -156,7 +156,7 @@ def test_words_of_ones_own_reach_every_benchmarks_run(core: RunSpec, words: Path
     asked = {"benchmark": "i2i", "prompts": words, "dimensions": (), "judges": ("judge", "second")}
     spec = RunSpec.model_validate(core.model_dump() | asked)
     custom = {
-        d.id for d in ResolvedSpec(spec).dimensions_by_id.values() if "custom" in (d.words or "")
+        d.id for d in ResolvedSpec(spec).dimensions_by_id.values() if "custom" in (d.prompt_origins or "")
     }
     # Its own dimensions that ask the template, those of core, and each round of both.
     assert {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from editjudge.app.dimensions import missing_services, missing_services_line
-from editjudge.benchmarks.registry import dimensions
+from editjudge.benchmarks.registry import load_dimensions
 from editjudge.engine.judge import roles_of
 
 
 def test_with_nothing_all_that_need_a_model_are_lacking() -> None:
     lacking = missing_services(())
-    known = dimensions()
+    known = load_dimensions()
     needing = {name for name, dimension in known.items() if roles_of(dimension, known)}
     assert set().union(*lacking.values()) == needing
     assert missing_services_line(lacking) == (

@@ -14,7 +14,7 @@ from PIL import Image as Pil
 from editjudge.app.validation import Validation, validate
 from editjudge.base.config import Settings
 from editjudge.benchmarks.items import ItemsFile
-from editjudge.benchmarks.registry import dimensions
+from editjudge.benchmarks.registry import load_dimensions
 from editjudge.engine.run_inputs import RunInputs
 
 
@@ -46,7 +46,7 @@ def order_of(folder: Path, *lines: dict[str, Any]) -> RunInputs:
     for i, _ in enumerate(lines):
         if not (folder / "ours" / f"{i}.png").exists():
             picture(folder / "ours" / f"{i}.png")
-    known = dimensions()
+    known = load_dimensions()
     chosen = (known["core.psnr.source.outside"],)
     return RunInputs(ItemsFile(folder / "items.jsonl"), {"ours": folder / "ours"}, chosen, known)
 

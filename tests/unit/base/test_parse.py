@@ -11,7 +11,7 @@ import pytest
 from editjudge.base.config import load_settings
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.base.parse import parse_json, parse_toml
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.panel.vllm.tokenizer import Tokens
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.storage.compression import Packer
@@ -56,7 +56,7 @@ def test_data_is_refused_in_a_line(tmp_path: Path, name: str, file: str, text: s
     path.write_text(text)
     listed = file in {"annotation.json", "gie_bench.json"}
     with pytest.raises(InputError) as caught:
-        list(benchmark(name).data(path if listed else tmp_path).checked())
+        list(load_benchmark(name).data(path if listed else tmp_path).check_items())
     assert "too many brackets" in str(caught.value) or "recursion limit" in str(caught.value)
     assert len(str(caught.value)) < 500
 

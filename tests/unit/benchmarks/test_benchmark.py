@@ -14,8 +14,8 @@ from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.benchmark import Benchmark
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.core import BENCHMARK as CORE
-from editjudge.benchmarks.dimension import Dimension, Reading, derived
-from editjudge.benchmarks.registry import benchmarks
+from editjudge.benchmarks.dimension import Dimension, Reading, make_formula
+from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.benchmarks.switches import Switch, Switches, switch
 
 from ...fakes.scorers import Scripted
@@ -41,7 +41,9 @@ def dimensions_by(switches: Made) -> tuple[Dimension, ...]:
     reading = Reading(Scripted(key="digit" if switches.first_digit else "json"), "value")
     return (
         Dimension("b.read", "?", "-", reading, (0, 1)),
-        Dimension("b.made", "?", "-", derived(min if switches.no_gate else max, "b.read"), (0, 1)),
+        Dimension(
+            "b.made", "?", "-", make_formula(min if switches.no_gate else max, "b.read"), (0, 1)
+        ),
     )
 
 
@@ -52,7 +54,7 @@ def columns_by(switches: Made) -> tuple[Column, ...]:
 def made(**changed: Any) -> Benchmark:
     fields: Mapping[str, Any] = {
         "switches": Made,
-        "protocols": {"paper": Made(), "official": Made.of(OFFICIAL)},
+        "protocols": {"paper": Made(), "official": Made.turn_on(OFFICIAL)},
         **changed,
     }
     return Benchmark("b", "B", lambda path: None, dimensions_by, columns_by, version=2, **fields)  # type: ignore[arg-type,return-value]
@@ -92,7 +94,7 @@ def test_a_protocol_is_named_by_what_differs(
 def test_a_name_gives_its_rules_back(protocol: str | None, on: frozenset[str]) -> None:
     rules = BENCHMARK.rules(protocol, on, ALL - on)
     assert rules.switches.on == on
-    assert BENCHMARK.rules_named(rules.protocol) == rules
+    assert BENCHMARK.rules_from_name(rules.protocol) == rules
 
 
 @given(
@@ -104,7 +106,7 @@ def test_changes_to_a_named_protocol_come_last(
     on: frozenset[str], with_: frozenset[str], without: frozenset[str]
 ) -> None:
     run = BENCHMARK.rules("official", on, ALL - on).protocol
-    changed = BENCHMARK.rules_named(run, with_, without - with_)
+    changed = BENCHMARK.rules_from_name(run, with_, without - with_)
     assert changed.switches.on == (on | with_) - (without - with_)
     assert changed.protocol.startswith("b.official.2")
 
@@ -160,13 +162,13 @@ def test_what_is_not_there_is_refused(benchmark: Benchmark, asked: Any, said: st
 
 def test_a_name_of_elsewhere_is_refused() -> None:
     with pytest.raises(ConfigError, match="no protocol 'theirs'"):
-        BENCHMARK.rules_named("b.theirs.2")
+        BENCHMARK.rules_from_name("b.theirs.2")
     with pytest.raises(ConfigError, match="no switch 'gone'"):
-        BENCHMARK.rules_named("b.paper.2+gone")
+        BENCHMARK.rules_from_name("b.paper.2+gone")
     with pytest.raises(ConfigError, match="'b' is no protocol of b"):
-        BENCHMARK.rules_named("b")
+        BENCHMARK.rules_from_name("b")
     with pytest.raises(ConfigError, match="by version 1 of our reading of b, which is 2 now"):
-        BENCHMARK.rules_named("b.paper.1")
+        BENCHMARK.rules_from_name("b.paper.1")
 
 
 def test_a_benchmark_with_one_protocol_has_no_short_name() -> None:
@@ -175,7 +177,7 @@ def test_a_benchmark_with_one_protocol_has_no_short_name() -> None:
     rules = only.rules()
     assert rules.protocol == "c.1"
     assert rules.switches.on == frozenset()
-    assert only.rules_named("c.1") == rules
+    assert only.rules_from_name("c.1") == rules
     assert rules.columns == ()
 
 
@@ -183,13 +185,13 @@ def test_one_protocol_may_have_switches_too() -> None:
     only = made(protocols={"": Made()})
     rules = only.rules(with_=["no_gate"])
     assert rules.protocol == "b.2+no_gate"
-    assert only.rules_named(rules.protocol) == rules
-    assert only.rules_named("b.2+no_gate", without=["no_gate"]) == only.rules()
+    assert only.rules_from_name(rules.protocol) == rules
+    assert only.rules_from_name("b.2+no_gate", without=["no_gate"]) == only.rules()
 
 
 def test_a_switch_that_is_not_declared_is_refused() -> None:
     with pytest.raises(ValidationError, match="no_gates"):
-        Made.of(["no_gates"])
+        Made.turn_on(["no_gates"])
     with pytest.raises(ValidationError, match="no_gates"):
         Made(no_gates=True)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match="no_gates"):
@@ -197,16 +199,16 @@ def test_a_switch_that_is_not_declared_is_refused() -> None:
 
 
 def test_switches_are_values() -> None:
-    assert Made.of(["no_gate"]) == Made(no_gate=True)
-    assert hash(Made()) == hash(Made.of(()))
+    assert Made.turn_on(["no_gate"]) == Made(no_gate=True)
+    assert hash(Made()) == hash(Made.turn_on(()))
     assert Made.all_but().on == ALL
-    assert Made.declared()[2] == Switch("uniform_weights", "what it does", "where it is from")
-    assert CORE.switches.declared() == ()
+    assert Made.list_switches()[2] == Switch("uniform_weights", "what it does", "where it is from")
+    assert CORE.switches.list_switches() == ()
 
 
-@pytest.mark.parametrize("benchmark", benchmarks().values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("benchmark", load_benchmarks().values(), ids=lambda one: one.name)
 def test_every_benchmark_declares_its_switches_alike(benchmark: Benchmark) -> None:
-    declared = benchmark.switches.declared()
+    declared = benchmark.switches.list_switches()
     assert all(one.what and one.source for one in declared)
     assert bool(declared) == (benchmark.switches.__module__.endswith(f".{benchmark.name}.switches"))
     assert {type(usual) for usual in benchmark.protocols.values()} == {benchmark.switches}

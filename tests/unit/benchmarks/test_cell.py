@@ -35,13 +35,16 @@ def test_every_outcome_is_counted_and_the_mean_is_exact(outcomes: list[Outcome])
         tally.add(outcome)
     values = [outcome.value for outcome in outcomes if isinstance(outcome, Score)]
     assert tally.mean() == (math.fsum(values) / len(values) if values else None)
-    assert sum(tally.statuses.values()) == len(outcomes)
-    assert tally.inapplicable == outcomes.count(NOTHING)
-    cell = tally.cell("nothing", Signature(()))
-    assert (cell.scored, cell.asked) == (len(values), len(outcomes) - tally.inapplicable)
+    assert sum(tally.all_counts.values()) == len(outcomes)
+    assert tally.not_applicable_count == outcomes.count(NOTHING)
+    cell = tally.make_cell("nothing", Signature(()))
+    assert (cell.scored, cell.asked) == (
+        len(values),
+        len(outcomes) - tally.not_applicable_count,
+    )
     assert cell.imputed == sum(o.imputed for o in outcomes if isinstance(o, Score))
     assert cell.reason == ("" if values else "nothing")
-    assert bool(cell.awaits) == (not values and cell.asked > cell.counts.get("unscored", 0))
+    assert bool(cell.open_statuses) == (not values and cell.asked > cell.counts.get("unscored", 0))
 
 
 @given(st.lists(st.tuples(st.integers(-99, 99), st.integers(0, 99) | st.none())))
@@ -64,10 +67,10 @@ def test_a_mean_of_what_is_missing_alone_is_none_where_the_judge_failed_the_rest
 ) -> None:
     tally = Tally()
     tally.add(CountedMissing(value=0))
-    cell = tally.cell("nothing scored", Signature(()))
+    cell = tally.make_cell("nothing scored", Signature(()))
     assert (cell.value, cell.imputed) == (0, 1), "a model that gave nothing at all"
     tally.add(failing)
-    cell = tally.cell("nothing scored", Signature(()))
+    cell = tally.make_cell("nothing scored", Signature(()))
     assert (cell.value, cell.reason) == (None, "nothing scored")
     tally.add(Score(value=1))
-    assert tally.cell("nothing scored", Signature(())).value == 0.5
+    assert tally.make_cell("nothing scored", Signature(())).value == 0.5

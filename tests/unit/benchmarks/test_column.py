@@ -26,18 +26,18 @@ from editjudge.benchmarks.column import (
     Column,
     Composite,
     Mean,
-    Paired,
-    Pooled,
+    PairedDifference,
+    PooledMean,
     Row,
-    Weighted,
+    WeightedMean,
 )
 from editjudge.benchmarks.fusion import min_max
 from editjudge.benchmarks.tabulation import tabulate
 
 from ...fakes.scorers import edit
 
-ScoredWeighted = Weighted
-AskedWeighted = partial(Weighted, count="asked")
+ScoredWeighted = WeightedMean
+AskedWeighted = partial(WeightedMean, count="asked")
 
 ALL: list[Outcome] = [
     Score(value=1),
@@ -151,7 +151,9 @@ def sides(*given: tuple[str, str, Outcome]) -> list[Row]:
     return [Row(edit(pair, item_id=side).item, "m", {"d": value}) for pair, side, value in given]
 
 
-DROP = Column("c", "C", Paired("d", lambda i: (i.task, "+" if i.id == "+" else "-")), False)
+DROP = Column(
+    "c", "C", PairedDifference("d", lambda i: (i.task, "+" if i.id == "+" else "-")), False
+)
 
 
 def test_the_mean_difference_of_pairs() -> None:
@@ -199,11 +201,11 @@ def test_a_value_that_a_rule_put_in_is_no_side_of_a_pair(side: str) -> None:
 
 
 def test_items_outside_every_pair_are_left_out() -> None:
-    column = Column("c", "C", Paired("d", lambda i: None), False)
+    column = Column("c", "C", PairedDifference("d", lambda i: None), False)
     assert cell(column, of=rows([Score(value=1)])).reason == "no pairs"
 
 
-POOLED = Column("c", "C", Pooled(min_max, "d"), True)
+POOLED = Column("c", "C", PooledMean(min_max, "d"), True)
 
 
 def test_a_pooled_column_is_fitted_once_to_all_models() -> None:
@@ -215,7 +217,7 @@ def test_a_pooled_column_is_fitted_once_to_all_models() -> None:
 
     of = [replace(row, model=m) for m in "ab" for row in rows([Score(value=1), Score(value=5)])]
     of += [replace(of[0], model="c", outcomes={"d": Score(value=9)})]
-    got = tabulate([Column("c", "C", Pooled(fit, "d"), True)], of)
+    got = tabulate([Column("c", "C", PooledMean(fit, "d"), True)], of)
     assert {model: row["c"].value for model, row in got.items()} == {"a": 0.25, "b": 0.25, "c": 1}
     assert fitted[0] == [1, 5, 1, 5, 9]
     assert "pool:a+b+c" in str(got["a"]["c"].signature)
@@ -231,8 +233,8 @@ def test_a_pool_without_a_scale_has_a_reason() -> None:
     "how",
     [
         Mean("d"),
-        Paired("d", lambda i: None),
-        Pooled(min_max, "d"),
+        PairedDifference("d", lambda i: None),
+        PooledMean(min_max, "d"),
         AskedWeighted(()),
         ScoredWeighted(()),
     ],
@@ -365,7 +367,7 @@ def test_what_was_not_judged_is_awaited(
     above = Column("u", "U", ScoredWeighted(("t", "b"), by=("a", "b")), True)
     upper = cell(*columns, total, above, of=of)
     assert (upper.value is None) == (value is None)
-    assert upper.awaits == got.awaits
+    assert upper.open_statuses == got.open_statuses
 
 
 def test_a_composite_awaits_what_its_parts_without_a_value_do() -> None:
@@ -384,12 +386,18 @@ def test_a_composite_awaits_what_its_parts_without_a_value_do() -> None:
     assert (got.value, got.reason) == (None, "no value yet for a-b (pending)")
 
 
-@pytest.mark.parametrize("how", [Paired("d", lambda i: (i.task, "+" if i.id == "0" else "-")),
-                                 Pooled(min_max, "d"), Mean("d")])  # fmt: skip
+@pytest.mark.parametrize(
+    "how",
+    [
+        PairedDifference("d", lambda i: (i.task, "+" if i.id == "0" else "-")),
+        PooledMean(min_max, "d"),
+        Mean("d"),
+    ],
+)
 def test_every_number_that_is_not_there_says_what_it_awaits(how: Any) -> None:
     column = Column("c", "C", how, True)
-    assert cell(column, of=rows([Failure(error="?"), REFUSED])).awaits == {"failed"}
-    assert cell(column, of=rows([REFUSED, REFUSED])).awaits == frozenset()
+    assert cell(column, of=rows([Failure(error="?"), REFUSED])).open_statuses == {"failed"}
+    assert cell(column, of=rows([REFUSED, REFUSED])).open_statuses == frozenset()
 
 
 def test_values_on_the_papers_scale() -> None:

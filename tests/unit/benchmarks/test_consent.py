@@ -12,8 +12,8 @@ import pytest
 from PIL import Image as Pil
 
 from editjudge.base.errors import InputError
-from editjudge.benchmarks.dataset import OUTSIDE, Consent, Dataset, ItemRef
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.dataset import OUTSIDE, AllowedFolders, Dataset, ItemRef
+from editjudge.benchmarks.registry import load_benchmark
 
 from .gie import made as gie_made
 from .kris import made as kris_made
@@ -36,12 +36,12 @@ def own(tmp_path: Path, name: str, lines: list[dict[str, Any]], **more: Any) -> 
     picture(folder / "own.png")
     text = "".join(json.dumps({"instruction": "make it red", **one}) + "\n" for one in lines)
     (folder / "items.jsonl").write_text(text)
-    data: Dataset = benchmark(name).data(folder, **more)
+    data: Dataset = load_benchmark(name).data(folder, **more)
     return data
 
 
 def read_by(data: Dataset, ref: ItemRef) -> set[str]:
-    return {path.name for paths in data.pictures(ref).values() for path in paths}
+    return {path.name for paths in data.image_paths(ref).values() for path in paths}
 
 
 ESCAPES: dict[str, Callable[[Path], str]] = {
@@ -61,7 +61,7 @@ def test_a_picture_elsewhere_is_a_flaw_until_its_folder_is_named(
     named = {"id": "x", "source": "own.png", field: ESCAPES[escape](secret)}
     lines = [named, {"id": "y", "source": "own.png"}]
     data = own(tmp_path, "core", lines)
-    first, whole = data.checked()
+    first, whole = data.check_items()
     reason = data.flaws(first)[field].reason
     assert OUTSIDE in reason
     assert f"add --root {secret.parent}" in reason.replace("//", "/")
@@ -71,7 +71,7 @@ def test_a_picture_elsewhere_is_a_flaw_until_its_folder_is_named(
     assert getattr(item, "sources" if field == "source" else field) in ((), None)
     if escape != "two slashes":
         roots = {str(secret.parent): str(secret.parent)}
-        first, _ = (allowed := own(tmp_path, "core", lines, roots=roots)).checked()
+        first, _ = (allowed := own(tmp_path, "core", lines, roots=roots)).check_items()
         assert allowed.flaws(first) == {}
         assert secret.name in read_by(allowed, first)
 
@@ -79,7 +79,7 @@ def test_a_picture_elsewhere_is_a_flaw_until_its_folder_is_named(
 def test_where_no_item_has_its_source_nothing_begins(tmp_path: Path, secret: Path) -> None:
     data = own(tmp_path, "core", [{"id": "x", "source": str(secret)}])
     with pytest.raises(InputError, match=f"{OUTSIDE}.*--root"):
-        list(data.checked())
+        list(data.check_items())
 
 
 def test_links_are_the_users_own(tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_links_are_the_users_own(tmp_path: Path) -> None:
         {"id": "c", "source": "deep/../own.png"},
     ]
     data = own(tmp_path, "core", lines)
-    assert [data.flaws(ref) for ref in data.checked()] == [{}, {}, {}]
-    whole = benchmark("core").data(folder / "items.jsonl")
-    assert [whole.flaws(ref) for ref in whole.checked()] == [{}, {}, {}]
+    assert [data.flaws(ref) for ref in data.check_items()] == [{}, {}, {}]
+    whole = load_benchmark("core").data(folder / "items.jsonl")
+    assert [whole.flaws(ref) for ref in whole.check_items()] == [{}, {}, {}]
 
 
 def test_behind_a_link_two_dots_lead_elsewhere(tmp_path: Path, secret: Path) -> None:
@@ -108,17 +108,17 @@ def test_behind_a_link_two_dots_lead_elsewhere(tmp_path: Path, secret: Path) -> 
     (folder / "link").symlink_to(secret.parent / "deep")
     picture(folder / secret.name)
     lines = [{"id": "x", "source": f"link/../{secret.name}"}, {"id": "y", "source": "own.png"}]
-    first, _ = (data := own(tmp_path, "core", lines)).checked()
+    first, _ = (data := own(tmp_path, "core", lines)).check_items()
     assert OUTSIDE in data.flaws(first)["source"].reason
 
 
 def test_consent_is_to_whole_folders() -> None:
-    consent = Consent("/data/set", {"/more": "/more", "/old": "/new/"})
+    consent = AllowedFolders("/data/set", {"/more": "/more", "/old": "/new/"})
     for path in ("/data/set/a.png", "/data/set/a/b.png", "/more/x.png", "/new/x.png"):
         assert consent.covers(path)
     for path in ("/data/settle/a.png", "/data/a.png", "/old/x.png", "/etc/passwd"):
         assert not consent.covers(path)
-    assert Consent("/", {}).covers("/etc/passwd")
+    assert AllowedFolders("/", {}).covers("/etc/passwd")
 
 
 def test_released_data_asks_too(tmp_path: Path, secret: Path) -> None:
@@ -141,9 +141,9 @@ def test_released_data_asks_too(tmp_path: Path, secret: Path) -> None:
     )
     mapped = {omni_made.AUTHORS: str(tmp_path / "omni" / "files")}
     for name, folder, more in (("kris", kris, {}), ("gie", gie, {}), ("omni_iie", omni, mapped)):
-        data = benchmark(name).data(folder, roots=more)
-        ref = next(ref for ref in data.checked() if data.flaws(ref))
+        data = load_benchmark(name).data(folder, roots=more)
+        ref = next(ref for ref in data.check_items() if data.flaws(ref))
         assert OUTSIDE in data.flaws(ref)["source"].reason, name
         assert secret.name not in read_by(data, ref)
-        allowed = benchmark(name).data(folder, roots=more | roots)
+        allowed = load_benchmark(name).data(folder, roots=more | roots)
         assert "source" not in allowed.flaws(next(iter(allowed.items({ref.index}))))

@@ -14,10 +14,10 @@ from editjudge.benchmarks.column import (
     Column,
     Composite,
     Mean,
-    Pooled,
+    PooledMean,
     Row,
 )
-from editjudge.benchmarks.dimension import Dimension, Reading, derived
+from editjudge.benchmarks.dimension import Dimension, Reading, make_formula
 from editjudge.benchmarks.fusion import Capped, WeightedGeometricMean, min_max, product
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import judge
@@ -55,7 +55,8 @@ def masked_feature(service: str) -> Scripted:
 def page() -> SimpleNamespace:
     names: dict[str, Any] = {
         "Column": Column, "Composite": Composite, "Dimension": Dimension, "Mean": Mean,
-        "Pooled": Pooled, "Reading": Reading, "Capped": Capped, "derived": derived,
+        "PooledMean": PooledMean, "Reading": Reading, "Capped": Capped,
+        "make_formula": make_formula,
         "min_max": min_max, "product": product,
         "WeightedGeometricMean": WeightedGeometricMean,
         "Rubric": rubric, "YesNo": yes_no, "RegionSimilarity": region_similarity,

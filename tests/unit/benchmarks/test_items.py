@@ -14,9 +14,9 @@ from PIL import Image as Pil
 
 from editjudge.base.errors import InputError
 from editjudge.benchmarks.items import ItemsFile
-from editjudge.benchmarks.registry import benchmarks
+from editjudge.benchmarks.registry import load_benchmarks
 
-FILES = {one.name: one.data for one in benchmarks().values()
+FILES = {one.name: one.data for one in load_benchmarks().values()
          if isinstance(one.data, type) and issubclass(one.data, ItemsFile)}  # fmt: skip
 OWN: dict[str, dict[str, Any]] = {
     "core": {},
@@ -53,7 +53,7 @@ def test_the_folder_of_the_file_will_do(tmp_path: Path, name: str) -> None:
     file = data(tmp_path, name).path
     read = FILES[name](tmp_path)
     assert read.path == file
-    assert [ref.id for ref in read.checked()] == ["1"]
+    assert [ref.id for ref in read.check_items()] == ["1"]
     file.rename(tmp_path / "mine.jsonl")
     with pytest.raises(InputError, match=r"holds no items\.jsonl; give --data items\.jsonl"):
         FILES[name](tmp_path)

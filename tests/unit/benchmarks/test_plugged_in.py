@@ -25,7 +25,12 @@ POINTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
 
 
 def forget() -> None:
-    for cached in (registry._points, registry.benchmark, registry._dimensions_of, registry._added):
+    for cached in (
+        registry._points,
+        registry.load_benchmark,
+        registry._dimensions_of,
+        registry._added,
+    ):
         cached.cache_clear()
 
 
@@ -74,23 +79,25 @@ def test_a_benchmark_of_one_file_has_its_table(package: Path) -> None:
         "retouching.skin": 64.07,
         "retouching.hair": 22.11,
     }
-    assert "retouching" in registry.benchmarks()
+    assert "retouching" in registry.load_benchmarks()
 
 
 def test_what_is_no_benchmark_is_told(package: Path) -> None:
     (package / "retouching.py").write_text("BENCHMARK = 3")
     with pytest.raises(ConfigError, match="benchmark retouching .* is 3; name a Benchmark"):
-        registry.benchmark("retouching")
+        registry.load_benchmark("retouching")
     (package / "retouching.py").write_text("1 / 0")
     sys.modules.pop("retouching")
     with pytest.raises(ConfigError, match="cannot be loaded: division by zero"):
-        registry.benchmark("retouching")
-    assert registry.benchmark("core").name == "core"
+        registry.load_benchmark("retouching")
+    assert registry.load_benchmark("core").name == "core"
 
 
 def test_ours_are_entry_points() -> None:
     ours = POINTS[registry.BENCHMARKS]
-    assert {name: registry.benchmark(name).name for name in ours} == {name: name for name in ours}
+    assert {name: registry.load_benchmark(name).name for name in ours} == {
+        name: name for name in ours
+    }
     folders = (Path(registry.__file__).parent).glob("*/__init__.py")
     assert {file.parent.name for file in folders} == ours.keys()
 

@@ -9,18 +9,18 @@ import pytest
 
 from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.omni_iie.columns import overall
-from editjudge.benchmarks.published_tables import published
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.published_tables import load_published_tables
+from editjudge.benchmarks.registry import load_benchmark
 
 PRINTED = ("co_edit", "gie", "i2i", "kris", "omni_iie")
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_every_number_is_of_a_column_of_ours(name: str) -> None:
-    here, printed = benchmark(name), published(name)
+    here, printed = load_benchmark(name), load_published_tables(name)
     columns = {column.id: column for column in here.rules().columns}
     assert printed.title == here.title
-    switches = {switch.name for switch in here.switches.declared()}
+    switches = {switch.name for switch in here.switches.list_switches()}
     for table in printed.tables:
         assert table.source.startswith("table ")
         for model, row in table.models.items():
@@ -37,11 +37,11 @@ def test_every_number_is_of_a_column_of_ours(name: str) -> None:
 
 def test_what_is_not_printed() -> None:
     with pytest.raises(ConfigError, match="core has no published numbers"):
-        published("core")
+        load_published_tables("core")
 
 
 def test_overall_of_omni_follows_from_its_parts() -> None:
-    for table in published("omni_iie").tables:
+    for table in load_published_tables("omni_iie").tables:
         for model, row in table.models.items():
             values = {name.rpartition(".")[2]: number for name, number in row.items()}
             off = 0.008 if model == "HIVE" else 0.003
@@ -60,7 +60,7 @@ KNOWLEDGE = {
 
 
 def test_overall_of_kris_follows_from_its_dimensions() -> None:
-    for table in published("kris").tables:
+    for table in load_published_tables("kris").tables:
         for model, row in table.models.items():
             sums = math.fsum(row[f"kris.{name}"] * n for name, n in KNOWLEDGE.items())
             # Emu2's spatial perception is printed 3 too high in table 2, and its averages are not.

@@ -5,12 +5,17 @@ from __future__ import annotations
 import pytest
 
 from editjudge.base.errors import ConfigError
-from editjudge.benchmarks.registry import benchmark, dimensions, select, select_among
+from editjudge.benchmarks.registry import (
+    load_benchmark,
+    load_dimensions,
+    select_among,
+    select_dimensions,
+)
 
 
 def named(pattern: str, of: str | None = None) -> list[str]:
-    rules = benchmark(of).rules() if of else None
-    return [dimension.id for dimension in select([pattern], rules)]
+    rules = load_benchmark(of).rules() if of else None
+    return [dimension.id for dimension in select_dimensions([pattern], rules)]
 
 
 @pytest.mark.parametrize(
@@ -18,7 +23,7 @@ def named(pattern: str, of: str | None = None) -> list[str]:
     [
         ("core.psnr.source.whole", ["core.psnr.source.whole"]),
         ("core.psnr.source.*", ["core.psnr.source.whole", "core.psnr.source.outside"]),
-        ("PSNR", [name for name in dimensions() if name.startswith("core.psnr.")]),
+        ("PSNR", [name for name in load_dimensions() if name.startswith("core.psnr.")]),
     ],
 )
 def test_an_id_a_glob_or_a_part_of_an_id(pattern: str, ids: list[str]) -> None:
@@ -34,8 +39,8 @@ def test_a_part_means_the_benchmarks_own_where_it_has_such() -> None:
 
 @pytest.mark.parametrize("name", ["i2i", "co_edit", "gie", "omni_iie"])
 def test_the_title_of_a_column_means_what_it_reads(name: str) -> None:
-    columns = [c for c in benchmark(name).rules().columns if c.dimensions]
-    known = {*dimensions()}
+    columns = [c for c in load_benchmark(name).rules().columns if c.dimensions]
+    known = {*load_dimensions()}
     for column in columns:
         if column.title.casefold() not in known:
             assert {*column.dimensions} <= {*named(column.title, name)}
@@ -56,7 +61,7 @@ def test_what_means_nothing_is_refused_with_what_is_near() -> None:
         ("psnr.source.*", "core", ["core.psnr.source.whole", "core.psnr.source.outside"]),
         ("Instruction following", "core", ["core.instruction_following"]),
         (" quality.piqe ", "core", ["core.quality.piqe"]),
-        ("source.whole", "core", [n for n in dimensions() if n.endswith(".source.whole")]),
+        ("source.whole", "core", [n for n in load_dimensions() if n.endswith(".source.whole")]),
     ],
 )
 def test_what_a_table_prints_may_be_typed(pattern: str, of: str, ids: list[str]) -> None:
@@ -64,9 +69,9 @@ def test_what_a_table_prints_may_be_typed(pattern: str, of: str, ids: list[str])
 
 
 def test_what_may_be_of_several_benchmarks_names_its_candidates() -> None:
-    asked = [dimensions()[name] for name in ("gie.ssim", "omni_iie.ssim")]
+    asked = [load_dimensions()[name] for name in ("gie.ssim", "omni_iie.ssim")]
     with pytest.raises(ConfigError, match=r"several benchmarks: gie\.ssim, omni_iie\.ssim") as told:
-        select_among(asked, ["SSIM"], benchmark("core").rules())
+        select_among(asked, ["SSIM"], load_benchmark("core").rules())
     assert "give an id, or a glob" in str(told.value)
     assert "\n" not in str(told.value)
 
@@ -77,8 +82,10 @@ def test_a_slip_in_a_part_is_seen() -> None:
 
 
 def test_of_a_run_only_its_own_dimensions_are_meant() -> None:
-    rules = benchmark("core").rules()
-    asked = [dimensions()[name] for name in ("core.ssim.source.whole", "core.mse.source.whole")]
+    rules = load_benchmark("core").rules()
+    asked = [
+        load_dimensions()[name] for name in ("core.ssim.source.whole", "core.mse.source.whole")
+    ]
     assert select_among(asked, ["ssim"], rules) == (asked[0],)
     assert select_among(asked, [], rules) == tuple(asked)
     with pytest.raises(ConfigError, match="no dimension matches 'psnr'"):

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from editjudge.app.client import make_edit
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.verdict import NoScore, NotServed, Score
-from editjudge.benchmarks.dimension import Derived, Dimension, Reading, derived
-from editjudge.benchmarks.registry import benchmark, benchmarks, dimensions
+from editjudge.benchmarks.dimension import Dimension, Formula, Reading, make_formula
+from editjudge.benchmarks.registry import load_benchmark, load_benchmarks, load_dimensions
 from editjudge.benchmarks.rounds import (
     JudgeRound,
     JudgeRounds,
-    in_rounds,
+    make_rounds,
     mean,
     with_rounds,
 )
@@ -42,21 +42,23 @@ EDIT = make_edit(
 def asked(
     name: str, judge_rounds: JudgeRounds
 ) -> tuple[tuple[Dimension, ...], Mapping[str, Dimension]]:
-    known = in_rounds(dimensions(), judge_rounds)
-    return with_rounds([dimensions()[name]], known), known
+    known = make_rounds(load_dimensions(), judge_rounds)
+    return with_rounds([load_dimensions()[name]], known), known
 
 
 def test_the_usual_judge_once_is_no_replica() -> None:
-    assert JudgeRounds().each == ()
-    assert in_rounds(dimensions(), JudgeRounds()) == dimensions()
-    assert with_rounds([dimensions()[LEVELS]], dimensions()) == (dimensions()[LEVELS],)
+    assert JudgeRounds().each_round == ()
+    assert make_rounds(load_dimensions(), JudgeRounds()) == load_dimensions()
+    assert with_rounds([load_dimensions()[LEVELS]], load_dimensions()) == (
+        load_dimensions()[LEVELS],
+    )
 
 
 def test_each_judge_and_repeat_stands_before_their_mean() -> None:
     chosen, known = asked(LEVELS, TWO)
     ids = [f"{LEVELS}@{judge}.{n}" for judge in ("judge", "second") for n in (1, 2)]
     assert [d.id for d in chosen] == [*ids, LEVELS]
-    assert [JudgeRound("second", 2).of(LEVELS)] == ids[-1:]
+    assert [JudgeRound("second", 2).dimension_id(LEVELS)] == ids[-1:]
     assert [d.round_of for d in chosen] == [chosen[-1].id] * 4 + [""]
     assert [d.roles for d in chosen[:-1]] == [(JUDGE,), (JUDGE,), (SECOND,), (SECOND,)]
     assert list(chosen[-1].operands) == ids
@@ -67,8 +69,8 @@ def test_each_judge_and_repeat_stands_before_their_mean() -> None:
 
 def test_what_no_judge_has_a_part_in_is_judged_once() -> None:
     chosen, known = asked(PIXELS, TWO)
-    assert chosen == (dimensions()[PIXELS],)
-    assert known[PIXELS] is dimensions()[PIXELS]
+    assert chosen == (load_dimensions()[PIXELS],)
+    assert known[PIXELS] is load_dimensions()[PIXELS]
 
 
 def test_another_judge_alone_is_asked_in_the_usual_ones_place() -> None:
@@ -80,13 +82,13 @@ def test_another_judge_alone_is_asked_in_the_usual_ones_place() -> None:
 def test_signatures_tell_judges_and_repeats_apart() -> None:
     chosen, known = asked(LEVELS, TWO)
     services = {JUDGE: "one/1", SECOND: "two/1"}
-    texts = {str(signature_of(d, known, services)) for d in (*chosen, dimensions()[LEVELS])}
+    texts = {str(signature_of(d, known, services)) for d in (*chosen, load_dimensions()[LEVELS])}
     assert len(texts) == 6
     other = str(signature_of(chosen[-1], known, {**services, SECOND: "two/2"}))
     assert other not in texts, "a mean depends on every judge"
 
 
-def parts_of(how: Reading | Derived) -> dict[str, Any]:
+def parts_of(how: Reading | Formula) -> dict[str, Any]:
     return {} if isinstance(how, Reading) else dict(how.of)
 
 
@@ -94,7 +96,7 @@ def test_what_derives_from_judged_dimensions_derives_within_a_replica() -> None:
     judged = Scripted(key="a", needs=(JUDGE,))
     pixels = Scripted(key="b", needs=("features.x",))
 
-    def one(name: str, how: Reading | Derived) -> Dimension:
+    def one(name: str, how: Reading | Formula) -> Dimension:
         return Dimension(name, "?", "-", how, (0, 9))
 
     known = {
@@ -102,14 +104,14 @@ def test_what_derives_from_judged_dimensions_derives_within_a_replica() -> None:
         for d in (
             one("x.judged", Reading(judged, "value")),
             one("x.pixels", Reading(pixels, "value")),
-            one("x.both", derived(max, "x.judged", "x.pixels", complete=True)),
-            one("x.above", derived(max, "x.both", of={"own": Reading(judged, "other")})),
+            one("x.both", make_formula(max, "x.judged", "x.pixels", complete=True)),
+            one("x.above", make_formula(max, "x.both", of={"own": Reading(judged, "other")})),
         )
     }
-    made_of = in_rounds(known, JudgeRounds(rounds=2))
+    made_of = make_rounds(known, JudgeRounds(rounds=2))
     assert [name for name, one in made_of.items() if not one.round_of] == list(known)
     both = made_of["x.both@judge.2"].how
-    assert isinstance(both, Derived)
+    assert isinstance(both, Formula)
     assert both.complete
     assert parts_of(both) == {"x.judged": "x.judged@judge.2", "x.pixels": "x.pixels"}
     above = parts_of(made_of["x.above@judge.1"].how)
@@ -123,14 +125,17 @@ def test_what_derives_from_judged_dimensions_derives_within_a_replica() -> None:
 async def test_a_mean_of_derived_values_not_derived_of_means() -> None:
     """A gate is passed by each judge alone: 1 and 9 make 5, and not what (3 + 1) / 2 gives."""
 
-    def one(name: str, how: Reading | Derived) -> Dimension:
+    def one(name: str, how: Reading | Formula) -> Dimension:
         return Dimension(name, "?", "-", how, (0, 9))
 
     def gate(values: Mapping[str, float]) -> float:
         return 9.0 if values["x.a"] > 2 else 1.0
 
-    known = {"x.a": one("x.a", Reading(Own(), "value")), "x.g": one("x.g", derived(gate, "x.a"))}
-    made_of = in_rounds(known, JudgeRounds(("judge", "second")))
+    known = {
+        "x.a": one("x.a", Reading(Own(), "value")),
+        "x.g": one("x.g", make_formula(gate, "x.a")),
+    }
+    made_of = make_rounds(known, JudgeRounds(("judge", "second")))
     chosen = with_rounds(known.values(), made_of)
     done = await judge(
         made(judge=3.0, second=1.0),
@@ -151,7 +156,7 @@ class Own(Scripted):
     def __init__(self, service: str = JUDGE) -> None:
         super().__init__(key=service, needs=(service,))
 
-    def asked(self, service: str, repeat: int) -> Own:
+    def with_judge(self, service: str, repeat: int) -> Own:
         return Own(service)
 
     async def score(self, edit: Any, panel: Any, wanted: frozenset[str]) -> Any:
@@ -216,19 +221,19 @@ async def test_a_judge_that_is_not_there_leaves_the_mean_not_served() -> None:
     assert "generalist.second" in done.outcomes[LEVELS].reason
 
 
-@pytest.mark.parametrize("name", list(benchmarks()))
+@pytest.mark.parametrize("name", list(load_benchmarks()))
 def test_every_benchmarks_judged_dimensions_can_have_another_judge(name: str) -> None:
     """A scorer that forgot `asked` would be the usual judge's, whatever was asked for."""
-    one = benchmark(name)
+    one = load_benchmark(name)
     for protocol in one.protocols:
         rules = one.rules(protocol or None)
-        known = in_rounds(rules.known(dimensions()), JudgeRounds(("second", "third"), 2))
+        known = make_rounds(rules.known(load_dimensions()), JudgeRounds(("second", "third"), 2))
         for dimension in rules.dimensions:
             roles = roles_of(known[dimension.id], known)
             assert JUDGE not in roles, dimension.id
-            if JUDGE in roles_of(dimension, rules.known(dimensions())):
+            if JUDGE in roles_of(dimension, rules.known(load_dimensions())):
                 assert {SECOND, "generalist.third"} <= roles
-                pair = [known[JudgeRound("second", n).of(dimension.id)] for n in (1, 2)]
+                pair = [known[JudgeRound("second", n).dimension_id(dimension.id)] for n in (1, 2)]
                 scorers = [
                     {s for r in d.readings for s in [r.scorer] if SECOND in s.roles} for d in pair
                 ]
@@ -248,6 +253,6 @@ def test_levels_are_asked_as_they_were() -> None:
     scorer = chosen[0].readings[0].scorer
     assert isinstance(scorer, FiveLevel)
     assert (scorer.service, scorer.repeat) == (SECOND, 0)
-    usual = dimensions()[LEVELS].readings[0].scorer
+    usual = load_dimensions()[LEVELS].readings[0].scorer
     assert isinstance(usual, FiveLevel)
     assert (scorer.prompt, scorer.by_task) == (usual.prompt, usual.by_task)

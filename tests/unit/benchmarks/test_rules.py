@@ -13,8 +13,8 @@ import pytest
 
 from editjudge.base.prompt_releases import PromptRelease
 from editjudge.benchmarks.benchmark import Benchmark, Rules
-from editjudge.benchmarks.dimension import Derived
-from editjudge.benchmarks.registry import benchmarks
+from editjudge.benchmarks.dimension import Formula
+from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.engine.judge import Signatures
 
 from .gie.stand_ins import TEXTS as GIE
@@ -39,7 +39,7 @@ def every_rule(benchmark: Benchmark) -> Iterator[Rules]:
     for name, usual in benchmark.protocols.items():
         protocol = name or None
         yield benchmark.rules(protocol)
-        for switch in benchmark.switches.declared():
+        for switch in benchmark.switches.list_switches():
             changed = [switch.name]
             on = switch.name in usual.on
             yield benchmark.rules(protocol, () if on else changed, changed if on else ())
@@ -63,7 +63,7 @@ def test_every_rule_is_signed_as_before(prompts: None) -> None:
     """
     every = {
         rules.protocol: digest(rules)
-        for benchmark in benchmarks().values()
+        for benchmark in load_benchmarks().values()
         for rules in every_rule(benchmark)
     }
     if os.environ.get("EDITJUDGE_GOLDEN") == "write":
@@ -76,10 +76,10 @@ def test_every_rule_is_signed_as_before(prompts: None) -> None:
         pytest.fail(f"{', '.join(moved)}: {MOVED}", pytrace=False)
 
 
-@pytest.mark.parametrize("benchmark", list(benchmarks().values()), ids=lambda one: one.name)
+@pytest.mark.parametrize("benchmark", list(load_benchmarks().values()), ids=lambda one: one.name)
 def test_what_derives_is_a_value(benchmark: Benchmark) -> None:
     """The same switches derive in the same way however often they are read."""
     for rules in every_rule(benchmark):
-        again = benchmark.dimensions_by(rules.switches)
-        hows = [d.how for d in rules.dimensions if isinstance(d.how, Derived)]
-        assert hows == [d.how for d in again if isinstance(d.how, Derived)]
+        again = benchmark.make_dimensions(rules.switches)
+        hows = [d.how for d in rules.dimensions if isinstance(d.how, Formula)]
+        assert hows == [d.how for d in again if isinstance(d.how, Formula)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from editjudge.base.signature import Signature
-from editjudge.benchmarks.dimension import Derived, Dimension, Reading, derived
+from editjudge.benchmarks.dimension import Dimension, Formula, Reading, make_formula
 from editjudge.benchmarks.fusion import Gated, WeightedGeometricMean, mean, product
 from editjudge.engine.judge import Signatures
 from editjudge.pixels import mse
@@ -17,7 +17,7 @@ from editjudge.scorers.pixels import PixelComparison
 from ...fakes.scorers import Scripted
 
 
-def dimension(name: str, how: Reading | Derived, **more: Any) -> Dimension:
+def dimension(name: str, how: Reading | Formula, **more: Any) -> Dimension:
     return Dimension(name, "?", "here", how, (0, 10), **more)
 
 
@@ -44,7 +44,7 @@ def test_a_derived_signature_says_what_its_function_is() -> None:
     fns = (product, mean, *weighted, Gated("part", "part", 1.0, 0.0), Gated("part", "part", 2.0, 0))
     known = {
         "part": part,
-        **{str(i): dimension(str(i), derived(fn, "part")) for i, fn in enumerate(fns)},
+        **{str(i): dimension(str(i), make_formula(fn, "part")) for i, fn in enumerate(fns)},
     }
     signed = Signatures(known).of(known.values(), {})
     formulas = [dict(signed[str(i)].fields)["formula"] for i in range(len(fns))]
@@ -55,7 +55,7 @@ def test_a_derived_signature_says_what_its_function_is() -> None:
 
 def test_a_raised_number_is_another_signature(monkeypatch: pytest.MonkeyPatch) -> None:
     read = dimension("read", Reading(PixelComparison("source"), "mse.whole"))
-    made = dimension("made", derived(product, "read"))
+    made = dimension("made", make_formula(product, "read"))
     known = {"read": read, "made": made}
 
     def signed() -> dict[str, Signature]:

@@ -12,7 +12,7 @@ import pytest
 from editjudge.base.errors import ConfigError
 from editjudge.base.prompt_releases import PromptRelease
 from editjudge.benchmarks.benchmark import Benchmark, Rules
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.engine.judge import Signatures
 
 from ...golden.cases import CASES
@@ -25,7 +25,7 @@ CASE = {case.benchmark: case for case in reversed(CASES)}
 
 def toggled(of: Benchmark) -> Iterator[Rules]:
     """Every protocol, with every switch turned alone and in pairs."""
-    names = [switch.name for switch in of.switches.declared()]
+    names = [switch.name for switch in of.switches.list_switches()]
     for protocol, usual in of.protocols.items():
         for count in range(3):
             for turned in combinations(names, count):
@@ -59,7 +59,7 @@ async def test_what_changes_the_computation_changes_the_signature_and_nothing_el
     """
     texts = {"gie": GIE, "kris": KRIS}
     monkeypatch.setattr(PromptRelease, "text", lambda self, one: texts[self.name][one])
-    every = [*toggled(benchmark(name))]
+    every = [*toggled(load_benchmark(name))]
     computed = Computed(edits(CASE[name], tmp_path), every)
     signed: defaultdict[tuple[str, object], dict[str, str]] = defaultdict(dict)
     computing: defaultdict[str, dict[object, str]] = defaultdict(dict)

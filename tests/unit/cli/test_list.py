@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from editjudge.base.errors import ConfigError
-from editjudge.benchmarks.registry import benchmarks
+from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.cli import root
 
 command = root.commands["list"]
@@ -23,7 +23,7 @@ def told(*arguments: str) -> Any:
 
 def test_every_benchmark_is_listed_with_its_protocols() -> None:
     found = {one["benchmark"]: one for one in told("benchmarks")}
-    assert list(found) == list(benchmarks())
+    assert list(found) == list(load_benchmarks())
     assert found["core"]["protocols"] == ""
     assert found["kris"]["protocols"].split(", ")[0] == "paper"
     for one in found.values():
@@ -33,17 +33,17 @@ def test_every_benchmark_is_listed_with_its_protocols() -> None:
         )
 
 
-@pytest.mark.parametrize("name", list(benchmarks()))
+@pytest.mark.parametrize("name", list(load_benchmarks()))
 def test_every_switch_is_listed_with_where_it_is_on(name: str) -> None:
     switches = told("switches", name)
     assert [one["switch"] for one in switches] == [
-        one.name for one in benchmarks()[name].switches.declared()
+        one.name for one in load_benchmarks()[name].switches.list_switches()
     ]
     for one in switches:
         assert one["what"]
         assert one["source"]
         on = set(filter(None, one["on_in"].split(", ")))
-        assert on <= set(benchmarks()[name].protocols)
+        assert on <= set(load_benchmarks()[name].protocols)
     shown = CliRunner().invoke(command, ["switches", name]).output
     assert all(one["switch"] in shown for one in switches)
 
@@ -51,10 +51,10 @@ def test_every_switch_is_listed_with_where_it_is_on(name: str) -> None:
 def test_without_a_benchmark_the_switches_of_all_are_listed() -> None:
     switches = told("switches")
     declared = {
-        name: [each.name for each in benchmarks()[name].switches.declared()]
-        for name in benchmarks()
+        name: [each.name for each in load_benchmarks()[name].switches.list_switches()]
+        for name in load_benchmarks()
     }
-    listed: dict[str, list[str]] = {name: [] for name in benchmarks()}
+    listed: dict[str, list[str]] = {name: [] for name in load_benchmarks()}
     for each in switches:
         listed[each["benchmark"]].append(each["switch"])
     assert listed == declared

@@ -24,7 +24,7 @@ from editjudge.base.verdict import (
     Score,
 )
 from editjudge.benchmarks.dataset import placeholder, placeholder_mask
-from editjudge.benchmarks.dimension import Derived, Dimension, Operand, Reading, derived
+from editjudge.benchmarks.dimension import Dimension, Formula, Operand, Reading, make_formula
 from editjudge.engine.outcomes import decide_outcomes, derive, find_pending_fields
 from editjudge.scorers.scorer import Scorer
 
@@ -70,13 +70,13 @@ def graphs(draw: st.DrawFn) -> tuple[Dimension, ...]:
     """Dimensions, parts first; `d0` reads."""
     made: list[Dimension] = []
     for number in range(draw(st.integers(1, 6))):
-        how: Reading | Derived = draw(readings)
+        how: Reading | Formula = draw(readings)
         if made and draw(st.booleans()):
             names = draw(st.lists(st.sampled_from([d.id for d in made]), unique=True, max_size=3))
             of: dict[str, Operand] = {name: name for name in names}
             own = draw(st.lists(readings, max_size=2, min_size=0 if names else 1))
             of.update({f"own {i}": reading for i, reading in enumerate(own)})
-            how = Derived(total, of, draw(st.booleans()))
+            how = Formula(total, of, draw(st.booleans()))
         more: dict[str, Any] = {"when": only_odd} if draw(st.booleans()) else {}
         high = draw(st.sampled_from([2.0, 100.0]))
         made.append(Dimension(f"d{number}", "?", "here", how, (0, high), **more))
@@ -119,9 +119,9 @@ def status_of(
     known = {d.id: d for d in dimensions}
     parts = [status_of(known[p], dimensions, item, missing, unserved) for p in dimension.operands]
     applying = [status for status in parts if status != "not_applicable"]
-    whole = isinstance(dimension.how, Derived)
-    complete = isinstance(dimension.how, Derived) and dimension.how.complete
-    if dimension.not_applicable(item) is not None:
+    whole = isinstance(dimension.how, Formula)
+    complete = isinstance(dimension.how, Formula) and dimension.how.complete
+    if dimension.why_not_applicable(item) is not None:
         return "not_applicable"
     if whole and not (applying or dimension.readings):
         return "not_applicable"
@@ -203,14 +203,14 @@ def test_what_stands_is_kept_and_what_derives_from_it_is_made_of_it(
         outcome = got[d.id]
         if d.id in verdicts:
             assert outcome == verdicts[d.id]
-        elif d.not_applicable(item) is not None:
+        elif d.why_not_applicable(item) is not None:
             assert isinstance(outcome, NotApplicable)
-        elif isinstance(d.how, Derived) and not d.readings:
+        elif isinstance(d.how, Formula) and not d.readings:
             whole = derive(d.how, {part: got[part] for part in d.operands})
             assert outcome.status == whole.status
             assert getattr(outcome, "value", None) == getattr(whole, "value", None)
         elif isinstance(outcome, NotApplicable):
-            assert isinstance(d.how, Derived)
+            assert isinstance(d.how, Formula)
             assert any(isinstance(got[part], NotApplicable) for part in d.operands)
         elif missing is not None and rule is not None:
             assert outcome == CountedMissing(value=rule)
@@ -223,14 +223,14 @@ def test_what_stands_is_kept_and_what_derives_from_it_is_made_of_it(
 READ, OTHER = Reading(Says(1), "f"), Reading(Says(2, ("x.one",)), "f")
 
 
-def dimension(name: str, how: Reading | Derived) -> Dimension:
+def dimension(name: str, how: Reading | Formula) -> Dimension:
     return Dimension(name, "?", "here", how, (0, 2))
 
 
 PART = dimension("part", OTHER)
-MADE = dimension("made", derived(total, "part"))
-BOTH = dimension("both", derived(total, "part", of={"own": READ}))
-WHOLE = dimension("whole", derived(total, "part", of={"own": READ}, complete=True))
+MADE = dimension("made", make_formula(total, "part"))
+BOTH = dimension("both", make_formula(total, "part", of={"own": READ}))
+WHOLE = dimension("whole", make_formula(total, "part", of={"own": READ}, complete=True))
 NO_FILE = Missing("absent", "")
 NOTHING = NotApplicable(reason="nothing to ask")
 
@@ -274,7 +274,7 @@ NEEDS_A_MASK = Dimension(
 )
 PLAIN = Dimension("plain", "?", "here", Reading(Says(2), "f"), (0, 5))
 OF_BOTH = Dimension(
-    "both", "?", "here", derived(total, "mask", "plain"), (0, 10), needs=frozenset()
+    "both", "?", "here", make_formula(total, "mask", "plain"), (0, 10), needs=frozenset()
 )
 OF_THE_ITEM = Dimension("item", "?", "here", Reading(Says(0), "g"), (0, 1), of_data=True)
 
@@ -312,7 +312,7 @@ def test_a_missing_output_counts_as_the_worst_where_that_is_asked_for() -> None:
 
 
 def test_without_a_number_it_rests_on_all_that_have_none() -> None:
-    how = Derived(sum, {"a": "a", "b": "b", "c": "c"})  # type: ignore[arg-type]
+    how = Formula(sum, {"a": "a", "b": "b", "c": "c"})  # type: ignore[arg-type]
     parts = {
         name: NoScore(kind="unparsable", reason="no JSON", calls=calls)
         for name, calls in (("a", ("1", "2")), ("c", ("2", "3")))

@@ -20,7 +20,7 @@ from editjudge.base.item import Edit, Item, Missing
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.dataset import ItemRef, placeholder
-from editjudge.benchmarks.dimension import Dimension, Reading, derived
+from editjudge.benchmarks.dimension import Dimension, Reading, derive
 from editjudge.benchmarks.fusion import mean
 from editjudge.engine import scheduler as module
 from editjudge.engine.content_keys import JudgedEdit, StandingVerdicts
@@ -98,7 +98,7 @@ class Items:
     def __init__(self, count: int, log: Log, size: int = 1) -> None:
         self.count, self.log, self.size = count, log, size
 
-    def checked(self) -> Iterator[ItemRef]:
+    def check_items(self) -> Iterator[ItemRef]:
         return self.items()
 
     def items(self, only: Any = None) -> Iterator[ItemRef]:
@@ -112,7 +112,7 @@ class Items:
     def flaws(self, ref: ItemRef) -> Any:
         return {}
 
-    def left_out(self) -> tuple[()]:
+    def list_rejected_entries(self) -> tuple[()]:
         return ()
 
     def mend(self, refs: Any) -> str:
@@ -253,7 +253,7 @@ async def test_a_signature_is_made_once_and_not_for_every_edit(
 def test_a_signature_is_that_of_the_services_of_now() -> None:
     read = Reading(FiveLevel("generalist.judge", "core/editing_artifacts"), "score")
     judged = Dimension("t.judged", "?", "-", read, (0, 5))
-    averaged = replace(judged, id="t.mean", how=derived(mean, "t.judged"))
+    averaged = replace(judged, id="t.mean", how=derive(mean, "t.judged"))
     known = {"t.judged": judged, "t.mean": averaged}
     signatures = Signatures(known)
     before, after = ({JUDGE: ModelIdentity(name)} for name in ("before", "after"))
@@ -466,11 +466,9 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
         dimension(log, "test.odd", when=only_odd),
         dimension(log, "test.masked", needs=frozenset({"mask"})),
         dimension(log, "test.far", how=Reading(Timed(log, ("x.y",)), "score")),
-        dimension(log, "test.sum", how=derived(lambda v: sum(v.values()), "test.one", "test.odd")),
-        dimension(
-            log, "test.both", how=derived(lambda v: 1, "test.one", "test.odd", complete=True)
-        ),
-        dimension(log, "test.rests", how=derived(lambda v: 1, "test.one", "test.far")),
+        dimension(log, "test.sum", how=derive(lambda v: sum(v.values()), "test.one", "test.odd")),
+        dimension(log, "test.both", how=derive(lambda v: 1, "test.one", "test.odd", complete=True)),
+        dimension(log, "test.rests", how=derive(lambda v: 1, "test.one", "test.far")),
     )
     asked = order(tmp_path, log, 10, "a", *dimensions)
     work = compare_with_run(inspect_items(asked), None, {}, {"test.far": "away"})

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image as Pil
 
 from editjudge.base.errors import ConfigError, InputError
-from editjudge.benchmarks.registry import benchmarks
+from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder, named_by_mask
 from editjudge.prepare.items import DraftData, Entry
 from editjudge.prepare.review import apply_decisions
@@ -57,7 +57,7 @@ def masked(
 ) -> tuple[Folder, list[str]]:
     """A preparation that made masks of the left quarter, and the ids."""
     out = Folder(folder)
-    ids = [ref.id for ref in drafts.checked()]
+    ids = [ref.id for ref in drafts.check_items()]
     with out.lock():
         record = out.begin(drafts, "masks")
         for name in ids:
@@ -111,8 +111,8 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
     assert lines(out.items) == due
     apply_decisions(out, decided(out, "accept", ids))
     assert lines(out.path / ACCEPTED) == due
-    reads = benchmarks()[name].data(out.path / ACCEPTED)
-    refs = list(reads.checked())
+    reads = load_benchmarks()[name].data(out.path / ACCEPTED)
+    refs = list(reads.check_items())
     assert [ref.id for ref in refs] == ids
     for ref in refs:
         mask = reads.load(ref).mask
@@ -131,8 +131,8 @@ def test_the_subject_is_the_object_and_not_what_is_around_it(tmp_path: Path) -> 
     for shows, due in (("kept", [None, "outside", "outside", None]),
                        ("edited", [None, "outside", "inside", None])):  # fmt: skip
         out, _ = masked(tmp_path / shows, drafts, shows)  # type: ignore[arg-type]
-        reads = benchmarks()["co_edit"].data(out.items)
-        items = [reads.load(ref) for ref in reads.checked()]
+        reads = load_benchmarks()["co_edit"].data(out.items)
+        items = [reads.load(ref) for ref in reads.check_items()]
         assert [one.extra.get("subject_region") for one in items] == due
 
 
@@ -152,8 +152,8 @@ def test_what_one_mask_was_found_by_is_the_name_of_its_subject(
     out, ids = masked(tmp_path / "out", drafts, shows, phrases)
     assert [one.get("subject_name") for one in lines(out.items)] == due
     apply_decisions(out, decided(out, "accept", ids))
-    reads = benchmarks()["co_edit"].data(out.path / ACCEPTED)
-    assert [reads.load(ref).extra.get("subject_name") for ref in reads.checked()] == due
+    reads = load_benchmarks()["co_edit"].data(out.path / ACCEPTED)
+    assert [reads.load(ref).extra.get("subject_name") for ref in reads.check_items()] == due
     apply_decisions(out, decided(out, "reject", ids))
     assert not any("subject_name" in one for one in lines(out.path / REJECTED))
 
@@ -181,7 +181,7 @@ def test_what_a_mask_shows_is_taken_away_with_it_alone(tmp_path: Path) -> None:
     """Where nothing was found there is no mask of ours, and what it says is the user's own."""
     drafts = data(tmp_path / "data", [{"type": "subject_extract", "mask_shows": "kept"}] * 2)
     out = Folder(tmp_path / "out")
-    made, lost = (ref.id for ref in drafts.checked())
+    made, lost = (ref.id for ref in drafts.check_items())
     entries = {made: Entry("made", mask=png(2)), lost: Entry("not_found", "nothing was found")}
     with out.lock():
         record = out.begin(drafts, "masks")
@@ -197,7 +197,7 @@ def test_what_a_mask_shows_is_taken_away_with_it_alone(tmp_path: Path) -> None:
 def test_what_no_benchmark_knows_is_refused(tmp_path: Path) -> None:
     drafts = data(tmp_path / "data", [{"type": "text_editing"}, {"taget": "s.png"}])
     with pytest.raises(InputError) as raised:
-        list(drafts.checked())
+        list(drafts.check_items())
     text = str(raised.value)
     assert "line 2: taget: no such field (there are id, instruction, " in text
     assert "line 1" not in text

@@ -24,7 +24,7 @@ from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Item
 from editjudge.benchmarks.co_edit.taxonomy import GLOBAL, TYPES
 from editjudge.benchmarks.items import Line
-from editjudge.benchmarks.registry import dimensions
+from editjudge.benchmarks.registry import load_dimensions
 from editjudge.prepare.items import Draft, Entry
 from editjudge.prepare.makers import (
     FACTS,
@@ -328,7 +328,7 @@ async def test_the_task_chooses_how_it_is_asked_for(task: str, words: str) -> No
 
 def test_pairs_are_written_by_the_prompts_of_a_run() -> None:
     """Else what is reviewed is not what a run without them would ask."""
-    checks = [reading.scorer for one in dimensions().values() for reading in one.readings
+    checks = [reading.scorer for one in load_dimensions().values() for reading in one.readings
               if isinstance(reading.scorer, FactCheck)]  # fmt: skip
     assert {one.pairs_prompt for one in checks} == {FACTS}
     assert isinstance(get_template(FACTS).contract, QuestionAnswers)

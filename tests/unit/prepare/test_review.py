@@ -87,7 +87,7 @@ def test_decisions_part_the_items(prepared: Folder) -> None:
     assert applied.undecided == ("b", "d")
     assert ids(prepared.path / ACCEPTED) == ["a", "e"]
     assert ids(prepared.path / REJECTED) == ["c"]
-    (ref,) = ItemsFile(prepared.path / REJECTED).checked()
+    (ref,) = ItemsFile(prepared.path / REJECTED).check_items()
     assert not ref.data.questions
     assert prepared.items.read_bytes() == before
     changed = apply_decisions(prepared, saved(prepared, decisions(prepared, a="reject")))
@@ -150,22 +150,22 @@ def test_paths_lead_to_the_same_files_through_links(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "far" / "away")
     folder = Folder(tmp_path / "out")
     folder.write_items(data, {"a": Entry("failed", "x")})
-    (ref,) = ItemsFile(folder.items).checked()
+    (ref,) = ItemsFile(folder.items).check_items()
     assert ref.data.source == ref.data.target == "pictures/s.png"
     assert (folder.path / "pictures").readlink() == Path("../../data")
     absolute = written(
         tmp_path / "b", [{"id": "a", "instruction": "x", "source": str(tmp_path / "b" / "s.png")}]
     )
     folder.write_items(absolute, {"a": Entry("failed", "x")})
-    (ref,) = ItemsFile(folder.items).checked()
+    (ref,) = ItemsFile(folder.items).check_items()
     assert ref.data.source == "pictures/s.png"
     assert (folder.path / "pictures").resolve() == tmp_path / "b"
     outside = [{"id": "a", "instruction": "x", "source": "../data/s.png"}]
     folder.write_items(written(tmp_path / "c", outside), {"a": Entry("failed", "x")})
-    (ref,) = ItemsFile(folder.items, {"": str(tmp_path / "data")}).checked()
+    (ref,) = ItemsFile(folder.items, {"": str(tmp_path / "data")}).check_items()
     assert ref.data.source == "../../data/s.png"
     with pytest.raises(InputError, match="outside the folder of the data"):
-        list(ItemsFile(folder.items).checked())
+        list(ItemsFile(folder.items).check_items())
 
 
 def test_a_folder_is_held_by_one_process(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from editjudge.answers import ScoreField, Scores
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.cli import root
 from editjudge.panel.prompt import Picture, PictureCache, Text
 from editjudge.prompts import get_template, load_templates
 from editjudge.prompts.custom_templates import load_custom_folder, load_custom_templates
 from editjudge.prompts.prompt_files import load_prompt_files
-from editjudge.scorers.judge_scorer import Asking
+from editjudge.scorers.judge_scorer import JudgeScorer
 
 command = root.commands["prompts"]
 
@@ -258,8 +258,8 @@ def test_the_pages_examples_can_be_used() -> None:
     scorers = {
         reading.scorer
         for name in ("co_edit", "i2i", "kris", "omni_iie")
-        for dimension in benchmark(name).dimensions
+        for dimension in load_benchmark(name).dimensions
         for reading in dimension.readings
     }
-    asked = {t.name for s in scorers if isinstance(s, Asking) for t in s.templates}
+    asked = {t.name for s in scorers if isinstance(s, JudgeScorer) for t in s.templates}
     assert sorted(name for name in asked if f"`{name}`" not in page) == []

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from editjudge.base.errors import ConfigError, InputError
-from editjudge.benchmarks.benchmark import Benchmark, rubric_dimensions
-from editjudge.benchmarks.registry import benchmark, select
+from editjudge.benchmarks.benchmark import Benchmark, make_rubric_dimensions
+from editjudge.benchmarks.registry import load_benchmark, select_dimensions
 from editjudge.cli import root
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.prompts.rubrics import RubricTemplate, load_rubric_files, make_rubric
@@ -46,10 +46,10 @@ def test_a_rubric_is_a_prompt_with_its_scale_and_reads_back_its_score() -> None:
 
 def test_its_dimension_has_the_scale_as_range_and_needs_what_it_shows() -> None:
     text = 'shows = ["edited", "target", "target_text"]\nhigher_is_better = false\n' + LIGHT
-    (light,) = rubric_dimensions((made(text),))
+    (light,) = make_rubric_dimensions((made(text),))
     assert (light.id, light.range, light.higher_is_better) == ("rubric.light", (1, 5), False)
     assert light.needs == {"target", "target_text"}
-    assert light.words == "custom"
+    assert light.prompt_origins == "custom"
 
 
 @pytest.mark.parametrize(
@@ -58,19 +58,21 @@ def test_its_dimension_has_the_scale_as_range_and_needs_what_it_shows() -> None:
 )
 def test_other_words_are_another_signature(before: str, after: str) -> None:
     (light,), (other,) = (
-        rubric_dimensions((made(text),)) for text in (LIGHT, LIGHT.replace(before, after))
+        make_rubric_dimensions((made(text),)) for text in (LIGHT, LIGHT.replace(before, after))
     )
     assert light.id == other.id
     assert light.signature({}).digest != other.signature({}).digest
 
 
-@pytest.mark.parametrize("one", [benchmark("core"), benchmark("kris")], ids=lambda b: b.name)
+@pytest.mark.parametrize(
+    "one", [load_benchmark("core"), load_benchmark("kris")], ids=lambda b: b.name
+)
 def test_it_is_a_dimension_beside_those_of_any_benchmark(one: Benchmark) -> None:
     rules = one.rules()
-    more = rules.in_words(load_custom_templates({"rubric/light.toml": LIGHT}))
+    more = rules.with_templates(load_custom_templates({"rubric/light.toml": LIGHT}))
     assert {d.id for d in more.dimensions} - {d.id for d in rules.dimensions} == {"rubric.light"}
     for patterns in ((), ("rubric.light",), ("light",)):
-        assert "rubric.light" in {d.id for d in select(patterns, more)}
+        assert "rubric.light" in {d.id for d in select_dimensions(patterns, more)}
     ours = {d.id: replace(d) for d in more.dimensions}
     assert all(ours[d.id] == d for d in rules.dimensions), "ours stay as they are"
 

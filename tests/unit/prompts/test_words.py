@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from editjudge.answers import Commands
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.prompts import Template, get_template, load_templates
-from editjudge.scorers.judge_scorer import Asking
+from editjudge.scorers.judge_scorer import JudgeScorer
 
 IMAGES = {
     "sources": r"source",
@@ -57,11 +57,11 @@ def several() -> set[str]:
     scorers = [
         r.scorer
         for name in ("core", "i2i")
-        for d in benchmark(name).dimensions
+        for d in load_benchmark(name).dimensions
         if not d.id.startswith("i2i.se.")
         for r in d.readings
     ]
-    return {t.name for s in scorers if isinstance(s, Asking) for t in s.templates}
+    return {t.name for s in scorers if isinstance(s, JudgeScorer) for t in s.templates}
 
 
 def test_of_several_sources_none_is_called_the_source() -> None:

@@ -110,7 +110,11 @@ def test_the_leaderboard_is_the_summary(page: Page, run: Path) -> None:
     for row, model in zip(table["rows"], results.models, strict=True):
         for cell, column in zip(row["cells"], table["columns"], strict=True):
             of = results.models[model][column["id"]]
-            assert (cell["value"], cell["scored"], cell["asked"]) == (of.value, of.scored, of.asked)
+            assert (cell["value"], cell["scored"], cell["asked"]) == (
+                of.value,
+                of.scored,
+                of.asked,
+            )
     for place in range(len(table["columns"])):
         assert sorted(row["cells"][place]["rank"] for row in table["rows"]) in ([1, 2], [1, 1])
 
@@ -164,7 +168,7 @@ def test_without_matplotlib_there_are_no_figures(
     def missing(*_: object) -> bytes:
         raise MissingExtra("figures", "demo")
 
-    monkeypatch.setattr(module, "figures", lambda _: [Figure("radar", "figure 1", ())])
+    monkeypatch.setattr(module, "load_figures", lambda _: [Figure("radar", "figure 1", ())])
     monkeypatch.setattr(module, "drawable_panels", lambda *_: [object()])
     monkeypatch.setattr(module, "draw_figure", missing)
     report = build_report(page.shown, page.index, PageOptions())

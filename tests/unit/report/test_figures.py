@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.benchmarks.figures import KINDS, Figure, Panel, figures, means
-from editjudge.benchmarks.published_tables import published
-from editjudge.benchmarks.registry import benchmark, benchmarks
+from editjudge.benchmarks.figures import KINDS, Figure, FigurePanel, load_figures, make_means_figure
+from editjudge.benchmarks.published_tables import load_published_tables
+from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.report.figures import (
     MAX_LOOKS,
     ColumnValues,
@@ -26,13 +26,13 @@ from editjudge.report.figures import (
     drawable_panels,
 )
 
-NAMES = [name for name in benchmarks() if name != "core"]
+NAMES = [name for name in load_benchmarks() if name != "core"]
 
 
 def printed(name: str) -> dict[str, dict[str, float]]:
     """What a paper prints of our columns, by model."""
     rows: dict[str, dict[str, float]] = {}
-    for table in published(name).tables:
+    for table in load_published_tables(name).tables:
         for model, row in table.models.items():
             rows.setdefault(model, {}).update(row)
     return rows
@@ -40,13 +40,13 @@ def printed(name: str) -> dict[str, dict[str, float]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_panel_names_columns_there_are(name: str) -> None:
-    columns = benchmark(name).rules().columns
-    for figure in figures(name):
+    columns = load_benchmark(name).rules().columns
+    for figure in load_figures(name):
         assert figure.kind in KINDS
         for panel in figure.panels:
             for pattern in panel.columns:
-                assert Panel("", (pattern,)).of(columns), pattern
-            meant = panel.of(columns)
+                assert FigurePanel("", (pattern,)).select_columns(columns), pattern
+            meant = panel.select_columns(columns)
             assert len({c.id for c in meant}) == len(meant)
             if not figure.relative and figure.kind != "scatter":
                 assert len({c.higher_is_better for c in meant}) == 1
@@ -54,22 +54,22 @@ def test_every_panel_names_columns_there_are(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_papers_numbers_are_drawn(name: str) -> None:
-    columns, rows = benchmark(name).rules().columns, printed(name)
-    for figure in figures(name):
+    columns, rows = load_benchmark(name).rules().columns, printed(name)
+    for figure in load_figures(name):
         if panels := drawable_panels(figure, columns, rows):
             picture = draw_figure(figure, columns, rows, "svg").decode()
             assert all(panel.title.replace("&", "&amp;") in picture for panel in panels)
-            meant = {c.id for panel in panels for c in panel.of(columns)}
+            meant = {c.id for panel in panels for c in panel.select_columns(columns)}
             whole = [m for m, row in rows.items() if meant <= row.keys()]
             assert all(f">{model}<" in picture for model in whole)
-    kinds = {f.kind for f in figures(name) if drawable_panels(f, columns, rows)}
+    kinds = {f.kind for f in load_figures(name) if drawable_panels(f, columns, rows)}
     assert kinds & {"radar", "tasks"}
 
 
 def test_omni_by_turn() -> None:
-    (turns,) = (f for f in figures("omni_iie") if f.kind == "turns")
-    columns = benchmark("omni_iie").rules().columns
-    overall = turns.panels[0].of(columns)
+    (turns,) = (f for f in load_figures("omni_iie") if f.kind == "turns")
+    columns = load_benchmark("omni_iie").rules().columns
+    overall = turns.panels[0].select_columns(columns)
     assert [c.group for c in overall[:3]] == [f"Multi turn, round {n}" for n in (1, 2, 3)]
     rows = {
         model: {c.id: start - n / 20 for n, c in enumerate(overall[:6])}
@@ -80,17 +80,17 @@ def test_omni_by_turn() -> None:
 
 
 def test_turns_keep_their_numbers() -> None:
-    (turns,) = (f for f in figures("omni_iie") if f.kind == "turns")
-    columns = benchmark("omni_iie").rules().columns
-    overall = turns.panels[0].of(columns)
+    (turns,) = (f for f in load_figures("omni_iie") if f.kind == "turns")
+    columns = load_benchmark("omni_iie").rules().columns
+    overall = turns.panels[0].select_columns(columns)
     rows = {"a": {c.id: 0.5 for c in overall[1:4]}}  # rounds 2, 3 and 4
     picture = draw_figure(turns, columns, rows, "svg").decode()
     ticks = re.findall(r'id="xtick_\d+".*?>([^<]+)</text>', picture, re.DOTALL)
     assert ticks == ["1", "2", "3", "4"]
 
 
-RADAR, BARS = figures("gie")[1], figures("gie")[0]
-COLUMNS = benchmark("gie").rules().columns
+RADAR, BARS = load_figures("gie")[1], load_figures("gie")[0]
+COLUMNS = load_benchmark("gie").rules().columns
 
 
 def marks_of(rows: ColumnValues, figure: Figure) -> int:
@@ -99,7 +99,7 @@ def marks_of(rows: ColumnValues, figure: Figure) -> int:
 
 
 def test_a_gap_is_no_zero() -> None:
-    ids = [c.id for c in RADAR.panels[0].of(COLUMNS)]
+    ids = [c.id for c in RADAR.panels[0].select_columns(COLUMNS)]
     full: dict[str, float | None] = dict.fromkeys(ids, 1.0)
     other: dict[str, float | None] = dict.fromkeys(ids, 2.0)
     with_gap, with_zero = full | {ids[1]: None}, full | {ids[1]: 0.0}
@@ -109,7 +109,7 @@ def test_a_gap_is_no_zero() -> None:
 
 
 def test_a_bar_of_zero_is_seen() -> None:
-    ids = [c.id for c in BARS.panels[0].of(COLUMNS)]
+    ids = [c.id for c in BARS.panels[0].select_columns(COLUMNS)]
     full: dict[str, float | None] = dict.fromkeys(ids, 50.0)
 
     def blue(row: dict[str, float | None]) -> int:
@@ -124,12 +124,12 @@ def test_what_nobody_has_is_left_out() -> None:
     assert drawable_panels(RADAR, COLUMNS, {"a": {}}) == ()
     with pytest.raises(ValueError, match="nothing to draw"):
         draw_figure(RADAR, COLUMNS, {"a": {}}, "svg")
-    two = {c.id: 1.0 for c in RADAR.panels[0].of(COLUMNS)[:2]}
+    two = {c.id: 1.0 for c in RADAR.panels[0].select_columns(COLUMNS)[:2]}
     assert drawable_panels(RADAR, COLUMNS, {"a": two}) == ()  # two axes are no radar
 
 
 def test_only_what_has_numbers_is_shown() -> None:
-    three = RADAR.panels[0].of(COLUMNS)[:3]
+    three = RADAR.panels[0].select_columns(COLUMNS)[:3]
     rows = {"a": {c.id: 1.0 for c in three[:2]}, "b": {three[2].id: 1.0}}
     assert drawable_columns(RADAR, COLUMNS, rows) == three
     assert drawable_columns(RADAR, COLUMNS, {"a": rows["a"]}) == ()  # two axes are no radar
@@ -147,7 +147,7 @@ EVIL = ["$x^2$", "_hidden", "</svg><script>alert(1)</script>"]
 
 @pytest.mark.parametrize("form", ["svg", "pdf", "png"])
 def test_names_are_text_and_a_figure_is_the_same_every_time(form: Any) -> None:
-    ids = [c.id for c in BARS.panels[0].of(COLUMNS)]
+    ids = [c.id for c in BARS.panels[0].select_columns(COLUMNS)]
     rows = {name: dict.fromkeys(ids, 10.0 * n) for n, name in enumerate(EVIL)}
     picture = draw_figure(BARS, COLUMNS, rows, form, warning="UNTRAINED <weights>")
     assert picture == draw_figure(BARS, COLUMNS, rows, form, warning="UNTRAINED <weights>")
@@ -159,7 +159,9 @@ def test_names_are_text_and_a_figure_is_the_same_every_time(form: Any) -> None:
 
 def test_twenty_models_are_all_in_the_legend() -> None:
     figure = replace(RADAR, relative=False, top=1.0)
-    rows = {f"m{n}": {c.id: n / 20 for c in RADAR.panels[0].of(COLUMNS)} for n in range(20)}
+    rows = {
+        f"m{n}": {c.id: n / 20 for c in RADAR.panels[0].select_columns(COLUMNS)} for n in range(20)
+    }
     picture = draw_figure(figure, COLUMNS, rows, "svg").decode()
     assert all(f">m{n}<" in picture for n in range(20))
 
@@ -181,7 +183,7 @@ def test_looks_differ(seen_by: tuple[str, ...]) -> None:
 def test_a_legend_has_room_for_all_names() -> None:
     """It lies in the picture, and the plot above it is as large as without it."""
     figure = replace(RADAR, relative=False, top=1.0)
-    row = {c.id: 0.5 for c in RADAR.panels[0].of(COLUMNS)}
+    row = {c.id: 0.5 for c in RADAR.panels[0].select_columns(COLUMNS)}
     radars = []
     for names in (
         ["a"],
@@ -218,11 +220,11 @@ def test_long_names_lose_their_middle_and_stay_apart() -> None:
 
 
 def test_means_are_drawn_with_their_intervals() -> None:
-    assert not figures("core")
-    columns = benchmark("i2i").rules().columns[:2]
+    assert not load_figures("core")
+    columns = load_benchmark("i2i").rules().columns[:2]
     first, second = (column.id for column in columns)
     rows: ColumnValues = {"ours": {first: 1.5, second: None}, "theirs": {first: 1.25, second: None}}
-    figure = means(columns)
+    figure = make_means_figure(columns)
     (panel,) = drawable_panels(figure, columns, rows)
     assert panel.columns == (first,)
     without = draw_figure(figure, columns, rows, "svg")

@@ -92,7 +92,7 @@ def test_what_nobody_serves_or_asks_is_a_line() -> None:
         "told": cell(),
         "nothing": Cell(None, {"unscored": 2}, 0, "nothing scored"),
         "waits": Cell(None, {"not_served": 2, "missing_output": 1}),
-        "made": Cell(None, {"scored": 1, "not_served": 1}, awaits=frozenset({"not_served"})),
+        "made": Cell(None, {"scored": 1, "not_served": 1}, open_statuses=frozenset({"not_served"})),
         "unasked": Cell(None, {}),
     }
     told, lines = drop_empty_columns([column(name) for name in row], {"m": row}, Path("my run"))

@@ -13,7 +13,7 @@ from editjudge.app.results import Results
 from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.report.summary import format_results, narrow_results
 from editjudge.report.table import TextFormat
 
@@ -28,7 +28,7 @@ def cell(value: float | None, scored: int = 10, asked: int = 10, imputed: int = 
 
 def results(columns: tuple[Column, ...] = (UP, DOWN), **rows: dict[str, Cell]) -> Results:
     return Results(
-        benchmark=benchmark("core"),
+        benchmark=load_benchmark("core"),
         protocol="",
         switches=frozenset(),
         items=10,
@@ -209,7 +209,7 @@ def test_a_column_that_no_paper_prints_has_the_digits_that_it_carries(
 
 
 def test_a_published_table_has_the_digits_of_its_paper() -> None:
-    table = replace(results((UP,), a={"up": cell(0.12345)}), benchmark=benchmark("i2i"))
+    table = replace(results((UP,), a={"up": cell(0.12345)}), benchmark=load_benchmark("i2i"))
     assert "a & 0.123 " in format_results(table, "latex")
     own = (replace(UP, decimals=1),)
     assert "a & 0.1 " in format_results(replace(table, columns=own), "latex")

@@ -17,14 +17,14 @@ from editjudge.base.errors import Abstained
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Edit
 from editjudge.base.verdict import NoScore, Score
-from editjudge.benchmarks.registry import benchmark, dimensions
+from editjudge.benchmarks.registry import load_benchmark, load_dimensions
 from editjudge.engine.judge import judge as judge_edit
 from editjudge.panel.context import CallContext, CallLog
 from editjudge.panel.prompt import Prompt
 from editjudge.prompts import Template
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.scorers import judge_scorer as module
-from editjudge.scorers.judge_scorer import Asking
+from editjudge.scorers.judge_scorer import JudgeScorer
 from editjudge.scorers.rubric import Rubric
 from editjudge.scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList, YesNo
 
@@ -283,7 +283,7 @@ async def test_a_judge_without_probabilities(
     # Seven questions or three pairs at most, where five and one were written.
     unwritten = {QuestionList: 2, FactCheck: 2}.get(type(scorer), 0) * settings.get("samples", 1)
     endpoint = panel.judge.endpoint
-    foreseen = sum(question.calls(endpoint) for question in scorer.questions(edit.item))
+    foreseen = sum(question.max_calls(endpoint) for question in scorer.questions(edit.item))
     assert foreseen == made + unwritten
 
 
@@ -309,8 +309,8 @@ async def test_a_template_that_asks_for_something_else(edit: Edit, scorer: Any, 
 @pytest.mark.parametrize("name", ["core", "co_edit", "gie", "i2i", "kris", "omni_iie"])
 def test_whose_words_covers_every_question(edit: Edit, name: str) -> None:
     questions = ({"question": "?", "options": ["a", "b"], "answer": "a", "compares": True},)
-    scorers = {r.scorer for d in benchmark(name).dimensions for r in d.readings}
-    asking = [scorer for scorer in scorers if isinstance(scorer, Asking)]
+    scorers = {r.scorer for d in load_benchmark(name).dimensions for r in d.readings}
+    asking = [scorer for scorer in scorers if isinstance(scorer, JudgeScorer)]
     assert asking
     for scorer in asking:
         for task in ("", *dict(scorer.by_task)):
@@ -321,7 +321,7 @@ def test_whose_words_covers_every_question(edit: Edit, name: str) -> None:
 
 def test_a_prompt_that_needs_what_the_item_lacks(edit: Edit) -> None:
     with pytest.raises(ValueError, match="needs hint"):
-        module.prompt_about(Template("a/b", "?", "s", "", "{hint}"), edit, Panel("x").judge.picture)
+        module.make_prompt(Template("a/b", "?", "s", "", "{hint}"), edit, Panel("x").judge.picture)
 
 
 def test_specs_name_the_prompts_with_their_digests() -> None:
@@ -341,8 +341,8 @@ async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:
         return {"Yes": 1.0} if "Is part" in text else {k: levels[k] for k in ("excellent", "good")}
 
     panel = Panel(reply)
-    known = dimensions()
-    asked = [d for d in benchmark("core").dimensions if d.roles == (JUDGE,) and not d.needs]
+    known = load_dimensions()
+    asked = [d for d in load_benchmark("core").dimensions if d.roles == (JUDGE,) and not d.needs]
     assert len(asked) == 5
     judged = await judge_edit(edit, asked, known, panel)  # type: ignore[arg-type]
     values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Score)}
@@ -379,9 +379,9 @@ async def test_questions_that_come_with_an_item(
             return "Red"
         return {"True": 0.9, "False": 0.1} if "Is it red?" in text else {"True": 0.2, "False": 0.8}
 
-    asked = [d for d in benchmark("core").dimensions if "questions" in d.needs]
+    asked = [d for d in load_benchmark("core").dimensions if "questions" in d.needs]
     one = replace(edit, item=replace(edit.item, questions=questions))
-    judged = await judge_edit(one, asked, dimensions(), Panel(reply))  # type: ignore[arg-type]
+    judged = await judge_edit(one, asked, load_dimensions(), Panel(reply))  # type: ignore[arg-type]
     scored = {name: v.value for name, v in judged.outcomes.items() if isinstance(v, Score)}
     assert scored == values
     others = {v.reason for v in judged.outcomes.values() if not isinstance(v, Score)}
@@ -393,7 +393,7 @@ async def test_an_unreadable_judge_costs_only_what_reads_it(edit: Edit) -> None:
         return "no idea" if "have not seen" in seen(prompt) else {"excellent": 1.0}
 
     panel = Panel(reply)
-    known = dimensions()
+    known = load_dimensions()
     asked = [known["core.physical_plausibility"], known["core.editing_artifacts"]]
     judged = await judge_edit(edit, asked, known, panel)  # type: ignore[arg-type]
     lost = judged.outcomes["core.physical_plausibility"]
@@ -415,20 +415,22 @@ async def test_ones_own_words_are_asked_and_read_on_their_own_scale(edit: Edit) 
         'fields = [{ name = "quality_score", low = 0, high = 10 }]\n',
     )
     usual = Rubric(JUDGE, "kris/quality")
-    scorer = usual.in_words(custom)
+    scorer = usual.with_templates(custom)
     panel = Panel('{"quality_score": 5}')
     got = (await scorer.score(edit, panel, frozenset({"quality_score"})))["quality_score"]  # type: ignore[arg-type]
     assert isinstance(got, Score)
     assert got.value == 3  # the middle of 0 to 10 is the middle of 1 to 5
     assert got.evidence["on_the_prompts_scale"] == 5
     assert "How good, of ten?" in seen(panel.transport.asked[0])
-    assert scorer.words == {"custom"}
+    assert scorer.prompt_origins == {"custom"}
     assert str(scorer.spec()["prompt"]).startswith("kris/quality(custom,sha256:")
     assert scorer.spec() != usual.spec()
     # What does not ask them is what it was, and still one scorer with its equals.
-    assert Rubric(JUDGE, "kris/consistency").in_words(custom) == Rubric(JUDGE, "kris/consistency")
-    assert usual.in_words(custom) == scorer
-    assert hash(usual.in_words(custom)) == hash(scorer)
+    assert Rubric(JUDGE, "kris/consistency").with_templates(custom) == Rubric(
+        JUDGE, "kris/consistency"
+    )
+    assert usual.with_templates(custom) == scorer
+    assert hash(usual.with_templates(custom)) == hash(scorer)
 
 
 async def test_choices_of_ones_own_count_as_they_say(edit: Edit) -> None:
@@ -436,7 +438,7 @@ async def test_choices_of_ones_own_count_as_they_say(edit: Edit) -> None:
     panel = Panel({"A": 0.5, "B": 0.5})
     for worth, value in (("", 0.75), ("worth = [1, 0.2, 0]", 0.6)):
         custom = own_words("core/instruction_following", text + worth)
-        scorer = FiveLevel(JUDGE, "core/instruction_following").in_words(custom)
+        scorer = FiveLevel(JUDGE, "core/instruction_following").with_templates(custom)
         got = (await scorer.score(edit, panel, frozenset({"score"})))["score"]  # type: ignore[arg-type]
         assert isinstance(got, Score)
         assert got.value == pytest.approx(value)
@@ -454,8 +456,8 @@ async def test_the_first_of_two_choices_speaks_for_the_edit(edit: Edit) -> None:
             return json.dumps({"questions": QUESTIONS})
         return {"Right": 0.2, "Wrong": 0.8} if "part 0" in seen(prompt) else {"Right": 1.0}
 
-    scorer = QUESTION_LIST.in_words(custom)
+    scorer = QUESTION_LIST.with_templates(custom)
     got = (await scorer.score(edit, Panel(reply), frozenset({"score"})))["score"]  # type: ignore[arg-type]
     assert isinstance(got, Score)
     assert got.value == pytest.approx(0.8)
-    assert scorer.words == {"own", "custom"}
+    assert scorer.prompt_origins == {"own", "custom"}

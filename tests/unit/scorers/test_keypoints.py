@@ -14,7 +14,7 @@ from editjudge.base.images import Image, load_image
 from editjudge.pixels import RGB, Keypoints, find_keypoints
 from editjudge.scorers import keypoints as module
 from editjudge.scorers import pixels as pixels_module
-from editjudge.scorers.keypoints import SharedKeypoints
+from editjudge.scorers.keypoints import KeypointCache
 from editjudge.scorers.pixels import PixelComparison
 
 from ...patience import patience
@@ -42,7 +42,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[RGB]:
 
 
 def test_a_picture_is_searched_once(searched: list[RGB]) -> None:
-    shared = SharedKeypoints(1024**2)
+    shared = KeypointCache(1024**2)
     image = picture(0)
     again = load_image(image.encoded_bytes)
     assert again is not image
@@ -64,7 +64,7 @@ def test_what_is_on_its_way_is_not_waited_for(
         return plain(image)
 
     monkeypatch.setattr(module, "find_keypoints", held)
-    shared, image = SharedKeypoints(1024**2), picture(0)
+    shared, image = KeypointCache(1024**2), picture(0)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(shared.of, image)
         assert begun.wait(patience(10))
@@ -78,7 +78,7 @@ def test_what_is_on_its_way_is_not_waited_for(
 def test_what_is_kept_fits_the_budget(searched: list[RGB]) -> None:
     images = [picture(seed) for seed in range(4)]
     sizes = [find_keypoints(image.rgb).nbytes for image in images]
-    shared = SharedKeypoints(sum(sizes[:3]))
+    shared = KeypointCache(sum(sizes[:3]))
     for image in (*images[:3], images[0], images[3]):
         shared.of(image)
         assert shared.nbytes <= sum(sizes[:3])
@@ -87,7 +87,7 @@ def test_what_is_kept_fits_the_budget(searched: list[RGB]) -> None:
     assert len(searched) == 4, "it was asked for after the others, which went first"
     shared.of(images[1])
     assert len(searched) == 5
-    nothing = SharedKeypoints(sizes[0] - 1)
+    nothing = KeypointCache(sizes[0] - 1)
     assert len(nothing.of(images[0]).result().points), "of one beyond the budget all the same"
     assert nothing.nbytes == 0
 
@@ -96,7 +96,7 @@ def test_a_search_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> N
     def without_memory(_: RGB) -> Keypoints:
         raise MemoryError
 
-    shared, image = SharedKeypoints(1024**2), picture(0)
+    shared, image = KeypointCache(1024**2), picture(0)
     with monkeypatch.context() as patch:
         patch.setattr(module, "find_keypoints", without_memory)
         with pytest.raises(MemoryError):
@@ -107,7 +107,7 @@ def test_a_search_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_all_edits_of_an_item_share_its_source(
     searched: list[RGB], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pixels_module, "_KEYPOINTS", SharedKeypoints(1024**2))
+    monkeypatch.setattr(pixels_module, "_KEYPOINTS", KeypointCache(1024**2))
     source = picture(0)
     outputs = [np.roll(source.rgb, shift, axis=1) for shift in range(5)]
     edits = [make_edit(source=source, edited=one, instruction="x") for one in outputs]
@@ -115,5 +115,5 @@ async def test_all_edits_of_an_item_share_its_source(
     verdicts = [await scorer.score(edit, None, FIELDS) for edit in edits]  # type: ignore[arg-type]
     assert [np.array_equal(image, source.rgb) for image in searched] == [True]
     for edit, verdict in zip(edits, verdicts, strict=True):
-        monkeypatch.setattr(pixels_module, "_KEYPOINTS", SharedKeypoints(0))
+        monkeypatch.setattr(pixels_module, "_KEYPOINTS", KeypointCache(0))
         assert verdict == scorer.compare(edit, FIELDS)

@@ -16,7 +16,7 @@ from editjudge.app.client import make_edit
 from editjudge.base.item import Edit
 from editjudge.base.verdict import NoScore, Score, Verdict
 from editjudge.scorers import pixels as module
-from editjudge.scorers.keypoints import Turns
+from editjudge.scorers.keypoints import MemoryBudget
 from editjudge.scorers.pixels import PixelComparison
 
 MSE = frozenset({"mse.whole"})
@@ -135,7 +135,7 @@ async def test_alignments_take_turns(corners: np.ndarray, monkeypatch: pytest.Mo
     align = module.align
     monkeypatch.setattr(module, "align", counted)
     each = corners.shape[0] * corners.shape[1] * module.ALIGNING_BYTES_A_PIXEL
-    monkeypatch.setattr(module, "_ALIGNING", Turns(2 * each))
+    monkeypatch.setattr(module, "_ALIGNING", MemoryBudget(2 * each))
     small = corners[::2, ::2].copy()
     edit = make_edit(source=corners, edited=small, instruction="x")
     scorer, panel = PixelComparison("source", aligned=True), cast("Any", None)

@@ -391,7 +391,7 @@ def test_what_it_takes_and_says_of_itself(edit: Edit) -> None:
     assert SUBJECTS.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 12, FEATURES: 12}
     assert OUTSIDE.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 6, FEATURES: 2}
     assert SUBJECTS.roles == (JUDGE, SEGMENTER, FEATURES)
-    assert SUBJECTS.asked("generalist.second", 2) == replace(
+    assert SUBJECTS.with_judge("generalist.second", 2) == replace(
         SUBJECTS, service="generalist.second", repeat=2
     )
     spec = OUTSIDE.spec()
@@ -426,7 +426,7 @@ async def test_official_prompts_reach_it(edit: Edit, monkeypatch: pytest.MonkeyP
     (prompt,) = panel.transport.asked
     assert "Name every subject of make the coat red." in seen(prompt)
     assert "Image 1:" in seen(prompt)
-    assert scorer.words == {"original"}
+    assert scorer.prompt_origins == {"original"}
     assert scorer.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 8, FEATURES: 8}
 
 

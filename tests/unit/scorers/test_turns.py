@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from editjudge.scorers.keypoints import Turns
+from editjudge.scorers.keypoints import MemoryBudget
 
 from ...patience import patience
 
@@ -17,7 +17,7 @@ class Work:
     """What has begun, until it is told to end."""
 
     def __init__(self, budget: int) -> None:
-        self.turns = Turns(budget)
+        self.turns = MemoryBudget(budget)
         self.begun: list[int] = []
         self.most = self.at_once = 0
         self._lock = threading.Lock()
@@ -64,7 +64,7 @@ def test_what_fits_is_let_in_and_the_rest_in_its_order() -> None:
 
 
 def test_one_that_fails_gives_its_turn_back() -> None:
-    turns = Turns(10)
+    turns = MemoryBudget(10)
     with pytest.raises(RuntimeError, match="no"), turns.of(10):
         raise RuntimeError("no")
     with turns.of(10):

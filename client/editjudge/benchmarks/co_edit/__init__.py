@@ -16,5 +16,5 @@ BENCHMARK = Benchmark(
     version=3,
     switches=CoEditSwitches,
     protocols={PAPER: CoEditSwitches(specialists=True, reasoning=True)},
-    unreleased="its authors have released no code",
+    no_official_reason="its authors have released no code",
 )

@@ -58,7 +58,7 @@ def _column(
 ) -> Column:
     # The overall of some edits rests on the judge alone: without the specialists its mean would be
     # over those, and the others would not show.
-    how = Mean(f"co_edit.{of}", where, served=of == _OVERALL)
+    how = Mean(f"co_edit.{of}", where, needs_services=of == _OVERALL)
     return Column(f"co_edit.{name}", title, how, True, f"Co-EditBench, {source}", group)
 
 

@@ -15,7 +15,7 @@ from ...base.errors import ConfigError
 from ...base.item import Item
 from ...scorers.judge_scorer import JUDGE
 from ...scorers.rubric import Rubric
-from ..dimension import Dimension, Reading, When, derived
+from ..dimension import Dimension, Reading, When, make_formula
 from ..fusion import Capped, Values, WeightedGeometricMean, product
 from .specialists import KeptDistance, OffCanvasRubric, SubjectSimilarity
 from .switches import CoEditSwitches
@@ -153,7 +153,7 @@ def _metric(name: str, metric: _Row, group: str, switches: CoEditSwitches) -> Di
         # The judge writes whole numbers: where it wavers, the next one.
         return make(how=Reading(rubric(JUDGE, prompt), name), variant="rubric.0to10", tolerance=1.0)
     fn, variant = _mapping(group, switches)
-    how = derived(fn, _id(metric["measured"]))
+    how = make_formula(fn, _id(metric["measured"]))
     return make(how=how, variant=f"to10.{variant}", tolerance=1e-3)
 
 
@@ -178,7 +178,7 @@ def _capped(name: str) -> Dimension:
         f"{name}.capped",
         asks=f"{GROUPS[name]['asks']} (no better than the edit is complete)",
         group=name,
-        how=derived(Capped(product, by=cap), _id(name), cap, complete=True),
+        how=make_formula(Capped(product, by=cap), _id(name), cap, complete=True),
         variant="capped",
         tolerance=SCALE[1],
     )
@@ -211,7 +211,7 @@ def _composite(
     if switches.uniform_weights:
         weights = dict.fromkeys(weights, 1.0)
     kind = "uniform" if switches.uniform_weights else "survey"
-    how = derived(WeightedGeometricMean(weights), *weights)
+    how = make_formula(WeightedGeometricMean(weights), *weights)
     return _dimension(name, how=how, variant=f"geometric.{kind}", **more)
 
 

@@ -18,10 +18,10 @@ from ...base.item import Edit, Item
 from ...base.signature import implementation
 from ...base.threads import in_thread
 from ...base.verdict import Score, Verdict
-from ...scorers.regions import comparable, fitted, png_of, segmented
+from ...scorers.regions import encode_png, fitted, require_region, segment_phrase
 from ...scorers.rubric import Rubric
 from ...scorers.scorer import ServiceScorer
-from ...scorers.similarity import Vector, cosine_of, distance_of, embedding_of
+from ...scorers.similarity import Vector, compute_cosine, fetch_distance, fetch_embedding
 from .taxonomy import SUBJECT_NAME, SUBJECT_REGION
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class OffCanvasRubric(Rubric):
     name: ClassVar[str] = "rubric_off_canvas"
 
     @property
-    def computes(self) -> bool:
+    def reads_pixels(self) -> bool:
         """It cuts pictures."""
         return True
 
@@ -112,7 +112,7 @@ class SubjectSimilarity(ServiceScorer):
         services = (self.service, self.segmenter) if self.anew else (self.service,)
         return tuple(map(ServiceName.parse, services))
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+    def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """What brings both to one size, the mask of the subject, and how it is cut out."""
         cut = () if self.in_place else (framed,)
         undone = (off_canvas,) if self.padded_canvas else ()
@@ -148,7 +148,7 @@ class SubjectSimilarity(ServiceScorer):
             edited = output, within
             evidence |= note
         vectors = await asyncio.gather(*(self._embedding(one, panel) for one in (source, edited)))
-        return {"subject": Score(value=cosine_of(*vectors), evidence=evidence)}
+        return {"subject": Score(value=compute_cosine(*vectors), evidence=evidence)}
 
     async def _found_anew(self, edit: Edit, panel: Panel) -> Selected | None:
         """Where the segmenter finds the subject in the edit; None where it is lost."""
@@ -156,7 +156,7 @@ class SubjectSimilarity(ServiceScorer):
         if source is None or not name:
             raise Abstained("degenerate", "the item has no `subject_name` to find its subject by")
         (before, _), (after, _) = await asyncio.gather(
-            *(segmented(one, name, panel, self.segmenter) for one in (source, edit.output))
+            *(segment_phrase(one, name, panel, self.segmenter) for one in (source, edit.output))
         )
         if before is None:
             missed = {"regions": [{"command": name, "missed": True}]}
@@ -165,16 +165,16 @@ class SubjectSimilarity(ServiceScorer):
 
     async def _embedding(self, subject: _Subject, panel: Panel) -> Vector:
         inputs = await in_thread(self._inputs, subject)
-        return await embedding_of(panel, self.service, inputs, "pool" if self.pooled else "zero")
+        return await fetch_embedding(panel, self.service, inputs, "pool" if self.pooled else "zero")
 
     def _inputs(self, subject: _Subject) -> dict[str, bytes]:
         image, region = subject
         if self.in_place:
-            mask = {} if region is None else {"MASK": png_of(region)}
+            mask = {} if region is None else {"MASK": encode_png(region)}
             return {"IMAGE": image.encoded_bytes, **mask}
         everything = np.ones(image.rgb.shape[:2], np.bool_)
         square, within = framed(image.rgb, everything if region is None else region)
-        mask = {"MASK": png_of(within)} if self.pooled else {}
+        mask = {"MASK": encode_png(within)} if self.pooled else {}
         return {"IMAGE": load_image(square, image.name).encoded_bytes, **mask}
 
 
@@ -210,7 +210,7 @@ def _of_source(edit: Edit, region: str) -> _Subject:
     source = edit.item.source
     if source is None:
         raise ValueError(f"{edit.item.id} has no single source")
-    return source, comparable(edit, region, source.size)
+    return source, require_region(edit, region, source.size)
 
 
 def _as_large(output: Image, reference: Image) -> tuple[Image, dict[str, Any]]:
@@ -243,7 +243,7 @@ class KeptDistance(ServiceScorer):
     whole_frame: bool = field(default=False, kw_only=True)
     padded_canvas: bool = field(default=False, kw_only=True)
 
-    def rests_on(self, field: str) -> tuple[Callable[..., object], ...]:
+    def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """What brings both to one size, the mask of what is kept, and the canvas that is undone."""
         undone = (off_canvas,) if self.padded_canvas else ()
         return (decode, fitted, load_mask, *undone)
@@ -253,7 +253,7 @@ class KeptDistance(ServiceScorer):
     ) -> Mapping[str, Verdict]:
         """One call."""
         pair, mask, note = await in_thread(self._compared, edit)
-        distance = await distance_of(panel, self.service, pair, mask, "weight")
+        distance = await fetch_distance(panel, self.service, pair, mask, "weight")
         return {"kept": Score(value=distance, evidence=note)}
 
     def _compared(self, edit: Edit) -> tuple[tuple[Image, Image], dict[str, bytes], dict[str, Any]]:
@@ -263,7 +263,7 @@ class KeptDistance(ServiceScorer):
         source = edit.item.source
         if source is None:
             raise ValueError(f"{edit.item.id} has no single source")
-        kept = comparable(edit, "outside", source.size)
+        kept = require_region(edit, "outside", source.size)
         if kept is None:
             raise Abstained("degenerate", "there is no mask")
         pixels, note = fitted(edit.output, source)
@@ -272,5 +272,5 @@ class KeptDistance(ServiceScorer):
         reference = source
         if self.blacked_out:
             reference = load_image(np.where(shown, source.rgb, under), source.name)
-        mask = {} if self.whole_frame else {"MASK": png_of(kept)}
+        mask = {} if self.whole_frame else {"MASK": encode_png(kept)}
         return (reference, edited), mask, note

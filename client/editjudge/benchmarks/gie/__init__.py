@@ -17,5 +17,5 @@ BENCHMARK = Benchmark(
     switches=GieSwitches,
     protocols={PAPER: GieSwitches(), OFFICIAL: GieSwitches.all_but()},
     official_prompts="gie",
-    remaps=True,
+    has_official_paths=True,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ...base.item import Item
-from ..column import Aggregation, Column, Mean, Pooled
+from ..column import Aggregation, Column, Mean, PooledMean
 from ..fusion import min_max
 from .switches import GieSwitches
 from .taxonomy import TITLES
@@ -63,7 +63,7 @@ UNALIGNED = Column(
 CALIBRATED = Column(
     "gie.preservation",
     "MSE inverted, 0 to 1 over this run's models",
-    Pooled(partial(min_max, invert=True), "gie.mse"),
+    PooledMean(partial(min_max, invert=True), "gie.mse"),
     True,
     _FIGURE_4,
     PRESERVATION,

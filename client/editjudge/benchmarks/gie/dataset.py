@@ -20,12 +20,12 @@ from ...base.digest import content_digest
 from ...base.errors import ConfigError, InputError
 from ...base.images import Mask, format_path, load_mask
 from ...base.text import format_count
-from ..comparison_words import compares
-from ..dataset import Dataset, ItemRef, listed, mapped, placed_at
+from ..comparison_words import refers_to_source
+from ..dataset import Dataset, ItemRef, format_notes, has_path_mapping, resolve_official_path
 from ..items import USUAL, ItemsFile, Line
 from ..outputs import NamedOutputs, Outputs
-from ..records import Gives, RecordsFile, ReleasedRecord
-from ..texts import File, Text, blank, question_flaw
+from ..records import ItemField, RecordsFile, ReleasedRecord
+from ..texts import File, Text, find_question_flaw, is_blank
 from . import release
 from .release import Packed, unpacked
 from .taxonomy import EDIT_TYPES, edit_type
@@ -64,7 +64,7 @@ def question_notes(asked: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
             lambda question: question["compares"]
         ),
     }
-    return listed(
+    return format_notes(
         {what: [id_ for id_, one in questions if is_(one)] for what, is_ in kinds.items()}
     )
 
@@ -78,12 +78,12 @@ class Record(ReleasedRecord):
         image: Begins with `/`, which stands for the folder of the images.
     """
 
-    edit_instruction: Annotated[Text, Gives("instruction")] = ""
-    evaluation_question: Annotated[Text, Gives("questions")] = ""
-    expected_answer: Annotated[Text, Gives("questions")] = ""
-    multiple_choice_options: Annotated[tuple[str, ...], Gives("questions")] = ()
-    edit_type: Annotated[str, Gives("edit_type")] = ""
-    image: Annotated[File, Gives("source")] = ""
+    edit_instruction: Annotated[Text, ItemField("instruction")] = ""
+    evaluation_question: Annotated[Text, ItemField("questions")] = ""
+    expected_answer: Annotated[Text, ItemField("questions")] = ""
+    multiple_choice_options: Annotated[tuple[str, ...], ItemField("questions")] = ()
+    edit_type: Annotated[str, ItemField("edit_type")] = ""
+    image: Annotated[File, ItemField("source")] = ""
     image_content_type: str = ""
 
     @field_validator("multiple_choice_options")
@@ -120,7 +120,7 @@ class Record(ReleasedRecord):
 
 def _choices(options: Iterable[str]) -> tuple[str, ...]:
     """The options that can be chosen: those that are not blank."""
-    return tuple(one.strip() for one in options if not blank(one))
+    return tuple(one.strip() for one in options if not is_blank(one))
 
 
 class GieData(RecordsFile):
@@ -136,7 +136,7 @@ class GieData(RecordsFile):
             folder than that.
     """
 
-    masked = True
+    has_masks = True
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
         self._data = release.read(path)
@@ -155,7 +155,7 @@ class GieData(RecordsFile):
             yield str(position), self._in_place(position, fields, mask)
 
     def _in_place(self, position: int, fields: Any, mask: Packed | str) -> ItemRef:
-        record, wrong = Record.read(fields)
+        record, wrong = Record.parse(fields)
         flaws = dict(Record.flaws(wrong))
         if isinstance(mask, str):
             flaws |= {"mask": Record.flaws({"object_mask": mask})["object_mask"]}
@@ -167,7 +167,7 @@ class GieData(RecordsFile):
             "extra": {"edit_type": record.edit_type, "content_type": record.image_content_type},
         }
         shape = "" if isinstance(mask, str) else content_digest(mask.tobytes())
-        image = placed_at(record.image, self.roots) or record.image.lstrip("/")
+        image = resolve_official_path(record.image, self.roots) or record.image.lstrip("/")
         files, data = {"source": (image,)}, (record, mask)
         return ItemRef(str(position), position, texts, files, flaws, data, (shape,))
 
@@ -186,7 +186,7 @@ class GieData(RecordsFile):
                 id_ for id_, mask in masks if mask.min() == 255
             ],
         }
-        notes = [*question_notes(asked), *listed(odd)]
+        notes = [*question_notes(asked), *format_notes(odd)]
         if shared := sum(count - 1 for count in same.values()):
             notes.append(
                 f"{format_count(shared, 'item repeats', 'items repeat')} another's instruction"
@@ -260,7 +260,7 @@ class OwnLine(Line):
         for name, (kind, told) in _OPTIONAL.items():
             if name in question and not isinstance(question[name], kind):
                 return f"`{name}` of a question is {told}"
-        return question_flaw(question)
+        return find_question_flaw(question)
 
     @property
     def texts(self) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def _as_asked(question: dict[str, Any]) -> dict[str, Any]:
     """
     answer, options = question["answer"], question["options"]
     return {
-        "compares": compares(question["question"], options),
+        "compares": refers_to_source(question["question"], options),
         "expected": answer,
         **question,
         "answer": right_option(answer, options) or answer,
@@ -315,7 +315,7 @@ def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
     )
     if path.suffix != ".jsonl" and (official or not (path / USUAL).is_file()):
         return GieData(path, roots)
-    if mapped(roots):
+    if has_path_mapping(roots):
         raise ConfigError(
             "--root OLD=NEW is for gie_bench.json, not for items.jsonl", "give --root FOLDER"
         )

@@ -17,5 +17,5 @@ BENCHMARK = Benchmark(
     decimals=3,
     switches=I2iSwitches,
     protocols={PAPER: I2iSwitches()},
-    unreleased="its authors have released neither code nor data",
+    no_official_reason="its authors have released neither code nor data",
 )

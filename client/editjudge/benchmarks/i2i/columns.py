@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from ...base.item import Item
-from ..column import Column, Composite, Mean, Weighted
+from ..column import Column, Composite, Mean, WeightedMean
 from ..fusion import Values
 from .switches import I2iSwitches
 from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, SHARED, TABLES, TITLES, Track
@@ -31,7 +31,7 @@ def _table(
         mean = Mean(f"i2i.{track}.{name}", where)
         yield Column(f"{prefix}.{name}", DIMENSIONS[track][name], mean, True, source, group)
     parts = tuple(f"{prefix}.{name}" for name in names)
-    how = Weighted(parts)
+    how = WeightedMean(parts)
     yield Column(f"{prefix}.overall", "Overall", how, True, source, group)
 
 
@@ -73,7 +73,7 @@ def _comparison(switches: I2iSwitches) -> Iterator[Column]:
         title = DIMENSIONS["se"][name]
         yield Column(f"i2i.me_less_se.{name}", title, how, True, source, group)
     parts = tuple(f"i2i.me_less_se.{name}" for name in names)
-    overall = Weighted(parts)
+    overall = WeightedMean(parts)
     yield Column("i2i.me_less_se.overall", "Overall", overall, True, source, group)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
-from ..dataset import listed
+from ..dataset import format_notes
 from ..items import ItemsFile, Line
 from .taxonomy import (
     ABOUT,
@@ -115,7 +115,7 @@ class I2iData(ItemsFile):
                 for task, dimension in ABOUT.items()
             },
         }
-        return (*listed(odd), _of_quotas(lines))
+        return (*format_notes(odd), _of_quotas(lines))
 
 
 def _of_quotas(lines: Sequence[I2iLine]) -> str:

@@ -11,13 +11,13 @@ from ...scorers.region_similarity import RegionSimilarity
 from ...scorers.rubric import Rubric
 from ...scorers.specialists import Quality, TextContent
 from ...scorers.vqa import FiveLevel, QuestionList, YesNo
-from ..dimension import Derived, Dimension, Reading, derived, make_dimension
+from ..dimension import Dimension, Formula, Reading, make_dimension, make_formula
 from ..fusion import product, styled_text
 from .switches import I2iSwitches
 from .taxonomy import ARTIFACTS, METHODS, NEEDS, ROWS, TABLES, TEXT, Track, not_asked
 
-_DERIVED: Mapping[str, Derived] = {
-    TEXT: derived(
+_DERIVED: Mapping[str, Formula] = {
+    TEXT: make_formula(
         styled_text,
         of={
             "content": Reading(TextContent("ocr.got"), "accuracy"),
@@ -25,7 +25,7 @@ _DERIVED: Mapping[str, Derived] = {
         },
         complete=True,
     ),
-    "subject_extraction_composition": derived(
+    "subject_extraction_composition": make_formula(
         product,
         "i2i.me.subject_consistency",
         of={"count": Reading(YesNo(JUDGE, "i2i/subject_count"), "score")},
@@ -44,7 +44,7 @@ def _row(name: str, row: Mapping[str, Any], switches: I2iSwitches) -> Mapping[st
     return row
 
 
-def _how(name: str, row: Mapping[str, Any]) -> Reading | Derived:
+def _how(name: str, row: Mapping[str, Any]) -> Reading | Formula:
     match row:
         case {"levels": prompt}:
             return Reading(FiveLevel(JUDGE, prompt), "score")
@@ -60,7 +60,7 @@ def _how(name: str, row: Mapping[str, Any]) -> Reading | Derived:
     return _DERIVED[name]
 
 
-def _fields(row: Mapping[str, Any], how: Reading | Derived) -> dict[str, Any]:
+def _fields(row: Mapping[str, Any], how: Reading | Formula) -> dict[str, Any]:
     """What a dimension's method says of it, and then its row; a prompt says what it asks itself."""
     method = next((name for name in METHODS if name in row), "")
     fields = {**METHODS.get(method, {}), **row}
@@ -71,7 +71,7 @@ def _fields(row: Mapping[str, Any], how: Reading | Derived) -> dict[str, Any]:
 
 
 def _dimension(
-    track: Track, name: str, fields: Mapping[str, Any], how: Reading | Derived, part: str = ""
+    track: Track, name: str, fields: Mapping[str, Any], how: Reading | Formula, part: str = ""
 ) -> Dimension:
     return make_dimension(
         fields,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Literal
 
 from ...base.item import Item
-from ..column import Aggregation, Column, Composite, Mean, Weighted
+from ..column import Aggregation, Column, Composite, Mean, WeightedMean
 from ..fusion import mean
 from .switches import KrisSwitches
 from .taxonomy import REASONING_DIMENSIONS, TAXONOMY, TESTS_KNOWLEDGE, reasoning_dimension
@@ -48,7 +48,7 @@ def _of_dimension(dimension: str, switches: KrisSwitches) -> tuple[Column, ...]:
     how: Aggregation = Composite(mean, _ids(dimension))
     if switches.pooled_metrics and switches.missing_skipped:
         # While every item has all of its metrics, values and metrics weigh the same.
-        how = Weighted(tuple(_ids(dimension).values()))
+        how = WeightedMean(tuple(_ids(dimension).values()))
     group = _words(dimension)
     return (
         *(
@@ -71,9 +71,9 @@ def _average(name: str, dimensions: tuple[str, ...], switches: KrisSwitches) -> 
     count: Literal["scored", "asked"] = "scored" if switches.missing_skipped else "asked"
     if switches.pooled_metrics:
         of = tuple(c for d in dimensions for c in _ids(d).values())
-        how = Weighted(of, count=count)
+        how = WeightedMean(of, count=count)
     else:
-        how = Weighted(
+        how = WeightedMean(
             tuple(f"kris.{dimension}" for dimension in dimensions),
             by=tuple(f"kris.{dimension}.visual_consistency" for dimension in dimensions),
             count=count,

@@ -14,9 +14,9 @@ from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
 from ...base.images import format_path
 from ...base.text import format_count
-from ..dataset import ItemRef, listed
-from ..records import Gives, RecordsFile, ReleasedRecord, read_json
-from ..texts import File, Name, Text, said
+from ..dataset import ItemRef, format_notes
+from ..records import ItemField, RecordsFile, ReleasedRecord, read_json
+from ..texts import File, Name, Text, describe_error
 from .taxonomy import FOLDERS, FRAMES, TABLES, TEMPORAL, task_of
 
 ANNOTATION = "annotation.json"
@@ -42,10 +42,10 @@ class Record(ReleasedRecord):
         explain_en: What is to be expected and why; nothing where there is no such hint.
     """
 
-    ori_img: Annotated[_Sources, Gives("source")] = ()
-    gt_img: Annotated[str, Gives("target", due=False)] = ""
-    ins_en: Annotated[Text, Gives("instruction")] = ""
-    explain_en: Annotated[Text, Gives("hint", due=False)] = ""
+    ori_img: Annotated[_Sources, ItemField("source")] = ()
+    gt_img: Annotated[str, ItemField("target", is_required=False)] = ""
+    ins_en: Annotated[Text, ItemField("instruction")] = ""
+    explain_en: Annotated[Text, ItemField("hint", is_required=False)] = ""
 
 
 class KrisData(RecordsFile):
@@ -102,7 +102,7 @@ class KrisData(RecordsFile):
             for number, fields in records.items():
                 yield f"{folder}/{number}", _in_place(folder, number, fields)
 
-    def checked(self) -> Iterator[ItemRef]:
+    def check_items(self) -> Iterator[ItemRef]:
         """The items, once it is known that a list is beside its folders.
 
         Other runners keep it among their code.
@@ -116,7 +116,7 @@ class KrisData(RecordsFile):
                 f"copy or link the list to where these folders are, or give their folder where"
                 f" it has <task>/{ANNOTATION}",
             )
-        yield from super().checked()
+        yield from super().check_items()
 
     @property
     def _by_folder(self) -> dict[str, list[ItemRef]]:
@@ -165,8 +165,8 @@ def _in_place(folder: str, number: str, fields: Any) -> ItemRef | str:
     try:
         name = f"{folder}/{_ID.validate_python(number)}"
     except ValidationError as error:
-        return f"id: {said(error, Record)}"
-    record, wrong = Record.read(fields)
+        return f"id: {describe_error(error, Record)}"
+    record, wrong = Record.parse(fields)
     sources, extra, frame = record.ori_img, dict[str, Any](folder=folder), None
     if folder == TEMPORAL:
         sources = tuple(sorted(sources, key=_frame))
@@ -205,7 +205,7 @@ def _odd(folder: str, items: Sequence[ItemRef]) -> list[str]:
             without if len(without) > lacking else []
         ),
     }
-    return [f"{folder}: {note}" for note in listed(notes)]
+    return [f"{folder}: {note}" for note in format_notes(notes)]
 
 
 def _frame(name: str) -> int:

@@ -8,7 +8,7 @@ from ...base.item import Item
 from ...prompts.official_prompts import load_official_prompts
 from ...scorers.judge_scorer import JUDGE
 from ...scorers.rubric import OfficialRubric, Rubric
-from ..dimension import Derived, Dimension, Reading, derived, make_dimension
+from ..dimension import Dimension, Formula, Reading, make_dimension, make_formula
 from ..fusion import Gated, mean
 from .official import SEVERAL, readers
 from .switches import KrisSwitches
@@ -67,22 +67,22 @@ _INSTRUCTION = "kris.instruction_following"
 _GATE = Gated("knowledge_score", by=_INSTRUCTION, above=2.0, otherwise=LOW)
 
 
-def _plausibility(switches: KrisSwitches, judged: Reading) -> Reading | Derived:
+def _plausibility(switches: KrisSwitches, judged: Reading) -> Reading | Formula:
     if switches.knowledge_ungated:
         return judged
-    return derived(_GATE, _INSTRUCTION, of={"knowledge_score": judged})
+    return make_formula(_GATE, _INSTRUCTION, of={"knowledge_score": judged})
 
 
 def dimensions(switches: KrisSwitches) -> tuple[Dimension, ...]:
     """The metrics, then their average; nothing is loaded."""
     instruction = _rubric("instruction", switches)
-    metrics: dict[str, Reading | Derived] = {
+    metrics: dict[str, Reading | Formula] = {
         "visual_consistency": Reading(_rubric("consistency", switches), "consistency_score"),
         "visual_quality": Reading(_rubric("quality", switches), "quality_score"),
         "instruction_following": Reading(instruction, "instruction_score"),
         "knowledge_plausibility": _plausibility(switches, Reading(instruction, "knowledge_score")),
     }
-    average = derived(mean, *(f"kris.{name}" for name in metrics))
+    average = make_formula(mean, *(f"kris.{name}" for name in metrics))
     return tuple(
         make_dimension(
             TABLES["dimensions"][name],

@@ -16,5 +16,5 @@ BENCHMARK = Benchmark(
     switches=OmniSwitches,
     protocols={PAPER: OmniSwitches(), OFFICIAL: OmniSwitches.all_but()},
     decimals=3,
-    remaps=True,
+    has_official_paths=True,
 )

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Literal, TypeAlias
 
 from ...base.item import Item
-from ..column import Column, Composite, Mean, Paired
+from ..column import Column, Composite, Mean, PairedDifference
 from ..fusion import Values
 from .switches import OmniSwitches
 from .taxonomy import ROUNDS, SCALES, TABLES, TURNS
@@ -103,7 +103,7 @@ def _drop(switches: OmniSwitches) -> Iterator[Column]:
     source = f"{_PAPER}, section 5.3"
     for metric in _metrics(switches):
         of, words, higher = METRICS[metric]
-        how = Paired(f"omni_iie.{of}", _pair if higher else _pair_turned)
+        how = PairedDifference(f"omni_iie.{of}", _pair if higher else _pair_turned)
         yield Column(f"omni_iie.{name}.{metric}", words, how, False, source, title)
     if not switches.no_qa:
         yield _overall(name, title, overall_loss, "section 5.3", False)

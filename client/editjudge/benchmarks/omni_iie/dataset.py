@@ -14,9 +14,9 @@ from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
 from ...base.images import format_path
 from ...base.text import format_count
-from ..dataset import ItemRef, Problem, listed, placed_at
-from ..records import Gives, RecordsFile, ReleasedRecord, read_json
-from ..texts import File, Name, Text, blank, said
+from ..dataset import ItemRef, Problem, format_notes, resolve_official_path
+from ..records import ItemField, RecordsFile, ReleasedRecord, read_json
+from ..texts import File, Name, Text, describe_error, is_blank
 from .taxonomy import LISTS, LONG, MOST_PAIRS, MULTI, ROUNDS, SINGLE
 
 _RENAMED = {"sharegpt4v(llava)": "sharegpt4v"}
@@ -40,7 +40,9 @@ class Pair(BaseModel):
 def _is_whole(pair: Any) -> bool:
     """Whether a pair has its question and its answer: the released scorer skips others."""
     texts = (pair.get("question"), pair.get("correct_answer")) if isinstance(pair, dict) else ("",)
-    return all(text is not None and not (isinstance(text, str) and blank(text)) for text in texts)
+    return all(
+        text is not None and not (isinstance(text, str) and is_blank(text)) for text in texts
+    )
 
 
 def _whole_pairs(pairs: Any) -> Any:
@@ -66,18 +68,18 @@ class Record(ReleasedRecord):
         scale: Of a round of a dialogue: its semantic scale, where somebody added it.
     """
 
-    sample_id: Annotated[Name, Gives("id")] = ""
-    level: Annotated[str, Gives("level")] = Field(
+    sample_id: Annotated[Name, ItemField("id")] = ""
+    level: Annotated[str, ItemField("level")] = Field(
         "", pattern=r"^(low|high|[1-9]\d*)$", coerce_numbers_to_str=True
     )
-    modification_text: Annotated[Text, Gives("instruction")] = ""
-    original_image_path: Annotated[File, Gives("source")] = ""
-    modified_image_path: Annotated[File, Gives("target")] = ""
-    target_mask_path: Annotated[File, Gives("mask")] = ""
+    modification_text: Annotated[Text, ItemField("instruction")] = ""
+    original_image_path: Annotated[File, ItemField("source")] = ""
+    modified_image_path: Annotated[File, ItemField("target")] = ""
+    target_mask_path: Annotated[File, ItemField("mask")] = ""
     qa_pairs: Annotated[
-        tuple[Pair, ...], BeforeValidator(_whole_pairs), Gives("questions", due=False)
+        tuple[Pair, ...], BeforeValidator(_whole_pairs), ItemField("questions", is_required=False)
     ] = ()
-    scale: Annotated[Literal["low", "high"] | None, Gives("scale", due=False)] = None
+    scale: Annotated[Literal["low", "high"] | None, ItemField("scale", is_required=False)] = None
 
     @property
     def folder(self) -> str:
@@ -168,7 +170,7 @@ class OmniData(RecordsFile):
                 one.id for one in items if len(one.data.qa_pairs) > MOST_PAIRS
             ],
         }
-        return (*counts, *([unread] if self._unread else []), *listed(odd))
+        return (*counts, *([unread] if self._unread else []), *format_notes(odd))
 
     def mend(self, refs: Sequence[ItemRef]) -> str:
         """Their paths are the authors'."""
@@ -178,7 +180,7 @@ class OmniData(RecordsFile):
         """A record in its place, or why it cannot be used."""
         if not isinstance(entry, dict):
             return "is no object"
-        record, wrong = Record.read(entry)
+        record, wrong = Record.parse(entry)
         for name in _NAMED_BY:
             if name in wrong:
                 return f"{name}: {wrong[name]}"
@@ -190,7 +192,7 @@ class OmniData(RecordsFile):
         except ValidationError as error:
             path = record.modified_image_path
             made = f"makes the id '{scene}_{record.level}'"
-            return f"modified_image_path: {path} {made}: {said(error, Record)}"
+            return f"modified_image_path: {path} {made}: {describe_error(error, Record)}"
         pairs = [{"question": p.question, "answer": p.correct_answer} for p in record.qa_pairs]
         texts = {
             "instruction": record.modification_text,
@@ -203,7 +205,7 @@ class OmniData(RecordsFile):
             "target": record.modified_image_path,
             "mask": record.target_mask_path,
         }
-        files = {name: (placed_at(of, self.roots) or of,) for name, of in named.items()}
+        files = {name: (resolve_official_path(of, self.roots) or of,) for name, of in named.items()}
         if "qa_pairs" not in wrong and len(entry.get("qa_pairs") or ()) > len(pairs):
             self._skipped.add(key)
         return ItemRef(key, 0, texts, files, Record.flaws(wrong), record)

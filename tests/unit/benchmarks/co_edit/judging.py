@@ -17,7 +17,7 @@ from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS
 from editjudge.benchmarks.co_edit.taxonomy import SUBJECT_REGION
-from editjudge.benchmarks.dimension import Derived, Dimension
+from editjudge.benchmarks.dimension import Dimension, Formula
 from editjudge.engine.judge import judge
 from editjudge.engine.outcomes import derive
 
@@ -147,10 +147,10 @@ def derived_from(
 def _outcome(
     one: Dimension, read: Mapping[str, Outcome | float], found: Mapping[str, Outcome], of: Item
 ) -> Outcome:
-    if reason := one.not_applicable(of):
+    if reason := one.why_not_applicable(of):
         return NotApplicable(reason=reason)
-    if isinstance(one.how, Derived):
-        return derive(one.how, {n: found[str(part)] for n, part in one.how.of.items()})
+    if isinstance(one.how, Formula):
+        return make_formula(one.how, {n: found[str(part)] for n, part in one.how.of.items()})
     given = read[one.id.removeprefix("co_edit.")]
     return Score(value=given) if isinstance(given, int | float) else given
 

@@ -26,7 +26,7 @@ from .made import WIDTH, line, written
 
 def read(folder: Path, **given: Any) -> Item:
     data = CoEditData(written(folder, [line(**given)]))
-    (ref,) = data.checked()
+    (ref,) = data.check_items()
     item, outline = data.load(ref), data.outline(ref)
     assert (item.task, item.extra) == (outline.task, outline.extra)
     return item
@@ -137,7 +137,7 @@ def test_a_bad_line_is_named_with_its_mend(tmp_path: Path, name: str) -> None:
     bad, said = BAD[name]
     data = CoEditData(written(tmp_path, [line(id="first"), bad]))
     with pytest.raises(InputError) as raised:
-        list(data.checked())
+        list(data.check_items())
     text = str(raised.value)
     assert len(text.splitlines()) == 2, text
     assert "line 2: " in text
@@ -146,7 +146,7 @@ def test_a_bad_line_is_named_with_its_mend(tmp_path: Path, name: str) -> None:
 
 def test_what_is_not_there_costs_only_what_reads_it(tmp_path: Path) -> None:
     data = CoEditData(written(tmp_path, [line(mask="nowhere.png"), line(id="2", instruction=" ")]))
-    without, silent = (data.load(ref) for ref in data.checked())
+    without, silent = (data.load(ref) for ref in data.check_items())
 
     def lost(item: Item) -> set[str]:
         outcomes = decide_outcomes(BENCHMARK.rules().dimensions, item)

@@ -18,7 +18,7 @@ from editjudge.benchmarks.co_edit.dimensions import (
     inverted,
     shifted,
 )
-from editjudge.benchmarks.dimension import Derived
+from editjudge.benchmarks.dimension import Formula
 
 from .judging import EDITING, GROUP_OF, LOOKS, MEASURED, derived_from, item, rules, values
 
@@ -92,7 +92,7 @@ def test_a_better_part_makes_nothing_worse(
 @given(scores, measured, by, items)
 def test_the_order_of_the_parts_does_not_matter(judge: Any, seen: Any, how: Rules, of: Any) -> None:
     def backwards(one: Any) -> Any:
-        if not isinstance(one.how, Derived):
+        if not isinstance(one.how, Formula):
             return one
         parts = dict(reversed(one.how.of.items()))
         return replace(one, how=replace(one.how, of=parts))

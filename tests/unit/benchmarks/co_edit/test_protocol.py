@@ -31,8 +31,8 @@ from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS
 from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, GLOBAL
 from editjudge.benchmarks.column import Row
-from editjudge.benchmarks.registry import dimensions
-from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
+from editjudge.benchmarks.registry import load_dimensions
+from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.cli.options import rules_from
 from editjudge.engine.judge import Signatures, judge
@@ -433,7 +433,7 @@ async def test_plain_questions() -> None:
 
 
 SUBJECTS = {"co_edit.clip.subject", "co_edit.dino.subject"}
-SWITCHED = [one.name for one in BENCHMARK.switches.declared()]
+SWITCHED = [one.name for one in BENCHMARK.switches.list_switches()]
 
 
 @pytest.mark.parametrize("switch", SWITCHED)
@@ -487,7 +487,7 @@ class Two(Specialists):
 
 
 async def test_every_judge_has_an_overall_of_its_own() -> None:
-    known = in_rounds(dimensions(), JudgeRounds(("judge", "second"), 2))
+    known = make_rounds(load_dimensions(), JudgeRounds(("judge", "second"), 2))
     asked = [one for name, one in known.items() if name.startswith("co_edit.")]
     panel = Two()
     done = await judge(edit(item()), asked, known, panel)  # type: ignore[arg-type]
@@ -549,7 +549,7 @@ def test_there_is_no_overall_while_specialists_are_absent() -> None:
     cells = tabulate(rules().columns, [plain, *others])["m"]
     overall = cells["co_edit.overall"]
     assert (overall.value, overall.reason) == (None, "not served: lpips.vgg")
-    assert (overall.scored, overall.asked, overall.awaits) == (1, 4, {"not_served"})
+    assert (overall.scored, overall.asked, overall.open_statuses) == (1, 4, {"not_served"})
     assert cells["co_edit.style_editing.overall"].value == 6.95, "of these nothing is awaited"
     assert cells["co_edit.subject_customization.overall"].value is None
     assert cells["co_edit.edit_completeness"].value == 6.5, "the judge's own stands"

@@ -51,7 +51,7 @@ def test_items_are_read_with_all_their_fields(folder: Path) -> None:
         ),
         {"id": 7, "instruction": "x", "sources": ["source.png", "target.png"]},
     )
-    first, second, third = data.checked()
+    first, second, third = data.check_items()
     assert [ref.id for ref in (first, second, third)] == ["1", "a/b", "7"]
     item, outline = data.load(second), data.outline(second)
     assert item.source is not None
@@ -64,7 +64,7 @@ def test_items_are_read_with_all_their_fields(folder: Path) -> None:
     assert len(data.load(third).sources) == 2
     assert data.load(third).source is None
     assert [ref.index for ref in data.items({1, 2})] == [1, 2]
-    fields = {field: paths[0].name for field, paths in data.pictures(second).items()}
+    fields = {field: paths[0].name for field, paths in data.image_paths(second).items()}
     assert fields == {"source": "source.png", "mask": "mask.png", "target": "target.png"}
 
 
@@ -77,7 +77,7 @@ def test_a_mask_may_show_what_is_kept(folder: Path) -> None:
         line(mask="left.png", mask_shows="kept"),
         line(id="2", mask="left.png", mask_shows="edited"),
     )
-    kept, edited = (data.load(ref).mask for ref in data.checked())
+    kept, edited = (data.load(ref).mask for ref in data.check_items())
     assert kept is not None
     assert edited is not None
     assert np.array_equal(kept.region, ~edited.region)
@@ -104,7 +104,7 @@ def test_a_mask_may_show_what_is_kept(folder: Path) -> None:
 )
 def test_a_line_that_cannot_be_used_is_named(folder: Path, bad: Any, said: str) -> None:
     with pytest.raises(InputError) as raised:
-        list(written(folder, line(id="first"), bad).checked())
+        list(written(folder, line(id="first"), bad).check_items())
     assert "line 2: " in str(raised.value)
     assert said.lower() in str(raised.value).lower()
     assert len(str(raised.value).splitlines()) == 2
@@ -129,7 +129,7 @@ def test_what_cannot_be_used_is_a_flaw_of_the_item(
     folder: Path, bad: Any, field: str, said: str
 ) -> None:
     data = written(folder, bad, line(id="whole"))
-    first, whole = data.checked()
+    first, whole = data.check_items()
     assert list(data.flaws(first)) == [field]
     assert said in data.flaws(first)[field].reason
     assert data.load(first).flaws == data.outline(first).flaws == data.flaws(first)
@@ -138,7 +138,7 @@ def test_what_cannot_be_used_is_a_flaw_of_the_item(
 
 def test_a_picture_that_cannot_be_read_is_a_flaw_that_may_pass(folder: Path) -> None:
     data = written(folder, line(target="target.png"))
-    (ref,) = data.checked()
+    (ref,) = data.check_items()
     (folder / "target.png").write_bytes(b"no picture")
     item = data.load(ref)
     assert item.target is None
@@ -149,20 +149,20 @@ def test_a_picture_that_cannot_be_read_is_a_flaw_that_may_pass(folder: Path) -> 
 def test_where_no_item_has_its_source_the_data_is_elsewhere(folder: Path) -> None:
     data = written(folder, line(source="x.png"), line(id="2", source="y.png"))
     with pytest.raises(InputError, match="2 lines cannot be used"):
-        list(data.checked())
+        list(data.check_items())
 
 
 def test_all_bad_lines_are_listed_up_to_twenty(folder: Path) -> None:
     bad = [line(id=str(i), masks="no.png") for i in range(30)]
     with pytest.raises(InputError, match="30 lines cannot be used") as raised:
-        list(written(folder, *bad, line(id="x")).checked())
+        list(written(folder, *bad, line(id="x")).check_items())
     assert "line 20: " in str(raised.value)
     assert "line 21: " not in str(raised.value)
 
 
 def test_an_empty_file_and_none(folder: Path) -> None:
     with pytest.raises(InputError, match="no items"):
-        list(written(folder, "", " ").checked())
+        list(written(folder, "", " ").check_items())
     with pytest.raises(InputError, match="no such file"):
         ItemsFile(folder / "nowhere.jsonl")
 
@@ -200,5 +200,5 @@ def test_pictures_that_are_nobodys_output(tmp_path: Path) -> None:
     for name in ("set/a.png", "set/b.jpg", "set/b.png", "set/c.JPG", "notes.txt", ".DS_Store"):
         (out / name).write_bytes(b"x")
     outputs = Outputs(out)
-    assert outputs.others({"set/a"}) == ["set/b.jpg", "set/b.png", "set/c.JPG"]
-    assert outputs.index().others({"set/a", "set/b", "set/c"}) == []
+    assert outputs.list_unmatched({"set/a"}) == ["set/b.jpg", "set/b.png", "set/c.JPG"]
+    assert outputs.index().list_unmatched({"set/a", "set/b", "set/c"}) == []

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from editjudge.base.errors import ConfigError, InputError
-from editjudge.benchmarks.comparison_words import PLACES, compares
+from editjudge.benchmarks.comparison_words import PLACES, refers_to_source
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie import release as module
 from editjudge.benchmarks.gie.dataset import GieData, OwnItems
@@ -90,7 +90,7 @@ def test_converted_it_is_the_same(tmp_path: Path) -> None:
         np.testing.assert_array_equal(one.mask.region, other.mask.region)
     assert [f.name for f in sorted((tmp_path / "compact").iterdir())] == [CONVERTED_FILE]
     (tmp_path / "compact").rename(tmp_path / "elsewhere")
-    list(GieData(tmp_path / "elsewhere").checked())
+    list(GieData(tmp_path / "elsewhere").check_items())
     convert(path, tmp_path / "elsewhere")
     assert GieData(tmp_path / "elsewhere").digest == before.digest
     assert GieData(tmp_path / "data").digest == before.digest, "the folder will do"
@@ -100,7 +100,7 @@ def test_the_folder_is_converted_too(tmp_path: Path) -> None:
     path = released(tmp_path / "data")
     convert(tmp_path / "data", tmp_path / "compact")
     assert GieData(tmp_path / "compact").digest == GieData(path).digest
-    list(GieData(tmp_path / "compact").checked())
+    list(GieData(tmp_path / "compact").check_items())
     with pytest.raises(InputError, match=r"gie_bench\.json: no such file; give gie_bench\.json as"):
         convert(tmp_path / "compact", tmp_path / "again")
 
@@ -116,10 +116,10 @@ def test_the_root_is_not_dropped(tmp_path: Path) -> None:
     images = tmp_path / "pexels"
     (tmp_path / "data" / "nature").rename(images)
     with pytest.raises(InputError, match=r"0: source: no such file: .*data/nature/a\.jpg"):
-        list(GieData(path).checked())
-    (ref,) = GieData(path, roots={"/nature/": str(images), "/": "/nowhere"}).checked()
+        list(GieData(path).check_items())
+    (ref,) = GieData(path, roots={"/nature/": str(images), "/": "/nowhere"}).check_items()
     assert ref.id == "0"
-    (ref,) = GieData(path, roots={"/nature": f"{images}/"}).checked()
+    (ref,) = GieData(path, roots={"/nature": f"{images}/"}).check_items()
 
 
 def test_where_images_lie_is_told(tmp_path: Path) -> None:
@@ -132,14 +132,14 @@ def test_where_images_lie_is_told(tmp_path: Path) -> None:
     folder = str(there.parent)
     mend = f"; `image` holds paths of this machine: add --root {folder}"
     with pytest.raises(InputError, match=f"{mend}$"):
-        list(GieData(real).checked())
+        list(GieData(real).check_items())
     for roots in ({folder: folder}, {"/": "/"}):
-        (ref,) = (data := GieData(real, roots=roots)).checked()
-        assert data.pictures(ref) == {"source": (there,)}
+        (ref,) = (data := GieData(real, roots=roots)).check_items()
+        assert data.image_paths(ref) == {"source": (there,)}
     there.unlink()
     for data in (GieData(path), GieData(real)):
         with pytest.raises(InputError, match="; where images lie in another folder, add --root /="):
-            list(data.checked())
+            list(data.check_items())
     assert GieData(path).mend([]) == ""
 
 
@@ -229,7 +229,7 @@ def test_questions(tmp_path: Path) -> None:
     ],
 )
 def test_which_questions_compare(question: str, options: tuple[str, ...], told: bool) -> None:
-    assert compares(question, options) is told
+    assert refers_to_source(question, options) is told
 
 
 def test_the_page_tells_the_words() -> None:
@@ -239,7 +239,7 @@ def test_the_page_tells_the_words() -> None:
     words, places = told.split("Not so *before*")
     listed = re.findall(r"\*([^*]+)\*", words)
     assert len(listed) > 20
-    assert [one for one in listed if not compares(one.replace("\n", " "), ())] == []
+    assert [one for one in listed if not refers_to_source(one.replace("\n", " "), ())] == []
     found = re.search(r"\(([^)]+)\)", places)
     assert found is not None
     assert tuple(found[1].replace("\n", " ").split(", ")) == PLACES
@@ -289,7 +289,7 @@ def test_a_record_that_cannot_be_used_whole_is_an_item(tmp_path: Path, name: str
     path = released(folder, [record(), record("Size Change")])
     path.write_text(json.dumps([record() | change, record("Size Change")]))
     data = GieData(path)
-    assert [ref.id for ref in data.checked()] == ["0", "1"], "no id shifts"
+    assert [ref.id for ref in data.check_items()] == ["0", "1"], "no id shifts"
     (line,) = flaws(data).splitlines()
     assert told in line
     convert(path, tmp_path / "out")
@@ -334,7 +334,7 @@ def test_nothing_but_text_is_no_benchmark(tmp_path: Path, monkeypatch: pytest.Mo
 def test_no_items(tmp_path: Path) -> None:
     path = released(tmp_path, [])
     with pytest.raises(InputError, match="no items"):
-        list(GieData(path).checked())
+        list(GieData(path).check_items())
     with pytest.raises(InputError, match="no items"):
         convert(path, tmp_path / "out")
 
@@ -554,7 +554,7 @@ def test_outputs_as_the_released_scripts_look_for_them(tmp_path: Path) -> None:
     assert str(tmp_path / "gone.png") in outputs.why_not("1").reason
     assert "record 2" in outputs.why_not("2").reason
     assert data.outputs(mine) is outputs, "it is read once"
-    assert outputs.index().others(set()) == []
+    assert outputs.index().list_unmatched(set()) == []
     mine.write_text(json.dumps(given[:2]))
     with pytest.raises(InputError, match="its records are not those of --data"):
         GieData(data.path).outputs(mine)
@@ -582,4 +582,4 @@ def test_what_is_no_json_is_told_by_the_line_of_the_file(tmp_path: Path, place: 
     with pytest.raises(
         InputError, match=rf"gie_bench\.json: cannot be read as JSON: .* line {line};?"
     ):
-        list(GieData(path).checked())
+        list(GieData(path).check_items())

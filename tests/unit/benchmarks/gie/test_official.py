@@ -91,7 +91,7 @@ async def test_each_switch_keeps_to_itself(items: Sequence[Item]) -> None:
 @pytest.mark.usefixtures("authors")
 async def test_our_own_words_stay(items: Sequence[Item]) -> None:
     rules = BENCHMARK.rules("official", (), ["original_prompts"])
-    assert {d.words for d in rules.dimensions} == {"own", None}
+    assert {d.prompt_origins for d in rules.dimensions} == {"own", None}
     _, prompt = await asked(items[0], "official", without=["original_prompts"])
     assert "You pick" not in prompt.system
     assert "Source image" in seen(prompt)
@@ -100,7 +100,7 @@ async def test_our_own_words_stay(items: Sequence[Item]) -> None:
 @pytest.mark.usefixtures("authors")
 def test_whose_words(tmp_path: Path) -> None:
     official = BENCHMARK.rules("official").dimensions
-    assert {d.words for d in official} == {"original", None}
+    assert {d.prompt_origins for d in official} == {"original", None}
     (tmp_path / "kept" / "gie" / "system_prompt.txt").write_text("You choose.")
     with pytest.raises(ConfigError, match="not imported"):
         official[0].signature({})
@@ -112,7 +112,7 @@ async def test_nothing_is_asked_without_them(
     declared(monkeypatch, tmp_path)
     first, *others = BENCHMARK.rules("official").dimensions
     assert first.roles == ("generalist.judge",)
-    for needed in (lambda: first.signature({}), lambda: first.words):
+    for needed in (lambda: first.signature({}), lambda: first.prompt_origins):
         with pytest.raises(ConfigError, match="editjudge prompts import gie PATH"):
             needed()
     assert all(str(one.signature({})) for one in others), "only the question needs them"

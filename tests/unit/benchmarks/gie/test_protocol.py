@@ -24,7 +24,7 @@ from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
 from editjudge.benchmarks.gie.dimensions import CLIP
 from editjudge.benchmarks.gie.switches import GieSwitches
-from editjudge.benchmarks.rounds import JudgeRounds, in_rounds
+from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
 from editjudge.engine.judge import judge
 from editjudge.scorers import pixels as module
 from editjudge.scorers.judge_scorer import JUDGE
@@ -445,7 +445,7 @@ async def test_data_of_ones_own_with_sources_that_are_no_squares(
     line = {"id": "1", "instruction": "x", "source": "1.png", "mask": "m.png", "task": "add_object"}
     (tmp_path / "items.jsonl").write_text(json.dumps(line))
     data = BENCHMARK.data(tmp_path / "items.jsonl")
-    item = data.load(next(data.checked()))
+    item = data.load(next(data.check_items()))
     edited = source.copy()
     edited[where] = 255
     resized = np.asarray(Pil.fromarray(edited).resize(size, Pil.Resampling.LANCZOS))
@@ -506,7 +506,7 @@ def test_each_switch_changes_what_it_names(switch: str) -> None:
 
 
 def test_official_is_all_of_them() -> None:
-    assert [one.name for one in GieSwitches.declared()] == list(CHANGES)
+    assert [one.name for one in GieSwitches.list_switches()] == list(CHANGES)
     official = BENCHMARK.rules("official")
     assert official.protocol == "gie.official.3"
     assert official.dimensions == tuple(
@@ -519,13 +519,13 @@ def test_every_edit_type_has_a_record(tmp_path: Path) -> None:
     path = released(tmp_path, [record("Object Replacement")])
     picture(tmp_path / "out" / "0.png", pixels(1))
     data = GieData(path)
-    (ref,) = data.checked()
+    (ref,) = data.check_items()
     assert data.outputs(tmp_path / "out").path(ref.id)
     assert data.outline(ref).task == data.load(ref).task == "object_replacement"
 
 
 def test_a_second_judge_is_asked_the_same() -> None:
-    known = in_rounds(BENCHMARK.rules().known({}), JudgeRounds(("judge", "second"), 2))
+    known = make_rounds(BENCHMARK.rules().known({}), JudgeRounds(("judge", "second"), 2))
     made = [name for name in known if name.startswith(f"{ANSWER}@")]
     assert made == [f"{ANSWER}@{j}.{n}" for j in ("judge", "second") for n in (1, 2)]
     assert {known[name].roles for name in made} == {(JUDGE,), ("generalist.second",)}

@@ -36,12 +36,14 @@ def data(folder: Path, *lines: dict[str, Any]) -> I2iData:
 
 def items(folder: Path, *lines: dict[str, Any]) -> list[Item]:
     found = data(folder, *lines)
-    return [found.load(ref) for ref in found.checked()]
+    return [found.load(ref) for ref in found.check_items()]
 
 
 def asked(item: Item, *on: str) -> set[str]:
     """Without the shares that are lost, which are asked where what they are of is."""
-    found = {d.id for d in dimensions(I2iSwitches.of(on)) if d.not_applicable(item) is None}
+    found = {
+        d.id for d in dimensions(I2iSwitches.turn_on(on)) if d.why_not_applicable(item) is None
+    }
     lost = {name for name in found if name.endswith(".lost")}
     losable = {f"i2i.{track}.{name}" for track, t in TABLES.items() for name in t["losable"]}
     assert lost == {f"{name}.lost" for name in found & losable}
@@ -151,7 +153,7 @@ def test_what_costs_only_the_dimensions_that_read_it(
     lost = {
         d.id.rpartition(".")[2]
         for d in dimensions(I2iSwitches())
-        if d.not_applicable(item) is None and d.spoilt(item) is not None
+        if d.why_not_applicable(item) is None and d.find_flaw(item) is not None
     }
     there = asked(item) - {f"i2i.se.{name}" for name in lost}
     if field in {"target_text", "hint"}:

@@ -10,18 +10,18 @@ import pytest
 from editjudge.base.images import load_image
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.i2i.taxonomy import TEXT
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.panel.prompt import PictureCache
 from editjudge.prompts import Template, get_template
-from editjudge.scorers.judge_scorer import JUDGE, Asking
+from editjudge.scorers.judge_scorer import JUDGE, JudgeScorer
 from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.vqa import FiveLevel
 
 from ..signing import signature_of
 
-I2I = benchmark("i2i")
+I2I = load_benchmark("i2i")
 USUAL: Mapping[str, Dimension] = {d.id: d for d in I2I.dimensions}
-SWITCHES = [one.name for one in I2I.switches.declared()]
+SWITCHES = [one.name for one in I2I.switches.list_switches()]
 ACCURACIES = (
     "object_manipulation_accuracy",
     "local_attribute_accuracy",
@@ -71,7 +71,7 @@ def templates() -> dict[str, Template]:
         for rules in each
         for d in rules.dimensions
         for r in d.readings
-        if isinstance(r.scorer, Asking)
+        if isinstance(r.scorer, JudgeScorer)
         for one in r.scorer.templates
     ]
     return {one.name: one for one in found}
@@ -81,7 +81,7 @@ def test_the_four_accuracies_are_one_call() -> None:
     scorers = {reading(f"i2i.se.{name}").scorer for name in ACCURACIES}
     assert scorers == {reading("i2i.me.spatial_accuracy").scorer}
     (scorer,) = scorers
-    assert isinstance(scorer, Asking)
+    assert isinstance(scorer, JudgeScorer)
     told = {USUAL[f"i2i.se.{name}"].asks for name in ACCURACIES}
     assert told == {scorer.template.asks}, "what is said to be asked is what is asked"
 
@@ -89,7 +89,9 @@ def test_the_four_accuracies_are_one_call() -> None:
 def test_each_accuracy_can_be_asked_by_itself() -> None:
     known = {d.id: d for d in I2I.rules(None, ["own_question"]).dimensions}
     own = [known[f"i2i.se.{name}"] for name in ACCURACIES]
-    words = [r.scorer.template for d in own for r in d.readings if isinstance(r.scorer, Asking)]
+    words = [
+        r.scorer.template for d in own for r in d.readings if isinstance(r.scorer, JudgeScorer)
+    ]
     assert [one.name for one in words] == [f"i2i/{name}" for name in ACCURACIES]
     assert [d.asks for d in own] == [one.asks for one in words]
     assert len({one.user for one in words}) == 4

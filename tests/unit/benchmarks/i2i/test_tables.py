@@ -35,7 +35,7 @@ from editjudge.benchmarks.i2i.taxonomy import (
     TRACKS,
     WORLD,
 )
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.scorers.specialists import text_accuracy
 
@@ -88,7 +88,7 @@ def test_tables_4_and_5_are_the_dimensions() -> None:
     assert {(of, name): q for of, one in QUOTAS.items() for name, q in one.items()} == QUOTA
     assert QUOTA.keys() <= named
     for on, due in (((), 30), (("me_editing_artifacts",), 31), (("lmm_baseline",), 30)):
-        made = [d.id for d in dimensions(I2iSwitches.of(on)) if not d.id.endswith(".lost")]
+        made = [d.id for d in dimensions(I2iSwitches.turn_on(on)) if not d.id.endswith(".lost")]
         assert len(made) == due
     assert len(PRINTED) == 13
 
@@ -220,14 +220,14 @@ def test_the_comparison_is_of_what_both_tables_have() -> None:
             of = values | ({ARTIFACTS: (0.4, 5)} if on and track == "me" else {})
             for number in range(5):
                 outcomes: dict[str, Outcome] = {
-                    d.id: NOT_ASKED for d in dimensions(I2iSwitches.of(on))
+                    d.id: NOT_ASKED for d in dimensions(I2iSwitches.turn_on(on))
                 }
                 for name, (value, prompts) in of.items():
                     if number < prompts:
                         outcomes[f"i2i.{track}.{name}"] = Score(value=value)
                 task = next(task for task, its in TRACKS.items() if its == track)
                 rows.append(Row(item(number, task), "m", outcomes))
-        cell = tabulate(columns(I2iSwitches.of(on)), rows)["m"]["i2i.me_less_se.overall"]
+        cell = tabulate(columns(I2iSwitches.turn_on(on)), rows)["m"]["i2i.me_less_se.overall"]
         return cell.value, cell.scored
 
     value, scored = overall()
@@ -276,4 +276,4 @@ def test_extraction_is_bounded_by_its_parts(p: float, q: float, similar: float) 
 
 def test_official_is_refused() -> None:
     with pytest.raises(ConfigError, match="neither code nor data"):
-        benchmark("i2i").rules("official")
+        load_benchmark("i2i").rules("official")

@@ -33,7 +33,7 @@ def amended(path: Path, folder: str, number: str, **fields: Any) -> None:
 
 def problems(data: KrisData) -> str:
     with pytest.raises(InputError) as raised:
-        list(data.checked())
+        list(data.check_items())
     return raised.value.reason
 
 
@@ -58,8 +58,8 @@ def test_the_taxonomy_is_the_papers() -> None:
 def test_both_layouts_hold_the_same_items(tmp_path: Path) -> None:
     folders = KrisData(released(tmp_path / "a"))
     listed = KrisData(flat(released(tmp_path / "b")))
-    ours = {ref.id: folders.outline(ref) for ref in folders.checked()}
-    theirs = {ref.id: listed.outline(ref) for ref in listed.checked()}
+    ours = {ref.id: folders.outline(ref) for ref in folders.check_items()}
+    theirs = {ref.id: listed.outline(ref) for ref in listed.check_items()}
     assert set(ours) == {f"{folder}/1" for folder in FOLDERS}
     assert ours == theirs
     assert folders.digest != listed.digest
@@ -69,7 +69,7 @@ def test_frames_stand_in_the_order_of_time(tmp_path: Path) -> None:
     path = released(tmp_path, temporal_prediction=4)
     amended(path, "temporal_prediction", "2", ori_img=["2-4.jpg", "2-1.jpg", "2-3.jpg"])
     data = KrisData(path)
-    items = [data.load(ref) for ref in data.checked()]
+    items = [data.load(ref) for ref in data.check_items()]
     assert [item.task for item in items] == [
         "reverse_prediction",
         "intermediate_prediction",
@@ -93,7 +93,7 @@ def test_odd_names_and_missing_fields(tmp_path: Path) -> None:
     amended(path, "anomaly_correction", "1", explain_en=None)
     (path / "color_change" / ".DS_Store").write_bytes(b"x")
     data = KrisData(path)
-    items = {ref.id: data.load(ref) for ref in data.checked()}
+    items = {ref.id: data.load(ref) for ref in data.check_items()}
     assert items["anomaly_correction/1"].hint is None
     assert items["color_change/1"].target is None
     source = items["color_change/1"].source
@@ -118,7 +118,7 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
     data = KrisData(path)
     said = told(data)
     assert len(said.splitlines()) == 7
-    assert len(list(data.checked())) == 7
+    assert len(list(data.check_items())) == 7
     assert "biology/1: ins_en: is missing" in said
     assert "biology/3: ori_img" in said
     assert f"biology/4: source: no such file: {path / 'biology' / '4.jpg'}" in said
@@ -134,7 +134,7 @@ def test_a_judge_is_never_asked_about_nothing(tmp_path: Path, blank: str) -> Non
     amended(path, "biology", "2", ins_en=blank)
     data = KrisData(path)
     assert told(data) == "biology/2: ins_en: is blank"
-    assert [ref.id for ref in data.checked()] == ["biology/1", "biology/2"]
+    assert [ref.id for ref in data.check_items()] == ["biology/1", "biology/2"]
 
 
 def test_a_list_elsewhere_than_its_images_says_so_once(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_list_elsewhere_than_its_images_says_so_once(tmp_path: Path) -> None:
     lonely.parent.mkdir()
     lonely.write_bytes(file.read_bytes())
     with pytest.raises(InputError) as raised:
-        list(KrisData(lonely).checked())
+        list(KrisData(lonely).check_items())
     assert raised.value.name == str(lonely)
     assert f"{tmp_path / 'eval'} holds no folder biology" in raised.value.reason
     assert "cannot be used" not in raised.value.reason, "not every item by itself"
@@ -162,7 +162,7 @@ def test_a_folder_with_a_list_is_told_to_give_the_list(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="or the list itself"):
         KrisData(tmp_path)
     with pytest.raises(InputError, match="give the folder above <task>"):
-        list(KrisData(tmp_path / "other.json").checked())
+        list(KrisData(tmp_path / "other.json").check_items())
 
 
 def test_a_list_names_its_folders_and_ids_once(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_what_is_no_annotation_at_all(tmp_path: Path, text: str) -> None:
     path = released(tmp_path, biology=1)
     (path / "biology" / "annotation.json").write_text(text)
     with pytest.raises(InputError, match="annotation.json"):
-        list(KrisData(path).checked())
+        list(KrisData(path).check_items())
 
 
 def test_other_counts_than_the_release_are_noted(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_other_counts_than_the_release_are_noted(tmp_path: Path) -> None:
     )
     listed = KrisData(flat(tmp_path / "a"))
     assert listed.notes() == few.notes()
-    assert sum(1 for _ in listed.checked()) == 450
+    assert sum(1 for _ in listed.check_items()) == 450
 
 
 def test_other_sources_and_explanations_than_the_release_are_noted(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_other_sources_and_explanations_than_the_release_are_noted(tmp_path: Pat
     amended(path, "multi-element_composition", "2", ori_img="2-1.png")
     (path / "medicine" / "annotation.json").write_text("{}")
     data = KrisData(path)
-    assert sum(1 for _ in data.checked()) == 10
+    assert sum(1 for _ in data.check_items()) == 10
     odd, counts = data.notes()[:4], data.notes()[4:]
     multi = "multi-element_composition"
     two = "anomaly_correction/1, anomaly_correction/2)"

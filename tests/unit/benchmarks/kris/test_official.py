@@ -20,12 +20,12 @@ from editjudge.base.prompt_releases import prompt_releases
 from editjudge.base.verdict import MissingOutput, NoScore, NotApplicable, Outcome, Pending, Score
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.column import Row
-from editjudge.benchmarks.dimension import Derived
+from editjudge.benchmarks.dimension import Formula
 from editjudge.benchmarks.kris.dataset import KrisData
 from editjudge.benchmarks.kris.official import SEVERAL
 from editjudge.benchmarks.kris.switches import KrisSwitches
 from editjudge.benchmarks.kris.taxonomy import KNOWLEDGE_TASKS, REASONING_DIMENSIONS, TEMPORAL_TASKS
-from editjudge.benchmarks.registry import benchmark, dimensions
+from editjudge.benchmarks.registry import load_benchmark, load_dimensions
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import Judgement, judge
 from editjudge.panel.prompt import Picture
@@ -37,9 +37,9 @@ from .made import released
 from .stand_ins import BY_OURS, PROMPTS, TEXTS, declared, imported
 from .test_protocol import MODELS, PRINTED, all_items, column, reply, row_of
 
-KRIS = benchmark("kris")
+KRIS = load_benchmark("kris")
 BASELINE = "simple_prompts"
-NAMES = [one.name for one in KrisSwitches.declared() if one.name != BASELINE]
+NAMES = [one.name for one in KrisSwitches.list_switches() if one.name != BASELINE]
 OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
 VC, VQ, IF, KP = (
     f"kris.{name}"
@@ -70,7 +70,7 @@ POOLED = {f"kris.{n}_knowledge" for n in ("factual", "conceptual", "procedural")
 def items(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Item]:
     """An item of each folder."""
     data = KrisData(released(tmp_path_factory.mktemp("kris")))
-    return {ref.id.partition("/")[0]: data.load(ref) for ref in data.checked()}
+    return {ref.id.partition("/")[0]: data.load(ref) for ref in data.check_items()}
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def judged(
     rules = KRIS.rules("paper", tuple(on))
     panel = Panel(*script, **settings)
     edit = Edit(item, "m", OUTPUT)
-    done = await judge(edit, rules.dimensions, rules.known(dimensions()), panel)  # type: ignore[arg-type]
+    done = await judge(edit, rules.dimensions, rules.known(load_dimensions()), panel)  # type: ignore[arg-type]
     return done, panel.transport
 
 
@@ -96,7 +96,7 @@ def differing(one: Rules, other: Rules) -> set[str]:
     """Dimensions with other readings or another formula."""
 
     def made_of(rules: Rules) -> dict[str, Any]:
-        return {d.id: (d.readings, isinstance(d.how, Derived)) for d in rules.dimensions}
+        return {d.id: (d.readings, isinstance(d.how, Formula)) for d in rules.dimensions}
 
     ours, theirs = made_of(one), made_of(other)
     return {name for name in ours if ours[name] != theirs[name]}
@@ -120,12 +120,12 @@ def columns_changed(switch: str, on: KrisSwitches) -> set[str]:
 
 def test_official_is_all_switches() -> None:
     assert set(CHANGES) == set(NAMES)
-    assert KRIS.rules("official").switches == KrisSwitches.of(NAMES)
+    assert KRIS.rules("official").switches == KrisSwitches.turn_on(NAMES)
     assert KRIS.rules("paper", NAMES).switches == KRIS.rules("official").switches
     assert (
         KRIS.rules("official", (), NAMES).switches == KRIS.rules("paper").switches == KrisSwitches()
     )
-    assert all(one.what and one.source for one in KrisSwitches.declared())
+    assert all(one.what and one.source for one in KrisSwitches.list_switches())
 
 
 @pytest.mark.parametrize("protocol", ["paper", "official"])
@@ -178,14 +178,14 @@ def test_nothing_needs_the_authors_prompts_before_they_are_asked(
         with pytest.raises(ConfigError, match="editjudge prompts import kris PATH"):
             dimension.signature({})
         with pytest.raises(ConfigError, match="not imported"):
-            _ = dimension.words
+            _ = dimension.prompt_origins
     without = KRIS.rules("official", (), ["original_prompts"])
-    assert {d.words for d in without.dimensions} == {"own", None}
+    assert {d.prompt_origins for d in without.dimensions} == {"own", None}
 
 
 @pytest.mark.usefixtures("authors")
 def test_whose_words(tmp_path: Path) -> None:
-    assert {d.words for d in KRIS.rules("official").dimensions} == {"original", None}
+    assert {d.prompt_origins for d in KRIS.rules("official").dimensions} == {"original", None}
     (tmp_path / "kept" / "kris" / "prompt_quality.txt").write_text("changed")
     with pytest.raises(ConfigError, match="not imported"):
         KRIS.rules("official").dimensions[1].signature({})
@@ -367,7 +367,7 @@ async def test_the_mean_of_several_replies(items: Mapping[str, Item]) -> None:
         rules = KRIS.rules("paper", ["first_digit"])
         panel = Panel(*script, temperature=1.0, samples=2)
         edit = Edit(items["count_change"], "m", OUTPUT)
-        known = rules.known(dimensions())
+        known = rules.known(load_dimensions())
         done = await judge(edit, rules.dimensions[1:2], known, panel)  # type: ignore[arg-type]
         return done.outcomes[VQ]
 

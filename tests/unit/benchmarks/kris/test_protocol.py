@@ -27,11 +27,11 @@ from editjudge.base.verdict import (
 )
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
-from editjudge.benchmarks.dimension import Derived
+from editjudge.benchmarks.dimension import Formula
 from editjudge.benchmarks.kris.columns import BY_TASK, METRICS
 from editjudge.benchmarks.kris.dataset import KrisData
 from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TEMPORAL, task_of
-from editjudge.benchmarks.registry import benchmark, dimensions, select
+from editjudge.benchmarks.registry import load_benchmark, load_dimensions, select_dimensions
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import judge
 from editjudge.engine.outcomes import derive
@@ -43,7 +43,7 @@ from ..signing import signature_of
 from .made import released
 
 OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
-RULES = benchmark("kris").rules()
+RULES = load_benchmark("kris").rules()
 DIMENSIONS, COLUMNS = RULES.dimensions, RULES.columns
 IDS = [f"kris.{name}" for name in METRICS]
 AVERAGE = "kris.average"
@@ -61,12 +61,12 @@ def reply(prompt: Any, **scores: int) -> str:
 def items(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Item]:
     """An item of each folder."""
     data = KrisData(released(tmp_path_factory.mktemp("kris")))
-    return {ref.id.partition("/")[0]: data.load(ref) for ref in data.checked()}
+    return {ref.id.partition("/")[0]: data.load(ref) for ref in data.check_items()}
 
 
 async def judged(item: Item, *script: Any) -> tuple[dict[str, Outcome], list[str]]:
     panel = Panel(*script)
-    done = await judge(Edit(item, "m", OUTPUT), DIMENSIONS, dimensions(), panel)  # type: ignore[arg-type]
+    done = await judge(Edit(item, "m", OUTPUT), DIMENSIONS, load_dimensions(), panel)  # type: ignore[arg-type]
     return dict(done.outcomes), [seen(p) for p in panel.transport.asked]
 
 
@@ -190,21 +190,21 @@ def test_signatures_name_every_prompt() -> None:
         assert f"kris/{name}(own,sha256:" in signature
     assert "protocol:kris.1|" in signature, "a reading is the same by every protocol that reads so"
     assert "protocol:kris.1|" in str(DIMENSIONS[3].signature({})), "gated as by the usual rules"
-    assert "by_task" not in str(dimensions()["core.instruction_following"].signature({}))
+    assert "by_task" not in str(load_dimensions()["core.instruction_following"].signature({}))
 
 
 def test_the_papers_protocol_is_the_usual_one() -> None:
-    kris = benchmark("kris")
+    kris = load_benchmark("kris")
     assert kris.rules().protocol == kris.rules("paper").protocol == "kris.paper.1"
     assert kris.rules("official").protocol == "kris.official.1"
     with pytest.raises(ConfigError, match=r"no protocol 'x'.*paper, official"):
         kris.rules("x")
     with pytest.raises(ConfigError, match="leave --protocol out"):
-        benchmark("core").rules("paper")
-    assert [d.id for d in select([], RULES)] == [*IDS, AVERAGE]
-    assert not {d.id for d in select([], benchmark("core").rules())} & set(IDS)
+        load_benchmark("core").rules("paper")
+    assert [d.id for d in select_dimensions([], RULES)] == [*IDS, AVERAGE]
+    assert not {d.id for d in select_dimensions([], load_benchmark("core").rules())} & set(IDS)
     with pytest.raises(ConfigError, match=r"there are core, .*kris"):
-        benchmark("krs")
+        load_benchmark("krs")
 
 
 PRINTED = list(csv.DictReader(Path(__file__).with_name("table2.csv").read_text().splitlines()))
@@ -247,8 +247,8 @@ def row_of(item: Item, printed: Mapping[str, str]) -> Row:
 def average(outcomes: Mapping[str, Outcome]) -> Outcome:
     """Of an edit's metrics, as the dimension has it."""
     (dimension,) = (d for d in DIMENSIONS if d.id == AVERAGE)
-    assert isinstance(dimension.how, Derived)
-    return derive(dimension.how, {name: outcomes[name] for name in dimension.operands})
+    assert isinstance(dimension.how, Formula)
+    return make_formula(dimension.how, {name: outcomes[name] for name in dimension.operands})
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -317,7 +317,7 @@ def test_a_failure_is_never_a_number(release: list[Item]) -> None:
 
 @pytest.mark.parametrize("switch", ["missing_skipped", "pooled_metrics"])
 def test_a_rule_for_averages_leaves_the_verdicts_as_they_are(switch: str) -> None:
-    known = {d.id: d for d in benchmark("kris").rules("paper", [switch]).dimensions}
+    known = {d.id: d for d in load_benchmark("kris").rules("paper", [switch]).dimensions}
     for name in IDS:
         of = RULES.known({})
         assert signature_of(known[name], known, {}) == signature_of(of[name], of, {})

@@ -35,13 +35,13 @@ def read(folder: Path, single: Any = SINGLES, multi: Any = ROUNDS) -> OmniData:
 
 def problems(data: OmniData) -> InputError:
     with pytest.raises(InputError) as raised:
-        list(data.checked())
+        list(data.check_items())
     return raised.value
 
 
 def test_items_are_keyed_by_folder_sample_and_level(tmp_path: Path) -> None:
     data = read(tmp_path)
-    items = {ref.id: data.load(ref) for ref in data.checked()}
+    items = {ref.id: data.load(ref) for ref in data.check_items()}
     assert list(items) == [
         "coco2017val/0001_low",
         "coco2017val/0001_high",
@@ -92,7 +92,7 @@ def test_one_list_is_enough(tmp_path: Path, name: str) -> None:
     if not (folder / name).is_file():
         (folder / name).write_text(text)
     data = OmniData(folder / name, roots=roots)
-    assert len(list(data.checked())) in {3, 4}
+    assert len(list(data.check_items())) in {3, 4}
     if name in {SINGLE, MULTI}:
         assert OmniData(folder, roots=roots).digest == data.digest
         assert "were released" in data.notes()[0]
@@ -104,14 +104,14 @@ def test_the_long_list_of_dialogues_is_found(tmp_path: Path) -> None:
     folder = released(tmp_path, SINGLES, ROUNDS)
     roots = {AUTHORS: str(folder / "files")}
     both = OmniData(folder, roots=roots)
-    ids = [ref.id for ref in both.checked()]
+    ids = [ref.id for ref in both.check_items()]
     (folder / LONG).write_text((folder / MULTI).read_text())
     again = OmniData(folder, roots=roots)
     assert again.digest == both.digest
     assert again.notes()[-1].startswith(f"{LONG} is not read beside {MULTI}")
     (folder / MULTI).unlink()
     alone = OmniData(folder, roots=roots)
-    assert [ref.id for ref in alone.checked()] == ids
+    assert [ref.id for ref in alone.check_items()] == ids
     assert any(f"{LONG}: " in note and "1,226 were released" in note for note in alone.notes())
 
 
@@ -127,8 +127,8 @@ def test_roots_fit_whole_names_and_the_longest_counts(tmp_path: Path) -> None:
             f"{AUTHORS}/synth": "/nowhere",
         },
     )
-    (ref,) = data.checked()
-    assert data.pictures(ref)["mask"] == (elsewhere / "coco2017val/0001_low_target.png",)
+    (ref,) = data.check_items()
+    assert data.image_paths(ref)["mask"] == (elsewhere / "coco2017val/0001_low_target.png",)
     assert data.roots[AUTHORS] == str(folder / "files")
 
 
@@ -136,7 +136,7 @@ def test_paths_without_a_root_lie_beside_the_list(tmp_path: Path) -> None:
     released(tmp_path, SINGLES[:1], [])
     released_list = tmp_path / SINGLE
     released_list.write_text(released_list.read_text().replace(f"{AUTHORS}/", "files/"))
-    assert len(list(OmniData(tmp_path).checked())) == 1
+    assert len(list(OmniData(tmp_path).check_items())) == 1
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     gone = tmp_path / "files/masks/gqa/0001_1_target.png"
     gone.unlink()
     assert told(data) == f"gqa/0001_1: mask: no such file: {gone}"
-    refs = list(data.checked())
+    refs = list(data.check_items())
     assert len(refs) == 7
     assert "--root OLD=NEW" in data.mend(refs[:1])
     item = {ref.id: data.load(ref) for ref in refs}["gqa/0001_1"]
@@ -187,7 +187,7 @@ def test_entries_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], sai
     data = read(tmp_path, [right, wrong], [record("coco2017val", "9", "1")])
     (line,) = told(data).splitlines()
     assert said in line
-    there = [ref.id for ref in data.checked()]
+    there = [ref.id for ref in data.check_items()]
     assert "coco2017val/9_1" in there, "the others are judged"
 
 
@@ -198,7 +198,7 @@ def test_a_blank_pair_is_skipped_as_in_the_released_scorer(tmp_path: Path) -> No
         {"question": "", "correct_answer": "Yes"},
     ]
     data = read(tmp_path, [record("gqa", "7", "1", qa_pairs=[*QA, *blank])], [])
-    (ref,) = data.checked()
+    (ref,) = data.check_items()
     assert data.load(ref).questions == ({"question": "Is it red?", "answer": "Yes"},)
     assert told(data) == ""
     assert any("without a question or an answer" in note for note in data.notes())
@@ -219,21 +219,21 @@ def test_fields_of_others_are_left_aside(tmp_path: Path, more: dict[str, Any]) -
     one = record("gqa", "7", "1")
     data = read(tmp_path, [one], [])
     (tmp_path / SINGLE).write_text(json.dumps([{**one, **more}]))
-    assert len(list(data.checked())) == 1
+    assert len(list(data.check_items())) == 1
 
 
 def test_an_unused_field_may_be_misspelt(tmp_path: Path) -> None:
     one = record("gqa", "7", "1")
     one["source_masks_path"] = one.pop("source_mask_path")
     one["entitys"] = one.pop("entities")
-    assert len(list(read(tmp_path, [one], []).checked())) == 1
+    assert len(list(read(tmp_path, [one], []).check_items())) == 1
 
 
 @pytest.mark.parametrize(("given", "due"), [(True, "True"), (2, "2"), (0.5, "0.5"), ("é", "é")])
 def test_answers_are_texts_whatever_json_they_are(tmp_path: Path, given: Any, due: str) -> None:
     pair = {"question": "Is it?", "correct_answer": given, "type": "colour"}
     data = read(tmp_path, [record("gqa", "7", "1", qa_pairs=[pair])], [])
-    (ref,) = data.checked()
+    (ref,) = data.check_items()
     assert data.outline(ref).questions == ({"question": "Is it?", "answer": due},)
 
 
@@ -268,8 +268,8 @@ def test_no_list_at_all(tmp_path: Path) -> None:
 
 def test_a_mask_in_colour_is_refused(tmp_path: Path) -> None:
     data = read(tmp_path, SINGLES[:1], [])
-    (ref,) = data.checked()
-    (source,), (where,) = (data.pictures(ref)[field] for field in ("source", "mask"))
+    (ref,) = data.check_items()
+    (source,), (where,) = (data.image_paths(ref)[field] for field in ("source", "mask"))
     where.write_bytes(source.read_bytes())
     assert "mask in colour" in data.load(ref).flaws["mask"].reason
     mask(where, 0.0)
@@ -280,8 +280,8 @@ def test_a_mask_in_colour_is_refused(tmp_path: Path) -> None:
 
 def test_a_mask_has_its_targets_aspect_ratio(tmp_path: Path) -> None:
     data = read(tmp_path, SINGLES[:1], [])
-    (ref,) = data.checked()
-    (where,) = data.pictures(ref)["mask"]
+    (ref,) = data.check_items()
+    (where,) = data.image_paths(ref)["mask"]
     mask(where, 0.25, (24, 20))
     assert data.load(ref).flaws == {}
     mask(where, 0.25, (200, 20))

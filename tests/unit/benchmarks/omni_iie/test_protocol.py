@@ -26,7 +26,7 @@ from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.omni_iie.columns import METRICS, overall, overall_loss
-from editjudge.benchmarks.registry import benchmark
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import judge
 from editjudge.panel.prompt import Prompt
@@ -35,7 +35,7 @@ from editjudge.scorers.square_images import squared
 
 from ....fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
 
-OMNI = benchmark("omni_iie")
+OMNI = load_benchmark("omni_iie")
 PRINTED = list(csv.DictReader(Path(__file__).with_name("tables.csv").read_text().splitlines()))
 SMALL = load_image(np.zeros((8, 8, 3), np.uint8))
 
@@ -250,13 +250,15 @@ async def test_a_switch_changes_what_it_says_and_nothing_else(
 async def test_the_official_protocol_without_its_switches_is_the_papers(
     paper: Mapping[str, Cell],
 ) -> None:
-    without = await judged(OMNI.rules("official", (), [s.name for s in OMNI.switches.declared()]))
+    without = await judged(
+        OMNI.rules("official", (), [s.name for s in OMNI.switches.list_switches()])
+    )
     assert differing(paper, without) == set()
 
 
 async def test_the_official_protocol() -> None:
     rules = OMNI.rules("official")
-    assert rules.switches.on == {s.name for s in OMNI.switches.declared()}
+    assert rules.switches.on == {s.name for s in OMNI.switches.list_switches()}
     panel = Panel()
     cells = await judged(rules, panel)
     value = {k.removeprefix("omni_iie."): c.value for k, c in cells.items()}
@@ -424,9 +426,9 @@ async def test_questions_in_two_stages() -> None:
 def test_questions_of_another_form_are_not_asked(question: dict[str, Any], lacks: str) -> None:
     (qa,) = [d for d in OMNI.dimensions if d.id == "omni_iie.qa"]
     well = {"question": "Is the cat gone?", "answer": "yes"}
-    assert qa.not_applicable(item("low", questions=(well,))) is None
-    assert qa.not_applicable(item("low")) is None, "then they are generated"
-    why = qa.not_applicable(item("low", questions=(well, question)))
+    assert qa.why_not_applicable(item("low", questions=(well,))) is None
+    assert qa.why_not_applicable(item("low")) is None, "then they are generated"
+    why = qa.why_not_applicable(item("low", questions=(well, question)))
     assert why == f"question 2 of the item has no text `{lacks}`"
 
 
