@@ -200,7 +200,7 @@ class ItemsFile(Dataset):
             if not why:
                 seen[line.id] = number
                 yield ItemRef(
-                    line.id, index, line.texts, line.files, line.flaws, line, line.besides
+                    line.id, index, line.texts, line.files, line.flaws, line, line.other_inputs
                 )
             elif problems is not None:
                 problems.append((f"line {number}", why))

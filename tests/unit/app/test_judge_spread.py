@@ -28,7 +28,7 @@ from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.fusion import min_max, product
 from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.outcomes import make_formula
+from editjudge.engine.outcomes import derive
 from editjudge.report.summary import build_agreement_tables, build_results_tables
 from editjudge.scorers.vqa import FiveLevel
 
@@ -78,7 +78,7 @@ def made(
             found = Score(value=one) if isinstance(one, int | float) else one
             outcomes[judge_round.dimension_id("x.judged")] = found
         how: Any = known["x.judged"].how
-        outcomes["x.judged"] = make_formula(how, {name: outcomes[name] for name in how.of})
+        outcomes["x.judged"] = derive(how, {name: outcomes[name] for name in how.of})
         item = edit(task="ab"[i % 2], item_id=str(i)).item
         rows.append(Row(item, models[i % len(models)], outcomes))
     cells = tabulate(columns, rows)

@@ -128,7 +128,7 @@ def test_known_are_its_own_by_these_rules_and_all_others() -> None:
         Dimension(name, "?", "-", Reading(Scripted(), "value"), (0, 1))
         for name in ("b.gone", "bb.other")
     )
-    known = BENCHMARK.rules().known({d.id: d for d in (stale, other)})
+    known = BENCHMARK.rules().dimensions_by_id({d.id: d for d in (stale, other)})
     assert list(known) == ["b.read", "b.made", "bb.other"]
     assert BENCHMARK.dimensions == BENCHMARK.rules("paper").dimensions
 
@@ -146,7 +146,7 @@ def test_known_are_its_own_by_these_rules_and_all_others() -> None:
         (BENCHMARK, {"without": ["gate"]}, "b has no switch 'gate'"),
         (BENCHMARK, {"with_": ["no_gate"], "without": ["no_gate"]}, "both asked for and left out"),
         (
-            made(protocols={"paper": Made()}, unreleased="its authors released no code"),
+            made(protocols={"paper": Made()}, no_official_reason="its authors released no code"),
             {"protocol": "official"},
             "b has no protocol official: its authors released no code; use paper",
         ),

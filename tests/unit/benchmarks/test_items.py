@@ -43,7 +43,7 @@ def test_every_items_file_is_tested() -> None:
 @pytest.mark.parametrize("name", OWN)
 def test_a_blank_text_is_a_flaw(tmp_path: Path, name: str, field: str, blank: str) -> None:
     read = data(tmp_path, name, **{field: blank})
-    (ref,) = read.checked()
+    (ref,) = read.check_items()
     assert {n: f.reason for n, f in read.flaws(ref).items()} == {field: f"{field}: is blank"}
     assert not getattr(read.load(ref), field)
 
@@ -63,21 +63,21 @@ def test_the_folder_of_the_file_will_do(tmp_path: Path, name: str) -> None:
 def test_texts_are_read_without_the_space_around_them(tmp_path: Path, name: str) -> None:
     texts = {"instruction": " say \u3000 it\n", "target_text": "\u3000SALE ", "hint": "\tice melts"}
     read = data(tmp_path, name, **texts)
-    (ref,) = read.checked()
+    (ref,) = read.check_items()
     item = read.load(ref)
     assert (item.instruction, item.target_text, item.hint) == ("say \u3000 it", "SALE", "ice melts")
 
 
 def test_a_blank_task_is_none(tmp_path: Path) -> None:
     read = data(tmp_path, "core", task=" \u3000")
-    (ref,) = read.checked()
+    (ref,) = read.check_items()
     assert read.load(ref).task == ""
 
 
 @pytest.mark.parametrize("name", [" ", "a/ ", " /b", " .. /b"])
 def test_a_blank_id_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="line 1: id: an id names a file"):
-        list(data(tmp_path, "core", id=name).checked())
+        list(data(tmp_path, "core", id=name).check_items())
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -88,14 +88,14 @@ def test_a_mask_of_another_picture_is_unusable_and_the_item_is_not(
         Pil.fromarray(np.zeros(shape, np.uint8)).save(tmp_path / file)
     for file, unusable in (("fits.png", {}), ("other.png", {"mask"})):
         read = data(tmp_path, name, mask=file)
-        item = read.load(next(read.checked()))
+        item = read.load(next(read.check_items()))
         assert item.flaws.keys() == set(unusable)
     assert "other.png: mask of 8x6 for an image of 6x8" in item.flaws["mask"].reason
 
 
 def test_a_path_without_end_is_refused_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 1: source: .* 4096 characters") as raised:
-        list(data(tmp_path, "core", source="x" * 70_000).checked())
+        list(data(tmp_path, "core", source="x" * 70_000).check_items())
     assert len(str(raised.value)) < 1000
 
 
@@ -116,7 +116,7 @@ def test_a_mark_and_line_ends_of_other_systems_and_empty_lines_do_not_count(
 ) -> None:
     one, other = line_of(name), line_of(name, "2")
     read = lines(tmp_path, name, "\ufeff", one, "\r\n", "\r\n", "  \n", other, "\r\n")
-    assert [ref.id for ref in read.checked()] == ["1", "2"]
+    assert [ref.id for ref in read.check_items()] == ["1", "2"]
 
 
 NO_LINE: dict[str, tuple[Callable[[str], str], str]] = {
@@ -156,7 +156,7 @@ def test_a_line_that_is_no_item_is_told_by_its_number(tmp_path: Path, name: str,
     read = lines(tmp_path, name, line_of(name), "\n\n", made(name), "\n")
     told = rf"items\.jsonl: 1 line cannot be used:\n  line 3: {told}"
     with pytest.raises(InputError, match=told):
-        list(read.checked())
+        list(read.check_items())
 
 
 @pytest.mark.parametrize(
@@ -170,18 +170,18 @@ def test_what_stands_for_a_number_and_is_none_is_told(
     line = line_of(name, "2", extra={"x": [0]}).replace("0]", f"{number}]")
     told = rf"line 2: {re.escape(number)} is no number that can be kept"
     with pytest.raises(InputError, match=told):
-        list(lines(tmp_path, name, line_of(name), "\n", line).checked())
+        list(lines(tmp_path, name, line_of(name), "\n", line).check_items())
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_what_only_looks_like_no_number_is_kept(tmp_path: Path, name: str) -> None:
     said = 'NaN, 1e400 and Infinity; "x": 1, "x": 2'
     extra = {"x": said, "y": 1e300, "z": 10**299, "w": [{"x": 1}, {"x": 1}]}
-    (ref,) = lines(tmp_path, name, line_of(name, extra=extra)).checked()
+    (ref,) = lines(tmp_path, name, line_of(name, extra=extra)).check_items()
     assert ref.data.extra == extra
 
 
 def test_another_encoding_is_told(tmp_path: Path) -> None:
     wrong = lines(tmp_path, "core", json.dumps({"id": "é"}, ensure_ascii=False), encoding="latin-1")
     with pytest.raises(InputError, match=r"line 1: .*not in UTF-8\n?.*; write one JSON object per"):
-        list(wrong.checked())
+        list(wrong.check_items())

@@ -227,11 +227,13 @@ def test_every_benchmarks_judged_dimensions_can_have_another_judge(name: str) ->
     one = load_benchmark(name)
     for protocol in one.protocols:
         rules = one.rules(protocol or None)
-        known = make_rounds(rules.known(load_dimensions()), JudgeRounds(("second", "third"), 2))
+        known = make_rounds(
+            rules.dimensions_by_id(load_dimensions()), JudgeRounds(("second", "third"), 2)
+        )
         for dimension in rules.dimensions:
             roles = roles_of(known[dimension.id], known)
             assert JUDGE not in roles, dimension.id
-            if JUDGE in roles_of(dimension, rules.known(load_dimensions())):
+            if JUDGE in roles_of(dimension, rules.dimensions_by_id(load_dimensions())):
                 assert {SECOND, "generalist.third"} <= roles
                 pair = [known[JudgeRound("second", n).dimension_id(dimension.id)] for n in (1, 2)]
                 scorers = [

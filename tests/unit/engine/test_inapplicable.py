@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import InputError
-from editjudge.benchmarks.dimension import derive
+from editjudge.benchmarks.dimension import make_formula
 from editjudge.engine.run_plan import (
     RunPlan,
     check_applicable,
@@ -30,7 +30,7 @@ def asked(tmp_path: Path, *needs: str) -> RunPlan:
     masked = replace(made, id="test.masked", needs=frozenset({"mask"}))
     odd = replace(made, id="test.odd", when=lambda item: None if item.task == "odd" else "even")
     never = replace(made, id="test.never", when=lambda item: f"not for {item.task}")
-    above = replace(made, id="test.above", how=derive(largest, "test.masked"))
+    above = replace(made, id="test.above", how=make_formula(largest, "test.masked"))
     there = {d.id: d for d in (made, masked, odd, never, above)}
     chosen = order(tmp_path, Log(), 4, "a", *(there[f"test.{name}"] for name in needs))
     return inspect_items(replace(chosen, dimensions_by_id=there))

@@ -11,7 +11,7 @@ from editjudge.base.errors import Abstained, ConfigError, ImageError, Unreachabl
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Edit, Missing
 from editjudge.base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Score
-from editjudge.benchmarks.dimension import Dimension, Formula, Reading, derive
+from editjudge.benchmarks.dimension import Dimension, Formula, Reading, make_formula
 from editjudge.benchmarks.fusion import product
 from editjudge.engine.judge import Judgement, judge
 from editjudge.engine.outcomes import sort_by_dependency
@@ -86,7 +86,7 @@ async def test_a_composite_keeps_what_its_own_readings_rest_on() -> None:
     result = await judged(
         edit(f=read, g=3),
         dimension("part", Reading(A, "g")),
-        dimension("whole", derive(product, "part", of={"text": Reading(B, "f")})),
+        dimension("whole", make_formula(product, "part", of={"text": Reading(B, "f")})),
     )
     assert result.outcomes["whole"] == Score(
         value=6,
@@ -147,7 +147,7 @@ async def test_a_missing_output_is_counted_and_nothing_is_called() -> None:
     ],
 )
 async def test_a_part_without_a_number_leaves_the_whole_without(part: Any, kind: type) -> None:
-    whole = dimension("whole", derive(product, "one", "two"))
+    whole = dimension("whole", make_formula(product, "one", "two"))
     result = await judged(
         edit(replies={"a.f": part, "b.f": 3}),
         dimension("one", Reading(A, "f")),
@@ -164,7 +164,7 @@ async def test_parts_that_do_not_apply(complete: bool) -> None:
         edit(f=4),
         dimension("one", Reading(A, "f")),
         dimension("two", Reading(B, "f"), needs=frozenset({"hint"})),
-        dimension("whole", derive(product, "one", "two", complete=complete)),
+        dimension("whole", make_formula(product, "one", "two", complete=complete)),
     )
     whole = result.outcomes["whole"]
     if complete:
@@ -177,7 +177,7 @@ async def test_imputed_parts_mark_the_whole() -> None:
     result = await judged(
         edit(f=Score(value=0, imputed=True)),
         dimension("one", Reading(A, "f")),
-        dimension("whole", derive(product, "one")),
+        dimension("whole", make_formula(product, "one")),
     )
     assert result.outcomes["whole"].imputed  # type: ignore[union-attr]
 
@@ -189,7 +189,7 @@ async def test_a_value_outside_the_range_is_a_defect_not_a_score() -> None:
 
 async def test_what_a_dimension_derives_from_is_judged_but_not_reported() -> None:
     part = dimension("part", Reading(A, "f"))
-    whole = dimension("whole", derive(product, "part"))
+    whole = dimension("whole", make_formula(product, "part"))
     known = {"part": part, "whole": whole}
     result = await judge(edit(f=4), [whole], known, FakePanel())  # type: ignore[arg-type]
     assert list(result.outcomes) == ["whole"]
@@ -197,8 +197,8 @@ async def test_what_a_dimension_derives_from_is_judged_but_not_reported() -> Non
 
 
 def test_circles_are_refused() -> None:
-    one = dimension("one", derive(product, "two"))
-    two = dimension("two", derive(product, "one"))
+    one = dimension("one", make_formula(product, "two"))
+    two = dimension("two", make_formula(product, "one"))
     with pytest.raises(ValueError, match="one -> two -> one"):
         sort_by_dependency([one], {"one": one, "two": two})
 
@@ -213,7 +213,7 @@ async def test_untrained_weights_mark_what_rests_on_them() -> None:
 
     network = dimension("network", Reading(Scripted(key="n", needs=("lpips.vgg",)), "f"))
     reader = dimension("reader", Reading(Scripted(key="r", needs=("ocr.ppocr",)), "f"))
-    both = dimension("both", derive(product, "network", "reader"))
+    both = dimension("both", make_formula(product, "network", "reader"))
     asked = [reader, both]
     known = {d.id: d for d in (network, reader, both)}
     panel = Random("lpips.vgg", "ocr.ppocr")
@@ -224,7 +224,7 @@ async def test_untrained_weights_mark_what_rests_on_them() -> None:
 async def test_a_derived_signature_follows_its_parts() -> None:
     async def signed(variant: str) -> str:
         part = dimension("part", Reading(A, "f"), variant=variant)
-        whole = dimension("whole", derive(product, "part"))
+        whole = dimension("whole", make_formula(product, "part"))
         return str((await judged(edit(f=1), part, whole)).signatures["whole"])
 
     assert await signed("v.1") == await signed("v.1") != await signed("v.2")
@@ -258,7 +258,7 @@ async def test_no_number_is_signed_by_a_model_that_came_while_it_was_made() -> N
 
     reader = dimension("reader", Reading(Scripted(key="r", needs=("ocr.ppocr",)), "f"))
     other = dimension("other", Reading(Scripted(key="o", needs=("lpips.vgg",)), "f"))
-    whole = dimension("whole", derive(product, "reader", "other"))
+    whole = dimension("whole", make_formula(product, "reader", "other"))
     known = {d.id: d for d in (reader, other, whole)}
     panel = Rebound("lpips.vgg", "ocr.ppocr")
     result = await judge(edit(f=1), known.values(), known, panel)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from editjudge.app.view import RunView
 from editjudge.base.item import Edit
 from editjudge.base.verdict import NotApplicable, Outcome, Score, Verdict
 from editjudge.benchmarks.column import Column, Composite, Mean, Row
-from editjudge.benchmarks.dimension import Dimension, Reading, derive
+from editjudge.benchmarks.dimension import Dimension, Reading, make_formula
 from editjudge.benchmarks.fusion import product
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.tabulation import tabulate
@@ -49,8 +49,8 @@ class Sometimes(Scorer):
 ONE = Sometimes()
 DIMENSIONS = (
     Dimension("t.one", "?", "s", Reading(ONE, "s"), (0, 1)),
-    Dimension("t.whole", "?", "s", derive(product, "t.one", complete=True), (0, 1)),
-    Dimension("t.rest", "?", "s", derive(product, of={"a": Reading(ONE, "s")}), (0, 1)),
+    Dimension("t.whole", "?", "s", make_formula(product, "t.one", complete=True), (0, 1)),
+    Dimension("t.rest", "?", "s", make_formula(product, of={"a": Reading(ONE, "s")}), (0, 1)),
 )
 KNOWN = {d.id: d for d in DIMENSIONS}
 

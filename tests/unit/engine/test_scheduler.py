@@ -20,7 +20,7 @@ from editjudge.base.item import Edit, Item, Missing
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.dataset import ItemRef, placeholder
-from editjudge.benchmarks.dimension import Dimension, Reading, derive
+from editjudge.benchmarks.dimension import Dimension, Reading, make_formula
 from editjudge.benchmarks.fusion import mean
 from editjudge.engine import scheduler as module
 from editjudge.engine.content_keys import JudgedEdit, StandingVerdicts
@@ -253,7 +253,7 @@ async def test_a_signature_is_made_once_and_not_for_every_edit(
 def test_a_signature_is_that_of_the_services_of_now() -> None:
     read = Reading(FiveLevel("generalist.judge", "core/editing_artifacts"), "score")
     judged = Dimension("t.judged", "?", "-", read, (0, 5))
-    averaged = replace(judged, id="t.mean", how=derive(mean, "t.judged"))
+    averaged = replace(judged, id="t.mean", how=make_formula(mean, "t.judged"))
     known = {"t.judged": judged, "t.mean": averaged}
     signatures = Signatures(known)
     before, after = ({JUDGE: ModelIdentity(name)} for name in ("before", "after"))
@@ -466,9 +466,13 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
         dimension(log, "test.odd", when=only_odd),
         dimension(log, "test.masked", needs=frozenset({"mask"})),
         dimension(log, "test.far", how=Reading(Timed(log, ("x.y",)), "score")),
-        dimension(log, "test.sum", how=derive(lambda v: sum(v.values()), "test.one", "test.odd")),
-        dimension(log, "test.both", how=derive(lambda v: 1, "test.one", "test.odd", complete=True)),
-        dimension(log, "test.rests", how=derive(lambda v: 1, "test.one", "test.far")),
+        dimension(
+            log, "test.sum", how=make_formula(lambda v: sum(v.values()), "test.one", "test.odd")
+        ),
+        dimension(
+            log, "test.both", how=make_formula(lambda v: 1, "test.one", "test.odd", complete=True)
+        ),
+        dimension(log, "test.rests", how=make_formula(lambda v: 1, "test.one", "test.far")),
     )
     asked = order(tmp_path, log, 10, "a", *dimensions)
     work = compare_with_run(inspect_items(asked), None, {}, {"test.far": "away"})

@@ -150,7 +150,7 @@ def _outcome(
     if reason := one.why_not_applicable(of):
         return NotApplicable(reason=reason)
     if isinstance(one.how, Formula):
-        return make_formula(one.how, {n: found[str(part)] for n, part in one.how.of.items()})
+        return derive(one.how, {n: found[str(part)] for n, part in one.how.of.items()})
     given = read[one.id.removeprefix("co_edit.")]
     return Score(value=given) if isinstance(given, int | float) else given
 

@@ -405,7 +405,7 @@ def own(folder: Path, *lines: dict[str, Any]) -> Any:
 
 def test_data_of_ones_own(tmp_path: Path) -> None:
     data = own(tmp_path, OWN, OWN | {"id": "2", "task": "scene or background change"})
-    one, other = (data.load(ref) for ref in data.checked())
+    one, other = (data.load(ref) for ref in data.check_items())
     assert (one.task, other.task) == ("color_change", "scene_background_change")
     assert one.questions[0]["compares"]
     assert one.questions[0]["answer"] == "Red"
@@ -440,7 +440,7 @@ def test_an_answer_of_ones_own_is_the_option_that_it_means(
 ) -> None:
     question = OWN["questions"][0] | {"answer": answer}
     data = own(tmp_path, OWN | {"questions": [question]})
-    (item,) = (data.load(ref) for ref in data.checked())
+    (item,) = (data.load(ref) for ref in data.check_items())
     assert (item.questions[0]["answer"], item.questions[0]["expected"]) == (due, answer)
     kept = own(tmp_path, OWN | {"questions": [question | {"expected": "scarlet"}]})
     (item,) = (kept.outline(ref) for ref in kept.items())
@@ -479,12 +479,12 @@ def test_a_mask_of_ones_own_fits_outputs_once_it_fits_its_source(tmp_path: Path)
     for shows, inside in (("edited", True), ("kept", False)):
         line = OWN | {"mask": "m.png", "mask_shows": shows}
         data = own(tmp_path, line)
-        item = data.load(next(data.checked()))
+        item = data.load(next(data.check_items()))
         for size in ((240, 160), (224, 224), (100, 300)):
             assert item.mask.resize(size).region[0, 0] == inside
             assert item.mask.resize(size).region.mean() == 0.5
     data = own(tmp_path, OWN | {"mask": "other.png"})
-    item = data.load(next(data.checked()))
+    item = data.load(next(data.check_items()))
     assert item.mask is None
     assert "mask of 160x160 for an image of 240x160" in item.flaws["mask"].reason
 
@@ -508,7 +508,7 @@ def test_questions_of_ones_own_that_cannot_be_asked(
     tmp_path: Path, change: dict[str, Any], told: str
 ) -> None:
     data = own(tmp_path, OWN | {"questions": [OWN["questions"][0] | change]})
-    (ref,) = data.checked()
+    (ref,) = data.check_items()
     assert list(data.flaws(ref)) == ["questions"]
     assert told in data.flaws(ref)["questions"].reason
     assert data.load(ref).questions == ()

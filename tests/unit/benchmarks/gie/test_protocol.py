@@ -525,7 +525,7 @@ def test_every_edit_type_has_a_record(tmp_path: Path) -> None:
 
 
 def test_a_second_judge_is_asked_the_same() -> None:
-    known = make_rounds(BENCHMARK.rules().known({}), JudgeRounds(("judge", "second"), 2))
+    known = make_rounds(BENCHMARK.rules().dimensions_by_id({}), JudgeRounds(("judge", "second"), 2))
     made = [name for name in known if name.startswith(f"{ANSWER}@")]
     assert made == [f"{ANSWER}@{j}.{n}" for j in ("judge", "second") for n in (1, 2)]
     assert {known[name].roles for name in made} == {(JUDGE,), ("generalist.second",)}

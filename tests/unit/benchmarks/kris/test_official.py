@@ -84,7 +84,7 @@ async def judged(
     rules = KRIS.rules("paper", tuple(on))
     panel = Panel(*script, **settings)
     edit = Edit(item, "m", OUTPUT)
-    done = await judge(edit, rules.dimensions, rules.known(load_dimensions()), panel)  # type: ignore[arg-type]
+    done = await judge(edit, rules.dimensions, rules.dimensions_by_id(load_dimensions()), panel)  # type: ignore[arg-type]
     return done, panel.transport
 
 
@@ -367,7 +367,7 @@ async def test_the_mean_of_several_replies(items: Mapping[str, Item]) -> None:
         rules = KRIS.rules("paper", ["first_digit"])
         panel = Panel(*script, temperature=1.0, samples=2)
         edit = Edit(items["count_change"], "m", OUTPUT)
-        known = rules.known(load_dimensions())
+        known = rules.dimensions_by_id(load_dimensions())
         done = await judge(edit, rules.dimensions[1:2], known, panel)  # type: ignore[arg-type]
         return done.outcomes[VQ]
 

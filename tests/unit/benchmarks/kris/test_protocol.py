@@ -248,7 +248,7 @@ def average(outcomes: Mapping[str, Outcome]) -> Outcome:
     """Of an edit's metrics, as the dimension has it."""
     (dimension,) = (d for d in DIMENSIONS if d.id == AVERAGE)
     assert isinstance(dimension.how, Formula)
-    return make_formula(dimension.how, {name: outcomes[name] for name in dimension.operands})
+    return derive(dimension.how, {name: outcomes[name] for name in dimension.operands})
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -319,5 +319,5 @@ def test_a_failure_is_never_a_number(release: list[Item]) -> None:
 def test_a_rule_for_averages_leaves_the_verdicts_as_they_are(switch: str) -> None:
     known = {d.id: d for d in load_benchmark("kris").rules("paper", [switch]).dimensions}
     for name in IDS:
-        of = RULES.known({})
+        of = RULES.dimensions_by_id({})
         assert signature_of(known[name], known, {}) == signature_of(of[name], of, {})
