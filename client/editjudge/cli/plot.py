@@ -89,7 +89,11 @@ def _chosen_figures(results: Results, kind: Kind | None) -> list[Figure]:
 def _masks(dataset: Dataset, figure: Figure, form: FileFormat, *, published: bool) -> bytes:
     """The figure; empty where the data has no masks."""
     shares = mask_shares(dataset)
-    return draw_mask_sizes(shares, form, figure.printed_share if published else None) if shares else b""
+    return (
+        draw_mask_sizes(shares, form, figure.printed_share if published else None)
+        if shares
+        else b""
+    )
 
 
 def _figure(

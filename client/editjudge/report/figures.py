@@ -247,7 +247,9 @@ def _panel_columns(
     return list(all_columns[: all_columns.index(columns_with_numbers[-1]) + 1])
 
 
-def _with_numbers(panel: FigurePanel, columns: Sequence[Column], numbers: ColumnValues) -> list[Column]:
+def _with_numbers(
+    panel: FigurePanel, columns: Sequence[Column], numbers: ColumnValues
+) -> list[Column]:
     rows = numbers.values()
     return [
         c for c in panel.select_columns(columns) if any(row.get(c.id) is not None for row in rows)

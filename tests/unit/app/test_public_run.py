@@ -214,7 +214,7 @@ def gated(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
     from editjudge.app import spec as of
 
     monkeypatch.setattr(of, "all_dimensions", lambda _: known)
-    monkeypatch.setattr(of, "select", lambda patterns, rules: (gated,))
+    monkeypatch.setattr(of, "select_dimensions", lambda patterns, rules: (gated,))
     monkeypatch.setattr(sys.modules[__name__], "GATE", Gate(2))
     return spec.model_copy(update={"dimensions": ("lab.gated",)})
 

@@ -156,7 +156,9 @@ def test_words_of_ones_own_reach_every_benchmarks_run(core: RunSpec, words: Path
     asked = {"benchmark": "i2i", "prompts": words, "dimensions": (), "judges": ("judge", "second")}
     spec = RunSpec.model_validate(core.model_dump() | asked)
     custom = {
-        d.id for d in ResolvedSpec(spec).dimensions_by_id.values() if "custom" in (d.prompt_origins or "")
+        d.id
+        for d in ResolvedSpec(spec).dimensions_by_id.values()
+        if "custom" in (d.prompt_origins or "")
     }
     # Its own dimensions that ask the template, those of core, and each round of both.
     assert {
