@@ -188,7 +188,9 @@ class RunSpec(BaseModel):
             rules = benchmark.rules_from_name(self.protocol, self.on, self.off)
         else:
             rules = benchmark.rules(self.protocol or None, self.on, self.off)
-        return add_specialists(rules.with_templates(load_custom_templates(self.prompts)), self.services)
+        return add_specialists(
+            rules.with_templates(load_custom_templates(self.prompts)), self.services
+        )
 
     @property
     def judge_rounds(self) -> JudgeRounds:

@@ -105,7 +105,8 @@ class Folder:
         try:
             return Record.model_validate_json(file.read_bytes())
         except ValidationError as error:
-            raise InputError(format_path(file), describe_error(error, Record), "prepare anew"
+            raise InputError(
+                format_path(file), describe_error(error, Record), "prepare anew"
             ) from error
 
     def begin(self, data: ItemsFile, what: What) -> Record:
