@@ -138,7 +138,7 @@ class PanelStandIn:
 
     context = NO_CALLER
 
-    def within(self, context: CallContext) -> Self:
+    def with_context(self, context: CallContext) -> Self:
         """The same, called on somebody's behalf."""
         bound = copy.copy(self)
         bound.context = context

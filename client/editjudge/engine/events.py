@@ -123,9 +123,17 @@ class ProgressEvent(CountsEvent):
     @classmethod
     def by(cls, progress: Progress, panel: Panel | None) -> Self:
         """With what is in flight by a panel."""
-        gauges = panel.measure_loads() if panel else {}
+        loads = panel.measure_loads() if panel else {}
         endpoints = {
-            url: Endpoint.model_validate(one, from_attributes=True) for url, one in gauges.items()
+            url: Endpoint(
+                limit=load.limit,
+                in_flight=load.in_flight,
+                waiting=load.queue_length,
+                open=load.is_lost,
+                waits_for=load.wait_reason,
+                again=load.retry_count,
+            )
+            for url, load in loads.items()
         }
         done = round(progress.done_edits, 3)
         return cls.of(

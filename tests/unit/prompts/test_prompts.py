@@ -38,7 +38,7 @@ def test_every_template_can_be_asked(name: str) -> None:
     values = {f: f"<{f}>" for f in one.fields}
     pictures = {f: ((f, PICTURE),) for f in PICTURES}
     prompt = one.make_prompt(values | {f: p for f, p in pictures.items() if f in one.fields})
-    data = [p.text for p in prompt.parts if isinstance(p, Text) and p.data]
+    data = [p.text for p in prompt.parts if isinstance(p, Text) and p.is_data]
     assert data == [f"<{f}>" for f in one.fields if f not in pictures]
     assert isinstance(prompt.parts[-1], Text)
     assert prompt.parts[-1].text.endswith(one.answer)
@@ -75,7 +75,7 @@ def test_a_text_that_an_item_lacks_has_a_substitute() -> None:
     one = Template("a/b", "?", "s", "", "Why: {hint}", ("Yes", "No"), absent=(("hint", "unknown"),))
     given = one.make_prompt({"hint": "x"}).parts[1]
     assert isinstance(given, Text)
-    assert given.data
+    assert given.is_data
     lacking = one.make_prompt({}).parts[0]
     assert isinstance(lacking, Text)
     assert lacking.text.startswith("Why: unknown\n")

@@ -44,7 +44,7 @@ def _authors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 class Panel(PanelStandIn):
     """A scripted generalist, and a CLIP that says the mean colour of the region."""
 
-    served = frozenset({JUDGE, CLIP})
+    service_names = frozenset({JUDGE, CLIP})
 
     def __init__(self, *script: Any) -> None:
         self.transport = ScriptedTransport(*(script or ("The new one",)))

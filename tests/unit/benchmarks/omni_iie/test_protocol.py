@@ -154,7 +154,7 @@ class Panel(PanelStandIn):
     """Answers from what it is sent, so that other inputs get other answers."""
 
     asked: list[tuple[str, Mapping[str, bytes], Mapping[str, str]]] = field(default_factory=list)
-    served: frozenset[str] = frozenset({"lpips.vgg", "clip.vit_b_32", JUDGE})
+    service_names: frozenset[str] = frozenset({"lpips.vgg", "clip.vit_b_32", JUDGE})
 
     def __post_init__(self) -> None:
         self.transport = ScriptedTransport(self._said)
