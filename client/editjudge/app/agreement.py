@@ -20,7 +20,7 @@ from ..benchmarks.cell import standard_deviation
 
 Pair: TypeAlias = "tuple[float, float]"
 
-_SAME = 1e-9
+_TOLERANCE = 1e-9
 """Values that differ by less are equal: a mean of probabilities is exact to rounding only."""
 
 
@@ -68,7 +68,7 @@ def intra_judge_agreement(edits: Sequence[Sequence[float]]) -> dict[str, Statist
     """
     if not edits:
         return {"equal": _NO_DATA, "standard_deviation": _NO_DATA}
-    equal = sum(max(values) - min(values) < _SAME for values in edits)
+    equal = sum(max(values) - min(values) < _TOLERANCE for values in edits)
     spread = math.fsum(standard_deviation(values) or 0.0 for values in edits)
     return {
         "equal": Statistic(equal / len(edits)),
@@ -80,7 +80,7 @@ def agreement(pairs: Sequence[Pair]) -> Statistic:
     """Share of pairs that are equal, 0..1; higher is better."""
     if not pairs:
         return _NO_DATA
-    return Statistic(sum(abs(a - b) < _SAME for a, b in pairs) / len(pairs))
+    return Statistic(sum(abs(a - b) < _TOLERANCE for a, b in pairs) / len(pairs))
 
 
 def kappa(pairs: Sequence[Pair]) -> Statistic:
@@ -135,8 +135,8 @@ def _ranks(values: Sequence[float]) -> list[float]:
     ranks = [0.0] * len(values)
     order = sorted(range(len(values)), key=values.__getitem__)
     before = 0
-    for _, tied in groupby(order, key=values.__getitem__):
-        members = list(tied)
+    for _, group in groupby(order, key=values.__getitem__):
+        members = list(group)
         for index in members:
             ranks[index] = before + (len(members) + 1) / 2
         before += len(members)

@@ -26,7 +26,7 @@ from ..panel.generalist import Generalist
 from .client import add_local_stack
 
 BASELINE_ROUNDS = 3
-_NOT_CHECKED = "not checked: editjudge canary"
+_NOT_CHECKED_YET = "not checked: editjudge canary"
 
 
 class CanaryCheck(BaseModel):
@@ -113,7 +113,7 @@ class CanaryResult(Strict):
     canaries: tuple[CanaryScore, ...] = ()
 
     @classmethod
-    def unchecked(cls, service: str, why: str) -> Self:
+    def not_checked(cls, service: str, why: str) -> Self:
         """A judge that could not be asked."""
         return cls(service=service, state="unchecked", why=f"not checked: {why}")
 
@@ -139,11 +139,11 @@ def last_checks_line(*identities: Identities, settings: Settings | None = None) 
     judges = dict.fromkeys((name.variant, str(one)) for name, one in each if name.is_generalist)
     if not judges:
         return ""
-    known = _read(checks_file(settings or load_settings()))
-    told = [(name, str(known.get(judge, _NOT_CHECKED))) for name, judge in judges]
-    if len({line for _, line in told}) == 1:
-        return f"judge{'s' * (len(told) > 1)} {told[0][1]}"
-    return "judges: " + "; ".join(f"{name} {line}" for name, line in told)
+    checks = _read_checks(checks_file(settings or load_settings()))
+    lines = [(name, str(checks.get(judge, _NOT_CHECKED_YET))) for name, judge in judges]
+    if len({line for _, line in lines}) == 1:
+        return f"judge{'s' * (len(lines) > 1)} {lines[0][1]}"
+    return "judges: " + "; ".join(f"{name} {line}" for name, line in lines)
 
 
 def check_canaries(
@@ -160,98 +160,98 @@ def check_canaries(
         ConfigError: a judge is not configured, or none is.
         StoreError: the file of checks cannot be used.
     """
-    at_hand = add_local_stack(settings)
-    names = tuple(judges) or tuple(at_hand.generalists)
-    if unknown := [name for name in names if name not in at_hand.generalists]:
-        known = ", ".join(at_hand.generalists) or "none is"
-        raise ConfigError(f"no generalist {unknown[0]} is configured", f"configured: {known}")
+    available = add_local_stack(settings)
+    names = tuple(judges) or tuple(available.generalists)
+    if unknown := [name for name in names if name not in available.generalists]:
+        names_text = ", ".join(available.generalists) or "none is"
+        raise ConfigError(f"no generalist {unknown[0]} is configured", f"configured: {names_text}")
     if not names:
         raise ConfigError(
             "no generalist is configured", "give --generalist URL, or see docs/configuration.md"
         )
-    chosen: Mapping[str, object] = {
+    judges_only: Mapping[str, object] = {
         "endpoints": {},
-        "generalists": {name: at_hand.generalists[name] for name in names},
+        "generalists": {name: available.generalists[name] for name in names},
     }
     file = checks_file(settings)
-    before = {} if anew else _read(file)
-    only = at_hand.model_copy(update=chosen)
-    examined, checks = asyncio.run(_examined(only, before, repeats))
-    _remember(file, checks)
-    return examined
+    baselines = {} if anew else _read_checks(file)
+    judge_settings = available.model_copy(update=judges_only)
+    results, checks = asyncio.run(_check_each(judge_settings, baselines, repeats))
+    _store_checks(file, checks)
+    return results
 
 
-async def _examined(
-    settings: Settings, before: Mapping[str, CanaryCheck], repeats: int
+async def _check_each(
+    settings: Settings, baselines: Mapping[str, CanaryCheck], repeats: int
 ) -> tuple[tuple[CanaryResult, ...], dict[str, CanaryCheck]]:
-    examined: list[CanaryResult] = []
+    results: list[CanaryResult] = []
     checks: dict[str, CanaryCheck] = {}
     budget = Budget(settings.max_cost)
     async with Panel(settings).with_context(CallContext(budget)) as panel:
         for name in map(ServiceName.generalist, settings.generalists):
             if name not in panel.generalists:
-                examined.append(CanaryResult.unchecked(name, panel.why_not(name)))
+                results.append(CanaryResult.not_checked(name, panel.why_not(name)))
                 continue
-            judge, check = await _asked(panel.generalist(name), before, repeats, budget)
-            examined.append(judge)
+            judge, check = await _check_judge(panel.generalist(name), baselines, repeats, budget)
+            results.append(judge)
             if check is not None:
                 checks[judge.identity] = check
-    return tuple(examined), checks
+    return tuple(results), checks
 
 
-async def _asked(
-    generalist: Generalist, before: Mapping[str, CanaryCheck], repeats: int, budget: Budget
+async def _check_judge(
+    generalist: Generalist, baselines: Mapping[str, CanaryCheck], repeats: int, budget: Budget
 ) -> tuple[CanaryResult, CanaryCheck | None]:
-    name, calls, spent = generalist.name, budget.calls, budget.cost
+    name, calls_before, cost_before = generalist.name, budget.calls, budget.cost
     try:
         method = await generalist.method()  # part of its identity
     except ServiceError as error:
-        return CanaryResult.unchecked(name, str(error)), None
+        return CanaryResult.not_checked(name, str(error)), None
     identity = str(generalist.identity)
-    known = before.get(identity)
-    if known is not None and known.asked != canary_digest():
-        known = None
-    seen = await measure(generalist, repeats if known else max(repeats, BASELINE_ROUNDS))
-    if known is not None:
-        unit, first = known.unit, known.first
+    check = baselines.get(identity)
+    if check is not None and check.asked != canary_digest():
+        check = None
+    measurement = await measure(generalist, repeats if check else max(repeats, BASELINE_ROUNDS))
+    if check is not None:
+        unit, baseline = check.unit, check.first
     else:
         endpoint = generalist.endpoint
         unit = noise_unit(method, endpoint.temperature, endpoint.samples)
-        first = _first_look(seen)
-    finding = detect_drift(first, seen, known_places(), unit)
-    unusable = known is None and finding.state == "unchecked"
-    examined = CanaryResult(
+        baseline = _make_baseline(measurement)
+    drift = detect_drift(baseline, measurement, known_places(), unit)
+    is_unusable = check is None and drift.state == "unchecked"
+    result = CanaryResult(
         service=name,
         identity=identity,
-        **finding._asdict(),
-        first=known is None,
-        since=None if unusable else first.when,
-        calls=budget.calls - calls,
-        cost=budget.cost - spent if generalist.endpoint.price else None,
-        canaries=tuple(_scores(None if unusable else first, seen)),
+        **drift._asdict(),
+        first=check is None,
+        since=None if is_unusable else baseline.when,
+        calls=budget.calls - calls_before,
+        cost=budget.cost - cost_before if generalist.endpoint.price else None,
+        canaries=tuple(_compare_scores(None if is_unusable else baseline, measurement)),
     )
-    if unusable:
-        return examined, None
-    why = "first look" if known is None and finding.state == "steady" else finding.why
-    return examined, CanaryCheck(
-        when=seen.when,
-        state=finding.state,
+    if is_unusable:
+        return result, None
+    why = "first look" if check is None and drift.state == "steady" else drift.why
+    return result, CanaryCheck(
+        when=measurement.when,
+        state=drift.state,
         why=why,
-        tau=finding.tau,
+        tau=drift.tau,
         asked=canary_digest(),
         unit=unit,
-        first=first,
+        first=baseline,
     )
 
 
-def _first_look(seen: Measurement) -> Measurement:
+def _make_baseline(measurement: Measurement) -> Measurement:
     """A look without the canaries that could not be read twice: these tell no noise."""
-    scores = {name: each for name, each in seen.scores.items() if len(each) > 1}
-    return seen.model_copy(update={"scores": scores})
+    scores = {name: each for name, each in measurement.scores.items() if len(each) > 1}
+    return measurement.model_copy(update={"scores": scores})
 
 
-def _scores(first: Measurement | None, now: Measurement) -> Iterable[CanaryScore]:
-    before = first.scores if first else {}
+def _compare_scores(baseline: Measurement | None, now: Measurement) -> Iterable[CanaryScore]:
+    before = baseline.scores if baseline else {}
     for name, (_, place) in known_places().items():
         yield CanaryScore(
             canary=name,
@@ -271,7 +271,7 @@ def _deviation(scores: Sequence[float]) -> float | None:
     return statistics.stdev(scores) if len(scores) > 1 else None
 
 
-def _read(file: Path) -> dict[str, CanaryCheck]:
+def _read_checks(file: Path) -> dict[str, CanaryCheck]:
     try:
         return _CHECKS.validate_json(file.read_bytes())
     except FileNotFoundError:
@@ -280,18 +280,18 @@ def _read(file: Path) -> dict[str, CanaryCheck]:
         raise StoreError(f"{file}: {type(error).__name__}: {error}", "remove it") from error
 
 
-def _remember(file: Path, checks: Mapping[str, CanaryCheck]) -> None:
+def _store_checks(file: Path, checks: Mapping[str, CanaryCheck]) -> None:
     """Add to what is remembered; the file is whole at every moment."""
     if not checks:
         return
     if file.parent == state_dir():
         private_state_dir()
-    written = file.with_name(f"{file.name}.new")
+    partial = file.with_name(f"{file.name}.new")
     try:
         with FileLock(f"{file}.lock", mode=0o600):
-            told = _CHECKS.dump_json({**_read(file), **checks}, indent=1)
-            with open(written, "wb", opener=private) as out:
-                out.write(told)
-            written.replace(file)
+            text = _CHECKS.dump_json({**_read_checks(file), **checks}, indent=1)
+            with open(partial, "wb", opener=private) as out:
+                out.write(text)
+            partial.replace(file)
     except OSError as error:
         raise StoreError(f"{file}: {error}", "free space, or choose another ledger") from error

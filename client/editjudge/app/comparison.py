@@ -22,7 +22,7 @@ from .view import RunView
 
 LEVEL = 0.05
 """A p (Holm) below it is sure."""
-_FURTHEST = 10
+_MAX_FURTHEST = 10
 
 
 class EditPair(Strict):
@@ -144,28 +144,28 @@ def compare_models(
         ConfigError: a model is not in its run, no dimension is in both, or a pattern matches none.
         InputError: the data of a run is not there any more.
     """
-    (view, _), (other, _) = first, second
-    dimensions = _chosen(view, other, tuple(patterns))
-    if view is other:
-        mine, theirs = _numbers(view, [first[1], second[1]], dimensions)
+    (view, _), (second_view, _) = first, second
+    dimensions = _select_dimensions(view, second_view, tuple(patterns))
+    if view is second_view:
+        mine, theirs = _read_numbers(view, [first[1], second[1]], dimensions)
     else:
-        (mine,), (theirs,) = (_numbers(run, [model], dimensions) for run, model in (first, second))
-    changed = frozenset() if view is other else view.changed_items(other)
-    both = mine.items & theirs.items - changed
-    clusters = view.clusters(both)
-    compared = [
-        _compared(dimension, mine, theirs, clusters)
+        (mine,), (theirs,) = (_read_numbers(run, [model], dimensions) for run, model in (first, second))
+    changed_items = frozenset() if view is second_view else view.changed_items(second_view)
+    common_items = mine.items & theirs.items - changed_items
+    clusters = view.clusters(common_items)
+    comparisons = [
+        _compare_on(dimension, mine, theirs, clusters)
         for dimension in dimensions
         if dimension.id in mine.applying | theirs.applying
     ]
     return ModelComparison(
         first=first[1],
         second=second[1],
-        items=len(both),
-        other_items=len(mine.items & theirs.items & changed),
-        dimensions=tuple(_adjusted(compared)),
-        untrained=_untrained(view, other),
-        pending=sum(len(each.pending & both) for each in (mine, theirs)),
+        items=len(common_items),
+        other_items=len(mine.items & theirs.items & changed_items),
+        dimensions=tuple(_adjust_for_all(comparisons)),
+        untrained=_untrained_services(view, second_view),
+        pending=sum(len(each.pending & common_items) for each in (mine, theirs)),
     )
 
 
@@ -185,23 +185,23 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
             f"{view.folder}: {models[0]} has no other to be compared with",
             "name a model of another run: compare RUN A B --other RUN2",
         )
-    dimensions = _chosen(view, view, tuple(patterns))
-    each = dict(zip(models, _numbers(view, models, dimensions), strict=True))
-    applying = set().union(*(numbers.applying for numbers in each.values()))
+    dimensions = _select_dimensions(view, view, tuple(patterns))
+    numbers_by_model = dict(zip(models, _read_numbers(view, models, dimensions), strict=True))
+    applying = set().union(*(numbers.applying for numbers in numbers_by_model.values()))
     common = {
-        d: sorted(set.intersection(*({*numbers.scored[d.id]} for numbers in each.values())))
+        d: sorted(set.intersection(*({*numbers.scores[d.id]} for numbers in numbers_by_model.values())))
         for d in dimensions
     }
     clusters = view.clusters({item for items in common.values() for item in items})
-    ranked = tuple(
-        _ranking(dimension, each, items, clusters)
+    rankings = tuple(
+        _rank(dimension, numbers_by_model, items, clusters)
         for dimension, items in common.items()
         if dimension.id in applying
     )
-    return Rankings(dimensions=ranked, untrained=_untrained(view))
+    return Rankings(dimensions=rankings, untrained=_untrained_services(view))
 
 
-def _untrained(*views: RunView) -> tuple[str, ...]:
+def _untrained_services(*views: RunView) -> tuple[str, ...]:
     names = (name for view in views for name in untrained_services(view.header.identities))
     return tuple(dict.fromkeys(map(str, names)))
 
@@ -216,11 +216,11 @@ class _Score(NamedTuple):
 
     value: float
     signature: str
-    imputed: bool
+    is_imputed: bool
 
 
 @dataclass
-class _Numbers:
+class _ModelNumbers:
     """What one model got, gathered as edits come.
 
     Attributes:
@@ -230,7 +230,7 @@ class _Numbers:
         pending: Items on which a dimension is not judged yet.
     """
 
-    scored: dict[str, dict[str, _Score]]
+    scores: dict[str, dict[str, _Score]]
     items: set[str] = field(default_factory=set)
     applying: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
@@ -239,7 +239,7 @@ class _Numbers:
         """Add an edit."""
         item = row.item.id
         self.items.add(item)
-        for name, numbers in self.scored.items():
+        for name, numbers in self.scores.items():
             outcome = row.outcomes.get(name)
             if outcome is None or isinstance(outcome, NotApplicable):
                 continue
@@ -252,47 +252,47 @@ class _Numbers:
 
     def values(self, dimension: str, items: Iterable[str]) -> list[float]:
         """Its numbers for these items, which have one."""
-        return [self.scored[dimension][item].value for item in items]
+        return [self.scores[dimension][item].value for item in items]
 
 
-def _numbers(
+def _read_numbers(
     view: RunView, models: Collection[str], dimensions: Iterable[Dimension]
-) -> list[_Numbers]:
+) -> list[_ModelNumbers]:
     """What these models of a run got, in one reading."""
     for model in models:
         if model not in view.header.outputs:
-            known = ", ".join(view.header.outputs)
-            raise ConfigError(f"{view.folder}: no model {model}", f"models of this run: {known}")
+            model_names = ", ".join(view.header.outputs)
+            raise ConfigError(f"{view.folder}: no model {model}", f"models of this run: {model_names}")
     names = [dimension.id for dimension in dimensions]
-    each = {model: _Numbers({name: {} for name in names}) for model in models}
+    each = {model: _ModelNumbers({name: {} for name in names}) for model in models}
     for row in view.rows():
         if row.model in each:
             each[row.model].add(row)
     return [each[model] for model in models]
 
 
-def _chosen(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[Dimension, ...]:
+def _select_dimensions(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[Dimension, ...]:
     """The dimensions of both runs that are meant, without single rounds."""
     # What asks of the data alone says the same of all models.
-    asked = [d for d in view.resolved_spec.dimensions if not (d.round_of or d.of_data)]
+    candidates = [d for d in view.resolved_spec.dimensions if not (d.round_of or d.of_data)]
     in_both = {d.id for d in other.resolved_spec.dimensions}
-    asked = [dimension for dimension in asked if dimension.id in in_both]
-    if not asked:
+    candidates = [dimension for dimension in candidates if dimension.id in in_both]
+    if not candidates:
         raise ConfigError(f"{view.folder} and {other.folder} have no dimension in common")
-    return select_among(asked, patterns, view.resolved_spec.rules)
+    return select_among(candidates, patterns, view.resolved_spec.rules)
 
 
-def _compared(
-    dimension: Dimension, first: _Numbers, second: _Numbers, clusters: Mapping[str, int]
+def _compare_on(
+    dimension: Dimension, first: _ModelNumbers, second: _ModelNumbers, clusters: Mapping[str, int]
 ) -> DimensionComparison:
     """Two models on one dimension alone, over the items that have a cluster."""
-    mine, theirs = first.scored[dimension.id], second.scored[dimension.id]
-    ones, others = mine.keys() & clusters.keys(), theirs.keys() & clusters.keys()
-    otherwise = sorted(i for i in ones & others if mine[i].signature != theirs[i].signature)
-    items = sorted((ones & others).difference(otherwise))
-    pairs = [EditPair(item=i, first=mine[i].value, second=theirs[i].value) for i in items]
+    first_scores, second_scores = first.scores[dimension.id], second.scores[dimension.id]
+    first_items, second_items = first_scores.keys() & clusters.keys(), second_scores.keys() & clusters.keys()
+    other_signatures = sorted(i for i in first_items & second_items if first_scores[i].signature != second_scores[i].signature)
+    items = sorted((first_items & second_items).difference(other_signatures))
+    pairs = [EditPair(item=i, first=first_scores[i].value, second=second_scores[i].value) for i in items]
     differing = (pair for pair in pairs if pair.first != pair.second)
-    causes = (compare_signatures(mine[i].signature, theirs[i].signature) for i in otherwise[:1])
+    causes = (compare_signatures(first_scores[i].signature, second_scores[i].signature) for i in other_signatures[:1])
     values = [pair.first for pair in pairs], [pair.second for pair in pairs]
     of_items, higher = [clusters[item] for item in items], dimension.higher_is_better
     figures = compare(*values, of_items, higher_is_better=higher) if items else None
@@ -301,35 +301,35 @@ def _compared(
         unit=dimension.unit,
         higher_is_better=higher,
         figures=figures,
-        only_first=len(ones - others),
-        only_second=len(others - ones),
-        neither=len(clusters.keys() - ones - others),
-        imputed_first=sum(mine[item].imputed for item in items),
-        imputed_second=sum(theirs[item].imputed for item in items),
-        signed_otherwise=len(otherwise),
+        only_first=len(first_items - second_items),
+        only_second=len(second_items - first_items),
+        neither=len(clusters.keys() - first_items - second_items),
+        imputed_first=sum(first_scores[item].is_imputed for item in items),
+        imputed_second=sum(second_scores[item].is_imputed for item in items),
+        signed_otherwise=len(other_signatures),
         causes=next(causes, ()),
-        furthest=tuple(nlargest(_FURTHEST, differing, key=lambda p: abs(p.second - p.first))),
+        furthest=tuple(nlargest(_MAX_FURTHEST, differing, key=lambda p: abs(p.second - p.first))),
     )
 
 
-def _adjusted(compared: Sequence[DimensionComparison]) -> Iterator[DimensionComparison]:
+def _adjust_for_all(comparisons: Sequence[DimensionComparison]) -> Iterator[DimensionComparison]:
     """With each p as sure as if it had been the only one, and who is better by it."""
-    tests = [on.figures.p for on in compared if on.figures and on.figures.p is not None]
-    adjusted = iter(holm(tests))
-    for on in compared:
+    tests = [comparison.figures.p for comparison in comparisons if comparison.figures and comparison.figures.p is not None]
+    adjusted_ps = iter(holm(tests))
+    for on in comparisons:
         if on.figures is None or on.figures.p is None:
             yield on
             continue
-        p, gain, better = next(adjusted), on.figures.difference, ""
+        p, gain, better = next(adjusted_ps), on.figures.difference, ""
         if p < LEVEL and gain:
             better = "second" if (gain > 0) is on.higher_is_better else "first"
         least = on.figures.detectable(len(tests))
         yield on.model_copy(update={"p_holm": p, "detectable": least, "better": better})
 
 
-def _ranking(
+def _rank(
     dimension: Dimension,
-    each: Mapping[str, _Numbers],
+    each: Mapping[str, _ModelNumbers],
     items: list[str],
     clusters: Mapping[str, int],
 ) -> Ranking:

@@ -33,18 +33,18 @@ class DimensionSet:
         ConfigError: there are more, in all rounds of all judges.
     """
 
-    def __init__(self, spec: RunSpec, most: int | None = None) -> None:
+    def __init__(self, spec: RunSpec, limit: int | None = None) -> None:
         self._rules = spec.rules()
         by_id = self._rules.dimensions_by_id(all_dimensions())
         number = count_in_rounds(by_id, spec.judge_rounds)
-        if most is not None and number > most:
+        if limit is not None and number > limit:
             raise ConfigError(
                 f"{number:,} dimensions in all rounds of all judges",
-                f"send fewer: at most {most:,}",
+                f"send fewer: at most {limit:,}",
             )
-        self.known = make_rounds(by_id, spec.judge_rounds)
-        self.signatures = Signatures(self.known)
-        self._in_words: set[str] = set()
+        self.by_id = make_rounds(by_id, spec.judge_rounds)
+        self.signatures = Signatures(self.by_id)
+        self._with_prompts: set[str] = set()
 
     def select(self, names: Iterable[str]) -> tuple[Dimension, ...]:
         """The dimensions of these names: an id names itself, a glob all with their rounds.
@@ -56,42 +56,42 @@ class DimensionSet:
             ConfigError: an id or glob matches none, or official prompts that are asked are not
                 imported here.
         """
-        named = tuple(dict.fromkeys(names))
-        ids = [name for name in named if name in self.known]
-        globs = [name for name in named if name not in self.known]
-        matched = select_dimensions(globs, self._rules) if globs or not ids else ()
-        chosen = self._ordered(ids, with_rounds(matched, self.known))
-        new = [dimension for dimension in chosen if dimension.id not in self._in_words]
-        for dimension in sort_by_dependency(new, self.known):
+        unique_names = tuple(dict.fromkeys(names))
+        ids = [name for name in unique_names if name in self.by_id]
+        globs = [name for name in unique_names if name not in self.by_id]
+        matches = select_dimensions(globs, self._rules) if globs or not ids else ()
+        selection = self._in_order(ids, with_rounds(matches, self.by_id))
+        unchecked_prompts = [dimension for dimension in selection if dimension.id not in self._with_prompts]
+        for dimension in sort_by_dependency(unchecked_prompts, self.by_id):
             _ = dimension.prompt_origins  # ends here where official prompts are not imported
-        self._in_words.update(dimension.id for dimension in new)
-        return chosen
+        self._with_prompts.update(dimension.id for dimension in unchecked_prompts)
+        return selection
 
-    def _ordered(self, ids: Sequence[str], matched: Sequence[Dimension]) -> tuple[Dimension, ...]:
-        if not matched:
-            return tuple(self.known[name] for name in ids)
-        names = {*ids, *(dimension.id for dimension in matched)}
-        return tuple(d for name, d in self.known.items() if name in names)
+    def _in_order(self, ids: Sequence[str], matches: Sequence[Dimension]) -> tuple[Dimension, ...]:
+        if not matches:
+            return tuple(self.by_id[name] for name in ids)
+        names = {*ids, *(dimension.id for dimension in matches)}
+        return tuple(d for name, d in self.by_id.items() if name in names)
 
 
 def missing_services(services: Collection[str]) -> dict[str, tuple[str, ...]]:
     """By service that is not among these, the dimensions that need it; any generalist may judge."""
-    known = all_dimensions()
-    judged = any(name.startswith("generalist.") for name in services)
-    lacking: dict[str, list[str]] = {}
-    for name, dimension in known.items():
-        for role in sorted(roles_of(dimension, known)):
-            if role not in services and not (judged and role.is_generalist):
-                lacking.setdefault(role, []).append(name)
-    return {role: tuple(names) for role, names in sorted(lacking.items())}
+    dimensions = all_dimensions()
+    has_judge = any(name.startswith("generalist.") for name in services)
+    missing: dict[str, list[str]] = {}
+    for name, dimension in dimensions.items():
+        for role in sorted(roles_of(dimension, dimensions)):
+            if role not in services and not (has_judge and role.is_generalist):
+                missing.setdefault(role, []).append(name)
+    return {role: tuple(names) for role, names in sorted(missing.items())}
 
 
-def missing_services_line(lacking: Mapping[str, Collection[str]]) -> str:
+def missing_services_line(missing: Mapping[str, Collection[str]]) -> str:
     """How many dimensions that is, and which models; empty where each is served."""
-    names = set().union(*lacking.values())
+    names = set().union(*missing.values())
     if not names:
         return ""
-    return f"{models_needed(len(names), 'dimension')}: {', '.join(lacking)}"
+    return f"{models_needed(len(names), 'dimension')}: {', '.join(missing)}"
 
 
 def models_needed(count: int, what: str) -> str:

@@ -93,7 +93,7 @@ class Finding(Strict):
     mend: str = ""
 
 
-async def check_services(settings: Settings, expected: Services | None = None) -> list[Finding]:
+async def check_services(settings: Settings, expected_services: Services | None = None) -> list[Finding]:
     """Ask every service of the settings something whose answer is known.
 
     Of a Judge service it is only asked who the caller is and what judges there.
@@ -102,7 +102,7 @@ async def check_services(settings: Settings, expected: Services | None = None) -
         expected: What a panel file says; what is served otherwise is a problem.
     """
     if settings.gateway is not None:
-        return await _of_gateway(settings.gateway, settings, expected)
+        return await _check_gateway(settings.gateway, settings, expected_services)
     if not settings.endpoints and not settings.generalists:
         return [
             Finding(
@@ -123,50 +123,50 @@ async def check_services(settings: Settings, expected: Services | None = None) -
             )
             for url, problem in panel.problems.items()
         ]
-        for name in _due(settings, panel, nobody_away=not findings):
-            findings += await _check(panel, name, settings)
+        for name in _specialists_to_check(settings, panel, all_reachable=not findings):
+            findings += await _check_specialist(panel, name, settings)
         context = CallContext(Budget(settings.max_cost))
         for generalist in panel.generalists.values():
-            findings.append(await _ask(generalist.within(context), settings))
-        if expected is not None:
-            findings = _compared(findings, expected, await _served(panel, settings.probe_timeout))
+            findings.append(await _check_judge(generalist.within(context), settings))
+        if expected_services is not None:
+            findings = _add_differences(findings, expected_services, await _gather_facts(panel, settings.probe_timeout))
         return findings
 
 
-def _due(settings: Settings, panel: Panel, *, nobody_away: bool) -> list[ServiceName]:
+def _specialists_to_check(settings: Settings, panel: Panel, *, all_reachable: bool) -> list[ServiceName]:
     """The specialists to check; what an unreachable endpoint may serve is its own problem's."""
-    demanded = {name for each in settings.endpoints.values() for name in each.services}
-    every = (*SPECIALISTS, *list_custom_services(settings))
-    due = [n for n in every if n in panel.specialists or (n in demanded and nobody_away)]
-    return due or (list(SPECIALISTS) if settings.endpoints and nobody_away else [])
+    listed_names = {name for each in settings.endpoints.values() for name in each.services}
+    all_names = (*SPECIALISTS, *list_custom_services(settings))
+    due = [n for n in all_names if n in panel.specialists or (n in listed_names and all_reachable)]
+    return due or (list(SPECIALISTS) if settings.endpoints and all_reachable else [])
 
 
-def _compared(
-    findings: list[Finding], expected: Services, served: Services, untold: Collection[str] = ()
+def _add_differences(
+    findings: list[Finding], expected_services: Services, actual: Services, unknown_facts: Collection[str] = ()
 ) -> list[Finding]:
     """Findings, and as problems what is not as expected."""
-    differ: dict[str, str] = dict(compare_panels(expected, served, untold))
+    differ: dict[str, str] = dict(compare_panels(expected_services, actual, unknown_facts))
     mend = "serve what the panel file says, or mend the file"
-    about = [
-        _with(one, problem=differ.pop(name), mend=mend)
+    new_findings = [
+        _update(one, problem=differ.pop(name), mend=mend)
         if not one.problem and (name := one.service) in differ
         else one
         for one in findings
     ]
-    further = (Finding(service=name, problem=why, mend=mend) for name, why in differ.items())
-    return [*about, *further]
+    other_findings = (Finding(service=name, problem=why, mend=mend) for name, why in differ.items())
+    return [*new_findings, *other_findings]
 
 
-async def _served(panel: Panel, timeout: float) -> Services:
+async def _gather_facts(panel: Panel, timeout: float) -> Services:
     """What is known of every service: its identity, its device, where its weights lie."""
-    served = {
+    facts = {
         one.name: service_facts(one.identity, root=one.model.facts.get(ROOT, ""))
         for one in panel.generalists.values()
     }
-    for name, bound in panel.specialists.items():
-        devices = await asyncio.gather(*(_device(each, name, timeout) for each in bound.endpoints))
-        served[name] = service_facts(bound.identity, device="+".join(sorted({*devices})))
-    return served
+    for name, service in panel.specialists.items():
+        devices = await asyncio.gather(*(_device(each, name, timeout) for each in service.endpoints))
+        facts[name] = service_facts(service.identity, device="+".join(sorted({*devices})))
+    return facts
 
 
 async def _device(endpoint: TritonEndpoint, name: ServiceName, timeout: float) -> str:
@@ -176,43 +176,43 @@ async def _device(endpoint: TritonEndpoint, name: ServiceName, timeout: float) -
         return "unknown"
 
 
-async def _check(panel: Panel, name: ServiceName, settings: Settings) -> list[Finding]:
+async def _check_specialist(panel: Panel, name: ServiceName, settings: Settings) -> list[Finding]:
     """Check a service at every endpoint that serves it."""
-    bound = panel.specialists.get(name)
-    if bound is None:
+    service = panel.specialists.get(name)
+    if service is None:
         model = model_name(name)
         mend = f"load the model {model} there, or list other `services` for the endpoint"
         return [Finding(service=name, problem=f"{name}: {panel.why_not(name)}", mend=mend)]
-    return [await _check_at(endpoint, bound, settings) for endpoint in bound.endpoints]
+    return [await _check_endpoint(endpoint, service, settings) for endpoint in service.endpoints]
 
 
-async def _check_at(endpoint: TritonEndpoint, bound: Specialist, settings: Settings) -> Finding:
-    name, timeout = bound.name, settings.probe_timeout
-    about = Finding(service=name, endpoint=endpoint.url, identity=str(bound.identity))
+async def _check_endpoint(endpoint: TritonEndpoint, service: Specialist, settings: Settings) -> Finding:
+    name, timeout = service.name, settings.probe_timeout
+    finding = Finding(service=name, endpoint=endpoint.url, identity=str(service.identity))
     try:
         server = await endpoint.server(timeout)
-        milliseconds = await _round_trip(lambda: endpoint.ready(model_name(name), timeout))
-        reply = await bound.call_at(endpoint, probe_inputs(name.role))
-        wrong = wrong_answer(name, reply, bound.identity.facts)
-        known = has_known_answer(name, bound.identity.facts)
-        access = await _stranger(bound, endpoint.url, settings)
+        milliseconds = await _measure_round_trip(lambda: endpoint.ready(model_name(name), timeout))
+        reply = await service.call_at(endpoint, probe_inputs(name.role))
+        wrong = wrong_answer(name, reply, service.identity.facts)
+        has_answer = has_known_answer(name, service.identity.facts)
+        access = await _try_specialist(service, endpoint.url, settings)
     except (ServiceError, Abstained) as error:
-        return _with(about, problem=str(error), mend="see the server's log")
-    return _with(
-        about,
+        return _update(finding, problem=str(error), mend="see the server's log")
+    return _update(
+        finding,
         server=f"{server.name} {server.version}",
         team=server.team,
         round_trip_ms=milliseconds,
-        answer=f"known answer {'wrong' if wrong else 'right'}" if known else NO_KNOWN_ANSWER,
+        answer=f"known answer {'wrong' if wrong else 'right'}" if has_answer else NO_KNOWN_ANSWER,
         access=access,
         problem=f"the known answer is wrong: {wrong}" if wrong else "",
         mend="serve the model and weights of this version of editjudge" if wrong else "",
     )
 
 
-async def _ask(generalist: Generalist, settings: Settings) -> Finding:
+async def _check_judge(generalist: Generalist, settings: Settings) -> Finding:
     """Ask a generalist something that anybody knows; random weights need not know it."""
-    about = Finding(
+    finding = Finding(
         service=generalist.name,
         endpoint=generalist.endpoint.url,
         server=generalist.model.server,
@@ -223,29 +223,29 @@ async def _ask(generalist: Generalist, settings: Settings) -> Finding:
         if method == "sampled":  # no choice was asked for, or it got none
             await generalist.answer(_QUESTION, Option(_CHOICES))
     except ServiceError as error:
-        return _with(about, problem=str(error), mend="see the server's log")
+        return _update(finding, problem=str(error), mend="see the server's log")
     except Abstained as error:
         # Random weights write anything; that they do is an answer.
         if error.kind != "unparsable" or "untrained" not in generalist.model.name:
-            return _with(
-                about,
+            return _update(
+                finding,
                 problem=f"its answer cannot be read: {error}",
                 mend="see that it is a chat model, and that max_tokens leaves room for it",
             )
-    problem, mend = _trouble(generalist, method)
-    took = round(1e3 * (time.perf_counter() - start), 3)
-    return _with(
-        about,
+    problem, mend = _find_judge_problem(generalist, method)
+    milliseconds = round(1e3 * (time.perf_counter() - start), 3)
+    return _update(
+        finding,
         identity=str(generalist.identity),
-        round_trip_ms=took,
+        round_trip_ms=milliseconds,
         answer=_ANSWERS[method],
-        access=await _stranger_asks(generalist, settings),
+        access=await _try_judge(generalist, settings),
         problem=problem,
         mend=mend,
     )
 
 
-def _trouble(generalist: Generalist, method: str) -> tuple[str, str]:
+def _find_judge_problem(generalist: Generalist, method: str) -> tuple[str, str]:
     """What keeps a generalist that answers from judging well, and the mend."""
     if method == "sampled" and generalist.endpoint.logprobs == "auto":
         return (
@@ -260,32 +260,32 @@ def _trouble(generalist: Generalist, method: str) -> tuple[str, str]:
     return "", ""
 
 
-async def _of_gateway(
-    endpoint: GatewayEndpoint, settings: Settings, expected: Services | None
+async def _check_gateway(
+    endpoint: GatewayEndpoint, settings: Settings, expected_services: Services | None
 ) -> list[Finding]:
     """A Judge service and what judges there: who the caller is to it, and what it has."""
-    about = Finding(service="gateway", endpoint=endpoint.url)
+    finding = Finding(service="gateway", endpoint=endpoint.url)
     try:
         async with Gateway(endpoint, settings) as gateway:
-            milliseconds = await _round_trip(lambda: gateway.learn(pb.GetPanelRequest()))
+            milliseconds = await _measure_round_trip(lambda: gateway.learn(pb.GetPanelRequest()))
             panel = await gateway.learn(pb.GetPanelRequest())
             identities = gateway.identities()
     except ServiceError as error:
         mend = "check the address, the certificate and the token, and that the service runs"
-        return [_with(about, problem=str(error), mend=mend)]
-    about = _with(about, server=f"editjudge {gateway.version}", round_trip_ms=milliseconds)
-    here = package_version("editjudge")
+        return [_update(finding, problem=str(error), mend=mend)]
+    finding = _update(finding, server=f"editjudge {gateway.version}", round_trip_ms=milliseconds)
+    own_version = package_version("editjudge")
     findings = [
-        _with(
-            about,
+        _update(
+            finding,
             identity=f"{len(identities)} services judge there",
-            answer="of this version" if gateway.version == here else f"{here} here",
+            answer="of this version" if gateway.version == own_version else f"{own_version} here",
             team=panel.team,
-            access=await _stranger_learns(endpoint, settings),
+            access=await _try_gateway(endpoint, settings),
         )
     ]
     findings += [
-        _with(about, service=role, identity=str(identity), answer=NOT_CHECKED_HERE)
+        _update(finding, service=role, identity=str(identity), answer=NOT_CHECKED_HERE)
         for role, identity in sorted(identities.items())
     ]
     findings += [
@@ -297,57 +297,57 @@ async def _of_gateway(
         )
         for problem in gateway.service_problems
     ]
-    if expected is None:
+    if expected_services is None:
         return findings
-    served = {name: service_facts(identity) for name, identity in identities.items()}
-    return _compared(findings, expected, served, untold={DEVICE, ROOT})
+    actual = {name: service_facts(identity) for name, identity in identities.items()}
+    return _add_differences(findings, expected_services, actual, unknown_facts={DEVICE, ROOT})
 
 
 # A stranger has no keys and headers. He asks what was answered with them a moment ago, so that
 # whatever he meets is about them; "" where none are needed to be let in.
 
 
-def _keyed(endpoint: Endpoint | GeneralistEndpoint | GatewayEndpoint) -> bool:
+def _has_credentials(endpoint: Endpoint | GeneralistEndpoint | GatewayEndpoint) -> bool:
     return endpoint.api_key is not None or bool(endpoint.headers)
 
 
-def _bare(endpoint: E) -> E:
+def _without_credentials(endpoint: E) -> E:
     return endpoint.model_copy(update={"headers": {}, "api_key": None})
 
 
-async def _stranger(bound: Specialist, url: str, settings: Settings) -> str:
+async def _try_specialist(service: Specialist, url: str, settings: Settings) -> str:
     """What a specialist says to a stranger."""
-    keyed = [each for each in settings.endpoints.values() if each.url == url and _keyed(each)]
-    if not keyed:
+    endpoints = [each for each in settings.endpoints.values() if each.url == url and _has_credentials(each)]
+    if not endpoints:
         return ""
-    async with TritonEndpoint(_bare(keyed[-1]), _ONCE) as endpoint:
-        return await _answered(bound.call_at(endpoint, probe_inputs(bound.name.role)))
+    async with TritonEndpoint(_without_credentials(endpoints[-1]), _ONCE) as endpoint:
+        return await _try_without_key(service.call_at(endpoint, probe_inputs(service.name.role)))
 
 
-async def _stranger_asks(generalist: Generalist, settings: Settings) -> str:
+async def _try_judge(generalist: Generalist, settings: Settings) -> str:
     """What a generalist says to a stranger; it costs a call where it is answered."""
     name = generalist.name.variant
-    if not _keyed(settings.generalists[name]):
+    if not _has_credentials(settings.generalists[name]):
         return ""
-    bare = _bare(settings.generalists[name])
-    only = {"endpoints": {}, "generalists": {name: bare}, "attempts": 1}
-    async with Panel(settings.model_copy(update=only)) as panel:
-        if known := panel.generalists.get(generalist.name):
-            return await _answered(known.answer(_QUESTION, Option(_CHOICES)))
+    bare_endpoint = _without_credentials(settings.generalists[name])
+    changes = {"endpoints": {}, "generalists": {name: bare_endpoint}, "attempts": 1}
+    async with Panel(settings.model_copy(update=changes)) as panel:
+        if keyless_judge := panel.generalists.get(generalist.name):
+            return await _try_without_key(keyless_judge.answer(_QUESTION, Option(_CHOICES)))
     # Not even its model was told: why, a call of its own says.
-    async with make_transport(bare, _ONCE, generalist.name, 1) as transport:
-        return await _answered(transport.identify(settings.probe_timeout))
+    async with make_transport(bare_endpoint, _ONCE, generalist.name, 1) as transport:
+        return await _try_without_key(transport.identify(settings.probe_timeout))
 
 
-async def _stranger_learns(endpoint: GatewayEndpoint, settings: Settings) -> str:
+async def _try_gateway(endpoint: GatewayEndpoint, settings: Settings) -> str:
     """What a Judge service says to a stranger."""
-    if not _keyed(endpoint):
+    if not _has_credentials(endpoint):
         return ""
-    async with JudgeService(_bare(endpoint), _ONCE) as service:
-        return await _answered(service.panel(pb.GetPanelRequest(), settings.probe_timeout))
+    async with JudgeService(_without_credentials(endpoint), _ONCE) as service:
+        return await _try_without_key(service.panel(pb.GetPanelRequest(), settings.probe_timeout))
 
 
-async def _answered(call: Awaitable[object]) -> str:
+async def _try_without_key(call: Awaitable[object]) -> str:
     """What a call without credentials meets: refused is who is turned away for want of them."""
     try:
         await call
@@ -360,11 +360,11 @@ async def _answered(call: Awaitable[object]) -> str:
     return KEY_NOT_REQUIRED
 
 
-def _with(finding: Finding, **fields: Any) -> Finding:
+def _update(finding: Finding, **fields: Any) -> Finding:
     return finding.model_copy(update=fields)
 
 
-async def _round_trip(call: Callable[[], Awaitable[object]]) -> float:
+async def _measure_round_trip(call: Callable[[], Awaitable[object]]) -> float:
     """Median milliseconds of a call that computes nothing."""
     times = []
     for _ in range(_ROUND_TRIPS):
@@ -392,13 +392,13 @@ def load_panel_file(path: Path) -> Services:
         ) from error
 
 
-def service_facts(identity: ModelIdentity, **told: str) -> Facts:
+def service_facts(identity: ModelIdentity, **more: str) -> Facts:
     """What is known of a service: its identity, and what else its server told."""
-    return {"name": identity.name, **identity.facts, **told}
+    return {"name": identity.name, **identity.facts, **more}
 
 
 def compare_panels(
-    expected: Services, served: Services, untold: Collection[str] = ()
+    expected_services: Services, actual: Services, unknown_facts: Collection[str] = ()
 ) -> Iterator[tuple[ServiceName, str]]:
     """What is not as expected, by service, in words; nothing where all is.
 
@@ -408,19 +408,19 @@ def compare_panels(
         served: What is known of the services that are there.
         untold: Facts that nobody tells on this way; they are not compared.
     """
-    for name, facts in expected.items():
-        if name not in served:
+    for name, facts in expected_services.items():
+        if name not in actual:
             yield name, "it is expected, and nobody serves it"
             continue
-        compared = {_UNTRAINED: "", **facts}
-        there = served[name]
+        expected_facts = {_UNTRAINED: "", **facts}
+        actual_facts = actual[name]
         differ = [
-            f"{fact} {value or 'none'} is expected, and {there.get(fact) or 'none'} is served"
-            for fact, value in compared.items()
-            if fact not in untold and there.get(fact, "") != value
+            f"{fact} {value or 'none'} is expected, and {actual_facts.get(fact) or 'none'} is served"
+            for fact, value in expected_facts.items()
+            if fact not in unknown_facts and actual_facts.get(fact, "") != value
         ]
         if differ:
             yield name, "; ".join(differ)
-    for name in served:
-        if name not in expected:
+    for name in actual:
+        if name not in expected_services:
             yield name, "it is served, and nobody expects it"

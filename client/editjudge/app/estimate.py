@@ -31,7 +31,7 @@ from .ledger_hits import SAMPLE_SIZE
 _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
 # By field of a template: which images it shows.
-_PICTURES = {
+_IMAGES_BY_FIELD = {
     "sources": {"source"},
     "edited": {"edited"},
     "target": {"target"},
@@ -96,43 +96,43 @@ class Estimate:
 def estimate(
     plan: RunPlan,
     settings: Settings,
-    known: Mapping[ServiceName, int] | None = MappingProxyType({}),
+    ledger_hits: Mapping[ServiceName, int] | None = MappingProxyType({}),
 ) -> Estimate:
     """Counts every call; image sizes are read of a sample of items, spread over all.
 
     Args:
         known: What the ledger answers; None where that cannot be told.
     """
-    estimated = Estimate(verdicts=plan.total("todo"), known=Counter(known))
-    unfinished = sum(1 for todo in zip(*plan.todo.values(), strict=True) if any(todo))
-    step = max(1, unfinished // SAMPLE_SIZE)
+    forecast = Estimate(verdicts=plan.total("todo"), known=Counter(ledger_hits))
+    edit_count = sum(1 for todo in zip(*plan.todo.values(), strict=True) if any(todo))
+    step = max(1, edit_count // SAMPLE_SIZE)
     tokens: Counter[ServiceName] = Counter()
     dataset = plan.inputs.dataset
     folders = {model: dataset.outputs(folder) for model, folder in plan.inputs.outputs.items()}
     for ref, models in plan.items():
-        item, looked_at = dataset.outline(ref), estimated.items % step == 0
+        item, is_sampled = dataset.outline(ref), forecast.items % step == 0
         for model, names in models.items():
-            calls, questions = _asked(
+            calls, questions = _count_calls(
                 plan.select_dimensions(names), plan.inputs.dimensions_by_id, item
             )
-            estimated.calls.update(calls)
+            forecast.calls.update(calls)
             for service, question in questions:
-                estimated.calls[service] += question.max_calls(_endpoint(service, settings))
-            if looked_at:
+                forecast.calls[service] += question.max_calls(_endpoint(service, settings))
+            if is_sampled:
                 output = folders[model].path(ref.id)
                 pictures = {**dataset.image_paths(ref), "edited": (Path(output),) if output else ()}
-                tokens.update(_tokens(questions, item, pictures, settings))
-                estimated.sample_size += 1
-        estimated.items += 1
-        estimated.edits += len(models)
-    scale = estimated.edits / estimated.sample_size if estimated.sample_size else 0
-    estimated.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
-    estimated.cost = _cost(estimated, settings)
-    estimated.notes = (*judge_notes(plan.inputs, settings), *_unpriced(estimated, settings))
-    if known is None:
+                tokens.update(_count_prompt_tokens(questions, item, pictures, settings))
+                forecast.sample_size += 1
+        forecast.items += 1
+        forecast.edits += len(models)
+    scale = forecast.edits / forecast.sample_size if forecast.sample_size else 0
+    forecast.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
+    forecast.cost = _compute_cost(forecast, settings)
+    forecast.notes = (*judge_notes(plan.inputs, settings), *_list_unpriced(forecast, settings))
+    if ledger_hits is None:
         why = "no run with it has met the services of these settings yet"
-        estimated.notes += (f"what the ledger answers is not known: {why}",)
-    return estimated
+        forecast.notes += (f"what the ledger answers is not known: {why}",)
+    return forecast
 
 
 def judge_notes(order: RunInputs, settings: Settings) -> tuple[str, ...]:
@@ -142,36 +142,36 @@ def judge_notes(order: RunInputs, settings: Settings) -> tuple[str, ...]:
     """
     if settings.gateway is not None:
         return (f"judged through the Judge service at {settings.gateway.url}",)
-    return (*_alike_rounds(order, settings), *_short_limits(order, settings))
+    return (*_warn_of_equal_rounds(order, settings), *_warn_of_short_limits(order, settings))
 
 
-def _short_limits(order: RunInputs, settings: Settings) -> Iterator[str]:
+def _warn_of_short_limits(order: RunInputs, settings: Settings) -> Iterator[str]:
     """Judges whose settings cut replies before a prompt's own limit."""
-    for service, templates in sorted(_templates(order).items()):
+    for service, templates in sorted(_templates_by_judge(order).items()):
         endpoint = _endpoint(ServiceName.parse(service), settings)
         limit = endpoint.max_tokens if endpoint else None
         # The usual limit is no demand of a prompt: official settings are below it.
-        asking = [one for one in templates if one.max_tokens > max(limit or 0, MAX_TOKENS)]
-        if limit is not None and asking:
-            names = ", ".join(sorted({one.name for one in asking}))
-            longest = max(one.max_tokens for one in asking)
+        longer = [one for one in templates if one.max_tokens > max(limit or 0, MAX_TOKENS)]
+        if limit is not None and longer:
+            names = ", ".join(sorted({one.name for one in longer}))
+            longest = max(one.max_tokens for one in longer)
             yield (
                 f"{service}: max_tokens is {limit:,}, below what {names} ask for: replies that are"
                 f" cut have no number; leave it out, or give {longest:,}"
             )
 
 
-def _templates(order: RunInputs) -> dict[str, list[Template]]:
+def _templates_by_judge(order: RunInputs) -> dict[str, list[Template]]:
     """By generalist, the templates that the dimensions asked for ask."""
-    asked: dict[str, list[Template]] = {}
+    templates: dict[str, list[Template]] = {}
     for dimension in sort_by_dependency(order.dimensions, order.dimensions_by_id):
         for scorer in (reading.scorer for reading in dimension.readings):
             if isinstance(scorer, JudgeScorer):
-                asked.setdefault(scorer.service, []).extend(scorer.templates)
-    return asked
+                templates.setdefault(scorer.service, []).extend(scorer.templates)
+    return templates
 
 
-def _alike_rounds(order: RunInputs, settings: Settings) -> tuple[str, ...]:
+def _warn_of_equal_rounds(order: RunInputs, settings: Settings) -> tuple[str, ...]:
     """Why the rounds of a run may be pointless, a line for each judge."""
     if order.judge_rounds.rounds == 1:
         return ()
@@ -184,57 +184,57 @@ def _alike_rounds(order: RunInputs, settings: Settings) -> tuple[str, ...]:
     )
 
 
-def describe_estimate(estimated: Estimate, plan: RunPlan) -> list[str]:
+def describe_estimate(forecast: Estimate, plan: RunPlan) -> list[str]:
     """The estimate for people."""
-    done = plan.total("standing")
-    for_people = [
-        f"{format_count(estimated.verdicts, 'verdict')} on"
-        f" {format_count(estimated.edits, 'edit')} of {format_count(estimated.items, 'item')}"
-        + (f"; {done:,} are there already" if done else ""),
+    judged_before = plan.total("standing")
+    lines = [
+        f"{format_count(forecast.verdicts, 'verdict')} on"
+        f" {format_count(forecast.edits, 'edit')} of {format_count(forecast.items, 'item')}"
+        + (f"; {judged_before:,} are there already" if judged_before else ""),
     ]
-    for_people += describe_calls(estimated)
-    for_people += [
-        f"{service}: about {n:,} prompt tokens" for service, n in estimated.prompt_tokens.items()
+    lines += describe_calls(forecast)
+    lines += [
+        f"{service}: about {n:,} prompt tokens" for service, n in forecast.prompt_tokens.items()
     ]
-    if estimated.per_edit:
-        each = (_each(name, one) for name, one in estimated.per_edit.items())
-        for_people.append(f"an edit: {'; '.join(each)}")
-    if estimated.cost is not None:
-        for_people.append(
-            f"cost about {estimated.cost:,.4g}, without what is generated or asked again"
+    if forecast.per_edit:
+        parts = (_describe_per_edit(name, one) for name, one in forecast.per_edit.items())
+        lines.append(f"an edit: {'; '.join(parts)}")
+    if forecast.cost is not None:
+        lines.append(
+            f"cost about {forecast.cost:,.4g}, without what is generated or asked again"
         )
-    for_people += estimated.notes
+    lines += forecast.notes
     for model, (count, reason) in plan.missing.items():
         if count:
-            for_people.append(
+            lines.append(
                 f"{model}: {format_count(count, 'output is', 'outputs are')} missing"
                 f" (first: {reason})"
             )
-    for_people += plan.unmatched_file_notes
-    return for_people
+    lines += plan.unmatched_file_notes
+    return lines
 
 
-def _each(service: ServiceName, taken: PerEdit) -> str:
-    calls = f"{service} {taken.calls:,.3g} {'call' if taken.calls == 1 else 'calls'}"
-    return calls + (f", {taken.prompt_tokens:,.0f} prompt tokens" if taken.prompt_tokens else "")
+def _describe_per_edit(service: ServiceName, per_edit: PerEdit) -> str:
+    calls = f"{service} {per_edit.calls:,.3g} {'call' if per_edit.calls == 1 else 'calls'}"
+    return calls + (f", {per_edit.prompt_tokens:,.0f} prompt tokens" if per_edit.prompt_tokens else "")
 
 
-def describe_calls(estimated: Estimate) -> list[str]:
+def describe_calls(forecast: Estimate) -> list[str]:
     """The calls for people, a line for each service."""
-    again = ", and as many again where no reply can be read"
+    retries = ", and as many again where no reply can be read"
     return [
         f"{service}: at most {format_count(count, 'call')}"
-        + _of_these(estimated, service)
-        + (again if service.is_generalist else "")
-        for service, count in estimated.calls.items()
+        + _describe_ledger_hits(forecast, service)
+        + (retries if service.is_generalist else "")
+        for service, count in forecast.calls.items()
     ]
 
 
-def _of_these(estimated: Estimate, service: ServiceName) -> str:
+def _describe_ledger_hits(forecast: Estimate, service: ServiceName) -> str:
     """What some of the calls of a service are, in brackets; empty where nothing is to be said."""
-    if not (count := estimated.known[service]):
+    if not (count := forecast.known[service]):
         return ""
-    about = "about " * (estimated.edits > SAMPLE_SIZE)
+    about = "about " * (forecast.edits > SAMPLE_SIZE)
     return f" (the ledger answers {about}{count:,})"
 
 
@@ -245,31 +245,31 @@ def _endpoint(service: ServiceName, settings: Settings) -> GeneralistEndpoint | 
     return settings.generalists.get(service.variant)
 
 
-def _asked(
-    dimensions: tuple[Dimension, ...], known: Mapping[str, Dimension], item: Item
+def _count_calls(
+    dimensions: tuple[Dimension, ...], dimensions_by_id: Mapping[str, Dimension], item: Item
 ) -> tuple[Counter[ServiceName], list[tuple[ServiceName, Question]]]:
     """What judging an edit asks: calls of specialists, and questions to generalists.
 
     A scorer whose questions cannot be asked of the item is left out: an edit fails at them before
     its first call.
     """
-    ordered = sort_by_dependency(dimensions, known)
+    sorted_dimensions = sort_by_dependency(dimensions, dimensions_by_id)
     calls: Counter[ServiceName] = Counter()
     questions: list[tuple[ServiceName, Question]] = []
-    for scorer, fields in find_pending_fields(ordered, decide_outcomes(ordered, item)).items():
-        called = {ServiceName.parse(name): n for name, n in scorer.calls(item, fields).items()}
+    for scorer, fields in find_pending_fields(sorted_dimensions, decide_outcomes(sorted_dimensions, item)).items():
+        scorer_calls = {ServiceName.parse(name): n for name, n in scorer.calls(item, fields).items()}
         if isinstance(scorer, JudgeScorer):
             service = ServiceName.parse(scorer.service)
             try:
                 questions += [(service, question) for question in scorer.questions(item)]
             except ValueError:
                 continue
-            called.pop(service, None)  # these are counted by question
-        calls.update(called)
+            scorer_calls.pop(service, None)  # these are counted by question
+        calls.update(scorer_calls)
     return calls, questions
 
 
-def _size(path: Path) -> tuple[int, int]:
+def _read_size(path: Path) -> tuple[int, int]:
     """Width and height of an image file, from its head; next to nothing of one that is none."""
     try:
         with Pil.open(path) as picture:
@@ -278,7 +278,7 @@ def _size(path: Path) -> tuple[int, int]:
         return 1, 1
 
 
-def _tokens(
+def _count_prompt_tokens(
     questions: Sequence[tuple[ServiceName, Question]],
     item: Item,
     pictures: Mapping[str, Sequence[Path]],
@@ -290,35 +290,35 @@ def _tokens(
         pictures: Of the item and the edit, by what they are called.
     """
     total: Counter[ServiceName] = Counter()
-    sizes = {name: [*map(_size, files)] for name, files in pictures.items() if questions}
+    sizes = {name: [*map(_read_size, files)] for name, files in pictures.items() if questions}
     texts = len(item.instruction) + len(item.hint or "") + len(item.target_text or "")
     for service, question in questions:
         endpoint, template = _endpoint(service, settings), question.template
         budget = endpoint.max_pixels if endpoint else 1024 * 1024
-        shown = set[str]().union(*(_PICTURES.get(name, ()) for name in template.fields))
-        sent = (fit_size(size, budget) for name in shown for size in sizes.get(name, ()))
-        pixels = sum(width * height for width, height in sent)
+        image_names = set[str]().union(*(_IMAGES_BY_FIELD.get(name, ()) for name in template.fields))
+        sizes_sent = (fit_size(size, budget) for name in image_names for size in sizes.get(name, ()))
+        pixels = sum(width * height for width, height in sizes_sent)
         letters = len(template.system) + len(template.user) + len(template.answer) + texts
-        each = pixels // _PIXELS_PER_TOKEN + letters // _LETTERS_PER_TOKEN
-        total[service] += question.max_calls(endpoint) * each
+        per_call = pixels // _PIXELS_PER_TOKEN + letters // _LETTERS_PER_TOKEN
+        total[service] += question.max_calls(endpoint) * per_call
     return total
 
 
-def _unpriced(estimated: Estimate, settings: Settings) -> tuple[str, ...]:
+def _list_unpriced(forecast: Estimate, settings: Settings) -> tuple[str, ...]:
     """Whose calls the cost leaves out, where it has those of others."""
-    if estimated.cost is None:
+    if forecast.cost is None:
         return ()
-    endpoints = {service: _endpoint(service, settings) for service in estimated.prompt_tokens}
+    endpoints = {service: _endpoint(service, settings) for service in forecast.prompt_tokens}
     names = [name for name, of in endpoints.items() if of is None or of.price is None]
     return (f"the cost is without {', '.join(names)}: no price is configured",) if names else ()
 
 
-def _cost(estimated: Estimate, settings: Settings) -> float | None:
+def _compute_cost(forecast: Estimate, settings: Settings) -> float | None:
     total = None
-    for service, tokens in estimated.prompt_tokens.items():
+    for service, tokens in forecast.prompt_tokens.items():
         endpoint = _endpoint(service, settings)
         if endpoint is not None and endpoint.price is not None:
-            calls = estimated.calls[service]
-            left = 1 - min(1.0, estimated.known[service] / calls) if calls else 1.0
+            calls = forecast.calls[service]
+            left = 1 - min(1.0, forecast.known[service] / calls) if calls else 1.0
             total = (total or 0.0) + left * endpoint.price.of(tokens, 0, calls)
     return total

@@ -31,20 +31,20 @@ from .verdicts import Row, make_row
 from .view import RunView
 
 Format: TypeAlias = Literal["parquet", "csv", "jsonl", "label-studio"]
-Plain: TypeAlias = dict[str, Any]
+JsonRow: TypeAlias = dict[str, Any]
 Fields: TypeAlias = tuple[str, ...]
 
 FIELDS = tuple(Row.model_fields)
 """The columns; see `Row`."""
-_HEAD = 4096
+_HEAD_BYTES = 4096
 _PARQUET = b"PAR1"
 METADATA = "editjudge.run"
 """The key of the run's header in a parquet file."""
-COLUMNS = (("item", "model", "dimension"), ("item", "model", "missing"))
+FIRST_COLUMNS = (("item", "model", "dimension"), ("item", "model", "missing"))
 """How the columns of a table begin: one row for each verdict, or for each edit."""
-_EDIT = ("item", "model", "missing")
-_ROWS_AT_ONCE = 10_000
-_REPEATING = ("model", "dimension", "status", "kind", "signature", "versions")
+_EDIT_COLUMNS = ("item", "model", "missing")
+_BATCH_ROWS = 10_000
+_REPEATING_COLUMNS = ("model", "dimension", "status", "kind", "signature", "versions")
 
 
 def export(
@@ -81,35 +81,35 @@ def export(
     check_target(view.folder, file, form)
     names = view.header.dimensions
     if dimensions:
-        named = view.match_ids(dimensions)
-        names = tuple(name for name in names if name in named)
+        selection = view.match_ids(dimensions)
+        names = tuple(name for name in names if name in selection)
     with wrap_disk_errors(file), write_atomically(file) as partial:
         if form == "label-studio":
-            known = view.resolved_spec.dimensions_by_id
-            meant = {name: known[name] for name in names}
-            count, configuration = label_studio.write_tasks(partial, view, meant, urls)
+            dimensions_by_id = view.resolved_spec.dimensions_by_id
+            dimensions_of_tasks = {name: dimensions_by_id[name] for name in names}
+            count, configuration = label_studio.write_tasks(partial, view, dimensions_of_tasks, urls)
             write_file(file.with_suffix(".xml"), configuration.encode())
             return count
         if wide:
-            rows, fields = wide_rows(view, names), (*_EDIT, *names)
+            rows, fields = wide_rows(view, names), (*_EDIT_COLUMNS, *names)
         else:
             rows, fields = (row.model_dump(mode="json") for row in long_rows(view)), FIELDS
             if dimensions:
                 rows = (row for row in rows if row["dimension"] in {None, *names})
         if pictures or urls:
             paths = label_studio.picture_paths(view, urls)
-            rows, fields = _with_pictures(rows, paths), (*fields, *PICTURES)
+            rows, fields = _add_picture_paths(rows, paths), (*fields, *PICTURES)
         return _WRITERS[form](partial, rows, fields, view.header.model_dump_json())
 
 
-def _with_pictures(rows: Iterable[Plain], placed: PicturePaths) -> Iterator[Plain]:
+def _add_picture_paths(rows: Iterable[JsonRow], paths_of: PicturePaths) -> Iterator[JsonRow]:
     for row in rows:
         edit = row["item"], row["model"]
-        paths = placed(*edit) if None not in edit else {}
+        paths = paths_of(*edit) if None not in edit else {}
         yield {**row, **{name: paths.get(name) for name in PICTURES}}
 
 
-def wide_rows(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[Plain]:
+def wide_rows(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[JsonRow]:
     """A row for each edit that was asked for: item, model, and the value of each dimension.
 
     Args:
@@ -150,19 +150,19 @@ def long_rows(view: RunView) -> Iterator[Row]:
                 reason=str(edit.missing),
             )
     spoilt = view.flawed_outcomes()
-    judged: set[tuple[str, str, str]] = set()
-    for stored in filter(view.has_item(), view.verdicts()):
-        if stored.item in spoilt:
-            judged.add((stored.item, stored.model, stored.dimension))
-        yield make_row(stored)
+    stored_keys: set[tuple[str, str, str]] = set()
+    for verdict in filter(view.has_item(), view.verdicts()):
+        if verdict.item in spoilt:
+            stored_keys.add((verdict.item, verdict.model, verdict.dimension))
+        yield make_row(verdict)
     for item, outcomes in spoilt.items():
         for model in view.header.outputs:
             for name, outcome in outcomes.items():
-                if (item, model, name) not in judged:
+                if (item, model, name) not in stored_keys:
                     yield Row.of(item, model, name, outcome)
 
 
-def _write_jsonl(file: Path, rows: Iterable[Plain], _: Fields, __: str) -> int:
+def _write_jsonl(file: Path, rows: Iterable[JsonRow], _: Fields, __: str) -> int:
     count = 0
     # Lone surrogates of a reply are no UTF-8: their escapes are valid JSON.
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as out:
@@ -172,18 +172,18 @@ def _write_jsonl(file: Path, rows: Iterable[Plain], _: Fields, __: str) -> int:
     return count
 
 
-def _write_csv(file: Path, rows: Iterable[Plain], fields: Fields, _: str) -> int:
+def _write_csv(file: Path, rows: Iterable[JsonRow], fields: Fields, _: str) -> int:
     count = 0
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
         writer = csv.DictWriter(out, fields)
         writer.writeheader()
-        for row in map(_with_text, rows):
+        for row in map(_as_text, rows):
             writer.writerow({name: escape_formula(value) for name, value in row.items()})
             count += 1
     return count
 
 
-def _write_parquet(file: Path, rows: Iterable[Plain], fields: Fields, header: str) -> int:
+def _write_parquet(file: Path, rows: Iterable[JsonRow], fields: Fields, header: str) -> int:
     try:
         pa: Any = import_module("pyarrow")
         parquet: Any = import_module("pyarrow.parquet")
@@ -194,7 +194,7 @@ def _write_parquet(file: Path, rows: Iterable[Plain], fields: Fields, header: st
             f"pyarrow cannot be loaded: {error}", 'run: pip install "pyarrow<26"'
         ) from error
     kinds = {"value": pa.float64(), "imputed": pa.bool_()}
-    texts = {*FIELDS, *_EDIT, *PICTURES}
+    texts = {*FIELDS, *_EDIT_COLUMNS, *PICTURES}
     schema = pa.schema(
         [
             pa.field(name, kinds.get(name, pa.string() if name in texts else pa.float64()))
@@ -203,20 +203,20 @@ def _write_parquet(file: Path, rows: Iterable[Plain], fields: Fields, header: st
         metadata={METADATA: header},
     )
     count = 0
-    remaining = map(_with_text, rows)
-    with parquet.ParquetWriter(file, schema, use_dictionary=list(_REPEATING)) as writer:
-        while batch := list(islice(remaining, _ROWS_AT_ONCE)):
-            writer.write_table(pa.Table.from_pylist([_utf8(row) for row in batch], schema))
+    remaining = map(_as_text, rows)
+    with parquet.ParquetWriter(file, schema, use_dictionary=list(_REPEATING_COLUMNS)) as writer:
+        while batch := list(islice(remaining, _BATCH_ROWS)):
+            writer.write_table(pa.Table.from_pylist([_escape_surrogates(row) for row in batch], schema))
             count += len(batch)
     return count
 
 
-def _with_text(row: Plain) -> Plain:
-    nested = [name for name in ("evidence", "calls") if name in row]
-    return row | {name: dumps(row[name]) if row[name] else None for name in nested}
+def _as_text(row: JsonRow) -> JsonRow:
+    json_fields = [name for name in ("evidence", "calls") if name in row]
+    return row | {name: dumps(row[name]) if row[name] else None for name in json_fields}
 
 
-def _utf8(row: Plain) -> Plain:
+def _escape_surrogates(row: JsonRow) -> JsonRow:
     """Lone surrogates, which Arrow refuses, as their escapes."""
     return {
         name: value.encode("utf-8", "backslashreplace").decode()
@@ -226,7 +226,7 @@ def _utf8(row: Plain) -> Plain:
     }
 
 
-_WRITERS: Mapping[str, Callable[[Path, Iterable[Plain], Fields, str], int]] = {
+_WRITERS: Mapping[str, Callable[[Path, Iterable[JsonRow], Fields, str], int]] = {
     "parquet": _write_parquet,
     "csv": _write_csv,
     "jsonl": _write_jsonl,
@@ -250,32 +250,32 @@ def check_target(run: Path, file: Path, form: str) -> None:
         files.append(file.with_suffix(".xml"))
     for each in files:
         # SQLite keeps more beside its file, and empty files lock it.
-        if each.name.startswith(f"{Path(FILE).stem}.") and _same(each.parent, run):
+        if each.name.startswith(f"{Path(FILE).stem}.") and _is_same_folder(each.parent, run):
             raise ConfigError(f"{each} is a file of the run itself", "give another --out")
         output_files.check_overwrite(each, is_export, "former export of editjudge")
 
 
 def is_export(file: Path) -> bool:
     """Whether a file is what some `export` wrote, told by how it begins; parquet, how it ends."""
-    with file.open("rb") as opened:
-        head = opened.read(_HEAD)
+    with file.open("rb") as stream:
+        head = stream.read(_HEAD_BYTES)
         if head.startswith(_PARQUET):
-            opened.seek(-8, os.SEEK_END)
-            length = int.from_bytes(opened.read(4), "little")
-            opened.seek(-min(8 + length, file.stat().st_size), os.SEEK_END)
-            return METADATA.encode() in opened.read()
+            stream.seek(-8, os.SEEK_END)
+            length = int.from_bytes(stream.read(4), "little")
+            stream.seek(-min(8 + length, file.stat().st_size), os.SEEK_END)
+            return METADATA.encode() in stream.read()
         tasks = label_studio.TASKS.encode(), label_studio.CONFIGURATION.encode()
         if head.startswith(tasks) or head == b"[]\n":
             return True
         if not head.startswith(b"{"):
-            return head.startswith(tuple(",".join(columns).encode() for columns in COLUMNS))
-        opened.seek(0)
+            return head.startswith(tuple(",".join(columns).encode() for columns in FIRST_COLUMNS))
+        stream.seek(0)
         try:
-            fields = json.loads(opened.readline())
+            fields = json.loads(stream.readline())
         except ValueError:
             return False
-    return tuple(fields)[:3] in COLUMNS
+    return tuple(fields)[:3] in FIRST_COLUMNS
 
 
-def _same(folder: Path, other: Path) -> bool:
+def _is_same_folder(folder: Path, other: Path) -> bool:
     return os.path.realpath(folder) == os.path.realpath(other)

@@ -38,12 +38,12 @@ from ..stats.clusters import (
 )
 
 Cells = Mapping[str, Mapping[str, Cell]]
-_SAME = 1e-12
+_MIN_WEIGHT = 1e-12
 """Of all weight: what is less is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _ColumnEstimate:
     """A number, and what it is without a part of the clusters.
 
     Attributes:
@@ -58,13 +58,13 @@ class _Part:
     """
 
     interval: Interval | None
-    without: Floats
-    scored: Floats
-    touched: NDArray[np.bool_]
-    clusters: NDArray[np.bool_]
+    without_group: Floats
+    score_counts: Floats
+    group_mask: NDArray[np.bool_]
+    cluster_mask: NDArray[np.bool_]
     error: float = 0.0
     freedom: float = 1.0
-    heavy: bool = False
+    is_heavy: bool = False
 
 
 class Intervals:
@@ -89,115 +89,115 @@ class Intervals:
         Args:
             samples: Of the columns that are means, by id.
         """
-        parts: dict[str, _Part] = {}
+        estimates: dict[str, _ColumnEstimate] = {}
         for column in self._columns:
             cell = cells[column.id]
             if column.id in samples:
-                parts[column.id] = self._of_mean(cell, samples[column.id])
+                estimates[column.id] = self._estimate_mean(cell, samples[column.id])
             elif column.operands:
-                used = [parts[part] for part in column.operands]
-                parts[column.id] = self._of_columns(column, cells, parts, used)
+                operands = [estimates[part] for part in column.operands]
+                estimates[column.id] = self._estimate_composite(column, cells, estimates, operands)
             else:  # the transformation of its values could not be fitted
-                parts[column.id] = self._nothing
-        return {name: replace(cell, interval=parts[name].interval) for name, cell in cells.items()}
+                estimates[column.id] = self._empty_estimate
+        return {name: replace(cell, interval=estimates[name].interval) for name, cell in cells.items()}
 
-    def _of_mean(self, cell: Cell, sample: Sample) -> _Part:
-        of = self._clusters[np.asarray(sample.items, dtype=np.int64)]
+    def _estimate_mean(self, cell: Cell, sample: Sample) -> _ColumnEstimate:
+        clusters = self._clusters[np.asarray(sample.items, dtype=np.int64)]
         if sample.partner_items:
-            of = _paired(of, self._clusters[np.asarray(sample.partner_items, dtype=np.int64)])
+            clusters = _pair_clusters(clusters, self._clusters[np.asarray(sample.partner_items, dtype=np.int64)])
         values = np.asarray(sample.values)
         weights = np.asarray(sample.weights, dtype=np.float64) if sample.weights else None
         size = self._count
-        sums = _summed(of, values if weights is None else values * weights, size)
-        items = _summed(of, np.ones(len(values)), size)
-        counts = items if weights is None else _summed(of, weights, size)
-        own = counts > 0
-        by_cluster = Clusters(sums[own], counts[own])
-        left = self._by_group(counts)
+        sums = _sum_by_place(clusters, values if weights is None else values * weights, size)
+        item_counts = _sum_by_place(clusters, np.ones(len(values)), size)
+        counts = item_counts if weights is None else _sum_by_place(clusters, weights, size)
+        is_present = counts > 0
+        by_cluster = Clusters(sums[is_present], counts[is_present])
+        group_counts = self._sum_by_group(counts)
         with np.errstate(invalid="ignore", divide="ignore"):
-            without = (sums.sum() - self._by_group(sums)) / (counts.sum() - left)
+            without = (sums.sum() - self._sum_by_group(sums)) / (counts.sum() - group_counts)
         # What is left of nothing is rounding.
-        without[counts.sum() - left <= _SAME * counts.sum()] = np.nan
-        scored = items.sum() - self._by_group(items)
+        without[counts.sum() - group_counts <= _MIN_WEIGHT * counts.sum()] = np.nan
+        score_counts = item_counts.sum() - self._sum_by_group(item_counts)
         if cell.value is None:
-            return _Part(None, without, scored, left > 0, own)
+            return _ColumnEstimate(None, without, score_counts, group_counts > 0, is_present)
         why = explain_no_interval(by_cluster, float(np.abs(values).max(initial=0.0)))
         error, freedom = by_cluster.error or 0.0, by_cluster.freedom
         interval = _interval(cell.value, error, freedom, by_cluster.count, "clustered", why)
-        return _Part(interval, without, scored, left > 0, own, error, freedom, why == HEAVY)
+        return _ColumnEstimate(interval, without, score_counts, group_counts > 0, is_present, error, freedom, why == HEAVY)
 
     @property
-    def _nothing(self) -> _Part:
-        nothing = np.zeros(self._parts)
+    def _empty_estimate(self) -> _ColumnEstimate:
+        zeros = np.zeros(self._group_count)
         clusters = np.zeros(self._count, dtype=np.bool_)
-        return _Part(None, nothing + np.nan, nothing, nothing > 0, clusters)
+        return _ColumnEstimate(None, zeros + np.nan, zeros, zeros > 0, clusters)
 
-    def _of_columns(
+    def _estimate_composite(
         self,
         column: Column,
         cells: Mapping[str, Cell],
-        parts: Mapping[str, _Part],
-        used: Sequence[_Part],
-    ) -> _Part:
-        touched = reduce(np.logical_or, (part.touched for part in used))
-        clusters = reduce(np.logical_or, (part.clusters for part in used))
-        scored = np.sum([part.scored for part in used], axis=0)
-        without = np.full(len(touched), np.nan)
-        value, count = cells[column.id].value, int(clusters.sum())
+        estimates: Mapping[str, _ColumnEstimate],
+        operands: Sequence[_ColumnEstimate],
+    ) -> _ColumnEstimate:
+        group_mask = reduce(np.logical_or, (part.group_mask for part in operands))
+        cluster_mask = reduce(np.logical_or, (part.cluster_mask for part in operands))
+        score_counts = np.sum([part.score_counts for part in operands], axis=0)
+        without = np.full(len(group_mask), np.nan)
+        value, count = cells[column.id].value, int(cluster_mask.sum())
         if value is None:
-            return _Part(None, without, scored, touched, clusters)
+            return _ColumnEstimate(None, without, score_counts, group_mask, cluster_mask)
         # A part that the number does not rest on leaves it as it is.
-        without = np.where(touched, self._without(column, cells, parts), value)
-        error = jackknife_error(without[touched])
-        freedom, heavy = _decided(used, list(_moved(column, cells, parts)))
-        why = _no_interval(count, error, float(np.abs(without[touched]).max(initial=0.0)))
+        without = np.where(group_mask, self._leave_groups_out(column, cells, estimates), value)
+        error = jackknife_error(without[group_mask])
+        freedom, heavy = _pool_freedom(operands, list(_sensitivities(column, cells, estimates)))
+        why = _no_interval(count, error, float(np.abs(without[group_mask]).max(initial=0.0)))
         why = why or HEAVY * heavy
         interval = _interval(value, error or 0.0, freedom, count, "jackknife", why)
-        return _Part(interval, without, scored, touched, clusters, error or 0.0, freedom, heavy)
+        return _ColumnEstimate(interval, without, score_counts, group_mask, cluster_mask, error or 0.0, freedom, heavy)
 
-    def _without(
-        self, column: Column, cells: Mapping[str, Cell], parts: Mapping[str, _Part]
+    def _leave_groups_out(
+        self, column: Column, cells: Mapping[str, Cell], estimates: Mapping[str, _ColumnEstimate]
     ) -> Floats:
         """A number that is made of others, without each part of the clusters."""
         how = column.how
         if isinstance(how, Composite):
-            names = {name: parts[of].without for name, of in how.of.items()}
+            names = {name: estimates[of].without_group for name, of in how.of.items()}
             return np.array(
                 [
                     math.nan
                     if any(map(math.isnan, row))
-                    else _composed(how, dict(zip(names, row, strict=True)))
+                    else _evaluate(how, dict(zip(names, row, strict=True)))
                     for row in zip(*(each.tolist() for each in names.values()), strict=True)
                 ]
             )
         if not isinstance(how, WeightedMean):
             raise TypeError(f"{column.id} is made of no columns")
-        total, weight = np.zeros(self._parts), np.zeros(self._parts)
+        total, weight = np.zeros(self._group_count), np.zeros(self._group_count)
         for of, by in zip(how.of, how.by or how.of, strict=True):
             if cells[of].value is None or not cells[of].asked:
                 continue
-            scored = how.count == "scored"
-            weighs = parts[by].scored if scored else np.full(self._parts, float(cells[by].asked))
+            by_scores = how.count == "scored"
+            weights = estimates[by].score_counts if by_scores else np.full(self._group_count, float(cells[by].asked))
             # What has no weight has no part, whatever it is.
-            total = total + np.where(weighs > 0, weighs * parts[of].without, 0.0)
-            weight = weight + weighs
+            total = total + np.where(weights > 0, weights * estimates[of].without_group, 0.0)
+            weight = weight + weights
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(total / weight, dtype=np.float64)
 
     @property
-    def _parts(self) -> int:
+    def _group_count(self) -> int:
         return int(self._groups.max(initial=-1)) + 1
 
-    def _by_group(self, values: Floats) -> Floats:
-        return _summed(self._groups, values, self._parts)
+    def _sum_by_group(self, values: Floats) -> Floats:
+        return _sum_by_place(self._groups, values, self._group_count)
 
 
-def _summed(places: NDArray[np.int64], values: Floats, size: int) -> Floats:
+def _sum_by_place(places: NDArray[np.int64], values: Floats, size: int) -> Floats:
     """Sums of the values at each place."""
     return np.bincount(places, weights=values, minlength=size).astype(np.float64, copy=False)
 
 
-def _composed(how: Composite, values: Mapping[str, float]) -> float:
+def _evaluate(how: Composite, values: Mapping[str, float]) -> float:
     """What a function makes of its columns; NaN where it is not defined, as a division by 0."""
     try:
         return how.fn(values)
@@ -205,35 +205,35 @@ def _composed(how: Composite, values: Mapping[str, float]) -> float:
         return math.nan
 
 
-def _moved(
-    column: Column, cells: Mapping[str, Cell], parts: Mapping[str, _Part]
+def _sensitivities(
+    column: Column, cells: Mapping[str, Cell], estimates: Mapping[str, _ColumnEstimate]
 ) -> Iterator[float]:
     """How far a number moves where each of its columns moves by its standard error."""
     how = column.how
     if isinstance(how, Composite):
-        at = {name: cells[of].value or 0.0 for name, of in how.of.items()}
+        values = {name: cells[of].value or 0.0 for name, of in how.of.items()}
         for name, of in how.of.items():
-            by = parts[of].error
-            above, below = at | {name: at[name] + by}, at | {name: at[name] - by}
-            yield (_composed(how, above) - _composed(how, below)) / 2
+            by = estimates[of].error
+            above, below = values | {name: values[name] + by}, values | {name: values[name] - by}
+            yield (_evaluate(how, above) - _evaluate(how, below)) / 2
     elif isinstance(how, WeightedMean):
-        scored = how.count == "scored"
+        by_scores = how.count == "scored"
         by_cells = [cells[by] for by in how.by or how.of]
-        weights = [float(cell.scored if scored else cell.asked) for cell in by_cells]
+        weights = [float(cell.scored if by_scores else cell.asked) for cell in by_cells]
         for of, weight in zip(how.of, weights, strict=True):
             has_value = cells[of].value is not None
-            yield parts[of].error * weight / sum(weights) if has_value and weight else 0.0
+            yield estimates[of].error * weight / sum(weights) if has_value and weight else 0.0
 
 
-def _decided(used: Sequence[_Part], moved: Sequence[float]) -> tuple[float, bool]:
+def _pool_freedom(operands: Sequence[_ColumnEstimate], effects: Sequence[float]) -> tuple[float, bool]:
     """Degrees of freedom of what is made of columns, and whether one source picture decides it."""
-    variances = np.nan_to_num(np.square(moved), posinf=0.0)
-    freedoms = np.array([part.freedom for part in used])
-    heavy = np.array([part.heavy for part in used])
+    variances = np.nan_to_num(np.square(effects), posinf=0.0)
+    freedoms = np.array([part.freedom for part in operands])
+    heavy = np.array([part.is_heavy for part in operands])
     total = float(variances.sum())
     if not total:
         return float(freedoms.min()), bool(heavy.all())
-    freedom = pooled_freedom(variances, freedoms, np.array([part.touched for part in used]))
+    freedom = pooled_freedom(variances, freedoms, np.array([part.group_mask for part in operands]))
     return freedom, float(variances[heavy].sum()) > total / 2
 
 
@@ -256,7 +256,7 @@ def _interval(
     return Interval(value - half, value + half, error, clusters, method)
 
 
-def _paired(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+def _pair_clusters(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
     """The clusters of pairs: the least number of those that hang together."""
     pairs = zip(first.tolist(), second.tolist(), strict=True)
     numbers = np.asarray(link_clusters(pairs), dtype=np.int64)
@@ -288,18 +288,18 @@ def with_intervals(
                 items[name][model] = np.frombuffer(sample.items, dtype=np.uint32)
         table[model] = intervals.add_intervals(cells, samples)
         for column in columns:
-            capped = _capped(column, table[model], samples, caps)
-            table[model][column.id] = replace(table[model][column.id], capped=capped)
+            capped_count = _count_capped(column, table[model], samples, caps)
+            table[model][column.id] = replace(table[model][column.id], capped=capped_count)
     for column in columns:
-        others = _other(items[column.id])
+        odd_models = _models_on_other_items(items[column.id])
         for model, cells in table.items():
-            of_parts = any(cells[part].other_items for part in column.parts)
-            if cells[column.id].value is not None and (model in others or of_parts):
+            is_composite_of_odd = any(cells[part].other_items for part in column.parts)
+            if cells[column.id].value is not None and (model in odd_models or is_composite_of_odd):
                 cells[column.id] = replace(cells[column.id], other_items=True)
     return table
 
 
-def _capped(
+def _count_capped(
     column: Column,
     cells: Mapping[str, Cell],
     samples: Mapping[str, Sample],
@@ -312,10 +312,10 @@ def _capped(
     return sum(cells[part].capped for part in column.operands)
 
 
-def _other(of: Mapping[str, NDArray[np.uint32]]) -> frozenset[str]:
+def _models_on_other_items(items_by_model: Mapping[str, NDArray[np.uint32]]) -> frozenset[str]:
     """The models whose numbers rest on items that not all of them have."""
-    each_of = [*of.values()]
-    if all(np.array_equal(each_of[0], each) for each in each_of):
+    item_arrays = [*items_by_model.values()]
+    if all(np.array_equal(item_arrays[0], each) for each in item_arrays):
         return frozenset()
-    common = reduce(np.intersect1d, of.values())
-    return frozenset(model for model, items in of.items() if len(items) > len(common))
+    common = reduce(np.intersect1d, items_by_model.values())
+    return frozenset(model for model, items in items_by_model.items() if len(items) > len(common))

@@ -83,25 +83,25 @@ class JudgeSpreadBuilder:
         self,
         columns: Sequence[Column],
         judge_rounds: JudgeRounds,
-        known: Mapping[str, Dimension],
-        asked: Collection[str],
+        dimensions: Mapping[str, Dimension],
+        requested_ids: Collection[str],
     ) -> None:
         self._judge_rounds = judge_rounds
-        self._ensemble: _Together | None = None
-        self._judges: dict[str, _Together] = {}
-        self._agreements: list[_Agreeing] = []
+        self._ensemble: _JudgeTable | None = None
+        self._judges: dict[str, _JudgeTable] = {}
+        self._agreements: list[_AgreementBuilder] = []
         each = judge_rounds.each_round
         if len(each) < 2:
             return
         names = dict.fromkeys(name for column in columns for name in column.dimensions)
-        judged = [name for name in names if each[0].dimension_id(name) in known]
-        self._ensemble = _Together(columns, judged, each)
+        dimension_ids = [name for name in names if each[0].dimension_id(name) in dimensions]
+        self._ensemble = _JudgeTable(columns, dimension_ids, each)
         if len(judge_rounds.judges) > 1:
             for judge in judge_rounds.judges:
                 own = [judge_round for judge_round in each if judge_round.judge == judge]
-                self._judges[judge] = _Together(columns, judged, own, own_cells=True)
+                self._judges[judge] = _JudgeTable(columns, dimension_ids, own, own_cells=True)
         self._agreements = [
-            _Agreeing(name, judge_rounds, known[name].range) for name in judged if name in asked
+            _AgreementBuilder(name, judge_rounds, dimensions[name].range) for name in dimension_ids if name in requested_ids
         ]
 
     def add(self, row: Row) -> None:
@@ -133,22 +133,22 @@ _Outcomes: TypeAlias = dict[str, Outcome]
 """What was said of one edit, by dimension."""
 
 
-def _mean_of(row: Row, ids: Sequence[str]) -> Outcome:
+def _mean_outcome(row: Row, ids: Sequence[str]) -> Outcome:
     """What some rounds say together of an edit."""
     if len(ids) == 1:
         return row.outcomes[ids[0]]
     outcomes = {name: row.outcomes[name] for name in ids}
-    scored = {n: one for n, one in outcomes.items() if isinstance(one, Score)}
-    if len(scored) < len(outcomes):
-        judged = {n: one for n, one in outcomes.items() if not isinstance(one, LeftOut)}
-        if len(judged) == len(scored):
+    scores = {n: one for n, one in outcomes.items() if isinstance(one, Score)}
+    if len(scores) < len(outcomes):
+        applicable = {n: one for n, one in outcomes.items() if not isinstance(one, LeftOut)}
+        if len(applicable) == len(scores):
             return LeftOut()
-        return derive(_MEAN, judged)
-    value = mean({name: one.value for name, one in scored.items()})
-    return Score(value=value, imputed=any(one.imputed for one in scored.values()))
+        return derive(_MEAN, applicable)
+    value = mean({name: one.value for name, one in scores.items()})
+    return Score(value=value, imputed=any(one.imputed for one in scores.values()))
 
 
-class _Together:
+class _JudgeTable:
     """What some rounds say together, and each round alone.
 
     Args:
@@ -159,36 +159,35 @@ class _Together:
     def __init__(
         self,
         columns: Sequence[Column],
-        judged: Sequence[str],
+        dimension_ids: Sequence[str],
         judge_rounds: Sequence[JudgeRound],
         *,
         own_cells: bool = False,
     ) -> None:
-        self._shown = _resting_on(columns, judged)
-        self._judged = judged
+        self._column_ids = _column_ids_using(columns, dimension_ids)
+        self._dimension_ids = dimension_ids
         self._judge_rounds = judge_rounds
-        self._own = Tabulation(columns) if own_cells else None
+        self._own_tabulation = Tabulation(columns) if own_cells else None
         numbers = dict.fromkeys(judge_round.round for judge_round in judge_rounds)
-        self._alone = [
+        self._round_tabulations = [
             ([each for each in judge_rounds if each.round == number], Tabulation(columns))
             for number in (numbers if len(numbers) > 1 else ())
         ]
 
     def add(self, row: Row) -> None:
         """Add an edit."""
-        if self._own is None:
-            together = {name: row.outcomes[name] for name in self._judged}
+        if self._own_tabulation is None:
+            joint_outcomes = {name: row.outcomes[name] for name in self._dimension_ids}
         else:
-            together = self._means(row, self._judge_rounds)
-            self._own.add(_with(row, together))
-        for of_round, tabulation in self._alone:
-            alone = _on_same_edits(self._means(row, of_round), together)
-            tabulation.add(_with(row, alone))
+            joint_outcomes = self._mean_outcomes(row, self._judge_rounds)
+            self._own_tabulation.add(_replace_outcomes(row, joint_outcomes))
+        for of_round, tabulation in self._round_tabulations:
+            round_outcomes = _restrict_to_scored(self._mean_outcomes(row, of_round), joint_outcomes)
+            tabulation.add(_replace_outcomes(row, round_outcomes))
 
-    def _means(self, row: Row, judge_rounds: Sequence[JudgeRound]) -> _Outcomes:
+    def _mean_outcomes(self, row: Row, judge_rounds: Sequence[JudgeRound]) -> _Outcomes:
         return {
-            n: _mean_of(row, [each.dimension_id(n) for each in judge_rounds]) for n in self._judged
-        }
+            n: _mean_outcome(row, [each.dimension_id(n) for each in judge_rounds]) for n in self._dimension_ids }
 
     def cells(self, cells: Cells = MappingProxyType({})) -> Cells:
         """The columns with what they say together, and by each round.
@@ -196,44 +195,44 @@ class _Together:
         Args:
             cells: The former, where they are the table's own.
         """
-        own = self._own.cells() if self._own else cells
-        alone = [tabulation.cells() for _, tabulation in self._alone]
+        own = self._own_tabulation.cells() if self._own_tabulation else cells
+        alone = [tabulation.cells() for _, tabulation in self._round_tabulations]
         return {
             model: {
                 name: replace(row[name], rounds=tuple(of[model][name].value for of in alone))
-                for name in self._shown
+                for name in self._column_ids
             }
             for model, row in own.items()
         }
 
 
-def _with(row: Row, outcomes: _Outcomes) -> Row:
+def _replace_outcomes(row: Row, outcomes: _Outcomes) -> Row:
     return Row(row.item, row.model, {**row.outcomes, **outcomes})
 
 
-def _on_same_edits(alone: _Outcomes, together: _Outcomes) -> _Outcomes:
+def _restrict_to_scored(round_outcomes: _Outcomes, joint_outcomes: _Outcomes) -> _Outcomes:
     """What one round says, where the edit has a number in all rounds.
 
     So rounds differ by what was said, and not by which edits have a number.
     """
     return {
-        name: alone[name] if isinstance(outcome, Score) else outcome
-        for name, outcome in together.items()
+        name: round_outcomes[name] if isinstance(outcome, Score) else outcome
+        for name, outcome in joint_outcomes.items()
     }
 
 
-def _resting_on(columns: Iterable[Column], dimensions: Iterable[str]) -> tuple[str, ...]:
+def _column_ids_using(columns: Iterable[Column], dimensions: Iterable[str]) -> tuple[str, ...]:
     """Ids of the columns that dimensions have a part in, themselves or through other columns."""
-    chosen = set(dimensions)
-    resting: dict[str, None] = {}
+    ids = set(dimensions)
+    column_ids: dict[str, None] = {}
     for column in columns:
-        own = not chosen.isdisjoint(column.dimensions)
-        if own or any(part in resting for part in column.operands):
-            resting[column.id] = None
-    return tuple(resting)
+        own = not ids.isdisjoint(column.dimensions)
+        if own or any(part in column_ids for part in column.operands):
+            column_ids[column.id] = None
+    return tuple(column_ids)
 
 
-class _Agreeing:
+class _AgreementBuilder:
     """What judges say of one dimension, gathered as edits come: eight bytes a value.
 
     Args:
@@ -261,7 +260,7 @@ class _Agreeing:
         if (judges := self._models.get(row.model)) is None:
             judges = self._models[row.model] = {judge: array("d") for judge in self._ids}
         for judge, names in self._ids.items():
-            judges[judge].extend(_values(row, names) or [math.nan] * len(names))
+            judges[judge].extend(_round_values(row, names) or [math.nan] * len(names))
 
     def figures(self) -> Iterator[Agreement]:
         """Of each two judges, then of each judge with itself."""
@@ -269,26 +268,26 @@ class _Agreeing:
         for first, second in combinations(self._judge_rounds.judges, 2):
             pairs = [
                 pair
-                for pair in zip(self._of(first), self._of(second), strict=True)
+                for pair in zip(self._values_of(first), self._values_of(second), strict=True)
                 if not (math.isnan(pair[0]) or math.isnan(pair[1]))
             ]
-            figures = inter_judge_agreement(pairs, two_valued=self._two_valued())
+            figures = inter_judge_agreement(pairs, two_valued=self._is_two_valued())
             yield Agreement(dimension, (first, second), len(pairs) // rounds, figures)
         for judge in self._judge_rounds.judges if rounds > 1 else ():
-            values = [value for value in self._of(judge) if not math.isnan(value)]
+            values = [value for value in self._values_of(judge) if not math.isnan(value)]
             edits = [values[start : start + rounds] for start in range(0, len(values), rounds)]
             yield Agreement(dimension, (judge,), len(edits), intra_judge_agreement(edits))
 
-    def _of(self, judge: str) -> Iterator[float]:
+    def _values_of(self, judge: str) -> Iterator[float]:
         return (value for judges in self._models.values() for value in judges[judge])
 
-    def _two_valued(self) -> bool:
+    def _is_two_valued(self) -> bool:
         """Whether nothing but the ends was said, by any judge."""
-        values = (value for judge in self._ids for value in self._of(judge))
+        values = (value for judge in self._ids for value in self._values_of(judge))
         return all(value in self._ends or math.isnan(value) for value in values)
 
 
-def _values(row: Row, ids: Iterable[str]) -> list[float]:
+def _round_values(row: Row, ids: Iterable[str]) -> list[float]:
     """What was said of an edit in each round; nothing where a round has no number of its own."""
     numbers = []
     for name in ids:

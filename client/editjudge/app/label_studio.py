@@ -50,29 +50,29 @@ def write_tasks(
         ConfigError: a picture is in none of the folders of `urls`.
         InputError: the data of the run is not there any more.
     """
-    pictures_of = picture_paths(view, urls)
+    paths_of = picture_paths(view, urls)
     fields: set[str] | None = None
-    numbered: set[str] = set()
+    scored_ids: set[str] = set()
     count = 0
     with file.open("w", encoding="utf-8", newline="\n") as out:
         for row in view.rows():
-            pictures = pictures_of(row.item.id, row.model)
+            pictures = paths_of(row.item.id, row.model)
             if "edited" not in pictures:
                 continue  # there is nothing to look at
             if not urls:
                 pictures = {name: LOCAL + quote(path[1:]) for name, path in pictures.items()}
-            task = _task(row, pictures, dimensions, view.header.protocol)
-            numbered.update(name for name in dimensions if _value(row, name) is not None)
+            task = _build_task(row, pictures, dimensions, view.header.protocol)
+            scored_ids.update(name for name in dimensions if _value_of(row, name) is not None)
             fields = {*pictures} if fields is None else fields & {*pictures}
             # Escapes in ASCII: a lone surrogate of a reply is no UTF-8, and valid JSON.
             out.write((",\n" if count else "[\n") + json.dumps(task))
             count += 1
         out.write("\n]\n" if count else "[]\n")
-    shown = [one for name, one in dimensions.items() if name in numbered]
-    return count, configuration(sorted(fields or {"edited"}, key=_order), shown)
+    task_dimensions = [one for name, one in dimensions.items() if name in scored_ids]
+    return count, build_configuration(sorted(fields or {"edited"}, key=_sort_key), task_dimensions)
 
 
-def configuration(pictures: Sequence[str], dimensions: Sequence[Dimension]) -> str:
+def build_configuration(pictures: Sequence[str], dimensions: Sequence[Dimension]) -> str:
     """The labelling configuration: XML for the project's settings.
 
     Args:
@@ -86,22 +86,22 @@ def configuration(pictures: Sequence[str], dimensions: Sequence[Dimension]) -> s
         keep_trailing_newline=True,
     )
     template = environment.get_template("labelling.xml.j2")
-    return template.render(pictures=pictures, dimensions=dimensions, control=control)
+    return template.render(pictures=pictures, dimensions=dimensions, control=control_name)
 
 
-def control(dimension: str) -> str:
+def control_name(dimension: str) -> str:
     """The name of the tag for a dimension: dots are no part of names there."""
     return f"{_CONTROL}_{dimension.replace('.', '_').replace('@', '_')}"
 
 
-def _task(
+def _build_task(
     row: Row, pictures: Mapping[str, str], dimensions: Mapping[str, Dimension], protocol: str
 ) -> dict[str, Any]:
-    values = {name: _value(row, name) for name in dimensions}
+    values = {name: _value_of(row, name) for name in dimensions}
     results = [
         {
-            "id": control(name),
-            "from_name": control(name),
+            "id": control_name(name),
+            "from_name": control_name(name),
             "to_name": "edited",
             "type": "number",
             "value": {"number": value},
@@ -114,18 +114,18 @@ def _task(
         "model": row.model,
         "instruction": row.item.instruction,
         **pictures,
-        "without_number": "; ".join(_reasons(row, dimensions)) or "every question has a number",
+        "without_number": "; ".join(_list_reasons(row, dimensions)) or "every question has a number",
     }
     predictions = [{"model_version": f"editjudge {protocol}", "result": results}] if results else []
     return {"data": data, "predictions": predictions}
 
 
-def _value(row: Row, name: str) -> float | None:
+def _value_of(row: Row, name: str) -> float | None:
     outcome = row.outcomes.get(name)
     return outcome.value if isinstance(outcome, Score) else None
 
 
-def _reasons(row: Row, dimensions: Iterable[str]) -> Iterator[str]:
+def _list_reasons(row: Row, dimensions: Iterable[str]) -> Iterator[str]:
     for name in dimensions:
         outcome = row.outcomes.get(name)
         if outcome is not None and not isinstance(outcome, Score | NotApplicable):
@@ -133,7 +133,7 @@ def _reasons(row: Row, dimensions: Iterable[str]) -> Iterator[str]:
             yield f"{name}: {outcome.status}" + (f" ({reason})" if reason else "")
 
 
-def _order(name: str) -> tuple[int, str]:
+def _sort_key(name: str) -> tuple[int, str]:
     return (PICTURES.index(name) if name in PICTURES else 0), name
 
 

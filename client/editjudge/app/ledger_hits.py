@@ -48,21 +48,21 @@ def count_ledger_hits(
     if settings.gateway is not None or settings.ledger is None or not settings.ledger.is_file():
         return Counter()
     with _CountingLedger.to_read(settings.ledger) as ledger:
-        return asyncio.run(_known(plan, ledger, before, settings))
+        return asyncio.run(_count_hits(plan, ledger, before, settings))
 
 
-async def _known(
+async def _count_hits(
     plan: RunPlan, ledger: _CountingLedger, before: RunHeader | None, settings: Settings
 ) -> Counter[ServiceName] | None:
-    identities = await _identities(ledger, before, settings)
+    identities = await _find_identities(ledger, before, settings)
     if not identities:
         return None
     panel = Panel.from_ledger(ledger, identities, settings)
     count = plan.edits
-    edits = ((ref, model, names) for ref, of in plan.items() for model, names in of.items())
-    sampled = 0
+    edits = ((ref, model, names) for ref, models in plan.items() for model, names in models.items())
+    sample_size = 0
     for ref, model, names in sample_edits(edits, count):
-        sampled += 1
+        sample_size += 1
         try:
             item = await asyncio.to_thread(plan.inputs.dataset.load, ref)
             path = plan.inputs.dataset.outputs(plan.inputs.outputs[model]).path(ref.id)
@@ -77,10 +77,10 @@ async def _known(
             panel,
             plan.inputs.signature_cache,
         )
-    scale = count / sampled if sampled else 0.0
+    scale = count / sample_size if sample_size else 0.0
     names_of = {one.as_judge: name for name, one in panel.generalists.items()}
-    answered = Counter(names_of.get(of) or ServiceName.parse(of) for of in ledger.answered.values())
-    return Counter({name: round(scale * count) for name, count in answered.items()})
+    counts = Counter(names_of.get(of) or ServiceName.parse(of) for of in ledger.hits.values())
+    return Counter({name: round(scale * count) for name, count in counts.items()})
 
 
 def sample_edits(edits: Iterable[T], count: int, at_most: int = SAMPLE_SIZE) -> Iterator[T]:
@@ -94,7 +94,7 @@ def sample_edits(edits: Iterable[T], count: int, at_most: int = SAMPLE_SIZE) -> 
             yield edit
 
 
-async def _identities(
+async def _find_identities(
     ledger: Ledger, before: RunHeader | None, settings: Settings
 ) -> Identities | None:
     """Of the services that these settings mean, as the run or the ledger last met them."""
@@ -113,11 +113,11 @@ class _CountingLedger(Ledger):
 
     def __init__(self, path: Path | None = None, *, team: str = "", database: Database) -> None:
         super().__init__(path, team=team, database=database)
-        self.answered: dict[str, str] = {}
+        self.hits: dict[str, str] = {}
 
     async def get(self, call: AnyCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
         reply = await super().get(call)
         if reply is not None:
-            self.answered[call.key] = call.judge if isinstance(call, Call) else call.service
+            self.hits[call.key] = call.judge if isinstance(call, Call) else call.service
         return reply

@@ -20,11 +20,11 @@ from ..storage.store import RunStore, StoredEdit, StoredVerdict
 from .spec import ResolvedSpec, RunSpec
 
 Prefer: TypeAlias = Literal["first", "last"]
-_ALIKE = (
+_LEAVE_OUT = (
     "leave {} out: only runs of one benchmark, protocol, judges and number of rounds can be merged,"
     " each model's outputs from one folder"
 )
-_CONFLICT = "merge runs that agree, or say which one counts with --prefer first or last"
+_SET_PREFER = "merge runs that agree, or say which one counts with --prefer first or last"
 
 
 @dataclass
@@ -84,7 +84,7 @@ def merge(
                     open_runs.enter_context(RunStore.open(folder, read_only=True))
                     for folder in folders
                 ]
-                header = _header(runs)
+                header = _join_headers(runs)
                 target = open_runs.enter_context(RunStore.open(partial, header))
                 merger = _Merger(target, dimensions(header), prefer)
                 with target.database.transaction():
@@ -93,10 +93,10 @@ def merge(
             partial.replace(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return merger.merged
+    return merger.counts
 
 
-def _header(runs: Sequence[RunStore]) -> RunHeader:
+def _join_headers(runs: Sequence[RunStore]) -> RunHeader:
     header = runs[0].header
     for run in runs[1:]:
         later = run.header
@@ -105,9 +105,9 @@ def _header(runs: Sequence[RunStore]) -> RunHeader:
                 raise ConfigError(
                     f"{runs[0].folder} has the outputs of {model} from {header.outputs[model]},"
                     f" not {folder}",
-                    _ALIKE.format(run.folder),
+                    _LEAVE_OUT.format(run.folder),
                 )
-        header = header.join(later, str(runs[0].folder), _ALIKE.format(run.folder))
+        header = header.join(later, str(runs[0].folder), _LEAVE_OUT.format(run.folder))
     return header
 
 
@@ -115,11 +115,11 @@ class _Merger:
     """Adds runs to one, in order."""
 
     def __init__(
-        self, target: RunStore, known: Mapping[str, Dimension], prefer: Prefer | None
+        self, target: RunStore, dimensions: Mapping[str, Dimension], prefer: Prefer | None
     ) -> None:
-        self.merged = MergeCounts()
+        self.counts = MergeCounts()
         self._target = target
-        self._known = known
+        self._dimensions = dimensions
         self._prefer = prefer
 
     def add(self, run: RunStore) -> None:
@@ -127,17 +127,17 @@ class _Merger:
         calls = run.ledger.copy_to(self._target.ledger)
         self._check_items(run)
         for edit in run.edits():
-            if not self._takes_output(run, edit):
+            if not self._accepts_output(run, edit):
                 continue
-            judged, numbers = run.judged_edit(edit), run.calls_of(edit)
-            self._target.save_edit_now(judged)
-            for chosen in self._chosen(run, edit):
-                name = chosen.dimension
+            edit_key, numbers = run.judged_edit(edit), run.calls_of(edit)
+            self._target.save_edit_now(edit_key)
+            for new_verdict in self._select_verdicts(run, edit):
+                name = new_verdict.dimension
                 self._target.save_edit_now(
-                    judged,
-                    {name: chosen.verdict},
-                    {name: chosen.signature},
-                    chosen.versions,
+                    edit_key,
+                    {name: new_verdict.verdict},
+                    {name: new_verdict.signature},
+                    new_verdict.versions,
                     {name: [calls[number] for number in numbers[name]]},
                 )
 
@@ -157,62 +157,62 @@ class _Merger:
                 )
         self._target.save_contents([], FileCache(run.file_cache().files), {})
 
-    def _takes_output(self, run: RunStore, edit: StoredEdit) -> bool:
+    def _accepts_output(self, run: RunStore, edit: StoredEdit) -> bool:
         """Whether the new run has this output of an edit, and counts what that changes."""
         earlier = self._target.edit(edit.item, edit.model)
         if earlier is None:
-            self.merged.edits += 1
+            self.counts.edits += 1
         elif earlier.digest != edit.digest:
             if self._prefer is None:
                 raise ConfigError(
                     f"{run.folder} has another output of {edit.model} for {edit.item} than a run"
                     " before it",
-                    _CONFLICT,
+                    _SET_PREFER,
                 )
             if self._prefer == "first":
                 return False
-            self.merged.verdicts -= len(_verdicts(self._target, earlier))
+            self.counts.verdicts -= len(_verdicts_by_dimension(self._target, earlier))
         return True
 
-    def _chosen(self, run: RunStore, edit: StoredEdit) -> list[StoredVerdict]:
+    def _select_verdicts(self, run: RunStore, edit: StoredEdit) -> list[StoredVerdict]:
         """An edit's verdicts that the new run takes."""
-        earlier = _verdicts(self._target, edit)
-        chosen = []
-        for name, later in _verdicts(run, edit).items():
+        earlier = _verdicts_by_dimension(self._target, edit)
+        selection = []
+        for name, later in _verdicts_by_dimension(run, edit).items():
             where = f"{name} of {edit.model} for {edit.item} in {run.folder}"
             if name not in earlier:
-                self.merged.verdicts += 1
+                self.counts.verdicts += 1
             else:
-                self.merged.duplicates += 1
-                if not self._takes(later, earlier[name], name, where):
+                self.counts.duplicates += 1
+                if not self._replaces(later, earlier[name], name, where):
                     continue
-            chosen.append(later)
-        return chosen
+            selection.append(later)
+        return selection
 
-    def _takes(self, later: StoredVerdict, earlier: StoredVerdict, name: str, where: str) -> bool:
+    def _replaces(self, later: StoredVerdict, earlier: StoredVerdict, name: str, where: str) -> bool:
         """Whether the later of two verdicts is taken.
 
         Raises:
             ConfigError: they differ where they must not, or nothing is preferred.
         """
         verdict, before = later.verdict, earlier.verdict
-        other = later.signature != earlier.signature
+        differs = later.signature != earlier.signature
         if isinstance(verdict, Failure) or isinstance(before, Failure):
             return not isinstance(verdict, Failure)
-        if not other and verdict.status == before.status:
+        if not differs and verdict.status == before.status:
             if isinstance(verdict, Score) and isinstance(before, Score):
                 self._check_close(verdict.value, before.value, name, where)
             return False
         if self._prefer is None:
-            what = "another signature" if other else f"status {verdict.status}"
-            told = compare_signatures(earlier.signature, later.signature) if other else ()
-            keys = f": {'; '.join(map(str, told))}" if told else ""
-            raise ConfigError(f"{where} has {what} than in a run before it{keys}", _CONFLICT)
-        self.merged.conflicts += 1
+            what = "another signature" if differs else f"status {verdict.status}"
+            causes = compare_signatures(earlier.signature, later.signature) if differs else ()
+            keys = f": {'; '.join(map(str, causes))}" if causes else ""
+            raise ConfigError(f"{where} has {what} than in a run before it{keys}", _SET_PREFER)
+        self.counts.conflicts += 1
         return self._prefer == "last"
 
     def _check_close(self, later: float, earlier: float, name: str, where: str) -> None:
-        tolerance = self._known[name].tolerance if name in self._known else 0.0
+        tolerance = self._dimensions[name].tolerance if name in self._dimensions else 0.0
         if abs(later - earlier) > tolerance:
             raise ConfigError(
                 f"{where} is {later:.9g}, and {earlier:.9g} in a run before it with the same"
@@ -221,6 +221,6 @@ class _Merger:
             )
 
 
-def _verdicts(run: RunStore, edit: StoredEdit) -> dict[str, StoredVerdict]:
+def _verdicts_by_dimension(run: RunStore, edit: StoredEdit) -> dict[str, StoredVerdict]:
     """An edit's verdicts, by dimension."""
-    return {stored.dimension: stored for stored in run.verdicts(edit.model, item=edit.item)}
+    return {record.dimension: record for record in run.verdicts(edit.model, item=edit.item)}

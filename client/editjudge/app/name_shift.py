@@ -22,7 +22,7 @@ from ..benchmarks.outputs import Outputs
 from ..engine.run_plan import RunPlan
 
 Size: TypeAlias = tuple[int, int]
-_Fits: TypeAlias = Callable[[Size, Size], bool]
+_FitRule: TypeAlias = Callable[[Size, Size], bool]
 
 BLOCK_COUNT, BLOCK_LENGTH = 3, 200
 """How many runs of neighbouring items are looked at, and how long each is."""
@@ -36,14 +36,14 @@ MAX_ASPECT_DIFFERENCE = 0.06
 """Aspect ratios are the same up to this factor (its logarithm): editors round to their grids."""
 
 
-class _Place(NamedTuple):
+class _SizedItem(NamedTuple):
     """An item with the size of its source, where it has one source that can be read."""
 
     id: str
     size: Size | None
 
 
-Block: TypeAlias = Sequence[_Place]
+Block: TypeAlias = Sequence[_SizedItem]
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ def sample_blocks(dataset: Dataset, count: int) -> list[Block]:
             (count - BLOCK_LENGTH) * n // (BLOCK_COUNT - 1): BLOCK_LENGTH
             for n in range(BLOCK_COUNT)
         }
-    chosen = {index for start, size in starts.items() for index in range(start, start + size)}
+    indices = {index for start, size in starts.items() for index in range(start, start + size)}
     sizes: dict[Path, Size | None] = {}
-    by_index = {ref.index: _place(dataset, ref, sizes) for ref in dataset.items(chosen)}
+    by_index = {ref.index: _measure_source(dataset, ref, sizes) for ref in dataset.items(indices)}
     return [
         [by_index[i] for i in range(start, start + size) if i in by_index]
         for start, size in starts.items()
@@ -101,7 +101,7 @@ def find_shift(blocks: Sequence[Block], outputs: Outputs) -> NameShift | None:
             continue  # of sources of one size nothing can be told, and no output is opened
         paths = (outputs.path(place.id) for place in block)
         sizes = [None if path is None else read_header_size(path) for path in paths]
-        for each in _shifts(block, sizes):
+        for each in _find_shifts(block, sizes):
             return each
     return None
 
@@ -115,57 +115,57 @@ def refuse_shifted_outputs(plan: RunPlan) -> None:
     dataset = plan.inputs.dataset
     blocks = sample_blocks(dataset, len(plan.ids))
     for model, folder in plan.inputs.outputs.items():
-        if shifted := find_shift(blocks, dataset.outputs(folder)):
-            raise InputError(format_path(folder), f"of {model}, {shifted}", SHIFT_MEND)
+        if name_shift := find_shift(blocks, dataset.outputs(folder)):
+            raise InputError(format_path(folder), f"of {model}, {name_shift}", SHIFT_MEND)
 
 
 SHIFT_MEND = "rename them, or take them by their names with --as-named (`as_named=True`)"
 
 
-def _place(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | None]) -> _Place:
+def _measure_source(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | None]) -> _SizedItem:
     if len(dataset.outline(ref).sources) != 1:
-        return _Place(ref.id, None)
+        return _SizedItem(ref.id, None)
     source = dataset.image_paths(ref)["source"][0]
     if source not in sizes:
         sizes[source] = read_header_size(source)
-    return _Place(ref.id, sizes[source])
+    return _SizedItem(ref.id, sizes[source])
 
 
-def _shifts(block: Block, sizes: Sequence[Size | None]) -> Iterator[NameShift]:
-    for what, fits in _WAYS.items():
+def _find_shifts(block: Block, sizes: Sequence[Size | None]) -> Iterator[NameShift]:
+    for what, fits in _FIT_RULES.items():
         for step in _STEPS:
-            if each := _shifted(block, sizes, fits, what, step):
+            if each := _test_step(block, sizes, fits, what, step):
                 yield each
 
 
-def _shifted(
+def _test_step(
     block: Block,
     sizes: Sequence[Size | None],
-    fits: _Fits,
+    fits: _FitRule,
     what: Literal["size", "shape"],
     step: Literal[-1, 1],
 ) -> NameShift | None:
-    looked = all_fitting = own = 0
+    count = fitting_count = own_count = 0
     fitting: list[Size] = []
     first = ""
     for at, (place, size) in enumerate(zip(block, sizes, strict=True)):
         beside = block[at + step] if 0 <= at + step < len(block) else None
         if size is None or place.size is None or beside is None or beside.size is None:
             continue
-        here, there = fits(size, place.size), fits(size, beside.size)
-        looked += 1
-        all_fitting += there
-        own += here and not there
-        if there and not here:
+        fits_own, fits_beside = fits(size, place.size), fits(size, beside.size)
+        count += 1
+        fitting_count += fits_beside
+        own_count += fits_own and not fits_beside
+        if fits_beside and not fits_own:
             fitting.append(size)
-            first = first or f"first: {place.id}, {_by(size)} as the source of {beside.id}"
-    clear = all_fitting >= MIN_SHARE_OF_ALL * looked and len(fitting) >= MIN_SHARE_OF_FITTING * (
-        len(fitting) + own
+            first = first or f"first: {place.id}, {_size_text(size)} as the source of {beside.id}"
+    is_clear = fitting_count >= MIN_SHARE_OF_ALL * count and len(fitting) >= MIN_SHARE_OF_FITTING * (
+        len(fitting) + own_count
     )
     # A model that gives one size to all fits whoever has it, and says nothing by it.
-    several = any(not fits(size, fitting[0]) for size in fitting)
-    enough = len(fitting) >= MIN_FITTING and several and clear
-    return NameShift(what, step, len(fitting), own, first) if enough else None
+    has_variety = any(not fits(size, fitting[0]) for size in fitting)
+    is_shift = len(fitting) >= MIN_FITTING and has_variety and is_clear
+    return NameShift(what, step, len(fitting), own_count, first) if is_shift else None
 
 
 def _same_shape(size: Size, other: Size) -> bool:
@@ -173,11 +173,11 @@ def _same_shape(size: Size, other: Size) -> bool:
     return abs(math.log(width * h / (height * w))) <= MAX_ASPECT_DIFFERENCE
 
 
-def _by(size: Size) -> str:
+def _size_text(size: Size) -> str:
     return f"{size[0]}x{size[1]}"
 
 
-_WAYS: Mapping[Literal["size", "shape"], _Fits] = {
+_FIT_RULES: Mapping[Literal["size", "shape"], _FitRule] = {
     "size": lambda size, other: size == other,
     "shape": _same_shape,
 }

@@ -83,7 +83,7 @@ class RescoreEntry(Strict):
         )
 
 
-class _Compared:
+class _ComparingStore:
     """Takes verdicts in a store's place, and compares them with those that are there."""
 
     def __init__(self, store: RunStore, *, write: bool) -> None:
@@ -100,31 +100,31 @@ class _Compared:
     ) -> None:
         item, model = edit.item, edit.model
         stored_edit = self._store.edit(item, model)
-        judged = None if stored_edit is None else self._store.judged_edit(stored_edit)
-        old = {
-            stored.dimension: stored.verdict
-            for stored in self._store.verdicts(model, item=item, evidence=False)
+        judged_edit = None if stored_edit is None else self._store.judged_edit(stored_edit)
+        old_verdicts = {
+            record.dimension: record.verdict
+            for record in self._store.verdicts(model, item=item, evidence=False)
         }
-        fresh: dict[str, Verdict] = {}
+        new_verdicts: dict[str, Verdict] = {}
         for name, verdict in verdicts.items():
-            before = old.get(name)
-            if before is None or isinstance(before, Failure):
+            old_verdict = old_verdicts.get(name)
+            if old_verdict is None or isinstance(old_verdict, Failure):
                 continue
             change = self.changes.setdefault((model, name), ScoreChange())
-            change.before.add(before)
+            change.before.add(old_verdict)
             why = verdict.error if isinstance(verdict, Failure) else ""
-            if judged is not None:
-                why = _other(edit, judged) or why
+            if judged_edit is not None:
+                why = _why_not_comparable(edit, judged_edit) or why
             if why:
-                change.after.add(before)
+                change.after.add(old_verdict)
                 change.kept_count += 1
                 change.why = change.why or why
                 continue
             change.after.add(verdict)
-            change.changed_count += _says(before) != _says(verdict)
-            fresh[name] = verdict
-        if self._write and fresh:
-            await self._store.save_edit(edit, fresh, signatures, versions)
+            change.changed_count += _comparable_form(old_verdict) != _comparable_form(verdict)
+            new_verdicts[name] = verdict
+        if self._write and new_verdicts:
+            await self._store.save_edit(edit, new_verdicts, signatures, versions)
 
 
 def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Changes:
@@ -138,28 +138,28 @@ def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Change
     """
     header = store.header
     plan = inspect_items(order, store.file_cache())
-    served = header.identities.keys()
-    absent = {d.id: "not served" for d in plan.parts if set(d.roles) - served}
+    services = header.identities.keys()
+    absent = {d.id: "not served" for d in plan.parts if set(d.roles) - services}
     compare_with_run(plan, None, header.identities, absent)
-    _only_judged(plan, store)
-    compared = _Compared(store, write=write)
+    _drop_unjudged(plan, store)
+    comparison = _ComparingStore(store, write=write)
 
     async def judge() -> None:
         panel = Panel.from_ledger(store.ledger, header.identities)
         progress, judges = Progress.of(plan, {}), make_judges(panel)
         async with panel:
             at_once = 2 * (os.cpu_count() or 1)
-            await Scheduler(plan, judges, compared.keep, progress, in_flight=at_once).run()
+            await Scheduler(plan, judges, comparison.keep, progress, in_flight=at_once).run()
 
     try:
         asyncio.run(judge())
     except BaseExceptionGroup as several:
         raise first_error(several) from several
     return {
-        key: compared.changes[key]
+        key: comparison.changes[key]
         for model in order.outputs
         for key in ((model, d.id) for d in order.dimensions)
-        if key in compared.changes
+        if key in comparison.changes
     }
 
 
@@ -174,28 +174,28 @@ def rescore_run(folder: Path, *, write: bool = False) -> Changes:
         return rescore(RunView.from_store(store).resolve_by(None), store, write=write)
 
 
-def _only_judged(plan: RunPlan, store: RunStore) -> None:
+def _drop_unjudged(plan: RunPlan, store: RunStore) -> None:
     """Leave to do only what has a verdict."""
     for model, todo in plan.todo.items():
-        judged: dict[str, set[str]] = {}
-        for stored in store.verdicts(model, evidence=False):
-            if not isinstance(stored.verdict, Failure):
-                judged.setdefault(stored.item, set()).add(stored.dimension)
-        left = (names & judged.get(item, set()) for item, names in zip(plan.ids, todo, strict=True))
-        same: dict[frozenset[str], frozenset[str]] = {}
-        plan.todo[model] = [same.setdefault(names, names) for names in left]
+        ids_by_item: dict[str, set[str]] = {}
+        for verdict in store.verdicts(model, evidence=False):
+            if not isinstance(verdict.verdict, Failure):
+                ids_by_item.setdefault(verdict.item, set()).add(verdict.dimension)
+        names_to_do = (names & ids_by_item.get(item, set()) for item, names in zip(plan.ids, todo, strict=True))
+        same_sets: dict[frozenset[str], frozenset[str]] = {}
+        plan.todo[model] = [same_sets.setdefault(names, names) for names in names_to_do]
 
 
-def _other(edit: JudgedEdit, judged: JudgedEdit) -> str:
+def _why_not_comparable(edit: JudgedEdit, judged_edit: JudgedEdit) -> str:
     """Why an edit is not the one that was judged; empty where it is."""
     now, then = (
-        None if one.output_file is None else one.output_file.digest for one in (edit, judged)
+        None if one.output_file is None else one.output_file.digest for one in (edit, judged_edit)
     )
-    item, former = (None if one.content is None else one.content.key for one in (edit, judged))
+    item, former = (None if one.content is None else one.content.key for one in (edit, judged_edit))
     if former and item != former:
         return "the item is not what was judged"
     return "" if now == then else "the output is not the one that was judged"
 
 
-def _says(verdict: Verdict) -> tuple[Any, ...]:
+def _comparable_form(verdict: Verdict) -> tuple[Any, ...]:
     return verdict.status, getattr(verdict, "value", None), getattr(verdict, "kind", None)

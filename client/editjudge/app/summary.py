@@ -29,7 +29,7 @@ def mean_columns(
         titles: By id, how a paper calls it: it stands beside the name.
     """
     return tuple(
-        Column(d.id, _named(d.id, titles.get(d.id)), Mean(d.id), d.higher_is_better, d.source)
+        Column(d.id, _mean_title(d.id, titles.get(d.id)), Mean(d.id), d.higher_is_better, d.source)
         for d in dimensions
     )
 
@@ -43,10 +43,10 @@ def column_titles(table: Iterable[Column]) -> dict[str, str]:
     return {name: title for name, (title, *more) in titles.items() if not more}
 
 
-def _named(dimension: str, title: str | None) -> str:
+def _mean_title(dimension: str, title: str | None) -> str:
     name = dimension.partition(".")[2] or dimension
-    told = {name.casefold(), name.rpartition(".")[2].replace("_", " ").casefold()}
-    return name if title is None or title.casefold() in told else f"{name} ({title})"
+    shorter = {name.casefold(), name.rpartition(".")[2].replace("_", " ").casefold()}
+    return name if title is None or title.casefold() in shorter else f"{name} ({title})"
 
 
 def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
@@ -61,15 +61,15 @@ def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
     """
     tallies: dict[tuple[str, str], Tally] = {}
     # Where the run holds more than was asked for, what is counted must be looked at.
-    asked = frozenset(plan.ids[index] for index in plan.selected_positions)
-    for stored in store.verdicts(evidence=False):
-        today = plan.signatures.get(stored.dimension) == stored.signature
-        if today and stored.model in plan.todo and stored.item in asked:
-            tally = tallies.setdefault((stored.model, stored.dimension), Tally())
-            tally.add(stored.verdict)
+    requested_ids = frozenset(plan.ids[index] for index in plan.selected_positions)
+    for verdict in store.verdicts(evidence=False):
+        is_current = plan.signatures.get(verdict.dimension) == verdict.signature
+        if is_current and verdict.model in plan.todo and verdict.item in requested_ids:
+            tally = tallies.setdefault((verdict.model, verdict.dimension), Tally())
+            tally.add(verdict.verdict)
     return {
         model: {
-            d.id: _cell(d, row[d.id], tallies.get((model, d.id), Tally()), plan.signatures[d.id])
+            d.id: _make_cell(d, row[d.id], tallies.get((model, d.id), Tally()), plan.signatures[d.id])
             for d in plan.inputs.dimensions
         }
         for model, row in plan.counts.items()
@@ -83,27 +83,26 @@ def judge_spread(order: RunInputs, cells: Cells) -> JudgeSpread:
     edit by edit.
     """
     judge_rounds = order.judge_rounds
-    judged = {d.round_of: None for d in order.dimensions if d.round_of}
+    ids = {d.round_of: None for d in order.dimensions if d.round_of}
     if len(judge_rounds.judges) < 2:
         return JudgeSpread(judge_rounds=judge_rounds)
-    of = {
+    rounds_by_judge = {
         judge: [each for each in judge_rounds.each_round if each.judge == judge]
         for judge in judge_rounds.judges
     }
     judges = {
         model: {
             judge: {
-                name: _together([row[each.dimension_id(name)] for each in rounds])
-                for name in judged
-            }
-            for judge, rounds in of.items()
+                name: _join_rounds([row[each.dimension_id(name)] for each in rounds])
+                for name in ids }
+            for judge, rounds in rounds_by_judge.items()
         }
         for model, row in cells.items()
     }
     return JudgeSpread(judge_rounds=judge_rounds, judges=judges)
 
 
-def _together(rounds: Sequence[Cell]) -> Cell:
+def _join_rounds(rounds: Sequence[Cell]) -> Cell:
     first = rounds[0]
     if len(rounds) == 1:
         return first
@@ -113,19 +112,19 @@ def _together(rounds: Sequence[Cell]) -> Cell:
     return replace(first, value=math.fsum(values) / len(values), rounds=tuple(values))
 
 
-def _cell(dimension: Dimension, planned: Mapping[str, int], tally: Tally, signature: str) -> Cell:
-    made_of = Signature.parse(signature).digest if tally.counts else ""
+def _make_cell(dimension: Dimension, planned_counts: Mapping[str, int], tally: Tally, signature: str) -> Cell:
+    inputs = Signature.parse(signature).digest if tally.counts else ""
     for status in ("missing_output", "not_served", "unscored"):
-        if planned.get(status):
-            tally.counts[status] += planned[status]
-    asked = sum(planned.values()) - tally.not_applicable_count
-    if (pending := asked - tally.counts.total()) > 0:
+        if planned_counts.get(status):
+            tally.counts[status] += planned_counts[status]
+    total = sum(planned_counts.values()) - tally.not_applicable_count
+    if (pending := total - tally.counts.total()) > 0:
         tally.counts["pending"] = pending
-    parts = {"column": dimension.id, "aggregation": f"mean({dimension.id})", "of": made_of}
-    return tally.make_cell(_why(tally.counts), Signature.of(parts))
+    parts = {"column": dimension.id, "aggregation": f"mean({dimension.id})", "of": inputs}
+    return tally.make_cell(_why_no_value(tally.counts), Signature.of(parts))
 
 
-def _why(counts: Mapping[Status, int]) -> str:
+def _why_no_value(counts: Mapping[Status, int]) -> str:
     if not counts:
         return "not applicable to any item"
     words: Mapping[Status, str] = {"missing_output": "no outputs", "not_served": "not served"}

@@ -32,7 +32,7 @@ from .name_shift import SHIFT_MEND, find_shift, sample_blocks
 _OfData: TypeAlias = Literal["data", "release", "field", "mask"]
 _OfPictures: TypeAlias = Literal["unreadable", "misnamed", "shifted", "size", "flat"]
 Kind: TypeAlias = _OfData | _OfPictures | Literal["missing", "extra", "folder"]
-_NAMED = 3  # dimensions in a line
+_MAX_NAMES = 3  # dimensions in a line
 
 
 @result(frozen=True, slots=True, config=STRICT)
@@ -102,7 +102,7 @@ class Validation:
         return [one for one in self.problems if one.kind == kind]
 
 
-def _note(kind: Kind, where: str, told: Sequence[str], singular: str, plural: str) -> list[Problem]:
+def _make_note(kind: Kind, where: str, details: Sequence[str], singular: str, plural: str) -> list[Problem]:
     """A note of how many there are, with the first of them; nothing of none.
 
     Args:
@@ -110,8 +110,8 @@ def _note(kind: Kind, where: str, told: Sequence[str], singular: str, plural: st
         singular: What is said of a single one.
         plural: What is said of several.
     """
-    what = f"{format_count(len(told), singular, plural)} (first: {told[0]})" if told else ""
-    return [Problem(kind, where, what, note=True)] if told else []
+    what = f"{format_count(len(details), singular, plural)} (first: {details[0]})" if details else ""
+    return [Problem(kind, where, what, note=True)] if details else []
 
 
 def validate(
@@ -131,45 +131,45 @@ def validate(
     validation = Validation()
     problems = validation.problems
     dataset = order.dataset
-    refs = list(_checked(dataset, validation))
-    unusable = bool(problems)
+    refs = list(_list_usable_refs(dataset, validation))
+    has_unusable = bool(problems)
     validation.items = len(refs)
-    problems += _of_flaws(dataset, refs)
+    problems += _find_flaws(dataset, refs)
     problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
-    problems += _of_fields(order, refs)
+    problems += _find_missing_fields(order, refs)
     # Where items cannot be used, no run begins, and neighbours are not what they seem.
-    blocks = [] if as_named or unusable else sample_blocks(dataset, len(refs[: order.limit]))
+    blocks = [] if as_named or has_unusable else sample_blocks(dataset, len(refs[: order.limit]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        pictures = dict.fromkeys(path for ref in refs for path in _pictures(dataset, ref))
-        looked = dict(zip(pictures, pool.map(partial(_look, where="data"), pictures), strict=True))
-        problems += [one.problem for one in looked.values() if one.problem]
-        problems += _of_masks(dataset, refs, pool)
-        sources = {ref.id: _source(dataset, ref, looked) for ref in refs}
+        pictures = dict.fromkeys(path for ref in refs for path in _list_pictures(dataset, ref))
+        checks = dict(zip(pictures, pool.map(partial(_check_picture, where="data"), pictures), strict=True))
+        problems += [one.problem for one in checks.values() if one.problem]
+        problems += _find_mask_problems(dataset, refs, pool)
+        sources = {ref.id: _source_check(dataset, ref, checks) for ref in refs}
         for model, folder in order.outputs.items():
             if not dataset.has_outputs(folder):
                 problems.append(Problem("folder", model, f"no such folder: {format_path(folder)}"))
                 continue
-            first = next(name for name, there in order.outputs.items() if there == folder)
+            first = next(name for name, paths in order.outputs.items() if paths == folder)
             if first != model:
                 what = f"the same folder as {first}'s: {format_path(folder)}"
                 problems.append(Problem("folder", model, what, note=True))
             outputs = dataset.outputs(folder).index()
             alone = model in single_image
-            there = dict(_there(dataset, refs, outputs, validation, model, alone=alone))
+            there = dict(_existing_outputs(dataset, refs, outputs, validation, model, takes_one_image=alone))
             validation.outputs[model] = len(there)
-            decoded = pool.map(partial(_look, where=model), there.values())
-            seen = dict(zip(there, decoded, strict=True))
-            problems += [one.problem for one in seen.values() if one.problem]
-            if shifted := find_shift(blocks, outputs):
-                problems.append(Problem("shifted", model, f"{shifted}\n  {SHIFT_MEND}"))
-            problems += _of_sizes(model, seen, sources)
-            flat = [i for i, one in seen.items() if one.flat and not sources[i].flat]
+            results = pool.map(partial(_check_picture, where=model), there.values())
+            output_checks = dict(zip(there, results, strict=True))
+            problems += [one.problem for one in output_checks.values() if one.problem]
+            if name_shift := find_shift(blocks, outputs):
+                problems.append(Problem("shifted", model, f"{name_shift}\n  {SHIFT_MEND}"))
+            problems += _find_other_sizes(model, output_checks, sources)
+            flat_ids = [i for i, one in output_checks.items() if one.is_flat and not sources[i].is_flat]
             words = "output is of one colour alone", "outputs are of one colour alone"
-            problems += _note("flat", model, flat, *words)
-            others = outputs.list_unmatched(frozenset(ref.id for ref in refs))
-            problems += _extra(model, others, all_known=not unusable)
-    lost = [model for model in order.outputs if not validation.outputs.get(model)]
-    if refs and not unusable and not lost:
+            problems += _make_note("flat", model, flat_ids, *words)
+            strays = outputs.list_unmatched(frozenset(ref.id for ref in refs))
+            problems += _find_extra_outputs(model, strays, is_complete=not has_unusable)
+    without_outputs = [model for model in order.outputs if not validation.outputs.get(model)]
+    if refs and not has_unusable and not without_outputs:
         plan = inspect_items(order)
         try:
             check_applicable(plan)
@@ -180,7 +180,7 @@ def validate(
     return validation
 
 
-def _checked(dataset: Dataset, validation: Validation) -> Iterator[ItemRef]:
+def _list_usable_refs(dataset: Dataset, validation: Validation) -> Iterator[ItemRef]:
     try:
         yield from dataset.check_items()
     except InputError as error:
@@ -188,13 +188,13 @@ def _checked(dataset: Dataset, validation: Validation) -> Iterator[ItemRef]:
         validation.problems.append(Problem("data", "data", f"{error.name}: {error.reason}{mend}"))
 
 
-def _of_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
+def _find_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
     """What costs the dimensions that read it: the caller's to mend, or as it was released."""
-    flawed = [FlawedItem(ref, flaws) for ref in refs if (flaws := dataset.flaws(ref))]
-    lost = [one for one in flawed if any(NO_FILE in f.reason for f in one.flaws.values())]
-    mend = dataset.mend([one.ref for one in lost]) if lost else ""
-    for item in flawed:
-        note = dataset.is_released and item not in lost
+    flawed_items = [FlawedItem(ref, flaws) for ref in refs if (flaws := dataset.flaws(ref))]
+    without_file = [one for one in flawed_items if any(NO_FILE in f.reason for f in one.flaws.values())]
+    mend = dataset.mend([one.ref for one in without_file]) if without_file else ""
+    for item in flawed_items:
+        note = dataset.is_released and item not in without_file
         yield Problem("data", "data", item.description, note=note)
     if mend:
         yield Problem("data", "data", mend, note=True)
@@ -202,25 +202,25 @@ def _of_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
         yield Problem("data", "data", f"{where}: no item: {what}")
 
 
-def _of_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Problem]:
+def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Problem]:
     """What would be asked of items, and is not for want of a field; a note for each field."""
-    asked = [dimension for dimension in order.dimensions if not dimension.round_of]
-    lacking: dict[Need, dict[str, set[str]]] = {}
+    dimensions = [dimension for dimension in order.dimensions if not dimension.round_of]
+    ids_by_need: dict[Need, dict[str, set[str]]] = {}
     for ref in refs:
         item = order.dataset.outline(ref)
-        for dimension in asked:
-            if (need := _lacks(dimension, item)) is not None:
-                lacking.setdefault(need, {}).setdefault(ref.id, set()).add(dimension.id)
+        for dimension in dimensions:
+            if (need := _find_missing_need(dimension, item)) is not None:
+                ids_by_need.setdefault(need, {}).setdefault(ref.id, set()).add(dimension.id)
     problems: list[Problem] = []
-    for need, items in lacking.items():
+    for need, items in ids_by_need.items():
         names = sorted(set().union(*items.values()))
-        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        lost = f"no {need}, and so no number of {', '.join(names[:_NAMED])}{more}"
-        problems += _note("field", "data", [*items], f"item has {lost}", f"items have {lost}")
+        more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+        consequence = f"no {need}, and so no number of {', '.join(names[:_MAX_NAMES])}{more}"
+        problems += _make_note("field", "data", [*items], f"item has {consequence}", f"items have {consequence}")
     return problems
 
 
-def _lacks(dimension: Dimension, item: Item) -> Need | None:
+def _find_missing_need(dimension: Dimension, item: Item) -> Need | None:
     """The first input that an item lacks of a dimension that would apply to it otherwise."""
     for need in sorted(dimension.needs):
         if not getattr(item, need) and not (need == "source" and item.sources):
@@ -228,14 +228,14 @@ def _lacks(dimension: Dimension, item: Item) -> Need | None:
     return None
 
 
-def _there(
+def _existing_outputs(
     dataset: Dataset,
     refs: Iterable[ItemRef],
     outputs: Outputs,
     validation: Validation,
     model: str,
     *,
-    alone: bool,
+    takes_one_image: bool,
 ) -> Iterator[tuple[str, Path]]:
     """The outputs there are, by item; what is missing goes to the problems."""
     for ref in refs:
@@ -244,19 +244,19 @@ def _there(
             yield ref.id, Path(path)
             continue
         why = outputs.why_not(ref.id)
-        if why.was_given or not (alone and len(dataset.outline(ref).sources) > 1):
+        if why.was_given or not (takes_one_image and len(dataset.outline(ref).sources) > 1):
             validation.problems.append(Problem("missing", model, f"{ref.id}: {why}"))
 
 
-def _extra(model: str, others: Sequence[str], *, all_known: bool) -> list[Problem]:
+def _find_extra_outputs(model: str, others: Sequence[str], *, is_complete: bool) -> list[Problem]:
     """Outputs that belong to no item; where items cannot be used, they may be of these."""
-    if all_known:
+    if is_complete:
         return [Problem("extra", model, f"{name}: no item") for name in others]
     what = "to no item that can be used"
-    return _note("extra", model, others, f"output belongs {what}", f"outputs belong {what}")
+    return _make_note("extra", model, others, f"output belongs {what}", f"outputs belong {what}")
 
 
-class _Looked(NamedTuple):
+class _PictureCheck(NamedTuple):
     """A picture that was decoded.
 
     Attributes:
@@ -267,69 +267,69 @@ class _Looked(NamedTuple):
 
     problem: Problem | None
     size: tuple[int, int] | None = None
-    flat: bool = False
+    is_flat: bool = False
 
 
-def _look(path: Path, where: str) -> _Looked:
+def _check_picture(path: Path, where: str) -> _PictureCheck:
     try:
         image = load_image(path, max_lazy_pixels=MAX_PIXELS)
     except ImageError as error:
-        return _Looked(Problem("unreadable", where, f"{error.name}: {error.reason}"))
-    misnamed = (
+        return _PictureCheck(Problem("unreadable", where, f"{error.name}: {error.reason}"))
+    misnamed_notes = (
         # Images are told by their content: in official data this is as it was published.
         Problem("misnamed", where, f"{image.name}: {note}", note=where == "data")
         for note in image.notes
         if note.kind == "misnamed"
     )
     flat = bool((image.rgb == image.rgb[0, 0]).all())
-    return _Looked(next(misnamed, None), image.size, flat)
+    return _PictureCheck(next(misnamed_notes, None), image.size, flat)
 
 
-def _pictures(dataset: Dataset, ref: ItemRef) -> Iterator[Path]:
+def _list_pictures(dataset: Dataset, ref: ItemRef) -> Iterator[Path]:
     return chain(*dataset.image_paths(ref).values())
 
 
-def _source(dataset: Dataset, ref: ItemRef, looked: Mapping[Path, _Looked]) -> _Looked:
+def _source_check(dataset: Dataset, ref: ItemRef, checks: Mapping[Path, _PictureCheck]) -> _PictureCheck:
     """The source of an item, where there is exactly one."""
     if len(dataset.outline(ref).sources) != 1:
-        return _Looked(None)
-    return looked[dataset.image_paths(ref)["source"][0]]
+        return _PictureCheck(None)
+    return checks[dataset.image_paths(ref)["source"][0]]
 
 
-def _of_sizes(
-    model: str, seen: Mapping[str, _Looked], sources: Mapping[str, _Looked]
+def _find_other_sizes(
+    model: str, output_checks: Mapping[str, _PictureCheck], sources: Mapping[str, _PictureCheck]
 ) -> list[Problem]:
     """Outputs of another size than their source; judging brings them to it, so it is a note."""
     others = [
         f"{item}: {one.size[0]}x{one.size[1]} for a source of {size[0]}x{size[1]}"
-        for item, one in seen.items()
+        for item, one in output_checks.items()
         for size in [sources[item].size]
         if one.size and size and one.size != size
     ]
     words = "output has another size than its source", "outputs have another size than their source"
-    return _note("size", model, others, *words)
+    return _make_note("size", model, others, *words)
 
 
-def _of_masks(dataset: Dataset, refs: Iterable[ItemRef], pool: ThreadPoolExecutor) -> list[Problem]:
+def _find_mask_problems(dataset: Dataset, refs: Iterable[ItemRef], pool: ThreadPoolExecutor) -> list[Problem]:
     """Masks that do not fit their image; and noted, those that select nothing or everything."""
-    masked = [ref for ref in refs if dataset.outline(ref).mask is not None]
-    read = dict(
-        zip((ref.id for ref in masked), pool.map(partial(_mask, dataset), masked), strict=True)
+    refs_with_mask = [ref for ref in refs if dataset.outline(ref).mask is not None]
+    checks = dict(
+        zip((ref.id for ref in refs_with_mask), pool.map(partial(_check_mask, dataset), refs_with_mask), strict=True)
     )
     problems = [
-        Problem("mask", "data", f"{item}: {one.unusable}")
-        for item, one in read.items()
-        if one.unusable
+        Problem("mask", "data", f"{item}: {one.error}")
+        for item, one in checks.items()
+        if one.error
     ]
     for share, kind in ((0.0, "without a white pixel"), (1.0, "all white")):
-        odd = [item for item, one in read.items() if one.share == share]
-        problems += _note("mask", "data", odd, f"mask is {kind}", f"masks are {kind}")
-    resized = [f"{item}: {one.resized}" for item, one in read.items() if one.resized]
+        odd = [item for item, one in checks.items() if one.share == share]
+        problems += _make_note("mask", "data", odd, f"mask is {kind}", f"masks are {kind}")
+    size_notes = [f"{item}: {one.size_change}" for item, one in checks.items() if one.size_change]
     what = "another size than the image, to which it is brought"
-    return problems + _note("mask", "data", resized, f"mask has {what}", f"masks have {what}")
+    return problems + _make_note("mask", "data", size_notes, f"mask has {what}", f"masks have {what}")
 
 
-class _Masked(NamedTuple):
+class _MaskCheck(NamedTuple):
     """What is to be said of an item's mask.
 
     Attributes:
@@ -338,20 +338,20 @@ class _Masked(NamedTuple):
         resized: Its size and that of the image, where they differ.
     """
 
-    unusable: str = ""
+    error: str = ""
     share: float | None = None
-    resized: str = ""
+    size_change: str = ""
 
 
-def _mask(dataset: Dataset, ref: ItemRef) -> _Masked:
+def _check_mask(dataset: Dataset, ref: ItemRef) -> _MaskCheck:
     item = dataset.load(ref)
     if "mask" in item.flaws:
-        unreadable = any(_look(path, "data").size is None for path in _pictures(dataset, ref))
-        return _Masked("" if unreadable else item.flaws["mask"].reason)  # told already
+        unreadable = any(_check_picture(path, "data").size is None for path in _list_pictures(dataset, ref))
+        return _MaskCheck("" if unreadable else item.flaws["mask"].reason)  # told already
     # Where masks are no files, their reader notes what is odd about them.
     mask, over = item.mask, item.source or item.target
     if mask is None or mask.stretches_to_frame:
-        return _Masked()
+        return _MaskCheck()
     (width, height), (w, h) = mask.size, over.size if over else mask.size
-    resized = "" if (width, height) == (w, h) else f"{width}x{height} for {w}x{h}"
-    return _Masked(share=float(mask.region.mean()), resized=resized)
+    size_change = "" if (width, height) == (w, h) else f"{width}x{height} for {w}x{h}"
+    return _MaskCheck(share=float(mask.region.mean()), size_change=size_change)

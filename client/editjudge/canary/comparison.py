@@ -74,7 +74,7 @@ def noise_unit(method: str, temperature: float, samples: int) -> float:
 
 
 def detect_drift(
-    first: Measurement, look: Measurement, places: Mapping[str, tuple[str, int]], unit: float
+    baseline: Measurement, measurement: Measurement, places: Mapping[str, tuple[str, int]], unit: float
 ) -> Drift:
     """Whether a judge has shifted, and whether it can order the canaries.
 
@@ -92,47 +92,47 @@ def detect_drift(
         places: By canary its scene and its place in it, from 1.
         unit: By how much a score changes where one reply does; see `unit_of`.
     """
-    tau = agreement(look, places)
-    both = [name for name in first.scores if name in look.scores]
-    if 2 * len(both) < len(places):
-        name, why = next(iter({**first.failures, **look.failures}.items()), ("", "no reply"))
+    tau = agreement(measurement, places)
+    common = [name for name in baseline.scores if name in measurement.scores]
+    if 2 * len(common) < len(places):
+        name, why = next(iter({**baseline.failures, **measurement.failures}.items()), ("", "no reply"))
         return Drift("unchecked", f"not checked: {name}: {why}", tau=tau)
-    then = [np.array(first.scores[name]) for name in both]
-    today = [np.array(look.scores[name]) for name in both]
+    then = [np.array(baseline.scores[name]) for name in common]
+    today = [np.array(measurement.scores[name]) for name in common]
     pairs = list(zip(today, then, strict=True))
     differences = np.array([after.mean() - before.mean() for after, before in pairs])
-    noise = _noise(then, unit)
+    deviation = _estimate_noise(then, unit)
     replies = [1 / after.size + 1 / before.size for after, before in pairs]
-    variance = noise * noise * float(np.mean(replies))
-    shift, n = float(differences.mean()), len(both)
-    allowed = MAX_STANDARD_ERRORS * math.sqrt(variance / n)
+    variance = deviation * deviation * float(np.mean(replies))
+    shift, n = float(differences.mean()), len(common)
+    noise_limit = MAX_STANDARD_ERRORS * math.sqrt(variance / n)
     tiny = 1e-9
-    beyond = abs(shift) > allowed + tiny
-    spread = float(np.mean(differences**2)) > MAX_VARIANCE_RATIO * variance + tiny
-    changed = int((np.abs(differences) > tiny).sum())
-    told = Drift("steady", "", shift, allowed, changed, tau)
-    lacking = f"; {len(places) - n} gave no number" if n < len(places) else ""
-    if beyond or spread:
-        how = f"shifted by {shift:+.2f}" if beyond else "shifted both ways"
-        why = f"{how} (of {LOW:g} to {HIGH:g}; {allowed:.2f} is noise), {changed} of {n} canaries"
-        return told._replace(state="shifted", why=f"{why} since {first.when}{lacking}")
+    has_moved = abs(shift) > noise_limit + tiny
+    has_spread = float(np.mean(differences**2)) > MAX_VARIANCE_RATIO * variance + tiny
+    change_count = int((np.abs(differences) > tiny).sum())
+    drift = Drift("steady", "", shift, noise_limit, change_count, tau)
+    missing_text = f"; {len(places) - n} gave no number" if n < len(places) else ""
+    if has_moved or has_spread:
+        how = f"shifted by {shift:+.2f}" if has_moved else "shifted both ways"
+        why = f"{how} (of {LOW:g} to {HIGH:g}; {noise_limit:.2f} is noise), {change_count} of {n} canaries"
+        return drift._replace(state="shifted", why=f"{why} since {baseline.when}{missing_text}")
     if tau is not None and tau < LEAST_TAU:
         why = (
-            f"cannot order the canaries (tau {tau:.2f}, at least {LEAST_TAU} is asked for){lacking}"
+            f"cannot order the canaries (tau {tau:.2f}, at least {LEAST_TAU} is asked for){missing_text}"
         )
-        return told._replace(state="disordered", why=why)
-    return told._replace(
-        why=f"steady: {shift:+.2f} since {first.when}, {allowed:.2f} is noise{lacking}"
+        return drift._replace(state="disordered", why=why)
+    return drift._replace(
+        why=f"steady: {shift:+.2f} since {baseline.when}, {noise_limit:.2f} is noise{missing_text}"
     )
 
 
-def agreement(look: Measurement, places: Mapping[str, tuple[str, int]]) -> float | None:
+def agreement(measurement: Measurement, places: Mapping[str, tuple[str, int]]) -> float | None:
     """Kendall's tau-a with the known order, within scenes; a tie counts as neither.
 
     Args:
         places: See `compared`.
     """
-    means = {name: sum(each) / len(each) for name, each in look.scores.items() if name in places}
+    means = {name: sum(each) / len(each) for name, each in measurement.scores.items() if name in places}
     signs = [
         (means[worse] < means[better]) - (means[worse] > means[better])
         for better in means
@@ -142,7 +142,7 @@ def agreement(look: Measurement, places: Mapping[str, tuple[str, int]]) -> float
     return sum(signs) / len(signs) if signs else None
 
 
-def _noise(then: list[np.ndarray[tuple[int], np.dtype[np.float64]]], unit: float) -> float:
+def _estimate_noise(then: list[np.ndarray[tuple[int], np.dtype[np.float64]]], unit: float) -> float:
     """The standard deviation of a judge's repeats, no less than what they can tell."""
     free = sum(len(scores) - 1 for scores in then)
     squares = sum(float(((scores - scores.mean()) ** 2).sum()) for scores in then)

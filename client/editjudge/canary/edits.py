@@ -57,15 +57,15 @@ def canaries() -> Mapping[str, Edit]:
     """All of them by name, scene by scene, the best first."""
     edits: dict[str, Edit] = {}
     for scene, instruction in SCENES.items():
-        source = _picture(f"{scene}.source")
+        source = _load_picture(f"{scene}.source")
         item = Item(scene, instruction, (source,))
-        for done in _PLACES:
-            image = source if done == "nothing" else _picture(f"{scene}.{done}")
-            edits[f"{scene}.{done}"] = Edit(item, done, image)
+        for variant in _PLACES:
+            image = source if variant == "nothing" else _load_picture(f"{scene}.{variant}")
+            edits[f"{scene}.{variant}"] = Edit(item, variant, image)
     return edits
 
 
-def _picture(name: str) -> Image:
+def _load_picture(name: str) -> Image:
     file = files(__package__ or "") / "pictures" / f"{name}.png"
     return load_image(file.read_bytes(), name)
 
@@ -73,11 +73,11 @@ def _picture(name: str) -> Image:
 @cache
 def canary_digest() -> str:
     """`sha256:` and 64 hex digits of all that is asked: pictures, instructions and words."""
-    shown = [TEMPLATE.digest]
+    parts = [TEMPLATE.digest]
     for name, edit in canaries().items():
         item = edit.item
-        shown += [name, item.instruction, item.sources[0].digest, edit.output.digest]
-    return content_digest("\n".join(shown).encode())
+        parts += [name, item.instruction, item.sources[0].digest, edit.output.digest]
+    return content_digest("\n".join(parts).encode())
 
 
 def known_places() -> dict[str, tuple[str, int]]:
@@ -91,13 +91,13 @@ async def measure(generalist: Generalist, rounds: int) -> Measurement:
     The same request is made each time, so that what differs is the judge's own noise.
     """
     began = datetime.now(UTC).isoformat(timespec="seconds")
-    await asyncio.to_thread(_prepare, generalist)
+    await asyncio.to_thread(_encode_pictures, generalist)
     scores: dict[str, list[float]] = {name: [] for name in canaries()}
     failures: dict[str, str] = {}
 
-    async def ask(asked: Generalist, name: str) -> None:
+    async def ask(round_judge: Generalist, name: str) -> None:
         try:
-            answer = await QUESTION.ask(canaries()[name], asked)
+            answer = await QUESTION.ask(canaries()[name], round_judge)
         except (Abstained, ServiceError) as error:
             failures[name] = str(error)
         else:
@@ -105,8 +105,8 @@ async def measure(generalist: Generalist, rounds: int) -> Measurement:
             scores[name].append(float(LOW + (HIGH - LOW) * share))
 
     # A store for each round: equal calls in flight, and calls that are stored, are made once.
-    times = [generalist.with_replies(MemoryReplies()) for _ in range(rounds)]
-    await asyncio.gather(*(ask(asked, name) for asked in times for name in canaries()))
+    round_judges = [generalist.with_replies(MemoryReplies()) for _ in range(rounds)]
+    await asyncio.gather(*(ask(round_judge, name) for round_judge in round_judges for name in canaries()))
     return Measurement(
         when=began,
         scores={name: tuple(each) for name, each in scores.items() if each},
@@ -114,7 +114,7 @@ async def measure(generalist: Generalist, rounds: int) -> Measurement:
     )
 
 
-def _prepare(generalist: Generalist) -> None:
+def _encode_pictures(generalist: Generalist) -> None:
     """Read and encode: in a thread, since it would hold up all other calls."""
     for edit in canaries().values():
         for picture in (*edit.item.sources, edit.output):

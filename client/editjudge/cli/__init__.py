@@ -1,7 +1,7 @@
 """The command line.
 
-`commands.toml` declares the commands. A package adds further ones by an entry point in the group
-`editjudge.commands` that names the path of such a file.
+`commands.toml` declares the commands. Other packages add commands by an entry point in the group
+`editjudge.commands`, whose value is the path of such a file.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from .commands import load_commands
 
 GROUP = "editjudge.commands"
 _GLOBAL = ("--config", "--set")
-"""Options of every command, which may stand anywhere."""
+"""Options of every command; they are accepted before and after the command's name."""
 _INTERRUPTED = 130
-_SHOWN = 120
-"""Characters of the name of a file."""
+_MAX_NAME = 120
+"""Characters of a file name that an error message shows."""
 
 
 @cache
 def plugin_commands() -> Mapping[str, click.Command]:
-    """The commands that other packages add.
+    """Load the commands that other packages add.
 
     Raises:
-        ConfigError: a package's file cannot be read, or a command is there twice.
+        ConfigError: a package's file cannot be read, or two packages add the same command.
     """
     commands: dict[str, click.Command] = {}
     for point in entry_points(group=GROUP):
         try:
-            added = load_commands(point.load())
+            new_commands = load_commands(point.load())
         except (ImportError, AttributeError, OSError, ValueError, LookupError) as error:
             raise ConfigError(
                 f"the commands of {point.value} cannot be loaded: {error}",
                 "install that package again, or remove it",
             ) from error
-        if twice := added.keys() & (root.commands.keys() | commands.keys()):
+        if twice := new_commands.keys() & (root.commands.keys() | commands.keys()):
             raise ConfigError(f"two packages have a command {min(twice)}", "remove one of them")
-        commands.update(added)
+        commands.update(new_commands)
     return commands
 
 
 class _Commands(click.Group):
-    """Our own commands and those of other packages; `--config` and `--set` may stand anywhere."""
+    """The built-in commands and those of other packages."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _global_first(args))
+        return super().parse_args(ctx, _move_global_first(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(self.commands.keys() | plugin_commands().keys())
@@ -66,8 +66,8 @@ class _Commands(click.Group):
         return self.commands.get(cmd_name) or plugin_commands().get(cmd_name)
 
 
-def _global_first(arguments: list[str]) -> list[str]:
-    """The same arguments with `--config` and `--set` before the verb, wherever they stood."""
+def _move_global_first(arguments: list[str]) -> list[str]:
+    """Move `--config` and `--set` with their values before the name of the command."""
     first: list[str] = []
     others: list[str] = []
     words = iter(arguments)
@@ -90,7 +90,7 @@ def _global_first(arguments: list[str]) -> list[str]:
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
-    help="Settings file instead of ./editjudge.toml. May stand anywhere.",
+    help="Settings file. The default is ./editjudge.toml.",
 )
 @click.option(
     "--set",
@@ -103,16 +103,15 @@ def _global_first(arguments: list[str]) -> list[str]:
 def root(config: Path | None, set_: tuple[str, ...]) -> None:
     """Judges for image editing, served.
 
-    Exit codes: 0 done; 1 something is wrong with the services; 2 bad input, setting or
-    usage; 3 a service failed on some dimension; 4 --fail-if holds;
-    130 interrupted.
+    Exit codes: 0 success; 1 a problem with the services; 2 wrong input, setting or usage;
+    3 a service failed on some dimension; 4 the condition of --fail-if holds; 130 interrupted.
     """
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run a command; errors of ours are one line, never a traceback.
+    """Run a command and exit; an expected error is printed as one line, without a traceback.
 
-    A file that cannot be used is met wherever a path is looked at first, so it is told here.
+    Files that cannot be used raise OSError in many places, so it is handled here.
     """
     try:
         code = root.main(arguments, prog_name="editjudge", standalone_mode=False)
@@ -125,27 +124,27 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         error.show()
         code = error.exit_code
     except OSError as error:
-        if error.filename is None:  # about no file that was named: a defect, or the terminal
+        if error.filename is None:  # a defect, or the terminal: no file of the user is at fault
             raise
         name = str(error.filename)
         unusable = InputError(
-            f"{name[:_SHOWN]}{'…' if len(name) > _SHOWN else ''}",
+            f"{name[:_MAX_NAME]}{'…' if len(name) > _MAX_NAME else ''}",
             error.strerror or "cannot be used",
             "give another path",
         )
         print_text(f"error: {unusable}", fg="red", err=True)
         code = unusable.exit_code
-    if code == _INTERRUPTED and _hanging():
-        # They would be waited for, and every further interruption would print a traceback.
+    if code == _INTERRUPTED and _has_running_threads():
+        # Python would wait for these threads, and print a traceback at each further interruption.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(_INTERRUPTED)
-    # All modules would be looked at three times before the process ends: a tenth of a second.
+    # Without this the collector walks all modules three times at exit: a tenth of a second.
     gc.freeze()
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _hanging() -> bool:
-    """Whether threads of a command that is over still run."""
+def _has_running_threads() -> bool:
+    """Whether threads of the finished command still run."""
     others = (each for each in threading.enumerate() if each is not threading.main_thread())
     return any(not each.daemon for each in others)

@@ -31,14 +31,14 @@ Entry: TypeAlias = dict[str, Any]
 
 def list_command(what: str, names: tuple[str, ...], prompts: Path | None, *, json: bool) -> None:
     """List what there is to choose from."""
-    entries, lines = _KINDS[what]
+    entries, lines = _LISTINGS[what]
     if what == "prompts" and not json:
         lines = partial(lines, in_full=bool(names))
-    shown = entries(names, prompts)
+    listing = entries(names, prompts)
     if json:
-        print_json(shown)
+        print_json(listing)
         return
-    for line in lines(shown):
+    for line in lines(listing):
         print_text(line)
 
 
@@ -51,7 +51,7 @@ def _benchmarks(names: tuple[str, ...], _: Path | None) -> list[Entry]:
             "not_official_because": one.no_official_reason or None,
             "dimensions": len(one.dimensions),
         }
-        for one in _declared(names)
+        for one in _find_benchmarks(names)
     ]
 
 
@@ -63,7 +63,7 @@ def _benchmark_lines(benchmarks: Iterable[Entry]) -> Iterator[str]:
             yield f"    no protocol official: {entry['not_official_because']}"
 
 
-def _declared(names: tuple[str, ...]) -> Iterable[Benchmark]:
+def _find_benchmarks(names: tuple[str, ...]) -> Iterable[Benchmark]:
     return map(load_benchmark, names) if names else load_benchmarks().values()
 
 
@@ -76,7 +76,7 @@ def _switches(names: tuple[str, ...], _: Path | None) -> list[Entry]:
             "source": switch.source,
             "on_in": ", ".join(n for n, rules in one.protocols.items() if switch.name in rules.on),
         }
-        for one in _declared(names)
+        for one in _find_benchmarks(names)
         for switch in one.switches.list_switches()
     ]
 
@@ -103,9 +103,9 @@ def _dimension_lines(dimensions: Iterable[DimensionEntry]) -> Iterator[str]:
         low, high = entry.range
         unit = f" {entry.unit}" if entry.unit else ""
         needs = ", ".join([*(need.replace("_", " ") for need in entry.needs), *entry.services])
-        needed = f"needs {needs}" if needs else ""
+        needs_text = f"needs {needs}" if needs else ""
         arrow = direction_arrow(entry.higher_is_better)
-        yield f"{entry.id:<34} {low:g}..{high:g}{unit} {arrow}   {needed}"
+        yield f"{entry.id:<34} {low:g}..{high:g}{unit} {arrow}   {needs_text}"
         yield f"    {entry.asks}\n    {entry.variant} ({entry.source})"
         if "custom" in (entry.prompts or ""):
             yield f"    prompts in {entry.prompts} words"
@@ -120,7 +120,7 @@ def _services(names: tuple[str, ...], _: Path | None) -> list[Entry]:
             "inputs": [*map(_tensor, contract.inputs)],
             "outputs": [*map(_tensor, contract.outputs)],
         }
-        for name in _chosen(every, names, "service")
+        for name in _select_names(every, names, "service")
         for contract in (CONTRACTS[name.role],)
     ]
 
@@ -138,9 +138,9 @@ def _tensor(tensor: Tensor) -> str:
 
 def _prompts(patterns: tuple[str, ...], _: Path | None) -> Entry:
     own, originals = load_templates(), prompt_releases()
-    chosen = set(_chosen([*own, *originals], patterns, "prompt"))
+    selection = set(_select_names([*own, *originals], patterns, "prompt"))
     return {
-        "own": [TemplateEntry.of(one) for name, one in own.items() if name in chosen],
+        "own": [TemplateEntry.of(one) for name, one in own.items() if name in selection],
         "originals": [
             {
                 "prompts": one.name,
@@ -150,7 +150,7 @@ def _prompts(patterns: tuple[str, ...], _: Path | None) -> Entry:
                 "texts": dict(one.texts),
             }
             for name, one in originals.items()
-            if name in chosen
+            if name in selection
         ],
     }
 
@@ -167,7 +167,7 @@ def _prompt_lines(prompts: Entry, *, in_full: bool) -> Iterator[str]:
         yield f"{release['prompts']:<48} official, {state}\n    {release['source']}"
 
 
-def _chosen(names: Sequence[N], patterns: tuple[str, ...], what: str) -> list[N]:
+def _select_names(names: Sequence[N], patterns: tuple[str, ...], what: str) -> list[N]:
     """The names that patterns match, all without any.
 
     Raises:
@@ -184,7 +184,7 @@ def _chosen(names: Sequence[N], patterns: tuple[str, ...], what: str) -> list[N]
     return [name for name in names if any(matches(one, name) for one in patterns or ("*",))]
 
 
-_KINDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterator[str]]]] = {
+_LISTINGS: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterator[str]]]] = {
     "benchmarks": (_benchmarks, _benchmark_lines),
     "switches": (_switches, _switch_lines),
     "dimensions": (_dimensions, _dimension_lines),

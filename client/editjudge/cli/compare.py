@@ -1,4 +1,4 @@
-"""`editjudge compare`: whether one model under test is better than another."""
+"""`editjudge compare`: test whether one model under test is better than another."""
 
 from __future__ import annotations
 
@@ -40,51 +40,53 @@ def compare_command(
     *,
     json: bool,
 ) -> int:
-    """Compare two models, or rank all of a run; returns the exit code."""
+    """Compare two models, or rank all models of a run; return the exit code."""
     if len(models) not in {0, 2}:
-        named = format_count(len(models), "model was named", "models were named")
-        raise ConfigError(named, "name two, or none to rank all")
+        count_text = format_count(len(models), "model was named", "models were named")
+        raise ConfigError(count_text, "name two models, or none to rank all")
     if not models and (other or fail_if):
-        raise ConfigError("--other and --fail-if are about two models", "name them: RUN A B")
-    with contextlib.ExitStack() as opened:
-        view = opened.enter_context(RunView(run))
+        raise ConfigError("--other and --fail-if need two models", "name them: RUN A B")
+    with contextlib.ExitStack() as stack:
+        view = stack.enter_context(RunView(run))
         if not models:
-            _rank(view, dimension, as_json=json)
+            _print_ranking(view, dimension, as_json=json)
             return 0
-        second = opened.enter_context(RunView(other)) if other else view
+        second = stack.enter_context(RunView(other)) if other else view
         comparison = compare_models((view, models[0]), (second, models[1]), dimension)
         identities = {**second.header.identities, **view.header.identities}
         checks = last_checks_line(view.header.identities, second.header.identities)
     if json:
         print_json(comparison)
     else:
-        _show(comparison, identities)
+        _print_comparison(comparison, identities)
         if checks:
             print_text(checks)
     if fail_if and comparison.pending:
         raise ConfigError(
             format_pending_warning(comparison.pending), "finish it first: editjudge run"
         )
-    return _FAILED if fail_if and _holds(comparison.dimensions, fail_if) else 0
+    return _FAILED if fail_if and _has_failed(comparison.dimensions, fail_if) else 0
 
 
-def _holds(rows: Sequence[DimensionComparison], what: str) -> bool:
-    """Whether it holds on any dimension.
+def _has_failed(rows: Sequence[DimensionComparison], what: str) -> bool:
+    """Whether the condition of --fail-if holds on any dimension.
 
     Raises:
-        ConfigError: of some it cannot be told, so that a check would be passed by not judging.
+        ConfigError: no dimension applies, or one cannot be compared. Otherwise a check would pass
+            because edits were not judged.
     """
     if unknown := [each for each in rows if each.figures is None or each.p_holm is None]:
         raise ConfigError(
-            f"nothing can be compared on {_name_first(unknown)}", "judge more, or leave it out (-d)"
+            f"too few edits to compare on {_name_first(unknown)}",
+            "judge more edits, or choose other dimensions (-d)",
         )
     if not rows:
-        raise ConfigError("no dimension applies to any item of both", "see: editjudge summary")
+        raise ConfigError("no dimension applies to a common item", "see: editjudge summary")
     sides = {"worse": {"first"}, "better": {"second"}, "different": {"first", "second"}}[what]
     return any(each.better in sides for each in rows)
 
 
-def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
+def _print_ranking(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
     ranking = rank_models(view, dimensions)
     identities = view.header.identities
     if as_json:
@@ -93,7 +95,7 @@ def _rank(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
     if warning := format_untrained_warning(identities):
         print_text(warning, fg="red", bold=True)
     print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
-    print_text("places that a model may have: those that cannot be told apart share theirs")
+    print_text("in brackets: the places that a model may have; models that do not differ significantly share them")
     if checks := last_checks_line(identities):
         print_text(checks)
 
@@ -103,7 +105,7 @@ def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:
     for each in rankings:
         cells = [_place_text(each.models.get(model)) for model in models]
         counts = f"{each.edits:,}/{each.items:,}"
-        rows.append(Row((f"{each.dimension} {_arrow(each)}", *cells, counts)))
+        rows.append(Row((f"{each.dimension} {_direction_arrow(each)}", *cells, counts)))
     heads = (Heading("dimension"), *(Heading(name, right=True) for name in (*models, "edits")))
     return Table(heads, rows)
 
@@ -115,39 +117,39 @@ def _place_text(place: ModelPlace | None) -> str:
     return f"{place.mean:.4g} ({first})" if first == last else f"{place.mean:.4g} ({first}-{last})"
 
 
-def _arrow(row: Ranking | DimensionComparison) -> str:
+def _direction_arrow(row: Ranking | DimensionComparison) -> str:
     return "↑" if row.higher_is_better else "↓"
 
 
-def _show(comparison: ModelComparison, identities: Identities) -> None:
+def _print_comparison(comparison: ModelComparison, identities: Identities) -> None:
     heading = f"{comparison.second} (B) against {comparison.first} (A)"
     items = format_count(comparison.items, "item")
     if comparison.other_items:
-        items += f", {format_count(comparison.other_items, 'other')} not the same in both"
+        items += f"; {format_count(comparison.other_items, 'item differs', 'items differ')} between the runs"
     print_text(f"{heading}, {items}")
     if warning := format_untrained_warning(identities):
         print_text(warning, fg="red", bold=True)
-    print_tables([_table(comparison.dimensions, comparison.items)])
+    print_tables([_comparison_table(comparison.dimensions, comparison.items)])
     for line in describe_comparison(comparison):
         print_text(line)
-    print_notice("next: editjudge show RUN ITEM, one edit with all that was said of it")
+    print_notice("next: editjudge show RUN ITEM, one edit with all its verdicts and replies")
 
 
-def _table(dimensions: Iterable[DimensionComparison], items: int) -> Table:
-    figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "finds ≥", "edits")
+def _comparison_table(dimensions: Iterable[DimensionComparison], items: int) -> Table:
+    figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "detects ≥", "edits")
     heads = (
         Heading("dimension"),
         *(Heading(name, right=True) for name in figures),
         Heading("better"),
     )
     rows = [
-        Row((f"{each.dimension} {_arrow(each)}", *_cells(each, items), _winner(each)))
+        Row((f"{each.dimension} {_direction_arrow(each)}", *_comparison_cells(each, items), _better_text(each)))
         for each in dimensions
     ]
     return Table(heads, rows)
 
 
-def _cells(row: DimensionComparison, items: int) -> Iterator[str]:
+def _comparison_cells(row: DimensionComparison, items: int) -> Iterator[str]:
     figures = row.figures
     if figures is None:
         yield from ("-", "-", "-", "-", "-", "-", f"0/{items:,}")
@@ -162,64 +164,64 @@ def _cells(row: DimensionComparison, items: int) -> Iterator[str]:
     yield f"{figures.edits:,}/{items:,}"
 
 
-def _winner(row: DimensionComparison) -> str:
-    return {"first": "A", "second": "B", "": "not sure"}[row.better]
+def _better_text(row: DimensionComparison) -> str:
+    return {"first": "A", "second": "B", "": "-"}[row.better]
 
 
 def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
-    """What the table does not say."""
+    """Describe what the table does not show, a line each."""
     if comparison.pending:
         yield format_pending_warning(comparison.pending)
-    compared = [each for each in comparison.dimensions if each.figures]
-    sure = [each for each in compared if each.better]
-    for each in sure:
-        yield _sentence(comparison, each)
-    if compared and not sure:
-        together = format_count(len(compared), "dimension")
-        yield f"neither is surely better (p below {LEVEL:g}, adjusted for {together})"
-    tests = sum(each.p_holm is not None for each in compared)
-    few = [each for each in compared if _smallest(each) * max(1, tests) >= LEVEL]
-    if few:
+    comparisons = [each for each in comparison.dimensions if each.figures]
+    winners = [each for each in comparisons if each.better]
+    for each in winners:
+        yield _describe_winner(comparison, each)
+    if comparisons and not winners:
+        dimensions = format_count(len(comparisons), "dimension")
+        yield f"no significant difference (p below {LEVEL:g}, adjusted for {dimensions})"
+    tests = sum(each.p_holm is not None for each in comparisons)
+    small_samples = [each for each in comparisons if _smallest_p(each) * max(1, tests) >= LEVEL]
+    if small_samples:
         yield (
-            f"with so few source pictures nothing can be sure on {_name_first(few)}: judge more, or"
-            " compare fewer dimensions (-d)"
+            f"too few source pictures for a significant result on {_name_first(small_samples)}: judge"
+            " more, or compare fewer dimensions (-d)"
         )
-    yield from _left_out(comparison.dimensions)
+    yield from _describe_left_out(comparison.dimensions)
     for each in comparison.dimensions:
-        yield from _notes(each)
-    for each in sure[:_SHOWN]:
+        yield from _describe_signatures(each)
+    for each in winners[:_SHOWN]:
         most = (f"{e.item} ({e.first:.4g} → {e.second:.4g})" for e in each.furthest[:_SHOWN])
-        yield f"{each.dimension}: A → B furthest apart on {', '.join(most)}"
+        yield f"{each.dimension}: largest differences A → B: {', '.join(most)}"
     if any(each.imputed_first or each.imputed_second for each in comparison.dimensions):
-        yield "* imputed: a rule put some of these numbers in, no judge did"
+        yield "* imputed: some of these numbers come from a rule of the benchmark, not from a judge"
 
 
-def _smallest(row: DimensionComparison) -> float:
-    """The smallest p that so many source pictures can give."""
+def _smallest_p(row: DimensionComparison) -> float:
+    """The smallest p that this number of source pictures can give."""
     return smallest_p(row.figures.sources) if row.figures else 1.0
 
 
-def _left_out(rows: Iterable[DimensionComparison]) -> Iterator[str]:
-    """Edits that are in no figure, a line for each three counts."""
+def _describe_left_out(rows: Iterable[DimensionComparison]) -> Iterator[str]:
+    """List the edits that no figure includes, a line for each combination of counts."""
     by_counts: dict[tuple[int, ...], list[DimensionComparison]] = {}
     for each in rows:
         left = each.only_first, each.only_second, each.neither
         by_counts.setdefault(left, []).append(each)
-    words = "with a number of A alone", "of B alone", "of neither"
+    words = "scored for A only", "for B only", "for neither"
     for counts, those in by_counts.items():
         of = [f"{count:,} {word}" for count, word in zip(counts, words, strict=True) if count]
         if of:
-            yield f"left out, as edits: {', '.join(of)} ({_name_first(those)})"
+            yield f"edits left out: {', '.join(of)} ({_name_first(those)})"
 
 
 def _name_first(rows: Sequence[DimensionComparison]) -> str:
-    """Dimensions, the first three by name."""
+    """Name the first three dimensions, and count the others."""
     return shorten_list([each.dimension for each in rows])
 
 
-def _sentence(comparison: ModelComparison, on: DimensionComparison) -> str:
-    """Who is better by how much, as one would write it."""
-    assert on.figures is not None  # noqa: S101 - whoever is better was compared
+def _describe_winner(comparison: ModelComparison, on: DimensionComparison) -> str:
+    """Say in a sentence which model is better, and by how much."""
+    assert on.figures is not None  # noqa: S101 - a model is better only where both were compared
     difference, interval = on.figures.difference, on.figures.interval
     winner, loser = comparison.second, comparison.first
     if on.better == "first":
@@ -232,8 +234,8 @@ def _sentence(comparison: ModelComparison, on: DimensionComparison) -> str:
     return f"{winner} beats {loser} by {by} on {on.dimension}"
 
 
-def _notes(row: DimensionComparison) -> Iterator[str]:
+def _describe_signatures(row: DimensionComparison) -> Iterator[str]:
     name = row.dimension
     if row.signed_otherwise:
         edits, causes = format_count(row.signed_otherwise, "edit"), "; ".join(map(str, row.causes))
-        yield f"{name}: {edits} judged otherwise, left out: {causes}"
+        yield f"{name}: {edits} left out, since A and B were judged differently: {causes}"

@@ -24,24 +24,24 @@ from .services import provide_services
 def demo_command(out: Path) -> int:
     """Judge the built-in edits and write a report; returns the exit code."""
     settings = settings_from()
-    data, at, report, page = (out / name for name in ("set", "run", "results.json", "report.html"))
-    for file in (data / ITEMS, report, page):
+    data, run_folder, results_file, page_file = (out / name for name in ("set", "run", "results.json", "report.html"))
+    for file in (data / ITEMS, results_file, page_file):
         check_overwrite(file, lambda _: is_demo(data / ITEMS), "file of an earlier demo")
     with wrap_disk_errors(out):
         spec = write_demo_set(data)
     with (
-        make_display(as_json=False) as shown,
-        provide_services(settings, start=True, say=shown.show_message) as at_hand,
+        make_display(as_json=False) as progress,
+        provide_services(settings, start=True, say=progress.show_message) as available,
     ):
-        done = run(spec, out=at, settings=at_hand, progress=shown, every=shown.seconds_between)
-    with RunView(at) as view:
+        result = run(spec, out=run_folder, settings=available, progress=progress, every=progress.seconds_between)
+    with RunView(run_folder) as view:
         results, words = view.results(), page_content(view)
     print_text(f"{results.items} edits by {len(EDITORS)} editors")
     some = [column for column in results.columns if column.id in DEMO["page"]["columns"]]
     print_tables(build_results_tables(some, results.models, width=make_console().width))
     with wrap_disk_errors(out):
-        write_file(report, to_json(results).encode())
-    write_report([at], page, about=words)
-    print_notice(format_progress(done.last_event))
-    print_text(f"wrote {report} and {page}")
-    return done.last_event.exit_code
+        write_file(results_file, to_json(results).encode())
+    write_report([run_folder], page_file, about=words)
+    print_notice(format_progress(result.last_event))
+    print_text(f"wrote {results_file} and {page_file}")
+    return result.last_event.exit_code

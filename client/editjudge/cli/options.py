@@ -38,8 +38,8 @@ def settings_from(options: Options | None = None) -> Settings:
     """
     options = options or {}
     context = click.get_current_context(silent=True)
-    every = context.find_root().params if context else {}
-    settings = load_settings(every.get("config"), **_nested(every.get("set_", ())))
+    global_options = context.find_root().params if context else {}
+    settings = load_settings(global_options.get("config"), **_parse_assignments(global_options.get("set_", ())))
     own = [
         name for name in ("endpoint", "generalist", "judge_model", "ledger") if options.get(name)
     ]
@@ -51,11 +51,11 @@ def settings_from(options: Options | None = None) -> Settings:
         )
     if options.get("endpoint"):
         settings = settings.at(*options["endpoint"])
-    changed = {
+    changes = {
         name: options[name] for name in ("max_cost", "ledger") if options.get(name) is not None
     }
-    changed["generalists"] = _generalists(settings, options)
-    settings = settings.model_copy(update=changed)
+    changes["generalists"] = _generalists(settings, options)
+    settings = settings.model_copy(update=changes)
     if options.get("gateway"):
         return settings.through(options["gateway"])
     return (
@@ -63,20 +63,20 @@ def settings_from(options: Options | None = None) -> Settings:
     )
 
 
-def _nested(assignments: Iterable[str]) -> dict[str, Any]:
+def _parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     """The values of `--set NAME=VALUE`; NAME leads into tables by its dots."""
-    nested: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, text in parse_pairs("--set", assignments, "NAME=VALUE").items():
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             value = text
         *tables, last = name.split(".")
-        table = nested
+        table = settings
         for each in tables:
             table = table.setdefault(each, {})
         table[last] = value
-    return nested
+    return settings
 
 
 def _generalists(settings: Settings, options: Options) -> dict[str, Any]:
@@ -227,8 +227,8 @@ def parse_roots(texts: tuple[str, ...]) -> dict[str, Path]:
         if not Path(text).expanduser().is_dir():
             raise ConfigError(f"--root {text} is no folder", "give a folder, or OLD=NEW")
     pairs = parse_pairs("--root", tuple(text for text in texts if "=" in text))
-    named = {old: _absolute(new) for old, new in pairs.items()}
-    return named | {str(_absolute(text)): _absolute(text) for text in folders}
+    folders_by_name = {old: _absolute(new) for old, new in pairs.items()}
+    return folders_by_name | {str(_absolute(text)): _absolute(text) for text in folders}
 
 
 def _absolute(text: str) -> Path:

@@ -48,31 +48,31 @@ def plot_command(
     folder = out or run / "figures"
     if dimension:
         results = replace(results, columns=select_columns(results, dimension, model)[0])
-    chosen_figures = _chosen_figures(results, figure)
-    numbers = _numbers(results, model, published=published)
+    selection = _select_figures(results, figure)
+    numbers = _collect_numbers(results, model, with_paper=published)
     if len(numbers) > MAX_LOOKS:
         print_notice(
             f"{len(numbers)} models: after {MAX_LOOKS} looks come again; choose some with --model"
         )
     warning = format_untrained_warning(results.services)
     count = 0
-    for number, each in enumerate(chosen_figures, 1):
+    for number, each in enumerate(selection, 1):
         if each.kind == "masks":
-            content = _masks(dataset, each, format_, published=published)
+            content = _draw_masks(dataset, each, format_, with_paper=published)
         else:
-            content = _figure(each, results, numbers, format_, warning)
+            content = _draw_figure(each, results, numbers, format_, warning)
         if content:
             file = folder / f"{results.benchmark.name}-{number}-{each.kind}.{format_}"
             _write(file, content)
             count += 1
             print_text(f"{file}: {each.kind}, {each.source}")
-            for line in _partial(results, each, numbers):
+            for line in _describe_coverage(results, each, numbers):
                 print_notice(line)
     if not count:
         raise ConfigError(f"{run}: no figure can be drawn yet", "see: editjudge summary")
 
 
-def _chosen_figures(results: Results, kind: Kind | None) -> list[Figure]:
+def _select_figures(results: Results, kind: Kind | None) -> list[Figure]:
     """The benchmark's own figures; means where they are asked for, or where it has none."""
     of_any = make_means_figure(results.columns)
     if kind == "means":
@@ -86,17 +86,17 @@ def _chosen_figures(results: Results, kind: Kind | None) -> list[Figure]:
     return matching
 
 
-def _masks(dataset: Dataset, figure: Figure, form: FileFormat, *, published: bool) -> bytes:
+def _draw_masks(dataset: Dataset, figure: Figure, form: FileFormat, *, with_paper: bool) -> bytes:
     """The figure; empty where the data has no masks."""
     shares = mask_shares(dataset)
     return (
-        draw_mask_sizes(shares, form, figure.printed_share if published else None)
+        draw_mask_sizes(shares, form, figure.printed_share if with_paper else None)
         if shares
         else b""
     )
 
 
-def _figure(
+def _draw_figure(
     figure: Figure, results: Results, numbers: ColumnValues, form: FileFormat, warning: str
 ) -> bytes:
     """The figure, empty where there is nothing to show."""
@@ -123,8 +123,8 @@ def _intervals(results: Results) -> Intervals:
     }
 
 
-def _numbers(
-    results: Results, models: tuple[str, ...], *, published: bool
+def _collect_numbers(
+    results: Results, models: tuple[str, ...], *, with_paper: bool
 ) -> dict[str, Mapping[str, float | None]]:
     """The run's rows, then those that the paper prints."""
     _, names = select_columns(results, (), models)
@@ -132,7 +132,7 @@ def _numbers(
         name: {column: cell.value for column, cell in results.models[name].items()}
         for name in names
     }
-    tables = read_published(results).tables if published else ()
+    tables = read_published(results).tables if with_paper else ()
     for table in tables:
         # What needs no judge stands beside what the first one said.
         usual = table.judge in {tables[0].judge, "none"}
@@ -142,15 +142,15 @@ def _numbers(
     return rows
 
 
-def _partial(results: Results, figure: Figure, numbers: ColumnValues) -> Iterator[str]:
+def _describe_coverage(results: Results, figure: Figure, numbers: ColumnValues) -> Iterator[str]:
     """Where numbers rest on a part of the edits, which a figure does not show."""
     columns = drawable_columns(figure, results.columns, numbers)
     for model in numbers:
         cells = [results.models[model][c.id] for c in columns if model in results.models]
-        scored = sum(cell.scored for cell in cells)
-        asked = sum(cell.asked for cell in cells)
-        if scored < asked:
-            yield f"  {model}: {scored:,} of {asked:,} verdicts have a number"
+        score_count = sum(cell.scored for cell in cells)
+        verdict_count = sum(cell.asked for cell in cells)
+        if score_count < verdict_count:
+            yield f"  {model}: {score_count:,} of {verdict_count:,} verdicts have a number"
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -166,12 +166,12 @@ def _is_figure(file: Path) -> bool:
 
 def mask_shares(dataset: Dataset) -> list[float]:
     """Of each item with a mask that can be read, the share of the picture that may change, 0..1."""
-    masked = [ref for ref in dataset.items() if dataset.outline(ref).mask is not None]
+    refs = [ref for ref in dataset.items() if dataset.outline(ref).mask is not None]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        shares = pool.map(partial(_share, dataset), masked)
+        shares = pool.map(partial(_mask_share, dataset), refs)
         return [share for share in shares if share is not None]
 
 
-def _share(dataset: Dataset, ref: ItemRef) -> float | None:
+def _mask_share(dataset: Dataset, ref: ItemRef) -> float | None:
     mask = dataset.load(ref, left_encoded=MAX_PIXELS).mask
     return None if mask is None else float(mask.region.mean())

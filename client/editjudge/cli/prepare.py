@@ -27,11 +27,11 @@ from .options import Options, parse_roots, settings_from
 from .output import print_json
 from .services import provide_services
 
-_LISTED = 20
+_MAX_LISTED = 20
 """How many items are listed of each status that has reasons."""
 What: TypeAlias = Literal["instructions", "questions", "facts", "masks", "gie"]
 _ITEMS: tuple[What, ...] = ("instructions", "questions", "facts", "masks")
-_ONLY: Mapping[str, tuple[What, ...]] = {
+_OPTIONS_FOR: Mapping[str, tuple[What, ...]] = {
     "root": _ITEMS,
     "limit": _ITEMS,
     "ledger": _ITEMS,
@@ -45,23 +45,23 @@ _ONLY: Mapping[str, tuple[What, ...]] = {
 
 def prepare_command(what: What, *, json: bool, **options: Any) -> int:
     """Let judges write what data lacks; returns the exit code."""
-    for name, only in _ONLY.items():
+    for name, only in _OPTIONS_FOR.items():
         if options[name] and what not in only:
             raise ConfigError(f"prepare {what} takes no --{name}", f"it is for {', '.join(only)}")
     if what == "gie":
-        return _gie(options, json=json)
-    return _prepared(_maker(what, options), options, json=json)
+        return _convert_gie(options, json=json)
+    return _prepare(_make_maker(what, options), options, json=json)
 
 
-def _maker(what: What, options: Options) -> Maker:
+def _make_maker(what: What, options: Options) -> Maker:
     if what == "instructions":
         return instructions()
     if what == "masks":
-        return masks(_segmenter(options["segmenter"]), options["select"], _custom(options))
-    return questions("facts" if what == "facts" else "choice", _custom(options))
+        return masks(_parse_segmenter(options["segmenter"]), options["select"], _load_templates(options))
+    return questions("facts" if what == "facts" else "choice", _load_templates(options))
 
 
-def _segmenter(text: str | None) -> ServiceName:
+def _parse_segmenter(text: str | None) -> ServiceName:
     segmenters = {str(name): name for name in SPECIALISTS if name.role == "segmenter"}
     text = text or "segmenter.grounded_sam"
     if text not in segmenters:
@@ -71,7 +71,7 @@ def _segmenter(text: str | None) -> ServiceName:
     return segmenters[text]
 
 
-def _custom(options: Options) -> tuple[Template, ...]:
+def _load_templates(options: Options) -> tuple[Template, ...]:
     """The templates of --prompts.
 
     Raises:
@@ -88,36 +88,36 @@ def _custom(options: Options) -> tuple[Template, ...]:
     return custom
 
 
-def _gie(options: Options, *, json: bool) -> int:
-    converted = convert_gie(options["data"], options["out"], settings_from(options))
+def _convert_gie(options: Options, *, json: bool) -> int:
+    conversion = convert_gie(options["data"], options["out"], settings_from(options))
     if json:
-        print_json(converted)
+        print_json(conversion)
         return 0
-    for note in converted.notes:
+    for note in conversion.notes:
         print_text(f"note: {note}")
-    if converted.compares is None:
+    if conversion.compares is None:
         print_notice(
             "no generalist is configured: words decide which questions are shown the source"
         )
     else:
-        compare = format_count(converted.compares, "question compares", "questions compare")
+        compare = format_count(conversion.compares, "question compares", "questions compare")
         print_text(
-            f"{converted.data / COMPARES}: {compare} with the source; of {converted.otherwise:,}"
+            f"{conversion.data / COMPARES}: {compare} with the source; of {conversion.otherwise:,}"
             " their words say otherwise, which stand first: look them over"
         )
-    if converted.unread:
-        unread = format_count(converted.unread, "question")
+    if conversion.unread:
+        unread = format_count(conversion.unread, "question")
         print_notice(f"of {unread} no answer could be read: their words decide")
-    if converted.usage:
-        print_text(f"generalists took {format_usage(converted.usage)}")
+    if conversion.usage:
+        print_text(f"generalists took {format_usage(conversion.usage)}")
     print_text(
-        f"{converted.data}: {format_count(converted.items, 'item')},"
-        f" {converted.bytes / 1e6:.1f} MB; give it as --data"
+        f"{conversion.data}: {format_count(conversion.items, 'item')},"
+        f" {conversion.bytes / 1e6:.1f} MB; give it as --data"
     )
     return 0
 
 
-def _prepared(maker: Maker, options: Options, *, json: bool) -> int:
+def _prepare(maker: Maker, options: Options, *, json: bool) -> int:
     settings, out = settings_from(options), options["out"]
     roots = {name: str(folder) for name, folder in parse_roots(options["root"]).items()}
     if has_path_mapping(roots):
@@ -131,7 +131,7 @@ def _prepared(maker: Maker, options: Options, *, json: bool) -> int:
     if json:
         print_json(result)
     else:
-        _show(result, out)
+        _print_result(result, out)
     return result.exit_code
 
 
@@ -145,9 +145,9 @@ def _make(preparation: Preparation) -> None:
         raise
 
 
-def _show(result: Prepared, out: Path) -> None:
+def _print_result(result: Prepared, out: Path) -> None:
     for status, reasons in result.reasons.items():
-        _list(status.replace("_", " "), reasons)
+        _print_reasons(status.replace("_", " "), reasons)
     counts = [f"{result.counts[s]:,} {words}" for s, words in STATUSES.items() if result.counts[s]]
     print_text(f"{result.what}: {', '.join(counts)}")
     if result.usage:
@@ -157,26 +157,26 @@ def _show(result: Prepared, out: Path) -> None:
         print_notice("the same command tries again what failed")
 
 
-def _list(status: str, reasons: dict[str, str]) -> None:
-    for name, reason in list(reasons.items())[:_LISTED]:
+def _print_reasons(status: str, reasons: dict[str, str]) -> None:
+    for name, reason in list(reasons.items())[:_MAX_LISTED]:
         print_notice(f"{status}: {name}: {reason}")
-    if len(reasons) > _LISTED:
-        print_notice(f"{status}: and {len(reasons) - _LISTED:,} more")
+    if len(reasons) > _MAX_LISTED:
+        print_notice(f"{status}: and {len(reasons) - _MAX_LISTED:,} more")
 
 
 def review_command(folder: Path, decisions: Path, *, json: bool) -> None:
     """Apply what people decided on the page of a preparation."""
-    reviewed = apply_decisions(Folder(folder), decisions)
+    review = apply_decisions(Folder(folder), decisions)
     if json:
-        print_json(reviewed)
+        print_json(review)
         return
-    for name, note in reviewed.rejected.items():
+    for name, note in review.rejected.items():
         print_text(f"rejected: {name}{f': {note}' if note else ''}")
     print_text(
-        f"{reviewed.accepted:,} accepted, {len(reviewed.rejected):,} rejected,"
-        f" {len(reviewed.undecided):,} not decided, {reviewed.untouched:,} untouched"
+        f"{review.accepted:,} accepted, {len(review.rejected):,} rejected,"
+        f" {len(review.undecided):,} not decided, {review.untouched:,} untouched"
     )
     print_text(
-        f"{reviewed.accepted_data}: {format_count(reviewed.accepted + reviewed.untouched, 'item')}"
+        f"{review.accepted_data}: {format_count(review.accepted + review.untouched, 'item')}"
     )
-    print_text(f"{reviewed.rejected_data}: {format_count(len(reviewed.rejected), 'item')}")
+    print_text(f"{review.rejected_data}: {format_count(len(review.rejected), 'item')}")

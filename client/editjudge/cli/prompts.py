@@ -56,10 +56,10 @@ def print_prompt(rubric: RubricTemplate, prompt: Prompt) -> None:
     print_text(
         f"{rubric.dimension}  {rubric.low}..{rubric.high}, {better} is better  {rubric.digest[:19]}"
     )
-    print_text(f"\n-- system\n{prompt.system}\n\n-- user\n{''.join(map(_words, prompt.parts))}")
+    print_text(f"\n-- system\n{prompt.system}\n\n-- user\n{''.join(map(_part_text, prompt.parts))}")
 
 
-def _words(part: Part) -> str:
+def _part_text(part: Part) -> str:
     if isinstance(part, Text):
         return part.text
     return f"[{part.name}, {part.size[0]}x{part.size[1]}, {part.media_type}]"

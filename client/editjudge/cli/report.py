@@ -17,7 +17,7 @@ from ..report.pictures import SIDE
 from ..report.site import write_report
 from ..report.view import LiveRuns, serve_page
 
-_SHOWN = 3
+_MAX_LISTED = 3
 """Pictures that are named where more are not shown."""
 
 
@@ -31,37 +31,37 @@ def report_command(
         with LiveRuns(runs, with_published=published) as live:
             asyncio.run(_serve(live, port))
     else:
-        _write(runs, out, published=published, side=size)
+        _write(runs, out, with_paper=published, side=size)
 
 
-def _write(runs: tuple[Path, ...], out: Path, *, published: bool, side: int) -> None:
-    written = write_report(
+def _write(runs: tuple[Path, ...], out: Path, *, with_paper: bool, side: int) -> None:
+    report = write_report(
         runs,
         out,
-        with_published=published,
+        with_published=with_paper,
         pictures=side > 0,
         side=side or SIDE,
         progress=_progress,
     )
-    for line in written.picture_problems[:_SHOWN]:
+    for line in report.picture_problems[:_MAX_LISTED]:
         print_notice(f"not shown: {line}")
-    if len(written.picture_problems) > _SHOWN:
-        print_notice(f"and {len(written.picture_problems) - _SHOWN:,} more pictures")
-    print_text(f"wrote {written.page}: {format_count(written.edits, 'edit')}")
+    if len(report.picture_problems) > _MAX_LISTED:
+        print_notice(f"and {len(report.picture_problems) - _MAX_LISTED:,} more pictures")
+    print_text(f"wrote {report.page}: {format_count(report.edits, 'edit')}")
 
 
-def _progress(made: Iterable[str | None], total: int) -> Iterator[str | None]:
+def _progress(pictures: Iterable[str | None], total: int) -> Iterator[str | None]:
     """Draw a bar on a terminal's error output, and nothing elsewhere."""
-    drawing = make_console(err=True)
-    hidden = not drawing.is_terminal or not total
-    return iter(track(made, "pictures", total=total, console=drawing, disable=hidden))
+    screen = make_console(err=True)
+    is_disabled = not screen.is_terminal or not total
+    return iter(track(pictures, "pictures", total=total, console=screen, disable=is_disabled))
 
 
 async def _serve(live: LiveRuns, port: int) -> None:
-    ended = asyncio.Event()
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, ended.set)
+        loop.add_signal_handler(name, stop.set)
     async with serve_page(live, port) as address:
         print_text(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
-        await ended.wait()
+        await stop.wait()

@@ -59,17 +59,17 @@ def summary_command(
     with RunView(run) as view:
         rules = rules_from(options, view.spec)
         results = view.results(single_image, rules, count_missing=count_missing, common=common)
-        waiting = _waiting_reasons(view, results) if unserved else None
+        reasons = _waiting_reasons(view, results) if unserved else None
     results = narrow_results(results, dimension, model)
     if format_:
         print_text(format_results(results, format_).rstrip("\n"))
         return
-    printed = read_published(results) if published else None
+    paper = read_published(results) if published else None
     if json:
-        print_json(replace(results, published=printed, unserved=waiting))
+        print_json(replace(results, published=paper, unserved=reasons))
     else:
-        _show_summary(results, printed, run, each_round=each_round)
-        for reason, names in (waiting or {}).items():
+        _print_summary(results, paper, run, each_round=each_round)
+        for reason, names in (reasons or {}).items():
             print_text(f"- {reason}: {', '.join(names)}")
         if checks := last_checks_line(results.services):
             print_text(checks)
@@ -78,7 +78,7 @@ def summary_command(
 def _waiting_reasons(view: RunView, results: Results) -> dict[str, list[str]]:
     """Why dimensions that ask anything wait for a model: each reason with them."""
     cells = results.models.values()
-    asking = {
+    applicable = {
         name
         for column in results.columns
         if any(row[column.id].asked for row in cells)
@@ -86,16 +86,16 @@ def _waiting_reasons(view: RunView, results: Results) -> dict[str, list[str]]:
     }
     reasons: dict[str, list[str]] = {}
     for name, reason in view.unserved_reasons().items():
-        if name in asking:
+        if name in applicable:
             reasons.setdefault(reason, []).append(name)
     return reasons
 
 
-def _show_summary(
-    results: Results, printed: PublishedNumbers | None, run: Path, *, each_round: bool
+def _print_summary(
+    results: Results, paper: PublishedNumbers | None, run: Path, *, each_round: bool
 ) -> None:
     """The table, with what it is about above it and what has no number below."""
-    _say_above(results)
+    _print_heading(results)
     show = partial(
         build_results_tables,
         cells=results.models,
@@ -105,17 +105,17 @@ def _show_summary(
         each_round=each_round,
     )
     columns_with_numbers, left_out = drop_empty_columns(results.columns, results.models, run)
-    if printed is not None:
-        _show_published(printed, show)
+    if paper is not None:
+        _print_published(paper, show)
     elif columns_with_numbers:
         print_tables(show(columns_with_numbers))
-    columns = printed.shared_columns if printed else columns_with_numbers
+    columns = paper.shared_columns if paper else columns_with_numbers
     of_table = (row[column.id] for row in results.models.values() for column in columns)
     for line in (
         *explain_signs(of_table),
         *list_missing_reasons(columns, results.models),
         *list_interval_reasons(columns, results.models),
-        *(() if printed else left_out),
+        *(() if paper else left_out),
         *describe_counting(results),
     ):
         print_text(line)
@@ -123,7 +123,7 @@ def _show_summary(
         print_tables(build_agreement_tables(results.agreement))
 
 
-def _say_above(results: Results) -> None:
+def _print_heading(results: Results) -> None:
     about = [
         results.benchmark.title,
         results.benchmark.table,
@@ -138,21 +138,21 @@ def _say_above(results: Results) -> None:
     if warning := format_untrained_warning(results.services):
         print_text(warning, fg="red", bold=True)
     if results.judge_rounds.each_round and any(role.is_generalist for role in results.services):
-        print_text(_judges(results.judge_rounds))
+        print_text(_judges_text(results.judge_rounds))
 
 
-def _show_published(printed: PublishedNumbers, show: Callable[..., Iterable[Table]]) -> None:
+def _print_published(paper: PublishedNumbers, show: Callable[..., Iterable[Table]]) -> None:
     """Each table of the paper beside the run's numbers, then what can be compared."""
-    for table in printed.tables:
+    for table in paper.tables:
         note = f" ({table.note})" if table.note else ""
-        print_text(f"† published: {printed.title}, {table.source}, judge: {table.judge}{note}")
+        print_text(f"† published: {paper.title}, {table.source}, judge: {table.judge}{note}")
         rows = {f"† {model}": row for model, row in table.models.items()}
-        print_tables(show(printed.columns_of(table), published=rows))
-    for line in describe_comparability(printed):
+        print_tables(show(paper.columns_of(table), published=rows))
+    for line in describe_comparability(paper):
         print_text(line)
 
 
-def _judges(judge_rounds: JudgeRounds) -> str:
+def _judges_text(judge_rounds: JudgeRounds) -> str:
     """Name the judges whose numbers these are."""
     names = ", ".join(judge_rounds.judges)
     text = f"judged by {names}" if len(judge_rounds.judges) == 1 else f"means of the judges {names}"
@@ -172,18 +172,18 @@ def show_command(
             of = f" of {model}" if model else ""
             has = ", ".join(view.header.outputs)
             raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
-        shown = _add_data(view, edit, edits)
-        shown = _narrow(shown, view.match_ids(dimension)) if dimension else shown
+        listing = _add_data(view, edit, edits)
+        listing = _select_dimensions(listing, view.match_ids(dimension)) if dimension else listing
     if json:
-        print_json(shown)
+        print_json(listing)
         return
-    if shown.instruction is not None:
-        print_text(f"{edit}: {shown.instruction}")
-    for shown_edit in shown.edits:
-        _show_edit(shown_edit)
-    for name, why in shown.not_served.items():
+    if listing.instruction is not None:
+        print_text(f"{edit}: {listing.instruction}")
+    for shown_edit in listing.edits:
+        _print_edit(shown_edit)
+    for name, why in listing.not_served.items():
         print_text(f"\n  {name}: not served\n    {why}")
-    for name, why in shown.spoilt.items():
+    for name, why in listing.spoilt.items():
         print_text(f"\n  {name}: unscored (told by the data)\n    {why}")
 
 
@@ -207,28 +207,28 @@ def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> ShownIt
     )
 
 
-def _narrow(shown: ShownItem, names: frozenset[str]) -> ShownItem:
+def _select_dimensions(listing: ShownItem, names: frozenset[str]) -> ShownItem:
     """What is told of some dimensions alone."""
     edits = []
-    for edit in shown.edits:
+    for edit in listing.edits:
         verdicts = tuple(verdict for verdict in edit.verdicts if verdict.dimension in names)
         edits.append(edit.model_copy(update={"verdicts": verdicts}))
-    return shown.model_copy(
+    return listing.model_copy(
         update={
             "edits": tuple(edits),
-            "not_served": {n: why for n, why in shown.not_served.items() if n in names},
-            "spoilt": {n: why for n, why in shown.spoilt.items() if n in names},
+            "not_served": {n: why for n, why in listing.not_served.items() if n in names},
+            "spoilt": {n: why for n, why in listing.spoilt.items() if n in names},
         }
     )
 
 
-def _show_edit(edit: ShownEdit) -> None:
+def _print_edit(edit: ShownEdit) -> None:
     print_text(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
     for verdict in edit.verdicts:
-        _show_verdict(verdict)
+        _print_verdict(verdict)
 
 
-def _show_verdict(verdict: Row) -> None:
+def _print_verdict(verdict: Row) -> None:
     value = f"{verdict.value:.6g}" if verdict.value is not None else None
     kind = f" ({verdict.kind})" if verdict.kind else ""
     print_text(f"\n  {verdict.dimension}: {value or f'{verdict.status}{kind}'}")
@@ -236,16 +236,16 @@ def _show_verdict(verdict: Row) -> None:
         print_text(f"    {verdict.reason}")
     for name, evidence in (verdict.evidence or {}).items():
         text = evidence if isinstance(evidence, str) else dumps(evidence, indent=2)
-        _block(name, text)
+        _print_block(name, text)
     for call in verdict.calls or ():
         words = call.reply.get("text") if isinstance(call.reply, dict) else None
         text = words if isinstance(words, str) and words else dumps(call.reply, indent=2)
-        _block(f"{call.model or call.judge} replied", text)
+        _print_block(f"{call.model or call.judge} replied", text)
     print_text(f"    {verdict.signature}", dim=True)
     print_text(f"    made with {verdict.versions}", dim=True)
 
 
-def _block(title: str, text: str) -> None:
+def _print_block(title: str, text: str) -> None:
     print_text(f"    {title}: " + text.replace("\n", "\n    "))
 
 
@@ -267,8 +267,8 @@ def export_command(
         count = export(
             view, file, format_, wide=wide, pictures=pictures, dimensions=dimension, urls=urls
         )
-        if gone := view.missing_data_reason:
-            print_notice(f"dimensions that the data spoilt are not in the file: {gone}")
+        if reason := view.missing_data_reason:
+            print_notice(f"dimensions that the data spoilt are not in the file: {reason}")
     print_text(f"{file}: {format_count(count, 'task' if tasks else 'row')}")
     if tasks:
         print_text(f"{file.with_suffix('.xml')}: the labelling configuration for them")

@@ -46,15 +46,15 @@ _WAIT_FOR_CALLS = 10.0
 """Seconds after an interruption until the process ends whatever still hangs."""
 _WAIT_FOR_THREADS = 1.0
 """Seconds after an interruption for what runs in threads: a line that is written takes less."""
-_THREADS = "run"
+_THREAD_PREFIX = "run"
 """Begins the names of the event loop's threads."""
-_EARLY = {
+_EARLY_ENDS = {
     "interrupted": "interrupted",
     "failures": "ended: too many verdicts failed",
     "judge": "ended: a judge cannot be used",
     "cost": "ended before max_cost was passed; with a higher --max-cost",
 }
-_SHOWN = 20
+_MAX_LISTED = 20
 """Problems that are shown of one kind at one place."""
 
 
@@ -70,23 +70,23 @@ def validate_command(benchmark: str, *, json: bool, **options: Any) -> int:
     if json:
         print_json(validation)
     else:
-        _show_validation(validation)
+        _print_validation(validation)
     return 2 if validation.wrong else 0
 
 
-def _show_validation(validation: Validation) -> None:
+def _print_validation(validation: Validation) -> None:
     print_text(f"{format_count(validation.items, 'item')} can be used")
     for model, count in validation.outputs.items():
         print_text(f"{model}: {format_count(count, 'output')}")
-    shown: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for problem in validation.problems:
-        shown[problem.where, problem.kind] += 1
-        if shown[problem.where, problem.kind] <= _SHOWN:
+        counts[problem.where, problem.kind] += 1
+        if counts[problem.where, problem.kind] <= _MAX_LISTED:
             kind = f"{problem.kind}, only noted" if problem.note else problem.kind
             print_text(f"{problem.where}: {kind}: {problem.what}")
-    for (where, kind), count in shown.items():
-        if count > _SHOWN:
-            print_text(f"{where}: {kind}: and {count - _SHOWN:,} more")
+    for (where, kind), count in counts.items():
+        if count > _MAX_LISTED:
+            print_text(f"{where}: {kind}: and {count - _MAX_LISTED:,} more")
     if validation.estimate is not None:
         for line in (*describe_calls(validation.estimate), *validation.estimate.notes):
             print_text(line)
@@ -124,73 +124,73 @@ def run_command(
 
 def _judge(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **how: Any) -> int:
     with (
-        make_display(as_json=as_json) as shown,
+        make_display(as_json=as_json) as progress,
         RunSession(
-            spec, out, settings, progress=shown, every=shown.seconds_between, **how
+            spec, out, settings, progress=progress, every=progress.seconds_between, **how
         ) as running,
     ):
-        result = _outcome(running, settings)
+        result = _judge_rest(running, settings)
     if result is None:
         print_notice(f"interrupted; {_RESUME}")
         return 130
     if not as_json:
-        _show(result, running.idle_dimensions, column_titles(running.resolved_spec.rules.columns))
+        _print_result(result, running.idle_dimensions, column_titles(running.resolved_spec.rules.columns))
         if checks := last_checks_line(result.services, settings=settings):
             print_notice(checks)
     return result.last_event.exit_code
 
 
-def _outcome(running: RunSession, settings: Settings) -> RunResult | None:
+def _judge_rest(running: RunSession, settings: Settings) -> RunResult | None:
     """Judge what is left; None where that was interrupted."""
     if not running.plan.edits:
         return running.finish()
     start = any(not role.is_generalist for role in running.plan.roles)
     with provide_services(settings, start=start, say=running.say) as at_hand:
         try:
-            return asyncio.run(_interruptible(running, at_hand))
+            return asyncio.run(_judge_interruptibly(running, at_hand))
         except asyncio.CancelledError:
             return None
 
 
-async def _interruptible(running: RunSession, at_hand: Settings) -> RunResult:
+async def _judge_interruptibly(running: RunSession, available: Settings) -> RunResult:
     # Edits are side by side already: further threads within OpenCV's functions would only wait for
     # each other. It is read at its first use, and cannot be changed safely while others use it.
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
-    loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(thread_name_prefix=_THREADS)
+    loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(thread_name_prefix=_THREAD_PREFIX)
     loop.set_default_executor(threads)
-    judging = asyncio.create_task(running.judge(at_hand))
+    task = asyncio.create_task(running.judge(available))
     try:
-        with _signals(judging):
-            return await judging
+        with _cancel_on_signals(task):
+            return await task
     finally:
-        if judging.cancelling():
+        if task.cancelling():
             # Whoever looks up the name of a server that is not there hangs for half a minute, and
             # nothing ends that: nobody waits for it, as the end of the loop would for its threads.
             loop.set_default_executor(ThreadPoolExecutor())
-            _abandon(threads)
+            _leave_threads(threads)
 
 
-def _abandon(threads: ThreadPoolExecutor) -> None:
+def _leave_threads(threads: ThreadPoolExecutor) -> None:
     """Wait for a second at most for what runs in threads, and for nothing else."""
     threads.shutdown(wait=False, cancel_futures=True)
     until = time.monotonic() + _WAIT_FOR_THREADS
     for thread in threading.enumerate():
-        if thread.name.startswith(f"{_THREADS}_"):
+        if thread.name.startswith(f"{_THREAD_PREFIX}_"):
             thread.join(max(0.0, until - time.monotonic()))
 
 
 @contextlib.contextmanager
-def _signals(judging: asyncio.Task[RunResult]) -> Iterator[None]:
+def _cancel_on_signals(task: asyncio.Task[RunResult]) -> Iterator[None]:
     """Let SIGINT and SIGTERM cancel the judging, and the second of them end the process."""
     loop = asyncio.get_running_loop()
-    seen = 0
+    signal_count = 0
 
     def interrupt() -> None:
-        nonlocal seen
-        seen += 1
-        if seen > 1:
+        nonlocal signal_count
+        signal_count += 1
+        if signal_count > 1:
             os._exit(130)
-        judging.cancel()
+        task.cancel()
         loop.call_later(_WAIT_FOR_CALLS, os._exit, 130)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -207,42 +207,42 @@ def _signals(judging: asyncio.Task[RunResult]) -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _show(result: RunResult, unasked: Sequence[str], titles: Mapping[str, str]) -> None:
-    finished = result.last_event
-    judged = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
-    shown, _ = drop_empty_columns(mean_columns(judged, titles), result.cells, result.out)
-    if shown:
+def _print_result(result: RunResult, unasked_lines: Sequence[str], titles: Mapping[str, str]) -> None:
+    event = result.last_event
+    dimensions = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
+    columns, _ = drop_empty_columns(mean_columns(dimensions, titles), result.cells, result.out)
+    if columns:
         print_tables(
-            build_results_tables(shown, result.cells, result.judge_spread, make_console().width)
+            build_results_tables(columns, result.cells, result.judge_spread, make_console().width)
         )
-    if warning := format_untrained_warning(result.services_of(d.id for d in judged)):
+    if warning := format_untrained_warning(result.services_of(d.id for d in dimensions)):
         print_text(warning, fg="red", bold=True)
-    for line in unasked:
+    for line in unasked_lines:
         print_text(line)
-    for line in _unserved(result, has_table=bool(shown)):
+    for line in _describe_unserved(result, has_table=bool(columns)):
         print_text(line)
-    if finished.usage:
-        print_text(f"generalists took {format_usage(finished.usage)}")
-    for line in (_done(result), *_ending(result), f"kept in {result.out}", *_next(result)):
+    if event.usage:
+        print_text(f"generalists took {format_usage(event.usage)}")
+    for line in (_describe_session(result), *_describe_end(result), f"kept in {result.out}", *_next_steps(result)):
         print_notice(line)
 
 
-def _unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
+def _describe_unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
     """What waits for models, in one line, and why what this machine lacks was not judged.
 
     Where nothing was judged, also for which models and why.
     """
-    here = {dimension.unavailable_reason for dimension in result.dimensions}
-    waiting = 0
+    local_reasons = {dimension.unavailable_reason for dimension in result.dimensions}
+    count = 0
     for reason, names in result.last_event.not_served.items():
-        if reason in here or not has_table:
+        if reason in local_reasons or not has_table:
             yield f"not judged, {reason}: {format_count(len(names), 'dimension')}"
-        waiting += 0 if reason in here else len(names)
-    if waiting:
-        yield f"{models_needed(waiting, 'dimension')}: {unserved_command(result.out)}"
+        count += 0 if reason in local_reasons else len(names)
+    if count:
+        yield f"{models_needed(count, 'dimension')}: {unserved_command(result.out)}"
 
 
-def _next(result: RunResult) -> Iterator[str]:
+def _next_steps(result: RunResult) -> Iterator[str]:
     """What people do next with a run that has numbers."""
     run, models = shlex.quote(str(result.out)), [*result.cells]
     if result.last_event.ended != "done" or not any(
@@ -256,14 +256,14 @@ def _next(result: RunResult) -> Iterator[str]:
         yield f"next: editjudge summary {run}"
 
 
-def _done(result: RunResult) -> str:
+def _describe_session(result: RunResult) -> str:
     """Say what this session did, in one line."""
     if result.last_event.edits:
         return format_progress(result.last_event)
     counts = (cell.counts for row in result.cells.values() for cell in row.values())
-    waiting = sum(count.get("not_served", 0) for count in counts)
-    if waiting:
-        verdicts = format_count(waiting, "verdict waits", "verdicts wait")
+    count = sum(count.get("not_served", 0) for count in counts)
+    if count:
+        verdicts = format_count(count, "verdict waits", "verdicts wait")
         return f"nothing could be judged: {verdicts} for a service"
     return "nothing was left to do"
 
@@ -272,35 +272,35 @@ def _was_asked(result: RunResult, name: str) -> bool:
     return any(set(row[name].counts) - {"not_served"} for row in result.cells.values())
 
 
-def _ending(result: RunResult) -> list[str]:
-    finished = result.last_event
-    by_count = sorted(finished.unscored.items(), key=lambda kind: -kind[1].count)
-    ending = [
+def _describe_end(result: RunResult) -> list[str]:
+    event = result.last_event
+    by_count = sorted(event.unscored.items(), key=lambda kind: -kind[1].count)
+    lines = [
         f"{format_count(kind.count, 'verdict has', 'verdicts have')} no number, {name}"
         f" (first: {kind.first})"
         for name, kind in by_count
     ]
-    failed = sum(line.failed for line in finished.verdicts.values())
-    if failed:
-        ending.append(f"{format_count(failed, 'verdict')} failed (first: {finished.first_failure})")
-    why = _EARLY.get(finished.ended)
-    if why or failed:
-        ending.append(f"{why}; {_RESUME}" if why else _RESUME)
-    return ending
+    failure_count = sum(line.failed for line in event.verdicts.values())
+    if failure_count:
+        lines.append(f"{format_count(failure_count, 'verdict')} failed (first: {event.first_failure})")
+    reason = _EARLY_ENDS.get(event.ended)
+    if reason or failure_count:
+        lines.append(f"{reason}; {_RESUME}" if reason else _RESUME)
+    return lines
 
 
 def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
     """Put runs together in a new one."""
-    merged = merge(runs, out, prefer)
-    decided = f", {merged.conflicts:,} of them decided by --prefer" if merged.conflicts else ""
+    counts = merge(runs, out, prefer)
+    conflicts_text = f", {counts.conflicts:,} of them decided by --prefer" if counts.conflicts else ""
     print_text(
-        f"{out}: {format_count(merged.verdicts, 'verdict')} on {format_count(merged.edits, 'edit')}"
-        f" ({merged.duplicates:,} were in several runs{decided})"
+        f"{out}: {format_count(counts.verdicts, 'verdict')} on {format_count(counts.edits, 'edit')}"
+        f" ({counts.duplicates:,} were in several runs{conflicts_text})"
     )
-    _tell_pending(out)
+    _print_pending(out)
 
 
-def _tell_pending(run: Path) -> None:
+def _print_pending(run: Path) -> None:
     """That a shard is missing or was not done, which the numbers do not show."""
     with RunView(run) as view:
         if view.missing_data_reason:

@@ -25,30 +25,30 @@ from .output import print_json, print_tables
 from .prompts import print_prompt
 from .services import provide_services
 
-_EDIT = ("source", "edited", "instruction", "mask", "target", "target_text")
+_EDIT_OPTIONS = ("source", "edited", "instruction", "mask", "target", "target_text")
 
 
 def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     """Judge an edit and show it; returns the exit code."""
-    edit = make_edit(**{name: options[name] for name in _EDIT})
+    edit = make_edit(**{name: options[name] for name in _EDIT_OPTIONS})
     own = load_rubric_files(options["rubric"])
     if dry_run:
-        return _preview(edit, own)
+        return _print_prompts(edit, own)
     prompts = {**(load_prompt_texts(options["prompts"]) if options["prompts"] else {}), **own}
     patterns, settings = add_rubrics(options["dimension"], own), settings_from(options)
     rules = load_benchmark("core").rules().with_templates(load_custom_templates(prompts))
     rules = add_specialists(rules, list_custom_services(settings))
     dimensions = select_dimensions(patterns, rules)
-    needed = any(
+    needs_stack = any(
         any(not role.is_generalist for role in d.roles) and d.why_not_applicable(edit.item) is None
         for d in dimensions
     )
-    with provide_services(settings, start=needed, say=print_notice) as at_hand:
-        judgement = asyncio.run(_judge(at_hand, edit, dimensions, prompts))
+    with provide_services(settings, start=needs_stack, say=print_notice) as available:
+        judgement = asyncio.run(_judge(available, edit, dimensions, prompts))
     if json:
         print_json(ScoreReport.of(judgement))
     else:
-        _show(judgement)
+        _print_judgement(judgement)
     return 3 if judgement.has_failures else 0
 
 
@@ -59,7 +59,7 @@ async def _judge(
         return await client.score(edit, dimensions, prompts)
 
 
-def _preview(edit: Edit, rubrics: Mapping[str, str]) -> int:
+def _print_prompts(edit: Edit, rubrics: Mapping[str, str]) -> int:
     """Print what a judge is asked about an edit by rubrics; returns the exit code."""
     if not rubrics:
         raise ConfigError("--dry-run shows what rubrics ask", "give --rubric FILE")
@@ -74,7 +74,7 @@ def _preview(edit: Edit, rubrics: Mapping[str, str]) -> int:
     return 0
 
 
-def _show(judgement: Judgement) -> None:
+def _print_judgement(judgement: Judgement) -> None:
     table = build_verdict_table(judgement)
     if table.rows:
         print_tables([table])
@@ -86,7 +86,7 @@ def _show(judgement: Judgement) -> None:
     image, mask = judgement.edit.image, item.mask
     if image and mask and mask.size != image.size:
         print_notice(
-            f"note: {mask.name}: {_by(mask.size)}, brought to {_by(image.size)} where it is used"
+            f"note: {mask.name}: {_size_text(mask.size)}, brought to {_size_text(image.size)} where it is used"
         )
     pictures = (*item.sources, image, mask, item.target)
     for picture in filter(None, pictures):
@@ -94,5 +94,5 @@ def _show(judgement: Judgement) -> None:
             print_notice(f"note: {picture.name}: {note}")
 
 
-def _by(size: tuple[int, int]) -> str:
+def _size_text(size: tuple[int, int]) -> str:
     return f"{size[0]}x{size[1]}"

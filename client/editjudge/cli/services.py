@@ -36,7 +36,7 @@ _COLOURS = {"steady": "green", "shifted": "red", "disordered": "red", "unchecked
 _EXIT = {"steady": 0, "shifted": 3, "disordered": 3, "unchecked": 1}
 
 
-class _Started(Protocol):
+class _LocalStack(Protocol):
     """What a local stack's package starts."""
 
     @property
@@ -48,7 +48,7 @@ class _Started(Protocol):
         """Models that it could not load, and why."""
 
 
-def _local_stack(settings: Settings) -> AbstractContextManager[_Started] | None:
+def _start_local_stack(settings: Settings) -> AbstractContextManager[_LocalStack] | None:
     """Start a local stack for the duration of a block; None where no package here can.
 
     A package that can start one has an entry point in the group `editjudge.stack`.
@@ -61,7 +61,7 @@ def _local_stack(settings: Settings) -> AbstractContextManager[_Started] | None:
             start = point.load()
         except (ImportError, AttributeError) as error:
             raise ConfigError(f"editjudge's services cannot be loaded: {error}") from error
-        stack: AbstractContextManager[_Started] | None = start(settings.stack)
+        stack: AbstractContextManager[_LocalStack] | None = start(settings.stack)
         if stack is not None:
             return stack
     return None
@@ -73,7 +73,7 @@ def provide_services(
     *,
     start: bool,
     say: Callable[[str], None],
-    without: Callable[[str, str], None] | None = None,
+    report_unloaded: Callable[[str, str], None] | None = None,
 ) -> Iterator[Settings]:
     """Add services to the settings: a running local stack, or one that starts here.
 
@@ -89,56 +89,56 @@ def provide_services(
     if settings.gateway is not None:
         yield settings
         return
-    tell = without or (lambda model, why: say(f"{model} is not served: {why}"))
-    stack = _local_stack(settings) if start and not settings.endpoints else None
-    with ExitStack() as opened:
-        unloaded: Mapping[str, str] = {}
+    report = report_unloaded or (lambda model, why: say(f"{model} is not served: {why}"))
+    stack = _start_local_stack(settings) if start and not settings.endpoints else None
+    with ExitStack() as exits:
+        unloaded_models: Mapping[str, str] = {}
         if stack is not None:
             say("starting the local services for this call (editjudge up keeps them running) …")
-            server = opened.enter_context(stack)
-            settings, unloaded = settings.at(server.url), server.unloaded_models
+            server = exits.enter_context(stack)
+            settings, unloaded_models = settings.at(server.url), server.unloaded_models
         elif running := running_stack():
             urls = {endpoint.url for endpoint in settings.endpoints.values()}
-            unloaded = running.unloaded if running.grpc in urls else {}
-        for model, why in unloaded.items():
-            tell(model, why)
+            unloaded_models = running.unloaded if running.grpc in urls else {}
+        for model, why in unloaded_models.items():
+            report(model, why)
         yield settings
 
 
 def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
     """Check every service; returns the exit code."""
-    expected = None if expect is None else load_panel_file(expect)
+    expected_services = None if expect is None else load_panel_file(expect)
     settings = add_local_stack(settings_from(options))
     findings: list[Finding] = []
 
-    def without(model: str, why: str) -> None:
+    def report_unloaded(model: str, why: str) -> None:
         mend = "see the log of the local stack; editjudge models verify checks its weights"
         service = model.replace("_", ".", 1)
         findings.append(Finding(service=service, problem=f"could not be loaded: {why}", mend=mend))
 
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
-    with provide_services(settings, start=start, say=print_notice, without=without) as at_hand:
-        findings += asyncio.run(check_services(at_hand, expected))
+    with provide_services(settings, start=start, say=print_notice, without=report_unloaded) as available:
+        findings += asyncio.run(check_services(available, expected_services))
     if json:
         print_json(findings)
     else:
         for finding in findings:
-            _show_finding(finding)
-        served = {finding.service for finding in findings if not finding.problem}
-        if served and (line := missing_services_line(missing_services(served))):
+            _print_finding(finding)
+        service_names = {finding.service for finding in findings if not finding.problem}
+        if service_names and (line := missing_services_line(missing_services(service_names))):
             print_text(line)
     return 1 if any(finding.problem for finding in findings) else 0
 
 
-def _show_finding(finding: Finding) -> None:
+def _print_finding(finding: Finding) -> None:
     if finding.problem:
         print_text(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
         print_text(f"  mend: {finding.mend}")
         return
     # Green is what was found right; of what was not checked it says so.
-    unchecked = finding.answer in {NO_KNOWN_ANSWER, NOT_CHECKED_HERE}
-    mark, colour = ("?", "yellow") if unchecked else ("✓", "green")
+    is_unchecked = finding.answer in {NO_KNOWN_ANSWER, NOT_CHECKED_HERE}
+    mark, colour = ("?", "yellow") if is_unchecked else ("✓", "green")
     print_text(f"{mark} {finding.service:<14}", fg=colour, nl=False)
     print_text(
         f" {finding.endpoint} ({finding.server}), round trip {finding.round_trip_ms:.2f} ms, "
@@ -175,11 +175,11 @@ def status_command(*, json: bool) -> int:
     if state is None:
         print_json({"running": False}) if json else print_text("no local stack is running")
         return 1
-    services, problem = asyncio.run(_services())
+    services, problem = asyncio.run(_find_services())
     why = state.judge.problem if state.judge else ""
-    away = f"the Judge service is away: {why}" if why else ""
-    problem = "; ".join(filter(None, (problem, away)))
-    lacking = missing_services(services)
+    judge_problem = f"the Judge service is away: {why}" if why else ""
+    problem = "; ".join(filter(None, (problem, judge_problem)))
+    missing = missing_services(services)
     seconds = max(0.0, time.time() - state.started)
     if json:
         stack = Stack(
@@ -187,23 +187,23 @@ def status_command(*, json: bool) -> int:
             uptime_seconds=seconds,
             services=services,
             problem=problem,
-            unserved=lacking,
+            unserved=missing,
         )
         print_json(stack)
         return 1 if problem else 0
-    _show_stack(state, seconds)
+    _print_stack(state, seconds)
     for name, identity in services.items():
         print_text(f"  {name:<14} {identity}")
     for model, why in state.unloaded.items():
         print_text(f"  {model} is not served: {why}", fg="red", err=True)
-    if line := missing_services_line(lacking):
+    if line := missing_services_line(missing):
         print_text(f"  {line}")
     if problem:
         print_text(f"  {problem}", fg="red", err=True)
     return 1 if problem else 0
 
 
-def _show_stack(state: StackState, seconds: float) -> None:
+def _print_stack(state: StackState, seconds: float) -> None:
     print_text(f"running for {seconds:.0f} s, pid {state.pid}")
     if state.grpc:
         print_text(f"  gRPC     {state.grpc}\n  HTTP     {state.http}\n  metrics  {state.metrics}")
@@ -220,15 +220,15 @@ def _show_stack(state: StackState, seconds: float) -> None:
     print_text(f"  log      {state.log}")
 
 
-async def _services() -> tuple[dict[str, str], str]:
+async def _find_services() -> tuple[dict[str, str], str]:
     # The stack's own, whatever else is configured; asking for names costs nothing.
-    alone: dict[str, object] = {
+    only_stack: dict[str, object] = {
         "endpoints": {},
         "generalists": {},
         "max_cost": None,
         "ledger": None,
     }
-    settings = add_local_stack(settings_from().model_copy(update=alone))
+    settings = add_local_stack(settings_from().model_copy(update=only_stack))
     async with Panel(settings) as panel:
         return format_identities(panel.identities()), "; ".join(panel.problems.values())
 
@@ -238,34 +238,34 @@ def canary_command(
 ) -> int:
     """Ask judges about edits of known order; returns the exit code."""
     settings = settings_from(options)
-    shown = canary.check_canaries(settings, judge, rounds, anew=anew)
+    results = canary.check_canaries(settings, judge, rounds, anew=anew)
     if json:
-        print_json(shown)
+        print_json(results)
     else:
-        for examined in shown:
-            _show_canaries(examined, canary.checks_file(settings))
-    codes = {_EXIT[examined.state] for examined in shown}
+        for result in results:
+            _print_canaries(result, canary.checks_file(settings))
+    codes = {_EXIT[each.state] for each in results}
     return next((code for code in (3, 1) if code in codes), 0)
 
 
-def _show_canaries(examined: canary.CanaryResult, file: Path) -> None:
+def _print_canaries(result: canary.CanaryResult, file: Path) -> None:
     """A table of the canaries, and the verdict in one line."""
-    if any(score.now is not None or score.failure for score in examined.canaries):
-        print_tables([_canary_table(examined)])
-    cost = "" if examined.cost is None else f", cost {examined.cost:.4g}"
-    took = f" ({examined.calls:,} calls{cost})"
-    why = examined.why
-    if examined.first and examined.state == "steady":
+    if any(score.now is not None or score.failure for score in result.canaries):
+        print_tables([_canary_table(result)])
+    cost = "" if result.cost is None else f", cost {result.cost:.4g}"
+    took = f" ({result.calls:,} calls{cost})"
+    why = result.why
+    if result.first and result.state == "steady":
         why = f"seen for the first time: later looks are compared with this one, kept in {file}"
-    tau = "" if examined.tau is None else f"; order: tau {examined.tau:.2f}"
-    print_text(f"{examined.service}: {why}{tau}{took}", fg=_COLOURS[examined.state])
+    tau = "" if result.tau is None else f"; order: tau {result.tau:.2f}"
+    print_text(f"{result.service}: {why}{tau}{took}", fg=_COLOURS[result.state])
 
 
-def _canary_table(examined: canary.CanaryResult) -> Table:
+def _canary_table(result: canary.CanaryResult) -> Table:
     figures = ("place", "first", "now", "difference")
     heads = (Heading("canary"), *(Heading(name, right=True) for name in figures))
-    since = f"1 to 5; now against the first look, {examined.since or 'none'}"
-    return Table(heads, [*map(_canary_row, examined.canaries)], notes=[since])
+    since = f"1 to 5; now against the first look, {result.since or 'none'}"
+    return Table(heads, [*map(_canary_row, result.canaries)], notes=[since])
 
 
 def _canary_row(score: canary.CanaryScore) -> Row:

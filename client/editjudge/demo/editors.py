@@ -21,27 +21,27 @@ BLUR_SIGMA = 1.2
 COLOUR_SHIFT = (16, 4, -14)
 
 
-def _exact(edit: DemoEdit, rng: np.random.Generator) -> RGB:
+def _edit_exactly(edit: DemoEdit, rng: np.random.Generator) -> RGB:
     del rng
     return edit.target
 
 
-def _damaged(edit: DemoEdit, rng: np.random.Generator) -> RGB:
+def _edit_with_damage(edit: DemoEdit, rng: np.random.Generator) -> RGB:
     right, down = ((SHIFT, 0), (-SHIFT, 0), (0, SHIFT), (0, -SHIFT))[int(rng.integers(4))]
-    blurred = np.asarray(cv2.GaussianBlur(edit.target, (0, 0), BLUR_SIGMA), np.uint8)
-    padded = np.pad(blurred, ((SHIFT, SHIFT), (SHIFT, SHIFT), (0, 0)), mode="reflect")
-    height, width = blurred.shape[:2]
+    blurry = np.asarray(cv2.GaussianBlur(edit.target, (0, 0), BLUR_SIGMA), np.uint8)
+    with_border = np.pad(blurry, ((SHIFT, SHIFT), (SHIFT, SHIFT), (0, 0)), mode="reflect")
+    height, width = blurry.shape[:2]
     top, left = SHIFT - down, SHIFT - right
-    moved = padded[top : top + height, left : left + width]
-    return np.clip(moved.astype(np.int16) + COLOUR_SHIFT, 0, 255).astype(np.uint8)
+    offset_view = with_border[top : top + height, left : left + width]
+    return np.clip(offset_view.astype(np.int16) + COLOUR_SHIFT, 0, 255).astype(np.uint8)
 
 
-def _no_edit(edit: DemoEdit, rng: np.random.Generator) -> RGB:
+def _leave_unchanged(edit: DemoEdit, rng: np.random.Generator) -> RGB:
     del rng
     return edit.source
 
 
-EDITORS: Mapping[str, Draw] = {"exact": _exact, "damaged": _damaged, "no_edit": _no_edit}
+EDITORS: Mapping[str, Draw] = {"exact": _edit_exactly, "damaged": _edit_with_damage, "no_edit": _leave_unchanged}
 """The right edit and nothing else; the right edit in a picture warmer, blurred and 6 px off; the
 source, unchanged. Each makes the picture before it is stored as JPEG, uint8 (H, W, 3), RGB."""
 

@@ -27,9 +27,9 @@ Colour: TypeAlias = Sequence[int]
 
 DEMO = tomllib.loads(Path(__file__).with_name("demo.toml").read_text("utf-8"))
 _LONGEST_SIDE = 480
-_HUES = 180
-_COLOURFUL = 100
-_CLOSED = np.ones((9, 9), np.uint8)
+_HUE_COUNT = 180
+_MIN_SATURATION = 100
+_CLOSING_KERNEL = np.ones((9, 9), np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class DemoEdit:
     target_text: str | None = None
 
 
-def _sign(source: RGB, box: Box, text: str, size: int, ink: Colour, paper: Colour) -> RGB:
+def _draw_sign(source: RGB, box: Box, text: str, size: int, ink: Colour, paper: Colour) -> RGB:
     """Put up a board with a frame and one line of letters `size` pixels high; it covers its box."""
     picture = Image.fromarray(source)
     draw = ImageDraw.Draw(picture)
@@ -73,16 +73,16 @@ def _recolour(source: RGB, box: Box, hue: int, to: int, near: int) -> RGB:
     target = source.copy()
     part = target[top:bottom, left:right]
     hsv = cv2.cvtColor(part, cv2.COLOR_RGB2HSV)
-    away = np.abs(hsv[..., 0].astype(int) - hue)
-    chosen = (np.minimum(away, _HUES - away) <= near) & (hsv[..., 1] >= _COLOURFUL)
+    distance = np.abs(hsv[..., 0].astype(int) - hue)
+    selection = (np.minimum(distance, _HUE_COUNT - distance) <= near) & (hsv[..., 1] >= _MIN_SATURATION)
     # The median drops lone pixels and fills lone gaps.
-    chosen = cv2.medianBlur(chosen.astype(np.uint8), 5) > 0
+    selection = cv2.medianBlur(selection.astype(np.uint8), 5) > 0
     hsv[..., 0] = to
-    part[chosen] = cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)[chosen]
+    part[selection] = cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)[selection]
     return target
 
 
-def _remove(source: RGB, box: Box) -> RGB:
+def _remove_object(source: RGB, box: Box) -> RGB:
     """Cover up the round thing that just fits into a box with what lies around it."""
     hole = Image.new("L", (source.shape[1], source.shape[0]))
     ImageDraw.Draw(hole).ellipse(tuple(box), 255)
@@ -90,9 +90,9 @@ def _remove(source: RGB, box: Box) -> RGB:
 
 
 _PAINTERS: Mapping[Kind, Callable[..., RGB]] = {
-    "text": _sign,
+    "text": _draw_sign,
     "recolour": _recolour,
-    "removal": _remove,
+    "removal": _remove_object,
 }
 
 
@@ -112,8 +112,8 @@ def _draw_edit(row: Mapping[str, Any]) -> DemoEdit:
     source = load_photograph(row["photograph"])
     (kind,) = (kind for kind in _PAINTERS if kind in row)
     target = _PAINTERS[kind](source, **row[kind])
-    changed = (source != target).any(axis=2).astype(np.uint8)
-    mask = cv2.morphologyEx(changed, cv2.MORPH_CLOSE, _CLOSED) > 0
+    difference = (source != target).any(axis=2).astype(np.uint8)
+    mask = cv2.morphologyEx(difference, cv2.MORPH_CLOSE, _CLOSING_KERNEL) > 0
     for array in (source, target, mask):
         array.setflags(write=False)
     text = row[kind].get("text")
@@ -133,14 +133,14 @@ def load_photograph(name: str) -> RGB:
         MissingExtra: scikit-image is not installed.
         ImageError: The installed scikit-image carries no such file.
     """
-    shown = DEMO["photographs"][name]
-    path = package_folder("skimage") / "data" / shown["file"]
+    entry = DEMO["photographs"][name]
+    path = package_folder("skimage") / "data" / entry["file"]
     if not path.is_file():
         raise ImageError(
             str(path), "not in this release of scikit-image", "install scikit-image 0.26"
         )
-    with Image.open(path) as stored:
-        picture = stored.convert("RGB").crop(tuple(shown["box"]))
+    with Image.open(path) as image:
+        picture = image.convert("RGB").crop(tuple(entry["box"]))
     picture.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE), Image.Resampling.LANCZOS)
     return np.array(picture, dtype=np.uint8)
 

@@ -43,8 +43,8 @@ def is_demo(items: Path) -> bool:
     """Whether a file is the list of a demo set, told by its first line."""
     if not items.is_file():
         return False
-    with items.open("rb") as opened:
-        return opened.readline().startswith(b'{"id": "bricks-sale-sign"')
+    with items.open("rb") as stream:
+        return stream.readline().startswith(b'{"id": "bricks-sale-sign"')
 
 
 def _write_edit(edit: DemoEdit, folder: Path) -> dict[str, object]:

@@ -50,7 +50,7 @@ def select_dimensions(
         raise InvalidRequest(
             field, f"a name of more than {_LONGEST_NAME} characters", "send its id"
         )
-    globs = [name for name in named if name not in dimensions.known]
+    globs = [name for name in named if name not in dimensions.by_id]
     if len(globs) > _MOST_GLOBS:
         raise InvalidRequest(field, f"{len(globs):,} globs", f"send {_MOST_GLOBS} at most")
     try:
@@ -82,7 +82,7 @@ def load_dimensions(protocol: Protocol) -> DimensionSet:
 
 def estimate_size(key: str, dimensions: DimensionSet) -> int:
     """Bytes that the dimensions of a protocol take with their prompts, about."""
-    return len(key) + len(dimensions.known) * _BYTES_OF_ONE
+    return len(key) + len(dimensions.by_id) * _BYTES_OF_ONE
 
 
 def _build(protocol: Protocol) -> DimensionSet:

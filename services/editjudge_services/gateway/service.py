@@ -158,7 +158,7 @@ class JudgeService:
                     logs=(account.notes,),
                 )
                 judgement = await self.client.judge(
-                    edit, dimensions, known.known, known.signatures, context
+                    edit, dimensions, known.by_id, known.signatures, context
                 )
         await self._usage.flush()
         return judgement

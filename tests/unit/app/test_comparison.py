@@ -273,11 +273,11 @@ def test_what_is_not_there_is_named(
 def test_the_reason_for_leaving_out_is_named() -> None:
     by = "dimension:core.a|by:mse.1|generalist.judge:qwen(seed=0,temperature={})"
     first, second = (
-        module._Numbers(
+        module._ModelNumbers(
             {
                 PSNR: {
-                    "a": module._Score(1.0, by.format(warm), imputed=False),
-                    "b": module._Score(2.0, by.format(0), imputed=bool(warm)),
+                    "a": module._Score(1.0, by.format(warm), is_imputed=False),
+                    "b": module._Score(2.0, by.format(0), is_imputed=bool(warm)),
                 }
             }
         )
@@ -286,7 +286,7 @@ def test_the_reason_for_leaving_out_is_named() -> None:
     dimension = ResolvedSpec(RunSpec(benchmark="core", data=Path(), outputs={})).dimensions_by_id[
         PSNR
     ]
-    told = module._compared(dimension, first, second, {"a": 1, "b": 2})
+    told = module._compare_on(dimension, first, second, {"a": 1, "b": 2})
     assert (told.signed_otherwise, told.imputed_first, told.imputed_second) == (1, 0, 1)
     assert [str(each) for each in told.causes] == ["generalist.judge: temperature (0 → 1)"]
     (note,) = _notes(told)

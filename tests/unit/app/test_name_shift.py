@@ -191,7 +191,7 @@ def test_a_shift_that_begins_in_the_middle_is_seen(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     sizes = [(int(w) * 8, int(h) * 8) for w, h in rng.integers(2, 7, (count, 2))]
     blocks = [
-        [module._Place(str(i), sizes[i]) for i in range(start, start + BLOCK_LENGTH)]
+        [module._SizedItem(str(i), sizes[i]) for i in range(start, start + BLOCK_LENGTH)]
         for start in (0, 400, count - BLOCK_LENGTH)
     ]
 
@@ -220,10 +220,10 @@ def test_beside_sources_of_one_size_no_output_is_opened(
 
     opened: list[object] = []
     monkeypatch.setattr(module, "read_header_size", lambda path: opened.append(path) or (8, 8))
-    block = [module._Place(str(i), (8, 8)) for i in range(5)]
+    block = [module._SizedItem(str(i), (8, 8)) for i in range(5)]
     assert find_shift([block], Anywhere()) is None  # type: ignore[arg-type]
     assert not opened
-    block[2] = module._Place("2", (8, 9))
+    block[2] = module._SizedItem("2", (8, 9))
     assert find_shift([block], Anywhere()) is None  # type: ignore[arg-type]
     assert opened == [place.id for place in block]
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-from editjudge.app.label_studio import control, picture_paths
+from editjudge.app.label_studio import control_name, picture_paths
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.config import Settings
@@ -99,8 +99,8 @@ def test_tasks_are_what_label_studio_documents(run: Path) -> None:
         {r["from_name"]: r["value"]["number"] for p in t["predictions"] for r in p["result"]}
         for t in tasks
     ]
-    assert values == [{control(PSNR): 31.5}, {control(PSNR): 0.0}], "a failure is no number"
-    assert tags.keys() == {"instruction", "source", "edited", control(PSNR), "without_number"}
+    assert values == [{control_name(PSNR): 31.5}, {control_name(PSNR): 0.0}], "a failure is no number"
+    assert tags.keys() == {"instruction", "source", "edited", control_name(PSNR), "without_number"}
     assert tasks[0]["data"]["without_number"] == f"{MSE}: unscored (no JSON)"
     assert tasks[1]["data"]["without_number"].startswith(f"{MSE}: ")
     assert tasks[0]["data"]["instruction"] == 'say <"hi">'

@@ -13,7 +13,7 @@ from editjudge_services.runtime.cache import BoundedCache
 
 def test_more_dimensions_than_anybody_means_are_refused_before_they_are_made() -> None:
     most = load_dimensions(Protocol(benchmark="i2i", rounds=100))
-    assert len(most.known) <= MAX_DIMENSIONS
+    assert len(most.by_id) <= MAX_DIMENSIONS
     for asked in (Protocol(benchmark="i2i", rounds=1000), Protocol(judges=("a", "b"), rounds=80)):
         with pytest.raises(InvalidRequest, match="dimensions in all rounds") as caught:
             load_dimensions(asked)
