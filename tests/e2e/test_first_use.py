@@ -76,7 +76,7 @@ def test_the_first_walk_leads_to_a_winner(data: Path) -> None:
     assert validate.endswith("mend it, or judge what can be used with editjudge run\n")
     assert "(9/10)" in run, "each number says on how many edits it rests"
     assert "4 verdicts failed (first: core.ssim.source.outside:" in run
-    assert run.endswith("kept in runs/first\nnext: editjudge compare runs/first ours theirs\n")
+    assert run.endswith("stored in runs/first\nnext: editjudge compare runs/first ours theirs\n")
     assert re.search(
         r"^ours beats theirs by 0\.\d+ \[0\.\d+, 0\.\d+\] on core\.ssim\.target\.whole$",
         compare,

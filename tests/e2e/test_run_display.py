@@ -36,7 +36,7 @@ async def test_progress_is_drawn_interrupted_and_goes_on(tmp_path: Path) -> None
         # No line of what was drawn is left behind, and none was pushed out of the screen.
         assert sum("in flight" in line for line in terminal.screens[-1]) == 0
         assert max(sum("in flight" in line for line in screen) for screen in terminal.screens) == 1
-        assert "kept in" in "".join(terminal.screens[-1])
+        assert "stored in" in "".join(terminal.screens[-1])
     ended = "\n".join(first.screens[-1])
     assert "interrupted; the same command goes on where this ended" in ended
     assert " left" not in ended, "nothing is waited for after Ctrl-C"

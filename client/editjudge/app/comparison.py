@@ -144,13 +144,13 @@ def compare_models(
         ConfigError: a model is not in its run, no dimension is in both, or a pattern matches none.
         InputError: the data of a run is not there any more.
     """
-    (view, _), (second_view, _) = first, second
-    dimensions = _select_dimensions(view, second_view, tuple(patterns))
-    if view is second_view:
+    (view, _), (other_run, _) = first, second
+    dimensions = _shared_dimensions(view, other_run, tuple(patterns))
+    if view is other_run:
         mine, theirs = _read_numbers(view, [first[1], second[1]], dimensions)
     else:
-        (mine,), (theirs,) = (_read_numbers(run, [model], dimensions) for run, model in (first, second))
-    changed_items = frozenset() if view is second_view else view.changed_items(second_view)
+        (mine,), (theirs,) = (_read_numbers(run, [it], dimensions) for run, it in (first, second))
+    changed_items = frozenset() if view is other_run else view.changed_items(other_run)
     common_items = mine.items & theirs.items - changed_items
     clusters = view.clusters(common_items)
     comparisons = [
@@ -164,7 +164,7 @@ def compare_models(
         items=len(common_items),
         other_items=len(mine.items & theirs.items & changed_items),
         dimensions=tuple(_adjust_for_all(comparisons)),
-        untrained=_untrained_services(view, second_view),
+        untrained=_untrained_services(view, other_run),
         pending=sum(len(each.pending & common_items) for each in (mine, theirs)),
     )
 
@@ -185,16 +185,16 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
             f"{view.folder}: {models[0]} has no other to be compared with",
             "name a model of another run: compare RUN A B --other RUN2",
         )
-    dimensions = _select_dimensions(view, view, tuple(patterns))
-    numbers_by_model = dict(zip(models, _read_numbers(view, models, dimensions), strict=True))
-    applying = set().union(*(numbers.applying for numbers in numbers_by_model.values()))
+    dimensions = _shared_dimensions(view, view, tuple(patterns))
+    by_model = dict(zip(models, _read_numbers(view, models, dimensions), strict=True))
+    applying = set().union(*(numbers.applying for numbers in by_model.values()))
     common = {
-        d: sorted(set.intersection(*({*numbers.scores[d.id]} for numbers in numbers_by_model.values())))
+        d: sorted(set.intersection(*({*numbers.scores[d.id]} for numbers in by_model.values())))
         for d in dimensions
     }
     clusters = view.clusters({item for items in common.values() for item in items})
     rankings = tuple(
-        _rank(dimension, numbers_by_model, items, clusters)
+        _rank(dimension, by_model, items, clusters)
         for dimension, items in common.items()
         if dimension.id in applying
     )
@@ -261,8 +261,8 @@ def _read_numbers(
     """What these models of a run got, in one reading."""
     for model in models:
         if model not in view.header.outputs:
-            model_names = ", ".join(view.header.outputs)
-            raise ConfigError(f"{view.folder}: no model {model}", f"models of this run: {model_names}")
+            models_here = ", ".join(view.header.outputs)
+            raise ConfigError(f"{view.folder}: no model {model}", f"its models: {models_here}")
     names = [dimension.id for dimension in dimensions]
     each = {model: _ModelNumbers({name: {} for name in names}) for model in models}
     for row in view.rows():
@@ -271,7 +271,9 @@ def _read_numbers(
     return [each[model] for model in models]
 
 
-def _select_dimensions(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[Dimension, ...]:
+def _shared_dimensions(
+    view: RunView, other: RunView, patterns: tuple[str, ...]
+) -> tuple[Dimension, ...]:
     """The dimensions of both runs that are meant, without single rounds."""
     # What asks of the data alone says the same of all models.
     candidates = [d for d in view.resolved_spec.dimensions if not (d.round_of or d.of_data)]
@@ -286,13 +288,13 @@ def _compare_on(
     dimension: Dimension, first: _ModelNumbers, second: _ModelNumbers, clusters: Mapping[str, int]
 ) -> DimensionComparison:
     """Two models on one dimension alone, over the items that have a cluster."""
-    first_scores, second_scores = first.scores[dimension.id], second.scores[dimension.id]
-    first_items, second_items = first_scores.keys() & clusters.keys(), second_scores.keys() & clusters.keys()
-    other_signatures = sorted(i for i in first_items & second_items if first_scores[i].signature != second_scores[i].signature)
-    items = sorted((first_items & second_items).difference(other_signatures))
-    pairs = [EditPair(item=i, first=first_scores[i].value, second=second_scores[i].value) for i in items]
+    scores_a, scores_b = first.scores[dimension.id], second.scores[dimension.id]
+    items_a, items_b = scores_a.keys() & clusters.keys(), scores_b.keys() & clusters.keys()
+    unequal = sorted(i for i in items_a & items_b if scores_a[i].signature != scores_b[i].signature)
+    items = sorted((items_a & items_b).difference(unequal))
+    pairs = [EditPair(item=i, first=scores_a[i].value, second=scores_b[i].value) for i in items]
     differing = (pair for pair in pairs if pair.first != pair.second)
-    causes = (compare_signatures(first_scores[i].signature, second_scores[i].signature) for i in other_signatures[:1])
+    causes = (compare_signatures(scores_a[i].signature, scores_b[i].signature) for i in unequal[:1])
     values = [pair.first for pair in pairs], [pair.second for pair in pairs]
     of_items, higher = [clusters[item] for item in items], dimension.higher_is_better
     figures = compare(*values, of_items, higher_is_better=higher) if items else None
@@ -301,30 +303,30 @@ def _compare_on(
         unit=dimension.unit,
         higher_is_better=higher,
         figures=figures,
-        only_first=len(first_items - second_items),
-        only_second=len(second_items - first_items),
-        neither=len(clusters.keys() - first_items - second_items),
-        imputed_first=sum(first_scores[item].is_imputed for item in items),
-        imputed_second=sum(second_scores[item].is_imputed for item in items),
-        signed_otherwise=len(other_signatures),
+        only_first=len(items_a - items_b),
+        only_second=len(items_b - items_a),
+        neither=len(clusters.keys() - items_a - items_b),
+        imputed_first=sum(scores_a[item].is_imputed for item in items),
+        imputed_second=sum(scores_b[item].is_imputed for item in items),
+        signed_otherwise=len(unequal),
         causes=next(causes, ()),
         furthest=tuple(nlargest(_MAX_FURTHEST, differing, key=lambda p: abs(p.second - p.first))),
     )
 
 
-def _adjust_for_all(comparisons: Sequence[DimensionComparison]) -> Iterator[DimensionComparison]:
+def _adjust_for_all(rows: Sequence[DimensionComparison]) -> Iterator[DimensionComparison]:
     """With each p as sure as if it had been the only one, and who is better by it."""
-    tests = [comparison.figures.p for comparison in comparisons if comparison.figures and comparison.figures.p is not None]
-    adjusted_ps = iter(holm(tests))
-    for on in comparisons:
-        if on.figures is None or on.figures.p is None:
-            yield on
+    tests = [row.figures.p for row in rows if row.figures and row.figures.p is not None]
+    ps = iter(holm(tests))
+    for row in rows:
+        if row.figures is None or row.figures.p is None:
+            yield row
             continue
-        p, gain, better = next(adjusted_ps), on.figures.difference, ""
+        p, gain, better = next(ps), row.figures.difference, ""
         if p < LEVEL and gain:
-            better = "second" if (gain > 0) is on.higher_is_better else "first"
-        least = on.figures.detectable(len(tests))
-        yield on.model_copy(update={"p_holm": p, "detectable": least, "better": better})
+            better = "second" if (gain > 0) is row.higher_is_better else "first"
+        least = row.figures.detectable(len(tests))
+        yield row.model_copy(update={"p_holm": p, "detectable": least, "better": better})
 
 
 def _rank(

@@ -61,10 +61,10 @@ class DimensionSet:
         globs = [name for name in unique_names if name not in self.by_id]
         matches = select_dimensions(globs, self._rules) if globs or not ids else ()
         selection = self._in_order(ids, with_rounds(matches, self.by_id))
-        unchecked_prompts = [dimension for dimension in selection if dimension.id not in self._with_prompts]
-        for dimension in sort_by_dependency(unchecked_prompts, self.by_id):
+        new = [dimension for dimension in selection if dimension.id not in self._with_prompts]
+        for dimension in sort_by_dependency(new, self.by_id):
             _ = dimension.prompt_origins  # ends here where official prompts are not imported
-        self._with_prompts.update(dimension.id for dimension in unchecked_prompts)
+        self._with_prompts.update(dimension.id for dimension in new)
         return selection
 
     def _in_order(self, ids: Sequence[str], matches: Sequence[Dimension]) -> tuple[Dimension, ...]:

@@ -93,7 +93,7 @@ class Finding(Strict):
     mend: str = ""
 
 
-async def check_services(settings: Settings, expected_services: Services | None = None) -> list[Finding]:
+async def check_services(settings: Settings, reference: Services | None = None) -> list[Finding]:
     """Ask every service of the settings something whose answer is known.
 
     Of a Judge service it is only asked who the caller is and what judges there.
@@ -102,7 +102,7 @@ async def check_services(settings: Settings, expected_services: Services | None 
         expected: What a panel file says; what is served otherwise is a problem.
     """
     if settings.gateway is not None:
-        return await _check_gateway(settings.gateway, settings, expected_services)
+        return await _check_gateway(settings.gateway, settings, reference)
     if not settings.endpoints and not settings.generalists:
         return [
             Finding(
@@ -123,38 +123,39 @@ async def check_services(settings: Settings, expected_services: Services | None 
             )
             for url, problem in panel.problems.items()
         ]
-        for name in _specialists_to_check(settings, panel, all_reachable=not findings):
+        for name in _list_specialists(settings, panel, reachable=not findings):
             findings += await _check_specialist(panel, name, settings)
         context = CallContext(Budget(settings.max_cost))
         for generalist in panel.generalists.values():
             findings.append(await _check_judge(generalist.within(context), settings))
-        if expected_services is not None:
-            findings = _add_differences(findings, expected_services, await _gather_facts(panel, settings.probe_timeout))
+        if reference is not None:
+            actual = await _gather_facts(panel, settings.probe_timeout)
+            findings = _add_problems(findings, reference, actual)
         return findings
 
 
-def _specialists_to_check(settings: Settings, panel: Panel, *, all_reachable: bool) -> list[ServiceName]:
+def _list_specialists(settings: Settings, panel: Panel, *, reachable: bool) -> list[ServiceName]:
     """The specialists to check; what an unreachable endpoint may serve is its own problem's."""
     listed_names = {name for each in settings.endpoints.values() for name in each.services}
     all_names = (*SPECIALISTS, *list_custom_services(settings))
-    due = [n for n in all_names if n in panel.specialists or (n in listed_names and all_reachable)]
-    return due or (list(SPECIALISTS) if settings.endpoints and all_reachable else [])
+    due = [n for n in all_names if n in panel.specialists or (n in listed_names and reachable)]
+    return due or (list(SPECIALISTS) if settings.endpoints and reachable else [])
 
 
-def _add_differences(
-    findings: list[Finding], expected_services: Services, actual: Services, unknown_facts: Collection[str] = ()
+def _add_problems(
+    findings: list[Finding], reference: Services, actual: Services, unknown: Collection[str] = ()
 ) -> list[Finding]:
     """Findings, and as problems what is not as expected."""
-    differ: dict[str, str] = dict(compare_panels(expected_services, actual, unknown_facts))
+    differ: dict[str, str] = dict(compare_panels(reference, actual, unknown))
     mend = "serve what the panel file says, or mend the file"
-    new_findings = [
+    result = [
         _update(one, problem=differ.pop(name), mend=mend)
         if not one.problem and (name := one.service) in differ
         else one
         for one in findings
     ]
     other_findings = (Finding(service=name, problem=why, mend=mend) for name, why in differ.items())
-    return [*new_findings, *other_findings]
+    return [*result, *other_findings]
 
 
 async def _gather_facts(panel: Panel, timeout: float) -> Services:
@@ -164,7 +165,7 @@ async def _gather_facts(panel: Panel, timeout: float) -> Services:
         for one in panel.generalists.values()
     }
     for name, service in panel.specialists.items():
-        devices = await asyncio.gather(*(_device(each, name, timeout) for each in service.endpoints))
+        devices = await asyncio.gather(*(_device(e, name, timeout) for e in service.endpoints))
         facts[name] = service_facts(service.identity, device="+".join(sorted({*devices})))
     return facts
 
@@ -183,10 +184,10 @@ async def _check_specialist(panel: Panel, name: ServiceName, settings: Settings)
         model = model_name(name)
         mend = f"load the model {model} there, or list other `services` for the endpoint"
         return [Finding(service=name, problem=f"{name}: {panel.why_not(name)}", mend=mend)]
-    return [await _check_endpoint(endpoint, service, settings) for endpoint in service.endpoints]
+    return [await _check_at(endpoint, service, settings) for endpoint in service.endpoints]
 
 
-async def _check_endpoint(endpoint: TritonEndpoint, service: Specialist, settings: Settings) -> Finding:
+async def _check_at(endpoint: TritonEndpoint, service: Specialist, settings: Settings) -> Finding:
     name, timeout = service.name, settings.probe_timeout
     finding = Finding(service=name, endpoint=endpoint.url, identity=str(service.identity))
     try:
@@ -261,7 +262,7 @@ def _find_judge_problem(generalist: Generalist, method: str) -> tuple[str, str]:
 
 
 async def _check_gateway(
-    endpoint: GatewayEndpoint, settings: Settings, expected_services: Services | None
+    endpoint: GatewayEndpoint, settings: Settings, reference: Services | None
 ) -> list[Finding]:
     """A Judge service and what judges there: who the caller is to it, and what it has."""
     finding = Finding(service="gateway", endpoint=endpoint.url)
@@ -297,17 +298,17 @@ async def _check_gateway(
         )
         for problem in gateway.service_problems
     ]
-    if expected_services is None:
+    if reference is None:
         return findings
     actual = {name: service_facts(identity) for name, identity in identities.items()}
-    return _add_differences(findings, expected_services, actual, unknown_facts={DEVICE, ROOT})
+    return _add_problems(findings, reference, actual, unknown={DEVICE, ROOT})
 
 
 # A stranger has no keys and headers. He asks what was answered with them a moment ago, so that
 # whatever he meets is about them; "" where none are needed to be let in.
 
 
-def _has_credentials(endpoint: Endpoint | GeneralistEndpoint | GatewayEndpoint) -> bool:
+def _has_key(endpoint: Endpoint | GeneralistEndpoint | GatewayEndpoint) -> bool:
     return endpoint.api_key is not None or bool(endpoint.headers)
 
 
@@ -317,7 +318,7 @@ def _without_credentials(endpoint: E) -> E:
 
 async def _try_specialist(service: Specialist, url: str, settings: Settings) -> str:
     """What a specialist says to a stranger."""
-    endpoints = [each for each in settings.endpoints.values() if each.url == url and _has_credentials(each)]
+    endpoints = [each for each in settings.endpoints.values() if each.url == url and _has_key(each)]
     if not endpoints:
         return ""
     async with TritonEndpoint(_without_credentials(endpoints[-1]), _ONCE) as endpoint:
@@ -327,7 +328,7 @@ async def _try_specialist(service: Specialist, url: str, settings: Settings) -> 
 async def _try_judge(generalist: Generalist, settings: Settings) -> str:
     """What a generalist says to a stranger; it costs a call where it is answered."""
     name = generalist.name.variant
-    if not _has_credentials(settings.generalists[name]):
+    if not _has_key(settings.generalists[name]):
         return ""
     bare_endpoint = _without_credentials(settings.generalists[name])
     changes = {"endpoints": {}, "generalists": {name: bare_endpoint}, "attempts": 1}
@@ -341,7 +342,7 @@ async def _try_judge(generalist: Generalist, settings: Settings) -> str:
 
 async def _try_gateway(endpoint: GatewayEndpoint, settings: Settings) -> str:
     """What a Judge service says to a stranger."""
-    if not _has_credentials(endpoint):
+    if not _has_key(endpoint):
         return ""
     async with JudgeService(_without_credentials(endpoint), _ONCE) as service:
         return await _try_without_key(service.panel(pb.GetPanelRequest(), settings.probe_timeout))
@@ -398,7 +399,7 @@ def service_facts(identity: ModelIdentity, **more: str) -> Facts:
 
 
 def compare_panels(
-    expected_services: Services, actual: Services, unknown_facts: Collection[str] = ()
+    reference: Services, actual: Services, unknown: Collection[str] = ()
 ) -> Iterator[tuple[ServiceName, str]]:
     """What is not as expected, by service, in words; nothing where all is.
 
@@ -408,19 +409,19 @@ def compare_panels(
         served: What is known of the services that are there.
         untold: Facts that nobody tells on this way; they are not compared.
     """
-    for name, facts in expected_services.items():
+    for name, facts in reference.items():
         if name not in actual:
             yield name, "it is expected, and nobody serves it"
             continue
         expected_facts = {_UNTRAINED: "", **facts}
-        actual_facts = actual[name]
+        there = actual[name]
         differ = [
-            f"{fact} {value or 'none'} is expected, and {actual_facts.get(fact) or 'none'} is served"
+            f"{fact} {value or 'none'} is expected, and {there.get(fact) or 'none'} is served"
             for fact, value in expected_facts.items()
-            if fact not in unknown_facts and actual_facts.get(fact, "") != value
+            if fact not in unknown and there.get(fact, "") != value
         ]
         if differ:
             yield name, "; ".join(differ)
     for name in actual:
-        if name not in expected_services:
+        if name not in reference:
             yield name, "it is served, and nobody expects it"

@@ -31,7 +31,7 @@ from .ledger_hits import SAMPLE_SIZE
 _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
 # By field of a template: which images it shows.
-_IMAGES_BY_FIELD = {
+_IMAGES = {
     "sources": {"source"},
     "edited": {"edited"},
     "target": {"target"},
@@ -186,11 +186,11 @@ def _warn_of_equal_rounds(order: RunInputs, settings: Settings) -> tuple[str, ..
 
 def describe_estimate(forecast: Estimate, plan: RunPlan) -> list[str]:
     """The estimate for people."""
-    judged_before = plan.total("standing")
+    earlier = plan.total("standing")
     lines = [
         f"{format_count(forecast.verdicts, 'verdict')} on"
         f" {format_count(forecast.edits, 'edit')} of {format_count(forecast.items, 'item')}"
-        + (f"; {judged_before:,} are there already" if judged_before else ""),
+        + (f"; {earlier:,} exist already" if earlier else ""),
     ]
     lines += describe_calls(forecast)
     lines += [
@@ -200,9 +200,7 @@ def describe_estimate(forecast: Estimate, plan: RunPlan) -> list[str]:
         parts = (_describe_per_edit(name, one) for name, one in forecast.per_edit.items())
         lines.append(f"an edit: {'; '.join(parts)}")
     if forecast.cost is not None:
-        lines.append(
-            f"cost about {forecast.cost:,.4g}, without what is generated or asked again"
-        )
+        lines.append(f"cost about {forecast.cost:,.4g}, without what is generated or asked again")
     lines += forecast.notes
     for model, (count, reason) in plan.missing.items():
         if count:
@@ -214,9 +212,9 @@ def describe_estimate(forecast: Estimate, plan: RunPlan) -> list[str]:
     return lines
 
 
-def _describe_per_edit(service: ServiceName, per_edit: PerEdit) -> str:
-    calls = f"{service} {per_edit.calls:,.3g} {'call' if per_edit.calls == 1 else 'calls'}"
-    return calls + (f", {per_edit.prompt_tokens:,.0f} prompt tokens" if per_edit.prompt_tokens else "")
+def _describe_per_edit(service: ServiceName, each: PerEdit) -> str:
+    calls = f"{service} {each.calls:,.3g} {'call' if each.calls == 1 else 'calls'}"
+    return calls + (f", {each.prompt_tokens:,.0f} prompt tokens" if each.prompt_tokens else "")
 
 
 def describe_calls(forecast: Estimate) -> list[str]:
@@ -253,19 +251,19 @@ def _count_calls(
     A scorer whose questions cannot be asked of the item is left out: an edit fails at them before
     its first call.
     """
-    sorted_dimensions = sort_by_dependency(dimensions, dimensions_by_id)
+    sequence = sort_by_dependency(dimensions, dimensions_by_id)
     calls: Counter[ServiceName] = Counter()
     questions: list[tuple[ServiceName, Question]] = []
-    for scorer, fields in find_pending_fields(sorted_dimensions, decide_outcomes(sorted_dimensions, item)).items():
-        scorer_calls = {ServiceName.parse(name): n for name, n in scorer.calls(item, fields).items()}
+    for scorer, fields in find_pending_fields(sequence, decide_outcomes(sequence, item)).items():
+        counts = {ServiceName.parse(name): n for name, n in scorer.calls(item, fields).items()}
         if isinstance(scorer, JudgeScorer):
             service = ServiceName.parse(scorer.service)
             try:
                 questions += [(service, question) for question in scorer.questions(item)]
             except ValueError:
                 continue
-            scorer_calls.pop(service, None)  # these are counted by question
-        calls.update(scorer_calls)
+            counts.pop(service, None)  # these are counted by question
+        calls.update(counts)
     return calls, questions
 
 
@@ -295,9 +293,9 @@ def _count_prompt_tokens(
     for service, question in questions:
         endpoint, template = _endpoint(service, settings), question.template
         budget = endpoint.max_pixels if endpoint else 1024 * 1024
-        image_names = set[str]().union(*(_IMAGES_BY_FIELD.get(name, ()) for name in template.fields))
-        sizes_sent = (fit_size(size, budget) for name in image_names for size in sizes.get(name, ()))
-        pixels = sum(width * height for width, height in sizes_sent)
+        images = set[str]().union(*(_IMAGES.get(name, ()) for name in template.fields))
+        sent_sizes = (fit_size(size, budget) for name in images for size in sizes.get(name, ()))
+        pixels = sum(width * height for width, height in sent_sizes)
         letters = len(template.system) + len(template.user) + len(template.answer) + texts
         per_call = pixels // _PIXELS_PER_TOKEN + letters // _LETTERS_PER_TOKEN
         total[service] += question.max_calls(endpoint) * per_call

@@ -86,8 +86,8 @@ def export(
     with wrap_disk_errors(file), write_atomically(file) as partial:
         if form == "label-studio":
             dimensions_by_id = view.resolved_spec.dimensions_by_id
-            dimensions_of_tasks = {name: dimensions_by_id[name] for name in names}
-            count, configuration = label_studio.write_tasks(partial, view, dimensions_of_tasks, urls)
+            tasks = {name: dimensions_by_id[name] for name in names}
+            count, configuration = label_studio.write_tasks(partial, view, tasks, urls)
             write_file(file.with_suffix(".xml"), configuration.encode())
             return count
         if wide:
@@ -206,7 +206,7 @@ def _write_parquet(file: Path, rows: Iterable[JsonRow], fields: Fields, header: 
     remaining = map(_as_text, rows)
     with parquet.ParquetWriter(file, schema, use_dictionary=list(_REPEATING_COLUMNS)) as writer:
         while batch := list(islice(remaining, _BATCH_ROWS)):
-            writer.write_table(pa.Table.from_pylist([_escape_surrogates(row) for row in batch], schema))
+            writer.write_table(pa.Table.from_pylist([_to_utf8(row) for row in batch], schema))
             count += len(batch)
     return count
 
@@ -216,7 +216,7 @@ def _as_text(row: JsonRow) -> JsonRow:
     return row | {name: dumps(row[name]) if row[name] else None for name in json_fields}
 
 
-def _escape_surrogates(row: JsonRow) -> JsonRow:
+def _to_utf8(row: JsonRow) -> JsonRow:
     """Lone surrogates, which Arrow refuses, as their escapes."""
     return {
         name: value.encode("utf-8", "backslashreplace").decode()

@@ -43,7 +43,7 @@ _MIN_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class _ColumnEstimate:
+class _Estimate:
     """A number, and what it is without a part of the clusters.
 
     Attributes:
@@ -59,9 +59,9 @@ class _ColumnEstimate:
 
     interval: Interval | None
     without_group: Floats
-    score_counts: Floats
-    group_mask: NDArray[np.bool_]
-    cluster_mask: NDArray[np.bool_]
+    scores: Floats
+    groups_in: NDArray[np.bool_]
+    clusters_in: NDArray[np.bool_]
     error: float = 0.0
     freedom: float = 1.0
     is_heavy: bool = False
@@ -89,79 +89,83 @@ class Intervals:
         Args:
             samples: Of the columns that are means, by id.
         """
-        estimates: dict[str, _ColumnEstimate] = {}
+        parts: dict[str, _Estimate] = {}
         for column in self._columns:
             cell = cells[column.id]
             if column.id in samples:
-                estimates[column.id] = self._estimate_mean(cell, samples[column.id])
+                parts[column.id] = self._estimate_mean(cell, samples[column.id])
             elif column.operands:
-                operands = [estimates[part] for part in column.operands]
-                estimates[column.id] = self._estimate_composite(column, cells, estimates, operands)
+                operands = [parts[part] for part in column.operands]
+                parts[column.id] = self._estimate_composite(column, cells, parts, operands)
             else:  # the transformation of its values could not be fitted
-                estimates[column.id] = self._empty_estimate
-        return {name: replace(cell, interval=estimates[name].interval) for name, cell in cells.items()}
+                parts[column.id] = self._empty_estimate
+        return {name: replace(cell, interval=parts[name].interval) for name, cell in cells.items()}
 
-    def _estimate_mean(self, cell: Cell, sample: Sample) -> _ColumnEstimate:
+    def _estimate_mean(self, cell: Cell, sample: Sample) -> _Estimate:
         clusters = self._clusters[np.asarray(sample.items, dtype=np.int64)]
         if sample.partner_items:
-            clusters = _pair_clusters(clusters, self._clusters[np.asarray(sample.partner_items, dtype=np.int64)])
+            partners = np.asarray(sample.partner_items, dtype=np.int64)
+            clusters = _pair_clusters(clusters, self._clusters[partners])
         values = np.asarray(sample.values)
         weights = np.asarray(sample.weights, dtype=np.float64) if sample.weights else None
         size = self._count
         sums = _sum_by_place(clusters, values if weights is None else values * weights, size)
         item_counts = _sum_by_place(clusters, np.ones(len(values)), size)
         counts = item_counts if weights is None else _sum_by_place(clusters, weights, size)
-        is_present = counts > 0
-        by_cluster = Clusters(sums[is_present], counts[is_present])
+        has_part = counts > 0
+        by_cluster = Clusters(sums[has_part], counts[has_part])
         group_counts = self._sum_by_group(counts)
         with np.errstate(invalid="ignore", divide="ignore"):
             without = (sums.sum() - self._sum_by_group(sums)) / (counts.sum() - group_counts)
         # What is left of nothing is rounding.
         without[counts.sum() - group_counts <= _MIN_WEIGHT * counts.sum()] = np.nan
-        score_counts = item_counts.sum() - self._sum_by_group(item_counts)
+        scores = item_counts.sum() - self._sum_by_group(item_counts)
         if cell.value is None:
-            return _ColumnEstimate(None, without, score_counts, group_counts > 0, is_present)
+            return _Estimate(None, without, scores, group_counts > 0, has_part)
         why = explain_no_interval(by_cluster, float(np.abs(values).max(initial=0.0)))
         error, freedom = by_cluster.error or 0.0, by_cluster.freedom
         interval = _interval(cell.value, error, freedom, by_cluster.count, "clustered", why)
-        return _ColumnEstimate(interval, without, score_counts, group_counts > 0, is_present, error, freedom, why == HEAVY)
+        groups_in, heavy = group_counts > 0, why == HEAVY
+        return _Estimate(interval, without, scores, groups_in, has_part, error, freedom, heavy)
 
     @property
-    def _empty_estimate(self) -> _ColumnEstimate:
+    def _empty_estimate(self) -> _Estimate:
         zeros = np.zeros(self._group_count)
         clusters = np.zeros(self._count, dtype=np.bool_)
-        return _ColumnEstimate(None, zeros + np.nan, zeros, zeros > 0, clusters)
+        return _Estimate(None, zeros + np.nan, zeros, zeros > 0, clusters)
 
     def _estimate_composite(
         self,
         column: Column,
         cells: Mapping[str, Cell],
-        estimates: Mapping[str, _ColumnEstimate],
-        operands: Sequence[_ColumnEstimate],
-    ) -> _ColumnEstimate:
-        group_mask = reduce(np.logical_or, (part.group_mask for part in operands))
-        cluster_mask = reduce(np.logical_or, (part.cluster_mask for part in operands))
-        score_counts = np.sum([part.score_counts for part in operands], axis=0)
-        without = np.full(len(group_mask), np.nan)
-        value, count = cells[column.id].value, int(cluster_mask.sum())
+        parts: Mapping[str, _Estimate],
+        operands: Sequence[_Estimate],
+    ) -> _Estimate:
+        groups_in = reduce(np.logical_or, (part.groups_in for part in operands))
+        clusters_in = reduce(np.logical_or, (part.clusters_in for part in operands))
+        scores = np.sum([part.scores for part in operands], axis=0)
+        without = np.full(len(groups_in), np.nan)
+        value, count = cells[column.id].value, int(clusters_in.sum())
         if value is None:
-            return _ColumnEstimate(None, without, score_counts, group_mask, cluster_mask)
+            return _Estimate(None, without, scores, groups_in, clusters_in)
         # A part that the number does not rest on leaves it as it is.
-        without = np.where(group_mask, self._leave_groups_out(column, cells, estimates), value)
-        error = jackknife_error(without[group_mask])
-        freedom, heavy = _pool_freedom(operands, list(_sensitivities(column, cells, estimates)))
-        why = _no_interval(count, error, float(np.abs(without[group_mask]).max(initial=0.0)))
+        without = np.where(groups_in, self._leave_groups_out(column, cells, parts), value)
+        error = jackknife_error(without[groups_in])
+        freedom, heavy = _pool_freedom(operands, list(_sensitivities(column, cells, parts)))
+        why = _no_interval(count, error, float(np.abs(without[groups_in]).max(initial=0.0)))
         why = why or HEAVY * heavy
         interval = _interval(value, error or 0.0, freedom, count, "jackknife", why)
-        return _ColumnEstimate(interval, without, score_counts, group_mask, cluster_mask, error or 0.0, freedom, heavy)
+        return _Estimate(
+            interval, without, scores, groups_in, clusters_in, error or 0, freedom, heavy
+        )
 
     def _leave_groups_out(
-        self, column: Column, cells: Mapping[str, Cell], estimates: Mapping[str, _ColumnEstimate]
+        self, column: Column, cells: Mapping[str, Cell], parts: Mapping[str, _Estimate]
     ) -> Floats:
         """A number that is made of others, without each part of the clusters."""
         how = column.how
         if isinstance(how, Composite):
-            names = {name: estimates[of].without_group for name, of in how.of.items()}
+            names = {name: parts[of].without_group for name, of in how.of.items()}
             return np.array(
                 [
                     math.nan
@@ -176,10 +180,11 @@ class Intervals:
         for of, by in zip(how.of, how.by or how.of, strict=True):
             if cells[of].value is None or not cells[of].asked:
                 continue
-            by_scores = how.count == "scored"
-            weights = estimates[by].score_counts if by_scores else np.full(self._group_count, float(cells[by].asked))
+            scored_only = how.count == "scored"
+            counts = np.full(self._group_count, float(cells[by].asked))
+            weights = parts[by].scores if scored_only else counts
             # What has no weight has no part, whatever it is.
-            total = total + np.where(weights > 0, weights * estimates[of].without_group, 0.0)
+            total = total + np.where(weights > 0, weights * parts[of].without_group, 0.0)
             weight = weight + weights
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(total / weight, dtype=np.float64)
@@ -206,26 +211,26 @@ def _evaluate(how: Composite, values: Mapping[str, float]) -> float:
 
 
 def _sensitivities(
-    column: Column, cells: Mapping[str, Cell], estimates: Mapping[str, _ColumnEstimate]
+    column: Column, cells: Mapping[str, Cell], parts: Mapping[str, _Estimate]
 ) -> Iterator[float]:
     """How far a number moves where each of its columns moves by its standard error."""
     how = column.how
     if isinstance(how, Composite):
         values = {name: cells[of].value or 0.0 for name, of in how.of.items()}
         for name, of in how.of.items():
-            by = estimates[of].error
+            by = parts[of].error
             above, below = values | {name: values[name] + by}, values | {name: values[name] - by}
             yield (_evaluate(how, above) - _evaluate(how, below)) / 2
     elif isinstance(how, WeightedMean):
-        by_scores = how.count == "scored"
+        scored_only = how.count == "scored"
         by_cells = [cells[by] for by in how.by or how.of]
-        weights = [float(cell.scored if by_scores else cell.asked) for cell in by_cells]
+        weights = [float(cell.scored if scored_only else cell.asked) for cell in by_cells]
         for of, weight in zip(how.of, weights, strict=True):
             has_value = cells[of].value is not None
-            yield estimates[of].error * weight / sum(weights) if has_value and weight else 0.0
+            yield parts[of].error * weight / sum(weights) if has_value and weight else 0.0
 
 
-def _pool_freedom(operands: Sequence[_ColumnEstimate], effects: Sequence[float]) -> tuple[float, bool]:
+def _pool_freedom(operands: Sequence[_Estimate], effects: Sequence[float]) -> tuple[float, bool]:
     """Degrees of freedom of what is made of columns, and whether one source picture decides it."""
     variances = np.nan_to_num(np.square(effects), posinf=0.0)
     freedoms = np.array([part.freedom for part in operands])
@@ -233,7 +238,7 @@ def _pool_freedom(operands: Sequence[_ColumnEstimate], effects: Sequence[float])
     total = float(variances.sum())
     if not total:
         return float(freedoms.min()), bool(heavy.all())
-    freedom = pooled_freedom(variances, freedoms, np.array([part.group_mask for part in operands]))
+    freedom = pooled_freedom(variances, freedoms, np.array([part.groups_in for part in operands]))
     return freedom, float(variances[heavy].sum()) > total / 2
 
 
@@ -288,13 +293,13 @@ def with_intervals(
                 items[name][model] = np.frombuffer(sample.items, dtype=np.uint32)
         table[model] = intervals.add_intervals(cells, samples)
         for column in columns:
-            capped_count = _count_capped(column, table[model], samples, caps)
-            table[model][column.id] = replace(table[model][column.id], capped=capped_count)
+            at_cap = _count_capped(column, table[model], samples, caps)
+            table[model][column.id] = replace(table[model][column.id], capped=at_cap)
     for column in columns:
         odd_models = _models_on_other_items(items[column.id])
         for model, cells in table.items():
-            is_composite_of_odd = any(cells[part].other_items for part in column.parts)
-            if cells[column.id].value is not None and (model in odd_models or is_composite_of_odd):
+            has_odd_part = any(cells[part].other_items for part in column.parts)
+            if cells[column.id].value is not None and (model in odd_models or has_odd_part):
                 cells[column.id] = replace(cells[column.id], other_items=True)
     return table
 

@@ -84,24 +84,24 @@ class JudgeSpreadBuilder:
         columns: Sequence[Column],
         judge_rounds: JudgeRounds,
         dimensions: Mapping[str, Dimension],
-        requested_ids: Collection[str],
+        requests: Collection[str],
     ) -> None:
         self._judge_rounds = judge_rounds
         self._ensemble: _JudgeTable | None = None
         self._judges: dict[str, _JudgeTable] = {}
-        self._agreements: list[_AgreementBuilder] = []
+        self._agreements: list[_Agreements] = []
         each = judge_rounds.each_round
         if len(each) < 2:
             return
         names = dict.fromkeys(name for column in columns for name in column.dimensions)
-        dimension_ids = [name for name in names if each[0].dimension_id(name) in dimensions]
-        self._ensemble = _JudgeTable(columns, dimension_ids, each)
+        ids = [name for name in names if each[0].dimension_id(name) in dimensions]
+        self._ensemble = _JudgeTable(columns, ids, each)
         if len(judge_rounds.judges) > 1:
             for judge in judge_rounds.judges:
                 own = [judge_round for judge_round in each if judge_round.judge == judge]
-                self._judges[judge] = _JudgeTable(columns, dimension_ids, own, own_cells=True)
+                self._judges[judge] = _JudgeTable(columns, ids, own, own_cells=True)
         self._agreements = [
-            _AgreementBuilder(name, judge_rounds, dimensions[name].range) for name in dimension_ids if name in requested_ids
+            _Agreements(n, judge_rounds, dimensions[n].range) for n in ids if n in requests
         ]
 
     def add(self, row: Row) -> None:
@@ -159,13 +159,13 @@ class _JudgeTable:
     def __init__(
         self,
         columns: Sequence[Column],
-        dimension_ids: Sequence[str],
+        ids: Sequence[str],
         judge_rounds: Sequence[JudgeRound],
         *,
         own_cells: bool = False,
     ) -> None:
-        self._column_ids = _column_ids_using(columns, dimension_ids)
-        self._dimension_ids = dimension_ids
+        self._column_ids = _column_ids_using(columns, ids)
+        self._ids = ids
         self._judge_rounds = judge_rounds
         self._own_tabulation = Tabulation(columns) if own_cells else None
         numbers = dict.fromkeys(judge_round.round for judge_round in judge_rounds)
@@ -177,7 +177,7 @@ class _JudgeTable:
     def add(self, row: Row) -> None:
         """Add an edit."""
         if self._own_tabulation is None:
-            joint_outcomes = {name: row.outcomes[name] for name in self._dimension_ids}
+            joint_outcomes = {name: row.outcomes[name] for name in self._ids}
         else:
             joint_outcomes = self._mean_outcomes(row, self._judge_rounds)
             self._own_tabulation.add(_replace_outcomes(row, joint_outcomes))
@@ -187,7 +187,7 @@ class _JudgeTable:
 
     def _mean_outcomes(self, row: Row, judge_rounds: Sequence[JudgeRound]) -> _Outcomes:
         return {
-            n: _mean_outcome(row, [each.dimension_id(n) for each in judge_rounds]) for n in self._dimension_ids }
+            n: _mean_outcome(row, [each.dimension_id(n) for each in judge_rounds]) for n in self._ids }
 
     def cells(self, cells: Cells = MappingProxyType({})) -> Cells:
         """The columns with what they say together, and by each round.
@@ -232,7 +232,7 @@ def _column_ids_using(columns: Iterable[Column], dimensions: Iterable[str]) -> t
     return tuple(column_ids)
 
 
-class _AgreementBuilder:
+class _Agreements:
     """What judges say of one dimension, gathered as edits come: eight bytes a value.
 
     Args:

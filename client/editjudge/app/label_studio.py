@@ -114,7 +114,7 @@ def _build_task(
         "model": row.model,
         "instruction": row.item.instruction,
         **pictures,
-        "without_number": "; ".join(_list_reasons(row, dimensions)) or "every question has a number",
+        "without_number": "; ".join(_reasons(row, dimensions)) or "every question has a number",
     }
     predictions = [{"model_version": f"editjudge {protocol}", "result": results}] if results else []
     return {"data": data, "predictions": predictions}
@@ -125,7 +125,7 @@ def _value_of(row: Row, name: str) -> float | None:
     return outcome.value if isinstance(outcome, Score) else None
 
 
-def _list_reasons(row: Row, dimensions: Iterable[str]) -> Iterator[str]:
+def _reasons(row: Row, dimensions: Iterable[str]) -> Iterator[str]:
     for name in dimensions:
         outcome = row.outcomes.get(name)
         if outcome is not None and not isinstance(outcome, Score | NotApplicable):

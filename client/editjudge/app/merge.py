@@ -184,12 +184,12 @@ class _Merger:
                 self.counts.verdicts += 1
             else:
                 self.counts.duplicates += 1
-                if not self._replaces(later, earlier[name], name, where):
+                if not self._wins(later, earlier[name], name, where):
                     continue
             selection.append(later)
         return selection
 
-    def _replaces(self, later: StoredVerdict, earlier: StoredVerdict, name: str, where: str) -> bool:
+    def _wins(self, later: StoredVerdict, earlier: StoredVerdict, name: str, where: str) -> bool:
         """Whether the later of two verdicts is taken.
 
         Raises:

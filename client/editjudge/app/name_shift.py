@@ -145,7 +145,7 @@ def _test_step(
     what: Literal["size", "shape"],
     step: Literal[-1, 1],
 ) -> NameShift | None:
-    count = fitting_count = own_count = 0
+    count = all_fitting = own_count = 0
     fitting: list[Size] = []
     first = ""
     for at, (place, size) in enumerate(zip(block, sizes, strict=True)):
@@ -154,12 +154,12 @@ def _test_step(
             continue
         fits_own, fits_beside = fits(size, place.size), fits(size, beside.size)
         count += 1
-        fitting_count += fits_beside
+        all_fitting += fits_beside
         own_count += fits_own and not fits_beside
         if fits_beside and not fits_own:
             fitting.append(size)
             first = first or f"first: {place.id}, {_size_text(size)} as the source of {beside.id}"
-    is_clear = fitting_count >= MIN_SHARE_OF_ALL * count and len(fitting) >= MIN_SHARE_OF_FITTING * (
+    is_clear = all_fitting >= MIN_SHARE_OF_ALL * count and len(fitting) >= MIN_SHARE_OF_FITTING * (
         len(fitting) + own_count
     )
     # A model that gives one size to all fits whoever has it, and says nothing by it.

@@ -177,13 +177,13 @@ def rescore_run(folder: Path, *, write: bool = False) -> Changes:
 def _drop_unjudged(plan: RunPlan, store: RunStore) -> None:
     """Leave to do only what has a verdict."""
     for model, todo in plan.todo.items():
-        ids_by_item: dict[str, set[str]] = {}
+        there: dict[str, set[str]] = {}
         for verdict in store.verdicts(model, evidence=False):
             if not isinstance(verdict.verdict, Failure):
-                ids_by_item.setdefault(verdict.item, set()).add(verdict.dimension)
-        names_to_do = (names & ids_by_item.get(item, set()) for item, names in zip(plan.ids, todo, strict=True))
+                there.setdefault(verdict.item, set()).add(verdict.dimension)
+        left = (names & there.get(item, set()) for item, names in zip(plan.ids, todo, strict=True))
         same_sets: dict[frozenset[str], frozenset[str]] = {}
-        plan.todo[model] = [same_sets.setdefault(names, names) for names in names_to_do]
+        plan.todo[model] = [same_sets.setdefault(names, names) for names in left]
 
 
 def _why_not_comparable(edit: JudgedEdit, judged_edit: JudgedEdit) -> str:

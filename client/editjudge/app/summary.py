@@ -69,7 +69,7 @@ def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
             tally.add(verdict.verdict)
     return {
         model: {
-            d.id: _make_cell(d, row[d.id], tallies.get((model, d.id), Tally()), plan.signatures[d.id])
+            d.id: _cell(d, row[d.id], tallies.get((model, d.id), Tally()), plan.signatures[d.id])
             for d in plan.inputs.dimensions
         }
         for model, row in plan.counts.items()
@@ -112,12 +112,12 @@ def _join_rounds(rounds: Sequence[Cell]) -> Cell:
     return replace(first, value=math.fsum(values) / len(values), rounds=tuple(values))
 
 
-def _make_cell(dimension: Dimension, planned_counts: Mapping[str, int], tally: Tally, signature: str) -> Cell:
+def _cell(dimension: Dimension, plans: Mapping[str, int], tally: Tally, signature: str) -> Cell:
     inputs = Signature.parse(signature).digest if tally.counts else ""
     for status in ("missing_output", "not_served", "unscored"):
-        if planned_counts.get(status):
-            tally.counts[status] += planned_counts[status]
-    total = sum(planned_counts.values()) - tally.not_applicable_count
+        if plans.get(status):
+            tally.counts[status] += plans[status]
+    total = sum(plans.values()) - tally.not_applicable_count
     if (pending := total - tally.counts.total()) > 0:
         tally.counts["pending"] = pending
     parts = {"column": dimension.id, "aggregation": f"mean({dimension.id})", "of": inputs}

@@ -102,16 +102,18 @@ class Validation:
         return [one for one in self.problems if one.kind == kind]
 
 
-def _make_note(kind: Kind, where: str, details: Sequence[str], singular: str, plural: str) -> list[Problem]:
-    """A note of how many there are, with the first of them; nothing of none.
+def _note(
+    kind: Kind, where: str, lines: Sequence[str], singular: str, plural: str
+) -> list[Problem]:
+    """Make a note that counts some items or files and quotes the first; none for an empty list.
 
     Args:
-        told: A text for each.
-        singular: What is said of a single one.
-        plural: What is said of several.
+        lines: A text for each item or file.
+        singular: The words for a single one.
+        plural: The words for several.
     """
-    what = f"{format_count(len(details), singular, plural)} (first: {details[0]})" if details else ""
-    return [Problem(kind, where, what, note=True)] if details else []
+    what = f"{format_count(len(lines), singular, plural)} (first: {lines[0]})" if lines else ""
+    return [Problem(kind, where, what, note=True)] if lines else []
 
 
 def validate(
@@ -141,9 +143,9 @@ def validate(
     blocks = [] if as_named or has_unusable else sample_blocks(dataset, len(refs[: order.limit]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pictures = dict.fromkeys(path for ref in refs for path in _list_pictures(dataset, ref))
-        checks = dict(zip(pictures, pool.map(partial(_check_picture, where="data"), pictures), strict=True))
+        checks = dict(zip(pictures, pool.map(partial(_check, where="data"), pictures), strict=True))
         problems += [one.problem for one in checks.values() if one.problem]
-        problems += _find_mask_problems(dataset, refs, pool)
+        problems += _check_masks(dataset, refs, pool)
         sources = {ref.id: _source_check(dataset, ref, checks) for ref in refs}
         for model, folder in order.outputs.items():
             if not dataset.has_outputs(folder):
@@ -155,17 +157,17 @@ def validate(
                 problems.append(Problem("folder", model, what, note=True))
             outputs = dataset.outputs(folder).index()
             alone = model in single_image
-            there = dict(_existing_outputs(dataset, refs, outputs, validation, model, takes_one_image=alone))
+            there = dict(_existing_outputs(dataset, refs, outputs, validation, model, alone=alone))
             validation.outputs[model] = len(there)
-            results = pool.map(partial(_check_picture, where=model), there.values())
-            output_checks = dict(zip(there, results, strict=True))
-            problems += [one.problem for one in output_checks.values() if one.problem]
+            pending = pool.map(partial(_check, where=model), there.values())
+            results = dict(zip(there, pending, strict=True))
+            problems += [one.problem for one in results.values() if one.problem]
             if name_shift := find_shift(blocks, outputs):
                 problems.append(Problem("shifted", model, f"{name_shift}\n  {SHIFT_MEND}"))
-            problems += _find_other_sizes(model, output_checks, sources)
-            flat_ids = [i for i, one in output_checks.items() if one.is_flat and not sources[i].is_flat]
+            problems += _find_other_sizes(model, results, sources)
+            flat = [i for i, one in results.items() if one.is_flat and not sources[i].is_flat]
             words = "output is of one colour alone", "outputs are of one colour alone"
-            problems += _make_note("flat", model, flat_ids, *words)
+            problems += _note("flat", model, flat, *words)
             strays = outputs.list_unmatched(frozenset(ref.id for ref in refs))
             problems += _find_extra_outputs(model, strays, is_complete=not has_unusable)
     without_outputs = [model for model in order.outputs if not validation.outputs.get(model)]
@@ -190,10 +192,10 @@ def _list_usable_refs(dataset: Dataset, validation: Validation) -> Iterator[Item
 
 def _find_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
     """What costs the dimensions that read it: the caller's to mend, or as it was released."""
-    flawed_items = [FlawedItem(ref, flaws) for ref in refs if (flaws := dataset.flaws(ref))]
-    without_file = [one for one in flawed_items if any(NO_FILE in f.reason for f in one.flaws.values())]
+    items = [FlawedItem(ref, flaws) for ref in refs if (flaws := dataset.flaws(ref))]
+    without_file = [one for one in items if any(NO_FILE in f.reason for f in one.flaws.values())]
     mend = dataset.mend([one.ref for one in without_file]) if without_file else ""
-    for item in flawed_items:
+    for item in items:
         note = dataset.is_released and item not in without_file
         yield Problem("data", "data", item.description, note=note)
     if mend:
@@ -215,8 +217,8 @@ def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Prob
     for need, items in ids_by_need.items():
         names = sorted(set().union(*items.values()))
         more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-        consequence = f"no {need}, and so no number of {', '.join(names[:_MAX_NAMES])}{more}"
-        problems += _make_note("field", "data", [*items], f"item has {consequence}", f"items have {consequence}")
+        effect = f"no {need}, and so no number of {', '.join(names[:_MAX_NAMES])}{more}"
+        problems += _note("field", "data", [*items], f"item has {effect}", f"items have {effect}")
     return problems
 
 
@@ -235,7 +237,7 @@ def _existing_outputs(
     validation: Validation,
     model: str,
     *,
-    takes_one_image: bool,
+    alone: bool,
 ) -> Iterator[tuple[str, Path]]:
     """The outputs there are, by item; what is missing goes to the problems."""
     for ref in refs:
@@ -244,7 +246,7 @@ def _existing_outputs(
             yield ref.id, Path(path)
             continue
         why = outputs.why_not(ref.id)
-        if why.was_given or not (takes_one_image and len(dataset.outline(ref).sources) > 1):
+        if why.was_given or not (alone and len(dataset.outline(ref).sources) > 1):
             validation.problems.append(Problem("missing", model, f"{ref.id}: {why}"))
 
 
@@ -253,10 +255,10 @@ def _find_extra_outputs(model: str, others: Sequence[str], *, is_complete: bool)
     if is_complete:
         return [Problem("extra", model, f"{name}: no item") for name in others]
     what = "to no item that can be used"
-    return _make_note("extra", model, others, f"output belongs {what}", f"outputs belong {what}")
+    return _note("extra", model, others, f"output belongs {what}", f"outputs belong {what}")
 
 
-class _PictureCheck(NamedTuple):
+class _Check(NamedTuple):
     """A picture that was decoded.
 
     Attributes:
@@ -270,11 +272,11 @@ class _PictureCheck(NamedTuple):
     is_flat: bool = False
 
 
-def _check_picture(path: Path, where: str) -> _PictureCheck:
+def _check(path: Path, where: str) -> _Check:
     try:
         image = load_image(path, max_lazy_pixels=MAX_PIXELS)
     except ImageError as error:
-        return _PictureCheck(Problem("unreadable", where, f"{error.name}: {error.reason}"))
+        return _Check(Problem("unreadable", where, f"{error.name}: {error.reason}"))
     misnamed_notes = (
         # Images are told by their content: in official data this is as it was published.
         Problem("misnamed", where, f"{image.name}: {note}", note=where == "data")
@@ -282,54 +284,51 @@ def _check_picture(path: Path, where: str) -> _PictureCheck:
         if note.kind == "misnamed"
     )
     flat = bool((image.rgb == image.rgb[0, 0]).all())
-    return _PictureCheck(next(misnamed_notes, None), image.size, flat)
+    return _Check(next(misnamed_notes, None), image.size, flat)
 
 
 def _list_pictures(dataset: Dataset, ref: ItemRef) -> Iterator[Path]:
     return chain(*dataset.image_paths(ref).values())
 
 
-def _source_check(dataset: Dataset, ref: ItemRef, checks: Mapping[Path, _PictureCheck]) -> _PictureCheck:
+def _source_check(dataset: Dataset, ref: ItemRef, checks: Mapping[Path, _Check]) -> _Check:
     """The source of an item, where there is exactly one."""
     if len(dataset.outline(ref).sources) != 1:
-        return _PictureCheck(None)
+        return _Check(None)
     return checks[dataset.image_paths(ref)["source"][0]]
 
 
 def _find_other_sizes(
-    model: str, output_checks: Mapping[str, _PictureCheck], sources: Mapping[str, _PictureCheck]
+    model: str, results: Mapping[str, _Check], sources: Mapping[str, _Check]
 ) -> list[Problem]:
     """Outputs of another size than their source; judging brings them to it, so it is a note."""
     others = [
         f"{item}: {one.size[0]}x{one.size[1]} for a source of {size[0]}x{size[1]}"
-        for item, one in output_checks.items()
+        for item, one in results.items()
         for size in [sources[item].size]
         if one.size and size and one.size != size
     ]
     words = "output has another size than its source", "outputs have another size than their source"
-    return _make_note("size", model, others, *words)
+    return _note("size", model, others, *words)
 
 
-def _find_mask_problems(dataset: Dataset, refs: Iterable[ItemRef], pool: ThreadPoolExecutor) -> list[Problem]:
-    """Masks that do not fit their image; and noted, those that select nothing or everything."""
-    refs_with_mask = [ref for ref in refs if dataset.outline(ref).mask is not None]
-    checks = dict(
-        zip((ref.id for ref in refs_with_mask), pool.map(partial(_check_mask, dataset), refs_with_mask), strict=True)
-    )
+def _check_masks(dataset: Dataset, refs: list[ItemRef], pool: ThreadPoolExecutor) -> list[Problem]:
+    """Report masks that do not fit their image; note those that select nothing or everything."""
+    with_mask = [ref for ref in refs if dataset.outline(ref).mask is not None]
+    results = pool.map(partial(_check_mask, dataset), with_mask)
+    checks = {ref.id: result for ref, result in zip(with_mask, results, strict=True)}
     problems = [
-        Problem("mask", "data", f"{item}: {one.error}")
-        for item, one in checks.items()
-        if one.error
+        Problem("mask", "data", f"{item}: {one.error}") for item, one in checks.items() if one.error
     ]
     for share, kind in ((0.0, "without a white pixel"), (1.0, "all white")):
         odd = [item for item, one in checks.items() if one.share == share]
-        problems += _make_note("mask", "data", odd, f"mask is {kind}", f"masks are {kind}")
-    size_notes = [f"{item}: {one.size_change}" for item, one in checks.items() if one.size_change]
+        problems += _note("mask", "data", odd, f"mask is {kind}", f"masks are {kind}")
+    sizes = [f"{item}: {one.size_change}" for item, one in checks.items() if one.size_change]
     what = "another size than the image, to which it is brought"
-    return problems + _make_note("mask", "data", size_notes, f"mask has {what}", f"masks have {what}")
+    return problems + _note("mask", "data", sizes, f"mask has {what}", f"masks have {what}")
 
 
-class _MaskCheck(NamedTuple):
+class _MaskResult(NamedTuple):
     """What is to be said of an item's mask.
 
     Attributes:
@@ -343,15 +342,15 @@ class _MaskCheck(NamedTuple):
     size_change: str = ""
 
 
-def _check_mask(dataset: Dataset, ref: ItemRef) -> _MaskCheck:
+def _check_mask(dataset: Dataset, ref: ItemRef) -> _MaskResult:
     item = dataset.load(ref)
     if "mask" in item.flaws:
-        unreadable = any(_check_picture(path, "data").size is None for path in _list_pictures(dataset, ref))
-        return _MaskCheck("" if unreadable else item.flaws["mask"].reason)  # told already
+        unreadable = any(_check(path, "data").size is None for path in _list_pictures(dataset, ref))
+        return _MaskResult("" if unreadable else item.flaws["mask"].reason)  # told already
     # Where masks are no files, their reader notes what is odd about them.
     mask, over = item.mask, item.source or item.target
     if mask is None or mask.stretches_to_frame:
-        return _MaskCheck()
+        return _MaskResult()
     (width, height), (w, h) = mask.size, over.size if over else mask.size
     size_change = "" if (width, height) == (w, h) else f"{width}x{height} for {w}x{h}"
-    return _MaskCheck(share=float(mask.region.mean()), size_change=size_change)
+    return _MaskResult(share=float(mask.region.mean()), size_change=size_change)

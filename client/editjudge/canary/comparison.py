@@ -74,7 +74,7 @@ def noise_unit(method: str, temperature: float, samples: int) -> float:
 
 
 def detect_drift(
-    baseline: Measurement, measurement: Measurement, places: Mapping[str, tuple[str, int]], unit: float
+    baseline: Measurement, current: Measurement, places: Mapping[str, tuple[str, int]], unit: float
 ) -> Drift:
     """Whether a judge has shifted, and whether it can order the canaries.
 
@@ -92,47 +92,47 @@ def detect_drift(
         places: By canary its scene and its place in it, from 1.
         unit: By how much a score changes where one reply does; see `unit_of`.
     """
-    tau = agreement(measurement, places)
-    common = [name for name in baseline.scores if name in measurement.scores]
+    tau = agreement(current, places)
+    common = [name for name in baseline.scores if name in current.scores]
     if 2 * len(common) < len(places):
-        name, why = next(iter({**baseline.failures, **measurement.failures}.items()), ("", "no reply"))
+        name, why = next(iter({**baseline.failures, **current.failures}.items()), ("", "no reply"))
         return Drift("unchecked", f"not checked: {name}: {why}", tau=tau)
     then = [np.array(baseline.scores[name]) for name in common]
-    today = [np.array(measurement.scores[name]) for name in common]
+    today = [np.array(current.scores[name]) for name in common]
     pairs = list(zip(today, then, strict=True))
     differences = np.array([after.mean() - before.mean() for after, before in pairs])
     deviation = _estimate_noise(then, unit)
     replies = [1 / after.size + 1 / before.size for after, before in pairs]
     variance = deviation * deviation * float(np.mean(replies))
     shift, n = float(differences.mean()), len(common)
-    noise_limit = MAX_STANDARD_ERRORS * math.sqrt(variance / n)
+    limit = MAX_STANDARD_ERRORS * math.sqrt(variance / n)
     tiny = 1e-9
-    has_moved = abs(shift) > noise_limit + tiny
+    has_moved = abs(shift) > limit + tiny
     has_spread = float(np.mean(differences**2)) > MAX_VARIANCE_RATIO * variance + tiny
-    change_count = int((np.abs(differences) > tiny).sum())
-    drift = Drift("steady", "", shift, noise_limit, change_count, tau)
-    missing_text = f"; {len(places) - n} gave no number" if n < len(places) else ""
+    changes = int((np.abs(differences) > tiny).sum())
+    drift = Drift("steady", "", shift, limit, changes, tau)
+    lacking = f"; {len(places) - n} gave no number" if n < len(places) else ""
     if has_moved or has_spread:
         how = f"shifted by {shift:+.2f}" if has_moved else "shifted both ways"
-        why = f"{how} (of {LOW:g} to {HIGH:g}; {noise_limit:.2f} is noise), {change_count} of {n} canaries"
-        return drift._replace(state="shifted", why=f"{why} since {baseline.when}{missing_text}")
+        why = f"{how} (of {LOW:g} to {HIGH:g}; {limit:.2f} is noise), {changes} of {n} canaries"
+        return drift._replace(state="shifted", why=f"{why} since {baseline.when}{lacking}")
     if tau is not None and tau < LEAST_TAU:
         why = (
-            f"cannot order the canaries (tau {tau:.2f}, at least {LEAST_TAU} is asked for){missing_text}"
+            f"cannot order the canaries (tau {tau:.2f}, at least {LEAST_TAU} is asked for){lacking}"
         )
         return drift._replace(state="disordered", why=why)
     return drift._replace(
-        why=f"steady: {shift:+.2f} since {baseline.when}, {noise_limit:.2f} is noise{missing_text}"
+        why=f"steady: {shift:+.2f} since {baseline.when}, {limit:.2f} is noise{lacking}"
     )
 
 
-def agreement(measurement: Measurement, places: Mapping[str, tuple[str, int]]) -> float | None:
+def agreement(current: Measurement, places: Mapping[str, tuple[str, int]]) -> float | None:
     """Kendall's tau-a with the known order, within scenes; a tie counts as neither.
 
     Args:
         places: See `compared`.
     """
-    means = {name: sum(each) / len(each) for name, each in measurement.scores.items() if name in places}
+    means = {name: sum(each) / len(each) for name, each in current.scores.items() if name in places}
     signs = [
         (means[worse] < means[better]) - (means[worse] > means[better])
         for better in means

@@ -95,9 +95,9 @@ async def measure(generalist: Generalist, rounds: int) -> Measurement:
     scores: dict[str, list[float]] = {name: [] for name in canaries()}
     failures: dict[str, str] = {}
 
-    async def ask(round_judge: Generalist, name: str) -> None:
+    async def ask(judge: Generalist, name: str) -> None:
         try:
-            answer = await QUESTION.ask(canaries()[name], round_judge)
+            answer = await QUESTION.ask(canaries()[name], judge)
         except (Abstained, ServiceError) as error:
             failures[name] = str(error)
         else:
@@ -105,8 +105,8 @@ async def measure(generalist: Generalist, rounds: int) -> Measurement:
             scores[name].append(float(LOW + (HIGH - LOW) * share))
 
     # A store for each round: equal calls in flight, and calls that are stored, are made once.
-    round_judges = [generalist.with_replies(MemoryReplies()) for _ in range(rounds)]
-    await asyncio.gather(*(ask(round_judge, name) for round_judge in round_judges for name in canaries()))
+    judges = [generalist.with_replies(MemoryReplies()) for _ in range(rounds)]
+    await asyncio.gather(*(ask(judge, name) for judge in judges for name in canaries()))
     return Measurement(
         when=began,
         scores={name: tuple(each) for name, each in scores.items() if each},

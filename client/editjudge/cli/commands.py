@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import click
 
-Declaration: TypeAlias = Mapping[str, Any]
+Table: TypeAlias = Mapping[str, Any]
 """A TOML table of a command or option; `commands.toml` and `options.toml` list its fields."""
 
 _HERE = Path(__file__).parent
@@ -42,27 +42,27 @@ def load_commands(file: Path) -> dict[str, click.Command]:
         KeyError: a command lacks its help.
     """
     options = _load_table(_HERE / "options.toml")
-    return {name: _build_command(name, declaration, options) for name, declaration in _load_table(file).items()}
+    return {name: _build_command(name, table, options) for name, table in _load_table(file).items()}
 
 
 def _load_table(file: Path) -> dict[str, Any]:
     return tomllib.loads(file.read_text("utf-8"))
 
 
-def _build_command(name: str, declaration: Declaration, above: Declaration) -> click.Command:
+def _build_command(name: str, table: Table, above: Table) -> click.Command:
     options = dict(above)
-    for option, changes in declaration.get("option", {}).items():
+    for option, changes in table.get("option", {}).items():
         options[option] = {**above.get(option, {}), **changes}
     arguments: dict[str, Any] = {
-        "callback": partial(_call_function, declaration["function"]) if "function" in declaration else None,
+        "callback": partial(_call_function, table["function"]) if "function" in table else None,
         "params": [
-            *map(_build_argument, declaration.get("arguments", ())),
-            *(_build_option(option, options[option]) for option in declaration.get("options", ())),
+            *map(_build_argument, table.get("arguments", ())),
+            *(_build_option(option, options[option]) for option in table.get("options", ())),
         ],
-        "help": declaration["help"],
-        "short_help": declaration.get("line"),
+        "help": table["help"],
+        "short_help": table.get("line"),
     }
-    if subcommands := declaration.get("commands"):
+    if subcommands := table.get("commands"):
         commands = {each: _build_command(each, of, options) for each, of in subcommands.items()}
         return click.Group(
             name, commands, invoke_without_command=arguments["callback"] is not None, **arguments
@@ -70,38 +70,38 @@ def _build_command(name: str, declaration: Declaration, above: Declaration) -> c
     return click.Command(name, **arguments)
 
 
-def _build_argument(declaration: Declaration) -> click.Argument:
-    arguments = {key: declaration[key] for key in ("metavar", "nargs", "required") if key in declaration}
-    return click.Argument([declaration["name"]], type=_build_type(declaration), **arguments)
+def _build_argument(table: Table) -> click.Argument:
+    arguments = {key: table[key] for key in ("metavar", "nargs", "required") if key in table}
+    return click.Argument([table["name"]], type=_build_type(table), **arguments)
 
 
-def _build_option(name: str, declaration: Declaration) -> click.Option:
+def _build_option(name: str, table: Table) -> click.Option:
     parameter = name.replace("-", "_")
     if iskeyword(parameter) or hasattr(builtins, parameter):
         parameter += "_"
-    is_multiple = declaration.get("several", False)
-    arguments = {key: declaration[key] for key in ("metavar", "required", "default") if key in declaration}
+    several = table.get("several", False)
+    arguments = {key: table[key] for key in ("metavar", "required", "default") if key in table}
     return click.Option(
-        [f"--{name}", *filter(None, [declaration.get("short")]), parameter],
-        type=None if "flag" in declaration else _build_type(declaration),
-        is_flag=declaration.get("flag", False),
-        multiple=is_multiple,
-        show_default="default" in declaration,
-        help=f"{declaration['help']}{_SEVERAL_HINT * is_multiple}",
+        [f"--{name}", *filter(None, [table.get("short")]), parameter],
+        type=None if "flag" in table else _build_type(table),
+        is_flag=table.get("flag", False),
+        multiple=several,
+        show_default="default" in table,
+        help=f"{table['help']}{_SEVERAL_HINT * several}",
         **arguments,
     )
 
 
-def _build_type(declaration: Declaration) -> click.ParamType[Any] | None:
-    if "choices" in declaration:
-        return click.Choice(declaration["choices"])
-    kind = declaration.get("type", "")
+def _build_type(table: Table) -> click.ParamType[Any] | None:
+    if "choices" in table:
+        return click.Choice(table["choices"])
+    kind = table.get("type", "")
     if kind not in {"integer", "number"}:
         return _PATHS.get(kind)
     bounds = {
-        "min": declaration.get("above", declaration.get("min")),
-        "max": declaration.get("max"),
-        "min_open": "above" in declaration,
+        "min": table.get("above", table.get("min")),
+        "max": table.get("max"),
+        "min_open": "above" in table,
     }
     if kind == "integer":
         return click.IntRange(**bounds)

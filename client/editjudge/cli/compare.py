@@ -95,7 +95,7 @@ def _print_ranking(view: RunView, dimensions: tuple[str, ...], *, as_json: bool)
     if warning := format_untrained_warning(identities):
         print_text(warning, fg="red", bold=True)
     print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
-    print_text("in brackets: the places that a model may have; models that do not differ significantly share them")
+    print_text("(1-2): the possible places; models without a significant difference share them")
     if checks := last_checks_line(identities):
         print_text(checks)
 
@@ -105,7 +105,7 @@ def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:
     for each in rankings:
         cells = [_place_text(each.models.get(model)) for model in models]
         counts = f"{each.edits:,}/{each.items:,}"
-        rows.append(Row((f"{each.dimension} {_direction_arrow(each)}", *cells, counts)))
+        rows.append(Row((f"{each.dimension} {_arrow(each)}", *cells, counts)))
     heads = (Heading("dimension"), *(Heading(name, right=True) for name in (*models, "edits")))
     return Table(heads, rows)
 
@@ -117,7 +117,7 @@ def _place_text(place: ModelPlace | None) -> str:
     return f"{place.mean:.4g} ({first})" if first == last else f"{place.mean:.4g} ({first}-{last})"
 
 
-def _direction_arrow(row: Ranking | DimensionComparison) -> str:
+def _arrow(row: Ranking | DimensionComparison) -> str:
     return "↑" if row.higher_is_better else "↓"
 
 
@@ -125,7 +125,7 @@ def _print_comparison(comparison: ModelComparison, identities: Identities) -> No
     heading = f"{comparison.second} (B) against {comparison.first} (A)"
     items = format_count(comparison.items, "item")
     if comparison.other_items:
-        items += f"; {format_count(comparison.other_items, 'item differs', 'items differ')} between the runs"
+        items += f"; {format_count(comparison.other_items, 'item differs', 'items differ')} in the runs"
     print_text(f"{heading}, {items}")
     if warning := format_untrained_warning(identities):
         print_text(warning, fg="red", bold=True)
@@ -143,13 +143,13 @@ def _comparison_table(dimensions: Iterable[DimensionComparison], items: int) -> 
         Heading("better"),
     )
     rows = [
-        Row((f"{each.dimension} {_direction_arrow(each)}", *_comparison_cells(each, items), _better_text(each)))
+        Row((f"{each.dimension} {_arrow(each)}", *_cells(each, items), _winner(each)))
         for each in dimensions
     ]
     return Table(heads, rows)
 
 
-def _comparison_cells(row: DimensionComparison, items: int) -> Iterator[str]:
+def _cells(row: DimensionComparison, items: int) -> Iterator[str]:
     figures = row.figures
     if figures is None:
         yield from ("-", "-", "-", "-", "-", "-", f"0/{items:,}")
@@ -164,7 +164,7 @@ def _comparison_cells(row: DimensionComparison, items: int) -> Iterator[str]:
     yield f"{figures.edits:,}/{items:,}"
 
 
-def _better_text(row: DimensionComparison) -> str:
+def _winner(row: DimensionComparison) -> str:
     return {"first": "A", "second": "B", "": "-"}[row.better]
 
 
@@ -180,10 +180,10 @@ def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
         dimensions = format_count(len(comparisons), "dimension")
         yield f"no significant difference (p below {LEVEL:g}, adjusted for {dimensions})"
     tests = sum(each.p_holm is not None for each in comparisons)
-    small_samples = [each for each in comparisons if _smallest_p(each) * max(1, tests) >= LEVEL]
-    if small_samples:
+    small = [each for each in comparisons if _smallest_p(each) * max(1, tests) >= LEVEL]
+    if small:
         yield (
-            f"too few source pictures for a significant result on {_name_first(small_samples)}: judge"
+            f"too few source pictures for a significant result on {_name_first(small)}: judge"
             " more, or compare fewer dimensions (-d)"
         )
     yield from _describe_left_out(comparison.dimensions)
@@ -207,7 +207,7 @@ def _describe_left_out(rows: Iterable[DimensionComparison]) -> Iterator[str]:
     for each in rows:
         left = each.only_first, each.only_second, each.neither
         by_counts.setdefault(left, []).append(each)
-    words = "scored for A only", "for B only", "for neither"
+    words = "scored for A only", "scored for B only", "scored for neither"
     for counts, those in by_counts.items():
         of = [f"{count:,} {word}" for count, word in zip(counts, words, strict=True) if count]
         if of:

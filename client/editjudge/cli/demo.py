@@ -24,8 +24,8 @@ from .services import provide_services
 def demo_command(out: Path) -> int:
     """Judge the built-in edits and write a report; returns the exit code."""
     settings = settings_from()
-    data, run_folder, results_file, page_file = (out / name for name in ("set", "run", "results.json", "report.html"))
-    for file in (data / ITEMS, results_file, page_file):
+    data, folder, table, page = map(out.joinpath, ("set", "run", "results.json", "report.html"))
+    for file in (data / ITEMS, table, page):
         check_overwrite(file, lambda _: is_demo(data / ITEMS), "file of an earlier demo")
     with wrap_disk_errors(out):
         spec = write_demo_set(data)
@@ -33,15 +33,16 @@ def demo_command(out: Path) -> int:
         make_display(as_json=False) as progress,
         provide_services(settings, start=True, say=progress.show_message) as available,
     ):
-        result = run(spec, out=run_folder, settings=available, progress=progress, every=progress.seconds_between)
-    with RunView(run_folder) as view:
+        every = progress.seconds_between
+        result = run(spec, out=folder, settings=available, progress=progress, every=every)
+    with RunView(folder) as view:
         results, words = view.results(), page_content(view)
     print_text(f"{results.items} edits by {len(EDITORS)} editors")
     some = [column for column in results.columns if column.id in DEMO["page"]["columns"]]
     print_tables(build_results_tables(some, results.models, width=make_console().width))
     with wrap_disk_errors(out):
-        write_file(results_file, to_json(results).encode())
-    write_report([run_folder], page_file, about=words)
+        write_file(table, to_json(results).encode())
+    write_report([folder], page, about=words)
     print_notice(format_progress(result.last_event))
-    print_text(f"wrote {results_file} and {page_file}")
+    print_text(f"wrote {table} and {page}")
     return result.last_event.exit_code

@@ -38,8 +38,9 @@ def settings_from(options: Options | None = None) -> Settings:
     """
     options = options or {}
     context = click.get_current_context(silent=True)
-    global_options = context.find_root().params if context else {}
-    settings = load_settings(global_options.get("config"), **_parse_assignments(global_options.get("set_", ())))
+    root_options = context.find_root().params if context else {}
+    assignments = _parse_assignments(root_options.get("set_", ()))
+    settings = load_settings(root_options.get("config"), **assignments)
     own = [
         name for name in ("endpoint", "generalist", "judge_model", "ledger") if options.get(name)
     ]

@@ -57,11 +57,11 @@ def _make_maker(what: What, options: Options) -> Maker:
     if what == "instructions":
         return instructions()
     if what == "masks":
-        return masks(_parse_segmenter(options["segmenter"]), options["select"], _load_templates(options))
-    return questions("facts" if what == "facts" else "choice", _load_templates(options))
+        return masks(_segmenter(options["segmenter"]), options["select"], _templates(options))
+    return questions("facts" if what == "facts" else "choice", _templates(options))
 
 
-def _parse_segmenter(text: str | None) -> ServiceName:
+def _segmenter(text: str | None) -> ServiceName:
     segmenters = {str(name): name for name in SPECIALISTS if name.role == "segmenter"}
     text = text or "segmenter.grounded_sam"
     if text not in segmenters:
@@ -71,7 +71,7 @@ def _parse_segmenter(text: str | None) -> ServiceName:
     return segmenters[text]
 
 
-def _load_templates(options: Options) -> tuple[Template, ...]:
+def _templates(options: Options) -> tuple[Template, ...]:
     """The templates of --prompts.
 
     Raises:
@@ -152,7 +152,7 @@ def _print_result(result: Prepared, out: Path) -> None:
     print_text(f"{result.what}: {', '.join(counts)}")
     if result.usage:
         print_text(f"generalists took {format_usage(result.usage)}")
-    print_text(f"kept in {out}; open {result.review} to accept or reject")
+    print_text(f"stored in {out}; open {result.review} to accept or reject")
     if result.exit_code:
         print_notice("the same command tries again what failed")
 

@@ -24,7 +24,7 @@ def import_command(name: str, path: Path, *, json: bool) -> None:
         return
     for file, source in files.items():
         print_text(f"{file} from {source}")
-    print_text(f"kept in {folder}")
+    print_text(f"stored in {folder}")
 
 
 def check_command(path: Path, *, json: bool) -> int:

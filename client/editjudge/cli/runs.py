@@ -46,7 +46,7 @@ _WAIT_FOR_CALLS = 10.0
 """Seconds after an interruption until the process ends whatever still hangs."""
 _WAIT_FOR_THREADS = 1.0
 """Seconds after an interruption for what runs in threads: a line that is written takes less."""
-_THREAD_PREFIX = "run"
+_THREADS = "run"
 """Begins the names of the event loop's threads."""
 _EARLY_ENDS = {
     "interrupted": "interrupted",
@@ -124,9 +124,9 @@ def run_command(
 
 def _judge(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **how: Any) -> int:
     with (
-        make_display(as_json=as_json) as progress,
+        make_display(as_json=as_json) as bar,
         RunSession(
-            spec, out, settings, progress=progress, every=progress.seconds_between, **how
+            spec, out, settings, progress=bar, every=bar.seconds_between, **how
         ) as running,
     ):
         result = _judge_rest(running, settings)
@@ -156,7 +156,7 @@ async def _judge_interruptibly(running: RunSession, available: Settings) -> RunR
     # Edits are side by side already: further threads within OpenCV's functions would only wait for
     # each other. It is read at its first use, and cannot be changed safely while others use it.
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
-    loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(thread_name_prefix=_THREAD_PREFIX)
+    loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(thread_name_prefix=_THREADS)
     loop.set_default_executor(threads)
     task = asyncio.create_task(running.judge(available))
     try:
@@ -175,7 +175,7 @@ def _leave_threads(threads: ThreadPoolExecutor) -> None:
     threads.shutdown(wait=False, cancel_futures=True)
     until = time.monotonic() + _WAIT_FOR_THREADS
     for thread in threading.enumerate():
-        if thread.name.startswith(f"{_THREAD_PREFIX}_"):
+        if thread.name.startswith(f"{_THREADS}_"):
             thread.join(max(0.0, until - time.monotonic()))
 
 
@@ -207,7 +207,7 @@ def _cancel_on_signals(task: asyncio.Task[RunResult]) -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _print_result(result: RunResult, unasked_lines: Sequence[str], titles: Mapping[str, str]) -> None:
+def _print_result(result: RunResult, notes: Sequence[str], titles: Mapping[str, str]) -> None:
     event = result.last_event
     dimensions = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
     columns, _ = drop_empty_columns(mean_columns(dimensions, titles), result.cells, result.out)
@@ -217,13 +217,14 @@ def _print_result(result: RunResult, unasked_lines: Sequence[str], titles: Mappi
         )
     if warning := format_untrained_warning(result.services_of(d.id for d in dimensions)):
         print_text(warning, fg="red", bold=True)
-    for line in unasked_lines:
+    for line in notes:
         print_text(line)
     for line in _describe_unserved(result, has_table=bool(columns)):
         print_text(line)
     if event.usage:
         print_text(f"generalists took {format_usage(event.usage)}")
-    for line in (_describe_session(result), *_describe_end(result), f"kept in {result.out}", *_next_steps(result)):
+    after = (f"stored in {result.out}", *_next_steps(result))
+    for line in (_session_line(result), *_end_lines(result), *after):
         print_notice(line)
 
 
@@ -256,7 +257,7 @@ def _next_steps(result: RunResult) -> Iterator[str]:
         yield f"next: editjudge summary {run}"
 
 
-def _describe_session(result: RunResult) -> str:
+def _session_line(result: RunResult) -> str:
     """Say what this session did, in one line."""
     if result.last_event.edits:
         return format_progress(result.last_event)
@@ -272,7 +273,7 @@ def _was_asked(result: RunResult, name: str) -> bool:
     return any(set(row[name].counts) - {"not_served"} for row in result.cells.values())
 
 
-def _describe_end(result: RunResult) -> list[str]:
+def _end_lines(result: RunResult) -> list[str]:
     event = result.last_event
     by_count = sorted(event.unscored.items(), key=lambda kind: -kind[1].count)
     lines = [
@@ -292,10 +293,10 @@ def _describe_end(result: RunResult) -> list[str]:
 def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
     """Put runs together in a new one."""
     counts = merge(runs, out, prefer)
-    conflicts_text = f", {counts.conflicts:,} of them decided by --prefer" if counts.conflicts else ""
+    decisions = f", {counts.conflicts:,} of them decided by --prefer" if counts.conflicts else ""
     print_text(
         f"{out}: {format_count(counts.verdicts, 'verdict')} on {format_count(counts.edits, 'edit')}"
-        f" ({counts.duplicates:,} were in several runs{conflicts_text})"
+        f" ({counts.duplicates:,} were in several runs{decisions})"
     )
     _print_pending(out)
 

@@ -86,7 +86,7 @@ def _print_judgement(judgement: Judgement) -> None:
     image, mask = judgement.edit.image, item.mask
     if image and mask and mask.size != image.size:
         print_notice(
-            f"note: {mask.name}: {_size_text(mask.size)}, brought to {_size_text(image.size)} where it is used"
+            f"note: {mask.name}: {_size(mask.size)}, resized to {_size(image.size)} where used"
         )
     pictures = (*item.sources, image, mask, item.target)
     for picture in filter(None, pictures):
@@ -94,5 +94,5 @@ def _print_judgement(judgement: Judgement) -> None:
             print_notice(f"note: {picture.name}: {note}")
 
 
-def _size_text(size: tuple[int, int]) -> str:
+def _size(size: tuple[int, int]) -> str:
     return f"{size[0]}x{size[1]}"

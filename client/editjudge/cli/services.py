@@ -73,7 +73,7 @@ def provide_services(
     *,
     start: bool,
     say: Callable[[str], None],
-    report_unloaded: Callable[[str, str], None] | None = None,
+    on_unloaded: Callable[[str, str], None] | None = None,
 ) -> Iterator[Settings]:
     """Add services to the settings: a running local stack, or one that starts here.
 
@@ -89,7 +89,7 @@ def provide_services(
     if settings.gateway is not None:
         yield settings
         return
-    report = report_unloaded or (lambda model, why: say(f"{model} is not served: {why}"))
+    report = on_unloaded or (lambda model, why: say(f"{model} is not served: {why}"))
     stack = _start_local_stack(settings) if start and not settings.endpoints else None
     with ExitStack() as exits:
         unloaded_models: Mapping[str, str] = {}
@@ -111,14 +111,14 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
     settings = add_local_stack(settings_from(options))
     findings: list[Finding] = []
 
-    def report_unloaded(model: str, why: str) -> None:
+    def add_unloaded(model: str, why: str) -> None:
         mend = "see the log of the local stack; editjudge models verify checks its weights"
         service = model.replace("_", ".", 1)
         findings.append(Finding(service=service, problem=f"could not be loaded: {why}", mend=mend))
 
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
-    with provide_services(settings, start=start, say=print_notice, without=report_unloaded) as available:
+    with provide_services(settings, start=start, say=print_notice, on_unloaded=add_unloaded) as available:
         findings += asyncio.run(check_services(available, expected_services))
     if json:
         print_json(findings)

@@ -21,12 +21,12 @@ BLUR_SIGMA = 1.2
 COLOUR_SHIFT = (16, 4, -14)
 
 
-def _edit_exactly(edit: DemoEdit, rng: np.random.Generator) -> RGB:
+def _exact_edit(edit: DemoEdit, rng: np.random.Generator) -> RGB:
     del rng
     return edit.target
 
 
-def _edit_with_damage(edit: DemoEdit, rng: np.random.Generator) -> RGB:
+def _damage(edit: DemoEdit, rng: np.random.Generator) -> RGB:
     right, down = ((SHIFT, 0), (-SHIFT, 0), (0, SHIFT), (0, -SHIFT))[int(rng.integers(4))]
     blurry = np.asarray(cv2.GaussianBlur(edit.target, (0, 0), BLUR_SIGMA), np.uint8)
     with_border = np.pad(blurry, ((SHIFT, SHIFT), (SHIFT, SHIFT), (0, 0)), mode="reflect")
@@ -36,12 +36,12 @@ def _edit_with_damage(edit: DemoEdit, rng: np.random.Generator) -> RGB:
     return np.clip(offset_view.astype(np.int16) + COLOUR_SHIFT, 0, 255).astype(np.uint8)
 
 
-def _leave_unchanged(edit: DemoEdit, rng: np.random.Generator) -> RGB:
+def _no_edit(edit: DemoEdit, rng: np.random.Generator) -> RGB:
     del rng
     return edit.source
 
 
-EDITORS: Mapping[str, Draw] = {"exact": _edit_exactly, "damaged": _edit_with_damage, "no_edit": _leave_unchanged}
+EDITORS: Mapping[str, Draw] = {"exact": _exact_edit, "damaged": _damage, "no_edit": _no_edit}
 """The right edit and nothing else; the right edit in a picture warmer, blurred and 6 px off; the
 source, unchanged. Each makes the picture before it is stored as JPEG, uint8 (H, W, 3), RGB."""
 

@@ -27,7 +27,7 @@ Colour: TypeAlias = Sequence[int]
 
 DEMO = tomllib.loads(Path(__file__).with_name("demo.toml").read_text("utf-8"))
 _LONGEST_SIDE = 480
-_HUE_COUNT = 180
+_HUES = 180
 _MIN_SATURATION = 100
 _CLOSING_KERNEL = np.ones((9, 9), np.uint8)
 
@@ -74,7 +74,7 @@ def _recolour(source: RGB, box: Box, hue: int, to: int, near: int) -> RGB:
     part = target[top:bottom, left:right]
     hsv = cv2.cvtColor(part, cv2.COLOR_RGB2HSV)
     distance = np.abs(hsv[..., 0].astype(int) - hue)
-    selection = (np.minimum(distance, _HUE_COUNT - distance) <= near) & (hsv[..., 1] >= _MIN_SATURATION)
+    selection = (np.minimum(distance, _HUES - distance) <= near) & (hsv[..., 1] >= _MIN_SATURATION)
     # The median drops lone pixels and fills lone gaps.
     selection = cv2.medianBlur(selection.astype(np.uint8), 5) > 0
     hsv[..., 0] = to

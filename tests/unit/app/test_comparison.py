@@ -23,7 +23,7 @@ from editjudge.base.file_states import FileState
 from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
-from editjudge.cli.compare import _holds, _notes, describe_comparison
+from editjudge.cli.compare import _has_failed, _describe_signatures, describe_comparison
 from editjudge.engine.content_keys import ItemContent, ItemContents, JudgedEdit
 from editjudge.storage.store import RunStore
 
@@ -134,7 +134,7 @@ def test_a_better_model_is_found_and_an_equal_one_is_not(data: Data, opened: Any
     assert next(describe_comparison(told)).startswith("good beats plain by 0.975 dB [0.921, 1.03]")
     alike = compare_models((view, "plain"), (view, "alike"))
     assert {each.better for each in alike.dimensions} == {""}
-    assert next(describe_comparison(alike)).startswith("neither is surely better")
+    assert next(describe_comparison(alike)).startswith("no significant difference")
     for each in told.dimensions:  # of which less is better too
         assert each.figures is not None
         assert (each.figures.wins, each.figures.losses) == (24, 0)
@@ -166,7 +166,7 @@ def test_only_edits_that_both_have_count(data: Data, opened: Any) -> None:
     assert psnr.figures.edits == 22
     assert (psnr.only_first, psnr.only_second) == (1, 1)
     left_out = [line for line in describe_comparison(told) if line.startswith("left out")]
-    assert left_out == [f"left out, as edits: 1 with a number of A alone, 1 of B alone ({PSNR})"]
+    assert left_out == [f"edits left out: 1 scored for A only, 1 scored for B only ({PSNR})"]
 
 
 def test_numbers_that_were_judged_otherwise_are_not_compared(data: Data, opened: Any) -> None:
@@ -223,8 +223,8 @@ def test_a_check_is_not_passed_by_not_judging(data: Data, opened: Any) -> None:
     view = opened(data.run("run", lambda model, item: "missing" if model == "good" else 1.0))
     told = compare_models((view, "plain"), (view, "good"))
     for what in ("worse", "better", "different"):
-        with pytest.raises(ConfigError, match="nothing can be compared on core.psnr"):
-            _holds(told.dimensions, what)
+        with pytest.raises(ConfigError, match="too few edits to compare on core.psnr"):
+            _has_failed(told.dimensions, what)
 
 
 def test_half_a_run_is_told_and_passes_no_check(data: Data, opened: Any) -> None:
@@ -257,7 +257,7 @@ def test_ranking(data: Data, opened: Any) -> None:
 @pytest.mark.parametrize(
     ("models", "patterns", "told"),
     [
-        (("plain", "nobody"), (), "no model nobody; models of this run: plain, good, alike"),
+        (("plain", "nobody"), (), "no model nobody; its models: plain, good, alike"),
         (("plain", "good"), ("*lpips*",), r"no dimension matches '\*lpips\*'"),
         (("plain", "good"), ("nothing",), "no dimension matches 'nothing'"),
     ],
@@ -289,5 +289,5 @@ def test_the_reason_for_leaving_out_is_named() -> None:
     told = module._compare_on(dimension, first, second, {"a": 1, "b": 2})
     assert (told.signed_otherwise, told.imputed_first, told.imputed_second) == (1, 0, 1)
     assert [str(each) for each in told.causes] == ["generalist.judge: temperature (0 → 1)"]
-    (note,) = _notes(told)
-    assert note.endswith("1 edit judged otherwise, left out: " + str(told.causes[0]))
+    (note,) = _describe_signatures(told)
+    assert note.endswith("1 edit left out, since A and B were judged differently: " + str(told.causes[0]))

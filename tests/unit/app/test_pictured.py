@@ -99,7 +99,9 @@ def test_tasks_are_what_label_studio_documents(run: Path) -> None:
         {r["from_name"]: r["value"]["number"] for p in t["predictions"] for r in p["result"]}
         for t in tasks
     ]
-    assert values == [{control_name(PSNR): 31.5}, {control_name(PSNR): 0.0}], "a failure is no number"
+    assert values == [{control_name(PSNR): 31.5}, {control_name(PSNR): 0.0}], (
+        "a failure is no number"
+    )
     assert tags.keys() == {"instruction", "source", "edited", control_name(PSNR), "without_number"}
     assert tasks[0]["data"]["without_number"] == f"{MSE}: unscored (no JSON)"
     assert tasks[1]["data"]["without_number"].startswith(f"{MSE}: ")

@@ -26,7 +26,7 @@ def test_why_the_judge_service_is_away_is_said(
         return {}, ""
 
     monkeypatch.setattr(services, "running_stack", lambda: state)
-    monkeypatch.setattr(services, "_services", nothing)
+    monkeypatch.setattr(services, "_find_services", nothing)
     with pytest.raises(SystemExit) as ended:
         main(["status"])
     assert ended.value.code == (1 if problem else 0)
