@@ -79,7 +79,10 @@ def test_a_package_adds_a_verb(plug: Plug, package: ModuleType, tmp_path: Path) 
     assert CliRunner().invoke(cli.root, ["greet", "you"]).output == "hello you False False\n"
     shouted = CliRunner().invoke(cli.root, ["greet", "you", "--json", "--loud"])
     assert shouted.output == "hello you True True\n"
-    assert "Print the result as strict JSON." in CliRunner().invoke(cli.root, ["greet", "--help"]).output
+    assert (
+        "Print the result as strict JSON."
+        in CliRunner().invoke(cli.root, ["greet", "--help"]).output
+    )
 
 
 def test_without_the_package_its_verbs_are_unknown(

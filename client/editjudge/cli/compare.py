@@ -125,7 +125,9 @@ def _print_comparison(comparison: ModelComparison, identities: Identities) -> No
     heading = f"{comparison.second} (B) against {comparison.first} (A)"
     items = format_count(comparison.items, "item")
     if comparison.other_items:
-        items += f"; {format_count(comparison.other_items, 'item differs', 'items differ')} in the runs"
+        items += (
+            f"; {format_count(comparison.other_items, 'item differs', 'items differ')} in the runs"
+        )
     print_text(f"{heading}, {items}")
     if warning := format_untrained_warning(identities):
         print_text(warning, fg="red", bold=True)

@@ -125,16 +125,16 @@ def run_command(
 def _judge(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **how: Any) -> int:
     with (
         make_display(as_json=as_json) as bar,
-        RunSession(
-            spec, out, settings, progress=bar, every=bar.seconds_between, **how
-        ) as running,
+        RunSession(spec, out, settings, progress=bar, every=bar.seconds_between, **how) as running,
     ):
         result = _judge_rest(running, settings)
     if result is None:
         print_notice(f"interrupted; {_RESUME}")
         return 130
     if not as_json:
-        _print_result(result, running.idle_dimensions, column_titles(running.resolved_spec.rules.columns))
+        _print_result(
+            result, running.idle_dimensions, column_titles(running.resolved_spec.rules.columns)
+        )
         if checks := last_checks_line(result.services, settings=settings):
             print_notice(checks)
     return result.last_event.exit_code
@@ -283,7 +283,9 @@ def _end_lines(result: RunResult) -> list[str]:
     ]
     failure_count = sum(line.failed for line in event.verdicts.values())
     if failure_count:
-        lines.append(f"{format_count(failure_count, 'verdict')} failed (first: {event.first_failure})")
+        lines.append(
+            f"{format_count(failure_count, 'verdict')} failed (first: {event.first_failure})"
+        )
     reason = _EARLY_ENDS.get(event.ended)
     if reason or failure_count:
         lines.append(f"{reason}; {_RESUME}" if reason else _RESUME)

@@ -118,7 +118,9 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
 
     # Whoever names a generalist only asks about that, or about the stack that runs already.
     start = not settings.generalists
-    with provide_services(settings, start=start, say=print_notice, on_unloaded=add_unloaded) as available:
+    with provide_services(
+        settings, start=start, say=print_notice, on_unloaded=add_unloaded
+    ) as available:
         findings += asyncio.run(check_services(available, expected_services))
     if json:
         print_json(findings)

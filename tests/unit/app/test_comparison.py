@@ -23,7 +23,7 @@ from editjudge.base.file_states import FileState
 from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
-from editjudge.cli.compare import _has_failed, _describe_signatures, describe_comparison
+from editjudge.cli.compare import _describe_signatures, _has_failed, describe_comparison
 from editjudge.engine.content_keys import ItemContent, ItemContents, JudgedEdit
 from editjudge.storage.store import RunStore
 
@@ -197,7 +197,7 @@ def test_few_sources_are_said_to_be_few(tmp_path: Path, opened: Any) -> None:
     view = opened(Data(tmp_path, sources=3, each=5).run("run", better_by(3.0)))
     told = compare_models((view, "plain"), (view, "good"))
     assert {each.better for each in told.dimensions} == {""}
-    assert any("so few source pictures" in line for line in describe_comparison(told))
+    assert any("too few source pictures" in line for line in describe_comparison(told))
 
 
 def test_judged_values_are_tied_only_where_they_are_equal(data: Data, opened: Any) -> None:
@@ -290,4 +290,6 @@ def test_the_reason_for_leaving_out_is_named() -> None:
     assert (told.signed_otherwise, told.imputed_first, told.imputed_second) == (1, 0, 1)
     assert [str(each) for each in told.causes] == ["generalist.judge: temperature (0 → 1)"]
     (note,) = _describe_signatures(told)
-    assert note.endswith("1 edit left out, since A and B were judged differently: " + str(told.causes[0]))
+    assert note.endswith(
+        "1 edit left out, since A and B were judged differently: " + str(told.causes[0])
+    )
