@@ -51,7 +51,7 @@ def test_compare(judged: Path, command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("good",), "1 model was named; name two, or none to rank all"),
+        (("good",), "1 model was named; name two models, or none to rank all"),
         (("good", "bad", "alike"), "3 models were named"),
         (("good", "nobody"), "no model nobody; its models: good, alike, bad"),
         (("--fail-if", "worse"), "name them: RUN A B"),

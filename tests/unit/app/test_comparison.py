@@ -165,7 +165,7 @@ def test_only_edits_that_both_have_count(data: Data, opened: Any) -> None:
     assert psnr.figures is not None
     assert psnr.figures.edits == 22
     assert (psnr.only_first, psnr.only_second) == (1, 1)
-    left_out = [line for line in describe_comparison(told) if line.startswith("left out")]
+    left_out = [line for line in describe_comparison(told) if line.startswith("edits left out")]
     assert left_out == [f"edits left out: 1 scored for A only, 1 scored for B only ({PSNR})"]
 
 

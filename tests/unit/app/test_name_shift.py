@@ -179,7 +179,7 @@ def test_of_many_items_some_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
         read.append(Path(str(path)).stem)
         return (1, 1)
 
-    monkeypatch.setattr(module, "size_by_header", header)
+    monkeypatch.setattr(module, "read_header_size", header)
     blocks = sample_blocks(data, count)
     assert [len(block) for block in blocks] == [BLOCK_LENGTH] * BLOCK_COUNT
     assert [block[0].id for block in blocks] == ["0", "1400", "2800"]
@@ -204,7 +204,7 @@ def test_a_shift_that_begins_in_the_middle_is_seen(tmp_path: Path) -> None:
         return sizes[min(int(str(path)), count - 1)]
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "size_by_header", header)
+        patched.setattr(module, "read_header_size", header)
         shifted = find_shift(blocks, Lost())  # type: ignore[arg-type]
         assert find_shift(blocks[:2], Lost()) is None  # type: ignore[arg-type]
     assert shifted is not None
