@@ -187,7 +187,9 @@ class _JudgeTable:
 
     def _mean_outcomes(self, row: Row, judge_rounds: Sequence[JudgeRound]) -> _Outcomes:
         return {
-            n: _mean_outcome(row, [each.dimension_id(n) for each in judge_rounds]) for n in self._ids }
+            n: _mean_outcome(row, [each.dimension_id(n) for each in judge_rounds])
+            for n in self._ids
+        }
 
     def cells(self, cells: Cells = MappingProxyType({})) -> Cells:
         """The columns with what they say together, and by each round.

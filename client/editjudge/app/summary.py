@@ -94,7 +94,8 @@ def judge_spread(order: RunInputs, cells: Cells) -> JudgeSpread:
         model: {
             judge: {
                 name: _join_rounds([row[each.dimension_id(name)] for each in rounds])
-                for name in ids }
+                for name in ids
+            }
             for judge, rounds in rounds_by_judge.items()
         }
         for model, row in cells.items()
