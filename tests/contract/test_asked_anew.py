@@ -136,7 +136,7 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
         told = format_usage(second.last_event.usage)
         assert told.startswith(f"0 calls ({known} known), ")
         with RunView(tmp_path / "2") as view:
-            assert all(len(stored.said) == 1 + len(ASKED) for stored in view.verdicts())
+            assert all(len(stored.replies) == 1 + len(ASKED) for stored in view.verdicts())
 
 
 async def test_a_dry_run_counts_what_the_ledger_answers(tmp_path: Path) -> None:

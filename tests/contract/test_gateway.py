@@ -85,7 +85,7 @@ def kept(folder: Path) -> dict[tuple[str, str, str], Any]:
             for model in store.header.outputs:
                 for one in store.verdicts(model):
                     verdict = one.verdict.model_dump(exclude={"calls"})
-                    told = one.signature, one.versions, generalists(one.said)
+                    told = one.signature, one.versions, generalists(one.replies)
                     yield (one.item, model, one.dimension), (verdict, *told)
 
     return dict(rows())

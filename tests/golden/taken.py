@@ -130,7 +130,7 @@ def ledger(file: Path) -> dict[str, Any]:
     calls = []
     with contextlib.closing(Database(file, read_only=True)) as database:
         for row in database.rows(CALLS, "WHERE dropped = 0 ORDER BY key", long=True):
-            document = database.packer.unpack(row[7])
+            document = database.compressor.decompress(row[7])
             abstained = row[4] is None and row[8] is None
             told = (
                 document["service"],

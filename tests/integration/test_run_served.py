@@ -105,7 +105,7 @@ def replies(out: Path) -> int:
     """Specialists' replies in the ledger; 0 where there is no run yet."""
     try:
         with RunStore.open(out, read_only=True) as store:
-            row = store.database.one("SELECT count(*) FROM calls WHERE prompt IS NULL")
+            row = store.database.query_row("SELECT count(*) FROM calls WHERE prompt IS NULL")
     except ConfigError:  # it begins just now
         return 0
     return int(row[0]) if row else 0

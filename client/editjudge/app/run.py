@@ -34,13 +34,13 @@ from ..engine.run_plan import (
     describe_data_problems,
     describe_inapplicable,
     inspect_items,
-    making_many,
+    pause_gc,
 )
 from ..engine.session import Session, compare_with_last_session
 from ..panel import PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import CallStore
-from ..storage.shared_ledger import calls_of_run
+from ..storage.shared_ledger import open_call_store
 from ..storage.store import RunStore
 from .client import add_local_stack, run_sync
 from .estimate import Estimate, estimate, judge_notes
@@ -270,7 +270,7 @@ class RunSession:
                 self.say(self._dropped(self._retry))
             # Through a Judge service nothing is asked that a ledger could answer.
             ledger = None if self._settings.gateway else self._settings.ledger
-            calls = calls_of_run(self._store.ledger, ledger, self.say, opened)
+            calls = open_call_store(self._store.ledger, ledger, self.say, opened)
             self._session = Session(
                 self.plan,
                 self._store,
@@ -431,7 +431,7 @@ def read_header(out: Path) -> RunHeader | None:
 
 def read_file_cache(out: Path) -> FileCache:
     """What the run in a folder knows of files."""
-    with RunStore.open(out, read_only=True, only_header=True) as store, making_many():
+    with RunStore.open(out, read_only=True, only_header=True) as store, pause_gc():
         return store.file_cache()
 
 

@@ -77,7 +77,7 @@ def make_row(stored: StoredVerdict) -> Row:
         stored.verdict,
         signature=stored.signature,
         versions=stored.versions,
-        calls=stored.said,
+        calls=stored.replies,
     )
 
 

@@ -125,7 +125,7 @@ E = TypeVar("E", bound=_OfContent)
 
 
 def find_current_output(
-    judged: Sequence[E], path: str | None, files: FileStates
+    states: Sequence[E], path: str | None, files: FileStates
 ) -> tuple[bytes | None, bytes]:
     """The digest of an output as it is now, and the stat of its file.
 
@@ -136,20 +136,20 @@ def find_current_output(
         judged: What is kept of the edit, the last one last.
         path: Of the output; None where there is none.
     """
-    last = judged[-1]
+    last = states[-1]
     if last.output is None:
-        last = next((one for one in reversed(judged) if one.output is not None), last)
+        last = next((one for one in reversed(states) if one.output is not None), last)
     if last.output is None:
         return None, ABSENT
     if path is not None and not last.stat == stat_of(path) != ABSENT:
-        seen = files.get_state(path)
-        if seen is not None:
-            return digest_bytes(seen.digest), seen.stat
+        file_state = files.get_state(path)
+        if file_state is not None:
+            return digest_bytes(file_state.digest), file_state.stat
     return last.output, last.stat
 
 
 def find_by_content(
-    judged: Sequence[E], content: bytes, output: bytes | None, *, absent: bool
+    states: Sequence[E], content: bytes, output: bytes | None, *, absent: bool
 ) -> E | None:
     """What is kept of an edit that holds this; None where nothing was judged of it.
 
@@ -159,13 +159,13 @@ def find_by_content(
         output: The digest of its output.
         absent: Whether there is no file of the output now.
     """
-    last = judged[-1]
+    last = states[-1]
     if last.output == output is not None and last.content == content:
         return last
-    of_item = [one for one in reversed(judged) if one.content in {content, b""}]
-    for kept in of_item:
-        if kept.output == output is not None:
-            return kept
+    of_item = [one for one in reversed(states) if one.content in {content, b""}]
+    for state in of_item:
+        if state.output == output is not None:
+            return state
     # What is kept without an output: it was missing, and still is, or nobody came to look at it.
     without = (one for one in of_item if one.output is None and (absent or one.missing is None))
     return next(without, None)
@@ -220,7 +220,7 @@ class ItemContents:
         digests = []
         for path in self.dataset.files(ref):
             number = self._number(path)
-            before = self._held(number)
+            before = self._known_content(number)
             if before is None:
                 return None
             is_same = self.dataset.stat(path) in {before.stat, ABSENT}
@@ -234,25 +234,27 @@ class ItemContents:
         return self._latest[1]
 
     def read(
-        self, ref: ItemRef, loaded: Mapping[str, FileState] = MappingProxyType({})
+        self, ref: ItemRef, loaded_files: Mapping[str, FileState] = MappingProxyType({})
     ) -> ItemContent:
         """What an item holds.
 
         Args:
             loaded: FileStates that were read just now, by path.
         """
-        held = {}
+        contents = {}
         for path in self.dataset.files(ref):
             number = self._number(path)
-            before = self._held(number)
-            if (seen := loaded.get(path)) is not None:
-                held[number] = FileContent(seen.stat, digest_bytes(seen.digest)[:KEY_BYTES])
+            before = self._known_content(number)
+            if (file_state := loaded_files.get(path)) is not None:
+                contents[number] = FileContent(
+                    file_state.stat, digest_bytes(file_state.digest)[:KEY_BYTES]
+                )
             elif before is not None and stat_of(path) in {before.stat, ABSENT}:
-                held[number] = before
+                contents[number] = before
             else:
-                held[number] = self._read(path, number, before)
-        read = [held[self._number(path)].digest for path in self.dataset.files(ref)]
-        return ItemContent(content_key(self.record(ref), read), held)
+                contents[number] = self._read(path, number, before)
+        read = [contents[self._number(path)].digest for path in self.dataset.files(ref)]
+        return ItemContent(content_key(self.record(ref), read), contents)
 
     def source_keys(self, ref: ItemRef, count: int) -> tuple[str, ...]:
         """The first files of an item: equal texts where they are known to hold the same.
@@ -261,10 +263,10 @@ class ItemContents:
             count: How many.
         """
         paths = self.dataset.files(ref)[:count]
-        known = [self._held(self._number(path)) for path in paths]
+        contents = [self._known_content(self._number(path)) for path in paths]
         return tuple(
             path if content is None else content.digest.hex()
-            for path, content in zip(paths, known, strict=True)
+            for path, content in zip(paths, contents, strict=True)
         )
 
     def updates(self) -> FileCache:
@@ -282,7 +284,7 @@ class ItemContents:
         whole = b"".join(records.get(place, bytes(KEY_BYTES)) for place in places)
         return FileCache(changed_files, digest, whole)
 
-    def _held(self, number: int) -> FileContent | None:
+    def _known_content(self, number: int) -> FileContent | None:
         return self.changed_files.get(number) or self._before.files.get(number)
 
     def _number(self, path: str) -> int:
@@ -295,10 +297,12 @@ class ItemContents:
         return number
 
     def _read(self, path: str, number: int, before: FileContent | None) -> FileContent:
-        seen = self.files.get_state(path)
-        if seen is None:
+        file_state = self.files.get_state(path)
+        if file_state is None:
             return before or FileContent(ABSENT, _NO_FILE)
-        self.changed_files[number] = FileContent(seen.stat, digest_bytes(seen.digest)[:KEY_BYTES])
+        self.changed_files[number] = FileContent(
+            file_state.stat, digest_bytes(file_state.digest)[:KEY_BYTES]
+        )
         return self.changed_files[number]
 
 
@@ -358,7 +362,7 @@ class VerdictStore(Protocol):
         """
 
 
-def check_items(dataset: Dataset, items: Iterable[str], known: VerdictStore) -> None:
+def check_items(dataset: Dataset, items: Iterable[str], store: VerdictStore) -> None:
     """Refuse data that has none of the items that were judged.
 
     Args:
@@ -367,10 +371,10 @@ def check_items(dataset: Dataset, items: Iterable[str], known: VerdictStore) -> 
     Raises:
         ConfigError: it has none of them.
     """
-    judged = known.items()
-    if judged and set(judged).isdisjoint(items):
+    judged_ids = store.items()
+    if judged_ids and set(judged_ids).isdisjoint(items):
         raise ConfigError(
-            f"{format_count(len(judged), 'item')} were judged (first: {judged[0]}), and"
+            f"{format_count(len(judged_ids), 'item')} were judged (first: {judged_ids[0]}), and"
             f" {dataset.path} has none of them",
             "give the run's own data, or another folder for this run",
         )

@@ -135,9 +135,9 @@ class ProgressEvent(CountsEvent):
             )
             for url, load in loads.items()
         }
-        done = round(progress.done_edits, 3)
+        done_edits = round(progress.done_edits, 3)
         return cls.of(
-            progress, done=done, endpoints=endpoints, usage=summarise_usage(panel, progress)
+            progress, done=done_edits, endpoints=endpoints, usage=summarise_usage(panel, progress)
         )
 
 

@@ -64,8 +64,8 @@ def decide_outcomes(
     edit = _Edit(item, missing, why_not_served or {}, value_if_missing, readings, count_missing)
     outcomes: dict[str, Outcome] = {}
     for dimension in dimensions:
-        standing = verdicts.get(dimension.id) if verdicts else None
-        outcomes[dimension.id] = standing or edit.outcome(dimension, outcomes)
+        verdict = verdicts.get(dimension.id) if verdicts else None
+        outcomes[dimension.id] = verdict or edit.outcome(dimension, outcomes)
     return outcomes
 
 
@@ -84,8 +84,8 @@ def derive(how: Formula, parts: Mapping[str, Outcome]) -> Outcome:
             if isinstance(part, kind):
                 return _because(name, part, applying.values())
     values = {n: p.value for n, p in applying.items() if isinstance(p, Score)}
-    imputed = any(p.imputed for p in applying.values() if isinstance(p, Score))
-    return Score(value=how.fn(values), evidence={"parts": dict(values)}, imputed=imputed)
+    is_imputed = any(p.imputed for p in applying.values() if isinstance(p, Score))
+    return Score(value=how.fn(values), evidence={"parts": dict(values)}, imputed=is_imputed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class _Edit:
 
     item: Item
     missing: Missing | None
-    unserved: Mapping[str, str]
+    why_not_served: Mapping[str, str]
     rule: float | None
     readings: Readings | None
     count_missing: bool
@@ -112,8 +112,8 @@ class _Edit:
             return spoilt
         if self.missing is not None and (reads or isinstance(whole, MissingOutput)):
             return self._without_output(dimension, self.missing)
-        if reads and dimension.id in self.unserved:
-            return NotServed(reason=self.unserved[dimension.id])
+        if reads and dimension.id in self.why_not_served:
+            return NotServed(reason=self.why_not_served[dimension.id])
         if self.readings is not None:
             return check_range(dimension, whole)
         # That it has no number is known then; of which kind, only its own readings tell.
@@ -160,10 +160,14 @@ def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome
     """With what its own readings rest on, which no other verdict keeps."""
     if not isinstance(outcome, Score):
         return outcome
-    scored = {name: said for name, said in readings.items() if isinstance(said, Score)}
-    seen = {name: said.evidence for name, said in scored.items() if said.evidence}
-    calls = dict.fromkeys(key for said in scored.values() for key in said.calls)
-    evidence = {**outcome.evidence, "readings": seen} if seen else outcome.evidence
+    scores = {name: reading for name, reading in readings.items() if isinstance(reading, Score)}
+    reading_evidence = {
+        name: reading.evidence for name, reading in scores.items() if reading.evidence
+    }
+    calls = dict.fromkeys(key for reading in scores.values() for key in reading.calls)
+    evidence = (
+        {**outcome.evidence, "readings": reading_evidence} if reading_evidence else outcome.evidence
+    )
     return outcome.model_copy(update={"evidence": evidence, "calls": tuple(calls)})
 
 
@@ -188,7 +192,7 @@ def find_pending_fields(
 
 
 def sort_by_dependency(
-    dimensions: Iterable[Dimension], known: Mapping[str, Dimension]
+    dimensions: Iterable[Dimension], dimensions_by_id: Mapping[str, Dimension]
 ) -> tuple[Dimension, ...]:
     """The dimensions and what they derive from, parts first, each once.
 
@@ -196,15 +200,15 @@ def sort_by_dependency(
         KeyError: a dimension derives from one that is not known.
         ValueError: dimensions derive from each other in a circle.
     """
-    done: dict[str, Dimension] = {}
+    result: dict[str, Dimension] = {}
 
     def add(dimension: Dimension, above: tuple[str, ...]) -> None:
         if dimension.id in above:
             raise ValueError(f"dimensions in a circle: {' -> '.join((*above, dimension.id))}")
         for operand in dimension.operands:
-            add(known[operand], (*above, dimension.id))
-        done.setdefault(dimension.id, dimension)
+            add(dimensions_by_id[operand], (*above, dimension.id))
+        result.setdefault(dimension.id, dimension)
 
     for dimension in dimensions:
         add(dimension, ())
-    return tuple(done.values())
+    return tuple(result.values())

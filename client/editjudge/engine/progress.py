@@ -81,7 +81,7 @@ class Progress:
     def of(
         cls,
         plan: RunPlan,
-        standing: Mapping[str, Mapping[str, int]],
+        standing_counts: Mapping[str, Mapping[str, int]],
         budget: Budget | None = None,
     ) -> Progress:
         """At the start of a session.
@@ -95,15 +95,15 @@ class Progress:
         for row in plan.counts.values():
             for name, count in row.items():
                 lines[name].total += count["todo"]
-        for name, counts in standing.items():
+        for name, counts in standing_counts.items():
             line = lines[name]
             line.scored += counts.get("scored", 0)
             line.unscored += counts.get("unscored", 0)
             line.total += line.verdict_count
         missing = sum(number for number, _ in plan.missing.values())
-        served = {name: line for name, line in lines.items() if line.total}
+        nonempty_lines = {name: line for name, line in lines.items() if line.total}
         return cls(
-            served,
+            nonempty_lines,
             edits=plan.edits,
             judged_before=plan.finished_edits,
             missing=missing,
@@ -124,20 +124,20 @@ class Progress:
         """
         key = object()
 
-        def answered(share: float) -> None:
+        def report_progress(share: float) -> None:
             self._parts[key] = min(self._parts[key] + share, 1.0)
-            self._moved()
+            self._record_point()
 
         self._parts[key] = 0.0
         try:
-            yield answered
+            yield report_progress
         finally:
             del self._parts[key]
-            self._moved()
+            self._record_point()
 
-    def count_edit(self, outcomes: Mapping[str, Outcome], expected: Iterable[str]) -> None:
+    def count_edit(self, outcomes: Mapping[str, Outcome], expected_names: Iterable[str]) -> None:
         """Count an edit's verdicts; what was expected and has no verdict is no longer."""
-        for name in expected:
+        for name in expected_names:
             outcome, line = outcomes.get(name), self.lines[name]
             match outcome:
                 case Score():
@@ -155,9 +155,9 @@ class Progress:
             self.verdicts[outcome.status] += 1
         self.judged_edits += 1
         if not self._parts:  # else `one_edit` tells, once the edit counts no longer twice
-            self._moved()
+            self._record_point()
 
-    def _moved(self) -> None:
+    def _record_point(self) -> None:
         now = time.monotonic()
         if self._recent and now - self._recent[-1][0] < _STEP:
             return

@@ -77,7 +77,7 @@ class RunInputs:
 
     def roles(self, dimensions: Iterable[str]) -> frozenset[ServiceName]:
         """The services that these dimensions call."""
-        named = (self.dimensions_by_id[name] for name in dimensions)
+        chosen_dimensions = (self.dimensions_by_id[name] for name in dimensions)
         return frozenset().union(
-            *(roles_of(dimension, self.dimensions_by_id) for dimension in named)
+            *(roles_of(dimension, self.dimensions_by_id) for dimension in chosen_dimensions)
         )

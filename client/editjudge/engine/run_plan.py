@@ -58,7 +58,7 @@ class FlawedItem(NamedTuple):
         return f"{self.ref.id}: {'; '.join(flaw.reason for flaw in self.flaws.values())}"
 
 
-def describe_data_problems(dataset: Dataset, flawed: Sequence[FlawedItem]) -> tuple[str, ...]:
+def describe_data_problems(dataset: Dataset, flawed_items: Sequence[FlawedItem]) -> tuple[str, ...]:
     """What people should know of data that is not all usable, in lines of a few words."""
     lines = []
     left_out = dataset.list_rejected_entries()
@@ -66,11 +66,13 @@ def describe_data_problems(dataset: Dataset, flawed: Sequence[FlawedItem]) -> tu
         where, what = left_out[0]
         entries = format_count(len(left_out), "entry is no item", "entries are no items")
         lines.append(f"{entries} (first: {where}: {what})")
-    if flawed:
-        count = format_count(len(flawed), "item is", "items are")
-        lost = [one.ref for one in flawed if any(NO_FILE in f.reason for f in one.flaws.values())]
-        mend = f"; {dataset.mend(lost)}" if lost and dataset.mend(lost) else ""
-        lines.append(f"{count} judged in part only (first: {flawed[0].description}){mend}")
+    if flawed_items:
+        count = format_count(len(flawed_items), "item is", "items are")
+        no_file = [
+            one.ref for one in flawed_items if any(NO_FILE in f.reason for f in one.flaws.values())
+        ]
+        mend = f"; {dataset.mend(no_file)}" if no_file and dataset.mend(no_file) else ""
+        lines.append(f"{count} judged in part only (first: {flawed_items[0].description}){mend}")
     return tuple(lines)
 
 
@@ -168,15 +170,15 @@ class RunPlan:
 
     def items(self) -> Iterator[tuple[ItemRef, dict[str, frozenset[str]]]]:
         """Items with something to judge, each with what is to be judged of its models."""
-        unfinished = {
+        unfinished_positions = {
             index for todo in self.todo.values() for index, names in enumerate(todo) if names
         }
-        for ref in self.inputs.dataset.items(unfinished):
+        for ref in self.inputs.dataset.items(unfinished_positions):
             yield ref, {model: t[ref.index] for model, t in self.todo.items() if t[ref.index]}
 
 
 @contextlib.contextmanager
-def making_many() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """Look for no garbage while very many objects are made that stay: it takes a tenth longer."""
     was_on = gc.isenabled()
     gc.disable()
@@ -187,7 +189,7 @@ def making_many() -> Iterator[None]:
             gc.enable()
 
 
-@making_many()
+@pause_gc()
 def inspect_items(order: RunInputs, before: FileCache | None = None) -> RunPlan:
     """Look at all items of an order; what is left to do of them `compare` says.
 
@@ -208,11 +210,11 @@ def inspect_items(order: RunInputs, before: FileCache | None = None) -> RunPlan:
             plan.ids_beyond_limit.append(ref.id)
             continue
         flaws = order.dataset.flaws(ref)
-        asked = _is_asked(order, ref)
+        is_selected = _is_asked(order, ref)
         plan.ids.append(ref.id)
-        plan.keys.append(plan.contents.key_from_cache(ref) if asked and before else None)
-        plan.kinds.append(kinds.of(ref, flaws) if asked else _NOT_ASKED)
-        if flaws and asked:
+        plan.keys.append(plan.contents.key_from_cache(ref) if is_selected and before else None)
+        plan.kinds.append(kinds.of(ref, flaws) if is_selected else _NOT_ASKED)
+        if flaws and is_selected:
             plan.flawed_items.append(FlawedItem(ref, flaws))
     plan.outlines = kinds.outlines
     if plan.ids and not plan.outlines and order.shard == (0, 1):
@@ -223,12 +225,12 @@ def inspect_items(order: RunInputs, before: FileCache | None = None) -> RunPlan:
     return plan
 
 
-@making_many()
+@pause_gc()
 def compare_with_run(
     plan: RunPlan,
-    known: VerdictStore | None = None,
+    store: VerdictStore | None = None,
     identities: Identities = MappingProxyType({}),
-    unserved: Mapping[str, str] = MappingProxyType({}),
+    why_not_served: Mapping[str, str] = MappingProxyType({}),
 ) -> RunPlan:
     """Find out what is left to do of a plan, which is returned.
 
@@ -245,13 +247,13 @@ def compare_with_run(
     order = plan.inputs
     plan.signatures = order.signatures(identities)
     plan.lost_outputs, plan.finished_edits, plan.current_edits = Counter(), 0, []
-    states = _States(plan, unserved)
+    states = _States(plan, why_not_served)
     are_met = False
     for model, place in order.output_folders.items():
-        before = known.header.outputs.get(model, place) if known else place
-        judged = known.find_standing(model, plan.signatures) if known else {}
-        are_met = are_met or not plan.all_ids.isdisjoint(judged)
-        edits = _compared(plan, model, judged, before, begun=known is not None)
+        before = store.header.outputs.get(model, place) if store else place
+        standing_by_item = store.find_standing(model, plan.signatures) if store else {}
+        are_met = are_met or not plan.all_ids.isdisjoint(standing_by_item)
+        edits = _compare_outputs(plan, model, standing_by_item, before, has_run=store is not None)
         plan.counts[model] = {d.id: Counter() for d in order.dimensions}
         todo: dict[_Alike | None, frozenset[str]] = {None: _NOTHING}
         for edit, number in Counter(filter(None, edits)).items():
@@ -261,8 +263,8 @@ def compare_with_run(
             for name, state in state_of.items():
                 plan.counts[model][name][state] += number
         plan.todo[model] = [todo[edit] for edit in edits]
-    if known is not None and not are_met:
-        check_items(order.dataset, plan.all_ids, known)
+    if store is not None and not are_met:
+        check_items(order.dataset, plan.all_ids, store)
     return plan
 
 
@@ -303,17 +305,17 @@ class _Alike(NamedTuple):
     """
 
     kind: int
-    standing: frozenset[str]
+    standing_dimensions: frozenset[str]
     absent: bool
 
 
-def _compared(
+def _compare_outputs(
     plan: RunPlan,
     model: str,
-    judged: Mapping[str, Sequence[StandingVerdicts]],
+    standing_by_item: Mapping[str, Sequence[StandingVerdicts]],
     before: str,
     *,
-    begun: bool,
+    has_run: bool,
 ) -> list[_Alike | None]:
     """Look at a model's outputs, and compare them with what stands.
 
@@ -335,7 +337,7 @@ def _compared(
     plan.missing[model] = 0, ""
     others = outputs.list_unmatched(plan.all_ids)
     plan.unmatched_files[model] = len(others), others[0] if others else ""
-    _complete(plan, judged)
+    _complete(plan, standing_by_item)
     same = other = 0
     edits: list[_Alike | None] = []
     alike: dict[_Alike, _Alike] = {}
@@ -343,7 +345,7 @@ def _compared(
         if kind == _NOT_ASKED:
             edits.append(None)
             continue
-        path, of_edit = outputs.path(item), judged.get(item, ())
+        path, of_edit = outputs.path(item), standing_by_item.get(item, ())
         stands = None
         if key is not None and of_edit:
             output, stat = find_current_output(of_edit, path, files)
@@ -353,10 +355,10 @@ def _compared(
                 same += is_same
                 other += not is_same and any(one.dimensions for one in of_edit)
             if output is not None and not _is_last(of_edit[-1], stands, stat, absent=path is None):
-                seen, why = FileState(stat, digest_text(output)), stands.missing if stands else None
-                plan.current_edits.append(JudgedEdit(item, model, seen, why, ItemContent(key)))
+                file, why = FileState(stat, digest_text(output)), stands.missing if stands else None
+                plan.current_edits.append(JudgedEdit(item, model, file, why, ItemContent(key)))
         if path is None:
-            _note_missing(plan, (item, model, outputs.why_not(item)), stands, key, begun=begun)
+            _note_missing(plan, (item, model, outputs.why_not(item)), stands, key, has_run=has_run)
         absent = path is None or (stands is not None and stands.missing is not None)
         edit = _Alike(kind, stands.dimensions if stands else _NOTHING, absent)
         edits.append(alike.setdefault(edit, edit))
@@ -367,7 +369,7 @@ def _compared(
             "give these outputs another model's name, or another folder for this run",
         )
     missing, reason = plan.missing[model]
-    nothing = missing == len(plan.selected_positions) and not judged
+    nothing = missing == len(plan.selected_positions) and not standing_by_item
     # Of a shard all may be missing; of the whole that is another folder than was meant.
     if plan.selected_positions and nothing and not any(map(outputs.path, plan.ids)):
         raise InputError(format_path(folder), f"holds no output of {model}: {reason}")
@@ -390,10 +392,10 @@ def _is_last(
     return stands is last and stands.stat == stat
 
 
-def _complete(plan: RunPlan, judged: Container[str]) -> None:
+def _complete(plan: RunPlan, judged_ids: Container[str]) -> None:
     """Read what judged items hold of which the run does not know a file."""
     unknown = (place for place in plan.selected_positions if plan.keys[place] is None)
-    lacking = {place for place in unknown if plan.ids[place] in judged}
+    lacking = {place for place in unknown if plan.ids[place] in judged_ids}
     for ref in plan.inputs.dataset.items(lacking) if lacking else ():
         plan.keys[ref.index] = plan.contents.read(ref).key
 
@@ -401,21 +403,22 @@ def _complete(plan: RunPlan, judged: Container[str]) -> None:
 class _States:
     """What is to be done of edits that are alike, by the fold; each kind is looked at once."""
 
-    def __init__(self, plan: RunPlan, unserved: Mapping[str, str]) -> None:
+    def __init__(self, plan: RunPlan, why_not_served: Mapping[str, str]) -> None:
         self._plan = plan
-        self._unserved = unserved
-        self._folded: dict[tuple[int, bool], dict[str, str]] = {}
+        self._why_not_served = why_not_served
+        self._cache: dict[tuple[int, bool], dict[str, str]] = {}
 
     def of(self, edit: _Alike) -> dict[str, str]:
         """The state of each asked dimension that applies, as `RunPlan.counts` names it.
 
         What stands does so without the service that it came from, too.
         """
-        planned = self._folded.get((edit.kind, edit.absent))
-        if planned is None:
-            planned = self._folded[edit.kind, edit.absent] = self._fold(edit)
+        states = self._cache.get((edit.kind, edit.absent))
+        if states is None:
+            states = self._cache[edit.kind, edit.absent] = self._fold(edit)
         return {
-            name: "standing" if name in edit.standing else state for name, state in planned.items()
+            name: "standing" if name in edit.standing_dimensions else state
+            for name, state in states.items()
         }
 
     def _fold(self, edit: _Alike) -> dict[str, str]:
@@ -424,7 +427,7 @@ class _States:
             self._plan.parts,
             self._plan.outlines[edit.kind],
             missing=Missing("absent", "") if edit.absent else None,
-            why_not_served=self._unserved,
+            why_not_served=self._why_not_served,
         )
         return {
             d.id: "todo" if status == "pending" else status
@@ -460,7 +463,7 @@ def _note_missing(
     stands: StandingVerdicts | None,
     key: bytes | None,
     *,
-    begun: bool,
+    has_run: bool,
 ) -> None:
     """Note an output that is not there.
 
@@ -473,7 +476,7 @@ def _note_missing(
     number, first = plan.missing[model]
     plan.missing[model] = number + 1, first or str(why)
     is_new = stands is None or stands.missing not in {None, why}
-    if begun and is_new:
+    if has_run and is_new:
         content = None if key is None else ItemContent(key)
         plan.current_edits.append(JudgedEdit(item, model, None, why, content))
     plan.lost_outputs[model] += stands is not None and bool(stands.dimensions)
@@ -515,8 +518,12 @@ def check_applicable(plan: RunPlan) -> None:
     """
     order = plan.inputs
     nothing = find_inapplicable(plan)
-    chosen = sum(not one.round_of for one in order.dimensions)
-    if order.shard == (0, 1) and chosen and sum(map(len, nothing.values())) == chosen:
+    selected_count = sum(not one.round_of for one in order.dimensions)
+    if (
+        order.shard == (0, 1)
+        and selected_count
+        and sum(map(len, nothing.values())) == selected_count
+    ):
         raise InputError(
             "--dimension",
             "; ".join(describe_inapplicable(plan)),

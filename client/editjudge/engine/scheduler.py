@@ -86,10 +86,10 @@ class _Source:
         """
         if self._loading is None:
             self._loading = asyncio.ensure_future(asyncio.to_thread(self._load, left_encoded))
-        loaded = await asyncio.shield(self._loading)
-        if isinstance(loaded, EditjudgeError):
-            raise loaded
-        return loaded
+        result = await asyncio.shield(self._loading)
+        if isinstance(result, EditjudgeError):
+            raise result
+        return result
 
     def _load(self, left_encoded: int) -> _Loaded | EditjudgeError:
         try:
@@ -113,10 +113,10 @@ class _Source:
 
 def _read(item: Item, readings: Mapping[str, FileRead]) -> dict[str, FileState]:
     """The files of an item that it was loaded from, as they were read."""
-    loaded = filter(None, (*item.sources, item.target, item.mask))
+    images = filter(None, (*item.sources, item.target, item.mask))
     return {
         one.file: FileState(readings[one.file].stat(), one.digest)
-        for one in loaded
+        for one in images
         if one.file in readings
     }
 
@@ -173,11 +173,11 @@ class Scheduler:
     ]
     progress: Progress
     in_flight: int
-    settled: WaitForIdentities | None = None
+    wait_for_identities: WaitForIdentities | None = None
     fail_on_error: float | None = None
     end_reason: EndReason = "done"
     say: Callable[[str], None] = lambda _: None
-    _held: dict[int, int | None] = field(default_factory=dict)
+    _bytes_in_flight: dict[int, int | None] = field(default_factory=dict)
     _lately: deque[int] = field(default_factory=lambda: deque(maxlen=_LATELY))
     _outputs: dict[str, Outputs] = field(default_factory=dict)
     _room: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -205,8 +205,8 @@ class Scheduler:
                         await self._room.wait_for(self._has_room)
                     if self.end_reason != "done":
                         break
-                    self._held[id(job)] = None
-                    group.create_task(self._done(job))
+                    self._bytes_in_flight[id(job)] = None
+                    group.create_task(self._run_job(job))
         except* _StopError as several:
             self.end_reason = next(
                 e.reason for e in several.exceptions if isinstance(e, _StopError)
@@ -214,9 +214,9 @@ class Scheduler:
         return self.end_reason
 
     def _has_room(self) -> bool:
-        if self.end_reason != "done" or not self._held:
+        if self.end_reason != "done" or not self._bytes_in_flight:
             return True
-        return len(self._held) < self.in_flight and self._holding() < MAX_HELD
+        return len(self._bytes_in_flight) < self.in_flight and self._holding() < MAX_HELD
 
     def _holding(self) -> int:
         """Bytes of the edits in flight; one that is not loaded yet is taken to be like the last.
@@ -224,30 +224,33 @@ class Scheduler:
         Before any is loaded nothing is known, and the first goes alone.
         """
         loading = max(self._lately, default=MAX_HELD)
-        return sum(loading if held is None else held for held in self._held.values())
+        return sum(
+            loading if byte_count is None else byte_count
+            for byte_count in self._bytes_in_flight.values()
+        )
 
-    async def _has_loaded(self, job: Job, held: int) -> None:
-        self._held[id(job)] = held
-        self._lately.append(held)
+    async def _has_loaded(self, job: Job, byte_count: int) -> None:
+        self._bytes_in_flight[id(job)] = byte_count
+        self._lately.append(byte_count)
         async with self._room:
             self._room.notify()
 
-    async def _done(self, job: Job) -> None:
+    async def _run_job(self, job: Job) -> None:
         try:
-            with self.progress.track_edit() as answered:
-                await self._judged(job, answered)
+            with self.progress.track_edit() as report_progress:
+                await self._judge_job(job, report_progress)
         finally:
-            del self._held[id(job)]
+            del self._bytes_in_flight[id(job)]
             async with self._room:
                 self._room.notify()
 
-    async def _judged(self, job: Job, answered: ReportProgress) -> None:
+    async def _judge_job(self, job: Job, report_progress: ReportProgress) -> None:
         try:
-            edit, judged = await self._loaded(job)
+            edit, judged_edit = await self._load_edit(job)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what cannot be read costs one edit, not the run
-            await self._keep_failed(job, await self._unloaded(job), _failed(error))
+            await self._keep_failed(job, await self._describe_unloadable(job), _failure_of(error))
             return
         try:
             order = self.order
@@ -256,41 +259,43 @@ class Scheduler:
                 job.dimensions,
                 order.dimensions_by_id,
                 signatures=order.signature_cache,
-                wait_for_identities=self.settled,
-                report_progress=answered,
+                wait_for_identities=self.wait_for_identities,
+                report_progress=report_progress,
             )
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what a scorer trips over costs one edit, not the run
-            await self._keep_failed(job, judged, _failed(error))
+            await self._keep_failed(job, judged_edit, _failure_of(error))
             return
         signatures = {name: str(signature) for name, signature in judgement.signatures.items()}
         outcomes = self._without_unpaid(judgement)
-        await self._keep(job, judged, outcomes, signatures, judgement.versions)
+        await self._keep(job, judged_edit, outcomes, signatures, judgement.versions)
         self._end_where_fatal(judgement.errors.values())
 
-    async def _loaded(self, job: Job) -> tuple[Edit, JudgedEdit]:
+    async def _load_edit(self, job: Job) -> tuple[Edit, JudgedEdit]:
         judges = self._generalists(job)
         # Smaller pictures than every judge is shown are resized for none.
         left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
         left_encoded = 0 if self.order.reads_pixels and self.judges.is_local else left
         item, content = await job.source.item(left_encoded)
-        edit, seen, held = await asyncio.to_thread(self._edited, job, item, judges, left_encoded)
-        await self._has_loaded(job, held)
-        judged = JudgedEdit(item.id, job.model, seen, edit.missing, content)
-        return edit, judged
+        edit, output_file, byte_count = await asyncio.to_thread(
+            self._make_edit, job, item, judges, left_encoded
+        )
+        await self._has_loaded(job, byte_count)
+        judged_edit = JudgedEdit(item.id, job.model, output_file, edit.missing, content)
+        return edit, judged_edit
 
-    def _edited(
+    def _make_edit(
         self, job: Job, item: Item, judges: Iterable[Generalist], left_encoded: int
     ) -> tuple[Edit, FileState | None, int]:
         """The edit, the file of its output, and how many bytes its pictures hold."""
-        image, missing, seen = self._output(job, left_encoded)
-        shown = [*item.sources, *filter(None, (item.target, image))]
+        image, missing, output_file = self._output(job, left_encoded)
+        images = [*item.sources, *filter(None, (item.target, image))]
         # Made ready for the generalists here: it would hold up all other calls.
-        sent = [judge.picture(image).ready() for judge in judges for image in shown]
-        held = [one.memory_bytes for one in shown] + [one.memory_bytes for one in sent]
-        held.append(item.mask.memory_bytes if item.mask else 0)
-        return Edit(item, job.model, image, missing), seen, sum(held)
+        prompt_images = [judge.picture(image).ready() for judge in judges for image in images]
+        sizes = [one.memory_bytes for one in images] + [one.memory_bytes for one in prompt_images]
+        sizes.append(item.mask.memory_bytes if item.mask else 0)
+        return Edit(item, job.model, image, missing), output_file, sum(sizes)
 
     def _generalists(self, job: Job) -> list[Generalist]:
         """The generalists that are asked from here about this edit."""
@@ -322,16 +327,16 @@ class Scheduler:
             return None, why, self.plan.contents.files.get_state(path)
         return image, None, FileState(reading.stat(), image.digest)
 
-    async def _unloaded(self, job: Job) -> JudgedEdit:
+    async def _describe_unloadable(self, job: Job) -> JudgedEdit:
         """What an edit that cannot be loaded holds."""
         item = job.source.ref.id
         path, content = self._of(job.model).path(item), await job.source.content()
-        seen = (
+        output_file = (
             None
             if path is None
             else await asyncio.to_thread(self.plan.contents.files.get_state, path)
         )
-        return JudgedEdit(item, job.model, seen, None, content)
+        return JudgedEdit(item, job.model, output_file, None, content)
 
     def _of(self, model: str) -> Outputs:
         if model not in self._outputs:
@@ -356,8 +361,8 @@ class Scheduler:
 
     async def _keep_failed(self, job: Job, edit: JudgedEdit, failure: Failure) -> None:
         """Keep one failure as the verdict on each dimension."""
-        if self.settled is not None:
-            await self.settled()
+        if self.wait_for_identities is not None:
+            await self.wait_for_identities()
         signatures = self.order.signatures(self.judges.panel.identities())
         await self._keep(job, edit, {d.id: failure for d in job.dimensions}, signatures)
 
@@ -376,8 +381,8 @@ class Scheduler:
         }
         if verdicts or any(isinstance(outcome, MissingOutput) for outcome in outcomes.values()):
             await self.save_edit(edit, verdicts, signatures, versions)
-        expected = [d.id for d in job.dimensions if d.id in outcomes]
-        self.progress.count_edit(outcomes, expected)
+        expected_names = [d.id for d in job.dimensions if d.id in outcomes]
+        self.progress.count_edit(outcomes, expected_names)
         self._check_failures()
 
     def _check_failures(self) -> None:
@@ -396,7 +401,7 @@ async def _ahead(queue: Iterable[Job]) -> AsyncIterator[Job]:
             yield job
 
 
-def _failed(error: Exception) -> Failure:
+def _failure_of(error: Exception) -> Failure:
     """The verdict that an error is; one that is not ours is named by its type."""
     if isinstance(error, EditjudgeError):
         return make_failure(error)

@@ -66,8 +66,8 @@ def service_settings(settings: Settings) -> dict[str, JsonValue]:
 
 def services_fact_name(settings: Settings) -> str:
     """The name under which a ledger knows the services that these settings mean."""
-    asked = json.dumps(service_settings(settings), sort_keys=True)
-    return f"services that judged, by {content_digest(asked.encode())}"
+    settings_text = json.dumps(service_settings(settings), sort_keys=True)
+    return f"services that judged, by {content_digest(settings_text.encode())}"
 
 
 def _asked_otherwise(
@@ -75,10 +75,10 @@ def _asked_otherwise(
 ) -> frozenset[ServiceName]:
     """The generalists that have other settings now: earlier identities are not theirs."""
     earlier, later = before.get("generalists"), now["generalists"]
-    known = earlier if isinstance(earlier, dict) else {}
+    earlier_by_name = earlier if isinstance(earlier, dict) else {}
     names = later if isinstance(later, dict) else {}
     return frozenset(
-        ServiceName.generalist(name) for name in names if names[name] != known.get(name)
+        ServiceName.generalist(name) for name in names if names[name] != earlier_by_name.get(name)
     )
 
 
@@ -109,7 +109,7 @@ class Session:
         settings: Settings,
         on_event: Callable[[RunEvent], None],
         every: float,
-        opened: OpenJudges = open_local_judges,
+        open_judges: OpenJudges = open_local_judges,
     ) -> None:
         self.plan = plan
         self.order: RunInputs = plan.inputs
@@ -119,12 +119,12 @@ class Session:
         self.usage: Mapping[str, float] = {}
         self._store = store
         self._calls = calls
-        self._asking = service_settings(settings)
+        self._service_settings = service_settings(settings)
         self._tell = on_event
         self._every = every
-        self._opened = opened
+        self._open_judges = open_judges
 
-    def say(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """Tell people something, as an event."""
         self._tell(NoteEvent(text=line))
 
@@ -147,13 +147,13 @@ class Session:
         budget = Budget(self.settings.max_cost)
         budget.add_earlier_cost(*self._store.costs)
         policy = PoolPolicy(patience=self.settings.patience)
-        opened = self._opened(self.settings, self._calls, policy, budget)
+        judges_context = self._open_judges(self.settings, self._calls, policy, budget)
         try:
-            async with opened as judges, _beside(judges.panel.probe_judges()) as settling:
+            async with judges_context as judges, _beside(judges.panel.probe_judges()) as settling:
                 await self._compare(judges, settling)
                 await _aside(lambda: self._count(budget))
-                async with _beside(self._settle(judges.panel, settling)) as settled:
-                    return await self._judge(judges, settled, fail_on_error)
+                async with _beside(self._settle(judges.panel, settling)) as identities_task:
+                    return await self._judge(judges, identities_task, fail_on_error)
         except BaseExceptionGroup as several:
             raise first_error(several) from several
 
@@ -164,14 +164,14 @@ class Session:
         which of them stand, so it is waited for; where there are none, all is left anyway.
         """
         header, panel, plan = self._store.header, judges.panel, self.plan
-        begun = plan.total("standing") or await _aside(lambda: len(self._store.counts()))
-        if begun:
+        has_verdicts = plan.total("standing") or await _aside(lambda: len(self._store.counts()))
+        if has_verdicts:
             await settling
         identities = self._identities(header, panel)
-        changed = begun and plan.signatures != self.order.signatures(identities)
-        waiting = explain_unserved(plan.parts, panel, is_local=judges.is_local)
-        if changed or waiting:
-            await _aside(lambda: compare_with_run(plan, self._store, identities, waiting))
+        has_changed = has_verdicts and plan.signatures != self.order.signatures(identities)
+        why_not_served = explain_unserved(plan.parts, panel, is_local=judges.is_local)
+        if has_changed or why_not_served:
+            await _aside(lambda: compare_with_run(plan, self._store, identities, why_not_served))
         self._check_judges(panel)
 
     async def _settle(self, panel: Panel, settling: asyncio.Task[None]) -> None:
@@ -185,8 +185,8 @@ class Session:
 
     async def _keep_judges(self, identities: Identities, panel: Panel) -> None:
         await _aside(lambda: self._amend(self._store.header, identities, panel))
-        met = IDENTITIES.dump_json(panel.identities()).decode()
-        await self._calls.put_fact(services_fact_name(self.settings), met)
+        identities_json = IDENTITIES.dump_json(panel.identities()).decode()
+        await self._calls.put_fact(services_fact_name(self.settings), identities_json)
 
     async def _keep_learned(self, panel: Panel) -> None:
         """Keep what was learned of judges only while they judged: it is in what they signed.
@@ -195,24 +195,24 @@ class Session:
         came meanwhile is nothing learned: the next session finds it.
         """
         before = self._store.header.identities
-        learned = {
+        new_identities = {
             role: identity
             for role, identity in panel.identities().items()
             if role in before and before[role] != identity and before[role].may_be(identity)
         }
-        if learned:
-            identities = {**before, **learned}
+        if new_identities:
+            identities = {**before, **new_identities}
             self.plan.signatures = self.order.signatures(identities)
             await self._keep_judges(identities, panel)
 
     async def _judge(
-        self, judges: Judges, settled: asyncio.Task[None], fail_on_error: float | None
+        self, judges: Judges, identities_task: asyncio.Task[None], fail_on_error: float | None
     ) -> RunEndReason:
         """Judge what the plan says."""
         panel = judges.panel
 
         async def settle() -> None:
-            await asyncio.shield(settled)
+            await asyncio.shield(identities_task)
 
         scheduler = Scheduler(
             self.plan,
@@ -220,36 +220,36 @@ class Session:
             self._store.save_edit,
             self.progress,
             in_flight=_in_flight(self.plan, self.settings),
-            settled=settle,
+            wait_for_identities=settle,
             fail_on_error=fail_on_error,
-            say=self.say,
+            say=self.note,
         )
-        ended: RunEndReason
+        end_reason: RunEndReason
         async with _beside(self._tick(panel, settle)):
             try:
-                ended = await scheduler.run()
+                end_reason = await scheduler.run()
                 await settle()
                 for line in await panel.list_model_changes():
-                    self.say(line)
+                    self.note(line)
             except asyncio.CancelledError:
-                if not settled.done():
+                if not identities_task.done():
                     raise
-                ended = "interrupted"
+                end_reason = "interrupted"
         await self._keep_learned(panel)
-        self.not_served = self._waiting(panel)
+        self.not_served = self._explain_not_served(panel)
         self.usage = summarise_usage(panel, self.progress)
-        return ended
+        return end_reason
 
-    async def _tick(self, panel: Panel, settled: WaitForIdentities) -> None:
+    async def _tick(self, panel: Panel, wait_for_identities: WaitForIdentities) -> None:
         """Tell how far it is, from the beginning on."""
-        await settled()
+        await wait_for_identities()
         while True:
             await asyncio.sleep(self._every)
             self._tell(ProgressEvent.by(self.progress, panel))
 
     def _identities(self, header: RunHeader, panel: Panel) -> Identities:
         """Of the services at hand, and of those of earlier sessions that may come again."""
-        others = _asked_otherwise(header.settings, self._asking)
+        others = _asked_otherwise(header.settings, self._service_settings)
         before = {
             role: identity for role, identity in header.identities.items() if role not in others
         }
@@ -257,9 +257,9 @@ class Session:
 
     def _amend(self, header: RunHeader, identities: Identities, panel: Panel) -> None:
         """Keep which services judge from now on, how they are asked, and which are not there."""
-        needed = self.order.roles(d.id for d in self.order.dimensions)
-        absent = {role: panel.why_not(role) for role in needed - identities.keys()}
-        now = {"identities": identities, "not_served": absent, "settings": self._asking}
+        needed_roles = self.order.roles(d.id for d in self.order.dimensions)
+        absent = {role: panel.why_not(role) for role in needed_roles - identities.keys()}
+        now = {"identities": identities, "not_served": absent, "settings": self._service_settings}
         self._store.amend(header.model_copy(update=now))
 
     def _keep_contents(self) -> None:
@@ -270,41 +270,42 @@ class Session:
 
     def _count(self, budget: Budget) -> None:
         """Count what stands and what is left, before anything is judged."""
-        standing: dict[str, Counter[str]] = {}
+        standing_counts: dict[str, Counter[str]] = {}
         for model, row in self._store.counts(self.plan.signatures).items():
             for name, counts in row.items() if model in self.plan.todo else ():
-                standing.setdefault(name, Counter()).update(counts)
-        self.progress = Progress.of(self.plan, standing, budget)
+                standing_counts.setdefault(name, Counter()).update(counts)
+        self.progress = Progress.of(self.plan, standing_counts, budget)
 
     def _check_judges(self, panel: Panel) -> None:
         """A judge that was asked for and cannot be used ends the run; a specialist does not."""
         for name in self.settings.generalists:
             role = ServiceName.generalist(name)
-            if role not in panel.service_names and role in self.order.roles(_unserved(self.plan)):
+            if role not in panel.service_names and role in self.order.roles(_list_not_served(self.plan)):
                 raise ConfigError(
                     f"{role} cannot be used: {panel.why_not(role)}",
                     "mend that; editjudge doctor checks it",
                 )
 
-    def _waiting(self, panel: Panel) -> dict[str, list[str]]:
+    def _explain_not_served(self, panel: Panel) -> dict[str, list[str]]:
         """The dimensions that wait for a service, by the reason, which names the services."""
-        computed: dict[str, list[str]] = {}
+        by_missing_package: dict[str, list[str]] = {}
         roles: dict[str, set[str]] = {}
-        waiting: dict[str, dict[str, None]] = {}
-        for name in _unserved(self.plan):
+        names_by_reason: dict[str, dict[str, None]] = {}
+        for name in _list_not_served(self.plan):
             if lacking := self.order.why_unavailable(name):
-                computed.setdefault(lacking, []).append(name)
+                by_missing_package.setdefault(lacking, []).append(name)
             for role in sorted(self.order.roles([name]) - panel.service_names):
                 why = panel.why_not(role)
                 roles.setdefault(why, set()).add(role)
-                waiting.setdefault(why, {})[name] = None
-        served = {
-            f"{', '.join(sorted(roles[why]))}: {why}": [*names] for why, names in waiting.items()
+                names_by_reason.setdefault(why, {})[name] = None
+        by_missing_service = {
+            f"{', '.join(sorted(roles[why]))}: {why}": [*names]
+            for why, names in names_by_reason.items()
         }
-        return served | computed
+        return by_missing_service | by_missing_package
 
 
-def _unserved(plan: RunPlan) -> list[str]:
+def _list_not_served(plan: RunPlan) -> list[str]:
     """Dimensions of which some edits wait for a service."""
     names = (d.id for d in plan.inputs.dimensions)
     return [n for n in names if any(row[n]["not_served"] for row in plan.counts.values())]

@@ -157,22 +157,22 @@ class Folder:
         lines = []
         for ref in data.items():
             entry = entries[ref.id]
-            made: dict[str, object] = {}
+            new_fields: dict[str, object] = {}
             if entry.instruction:
-                made["instruction"] = entry.instruction
+                new_fields["instruction"] = entry.instruction
             if entry.questions:
-                made["questions"] = tuple(map(_question_fields, entry.questions))
+                new_fields["questions"] = tuple(map(_question_fields, entry.questions))
             if entry.mask is not None:
-                made["mask"] = f"{_MASKS}/{ref.id}.png"
-                made["mask_shows"] = entry.mask_shows
-                made |= named_by_mask(ref.data, entry)
-            lines.append(move(ref.data).model_copy(update=made))
+                new_fields["mask"] = f"{_MASKS}/{ref.id}.png"
+                new_fields["mask_shows"] = entry.mask_shows
+                new_fields |= named_by_mask(ref.data, entry)
+            lines.append(move(ref.data).model_copy(update=new_fields))
         write_lines(self.items, lines)
 
     def review_digest(self, line: Line) -> str:
         """The digest of what a reviewer sees of an item: a change asks for a new decision."""
         mask = self.path / line.mask if line.mask else None
-        shown = {
+        review_content = {
             "id": line.id,
             "instruction": line.instruction,
             "images": line.images,
@@ -180,7 +180,7 @@ class Folder:
             "mask": file_digest(mask) if mask and mask.is_file() else None,
             "mask_shows": line.mask_shows,
         }
-        return content_digest(json.dumps(shown, sort_keys=True).encode())
+        return content_digest(json.dumps(review_content, sort_keys=True).encode())
 
 
 def _question_fields(question: ChoiceQuestion | QuestionAnswer) -> dict[str, object]:
@@ -190,7 +190,7 @@ def _question_fields(question: ChoiceQuestion | QuestionAnswer) -> dict[str, obj
 
 def named_by_mask(line: Line, entry: Entry) -> dict[str, str]:
     """What the line takes of the words that its mask was found by; of several things nothing."""
-    return by_its_mask(line, entry.mask_shows, entry.named[0]) if len(entry.named) == 1 else {}
+    return by_its_mask(line, entry.mask_shows, entry.phrases[0]) if len(entry.phrases) == 1 else {}
 
 
 def _link_pictures(before: Path, after: Path) -> bool:
@@ -217,36 +217,36 @@ def _link_pictures(before: Path, after: Path) -> bool:
 def _path_mover(before: Path, after: Path) -> Callable[[Line], Line]:
     """Make the function that rewrites a line's paths for another folder; see `_link_pictures`."""
     real, new = os.path.realpath(before), os.path.realpath(after)
-    linked = _link_pictures(before, after)
+    is_linked = _link_pictures(before, after)
 
-    def moved(path: str) -> str:
+    def move_path(path: str) -> str:
         plain = os.path.normpath(path)
         for folder in (real, before.absolute()):
             plain = plain.removeprefix(f"{folder}{os.sep}")
         if Path(plain).is_absolute():
             return path
-        if linked and plain.partition("/")[0] != "..":
+        if is_linked and plain.partition("/")[0] != "..":
             return f"{_PICTURES}/{plain}"
         return Path(os.path.relpath(Path(real) / path, new)).as_posix()
 
     def move(line: Line) -> Line:
         names = [name for name in ("source", "mask", "target") if getattr(line, name)]
-        paths: dict[str, object] = {name: moved(getattr(line, name)) for name in names}
+        paths: dict[str, object] = {name: move_path(getattr(line, name)) for name in names}
         if line.sources:
-            paths["sources"] = tuple(map(moved, line.sources))
+            paths["sources"] = tuple(map(move_path, line.sources))
         return line.model_copy(update=paths)
 
     return move
 
 
-def strip_made(line: Line, what: What, named: Iterable[str] = ()) -> Line:
+def strip_made(line: Line, what: What, phrase_fields: Iterable[str] = ()) -> Line:
     """Remove from a line what was made for it; where nothing was made, all of it stays.
 
     Args:
         named: The fields that hold words for what is white in a mask that was made.
     """
-    made = {*FIELDS[what], *named} if getattr(line, FIELDS[what][0]) else set()
-    fields = line.model_dump(exclude_unset=True, exclude=made)
+    made_fields = {*FIELDS[what], *phrase_fields} if getattr(line, FIELDS[what][0]) else set()
+    fields = line.model_dump(exclude_unset=True, exclude=made_fields)
     # A line has an instruction, if only a blank one.
     return type(line).model_validate({"instruction": "", **fields})
 

@@ -63,9 +63,9 @@ def convert_gie(source: Path, out: Path, settings: Settings) -> Converted:
             nothing can be written.
     """
     size = convert(source, out)
-    decided: dict[str, Any] = {}
+    decision_fields: dict[str, Any] = {}
     if JUDGE.variant in settings.generalists:
-        decided = _decide(GieData(out), settings)
+        decision_fields = _decide(GieData(out), settings)
     data = GieData(out)
     return Converted(
         data=out,
@@ -73,7 +73,7 @@ def convert_gie(source: Path, out: Path, settings: Settings) -> Converted:
         bytes=size,
         data_digest=data.digest,
         notes=data.notes(),
-        **decided,
+        **decision_fields,
     )
 
 

@@ -61,7 +61,7 @@ class Entry:
     questions: tuple[ChoiceQuestion | QuestionAnswer, ...] = ()
     mask: bytes | None = None
     mask_shows: Literal["edited", "kept"] = "edited"
-    named: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
 
 
@@ -99,10 +99,10 @@ def why_no_mask(line: Line) -> str:
 def by_its_mask(line: Line, shows: str, phrase: str) -> dict[str, str]:
     """What some benchmark's line takes of the words for what is white in its mask."""
     fields = {**dict(line), "mask_shows": shows}
-    taken: dict[str, str] = {}
+    phrase_fields: dict[str, str] = {}
     for kind in _kinds():
-        taken.update(kind.by_its_mask(fields, phrase))
-    return taken
+        phrase_fields.update(kind.by_its_mask(fields, phrase))
+    return phrase_fields
 
 
 @cache

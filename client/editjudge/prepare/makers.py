@@ -151,11 +151,11 @@ async def _answer(item: Item, panel: Panel, prompt: Template, **texts: str) -> A
         ServiceError: see `editjudge.base.errors`.
     """
     judge = panel.generalist(JUDGE)
-    shown = list(item.sources) if "sources" in prompt.fields else []
+    images = list(item.sources) if "sources" in prompt.fields else []
     if "target" in prompt.fields and item.target is not None:
-        shown.append(item.target)
+        images.append(item.target)
     # Here, because resizing would hold up all other calls.
-    await asyncio.to_thread(lambda: [judge.picture(image).digest for image in shown])
+    await asyncio.to_thread(lambda: [judge.picture(image).digest for image in images])
     question = Question(prompt, prompt.form)
     return (await question.ask(Edit(item, "", None), judge, repeat=0, **texts)).value
 
@@ -209,11 +209,11 @@ async def _mask(
     if target is not None and not _one_mask_fits(source, target):
         sizes = " and ".join(f"{w}x{h}" for w, h in (source.size, target.size))
         return Entry("unsuited", f"no mask fits both a source and a target of {sizes}")
-    named: TargetPhrases = await _answer(item, panel, get_template("prepare/targets", custom))
-    searches = [("source", source, named.phrases)]
-    if target is not None and named.scope == "surroundings":
-        searches.append(("target", target, named.phrases))
-    elif target is not None and named.scope == "objects":
+    targets: TargetPhrases = await _answer(item, panel, get_template("prepare/targets", custom))
+    searches = [("source", source, targets.phrases)]
+    if target is not None and targets.scope == "surroundings":
+        searches.append(("target", target, targets.phrases))
+    elif target is not None and targets.scope == "objects":
         after = await _answer(item, panel, get_template("prepare/targets_after", custom))
         searches.append(("target", target, tuple(command.phrase for command in after)))
     select = select or ("best" if target is None else "all")
@@ -223,14 +223,14 @@ async def _mask(
         mask, _ = await segment_phrase(image, phrase, panel, segmenter, select)
         if mask is None:
             return None
-        selected = load_mask(mask, f"mask of {phrase!r}").resize(source.size).region
-        return selected if selected.any() else None
+        pixels = load_mask(mask, f"mask of {phrase!r}").resize(source.size).region
+        return pixels if pixels.any() else None
 
-    drawn = {}
+    regions_by_image = {}
     for name, image, phrases in searches:
         regions = await asyncio.gather(*(region(image, phrase) for phrase in phrases))
-        drawn[name] = dict(zip(phrases, regions, strict=True))
-    return await asyncio.to_thread(_entry_of_regions, source, named, drawn)
+        regions_by_image[name] = dict(zip(phrases, regions, strict=True))
+    return await asyncio.to_thread(_entry_of_regions, source, targets, regions_by_image)
 
 
 def _one_mask_fits(source: Image, target: Image) -> bool:
@@ -243,49 +243,53 @@ def _one_mask_fits(source: Image, target: Image) -> bool:
     return True
 
 
-def _entry_of_regions(source: Image, named: TargetPhrases, drawn: _Regions) -> Entry:
-    notes = [("may change", _SCOPES[named.scope])]
-    for name, regions in drawn.items():
-        where = "" if len(drawn) == 1 else f" in the {name}"
+def _entry_of_regions(source: Image, targets: TargetPhrases, regions_by_image: _Regions) -> Entry:
+    notes = [("may change", _SCOPES[targets.scope])]
+    for name, regions in regions_by_image.items():
+        where = "" if len(regions_by_image) == 1 else f" in the {name}"
         absent = [phrase for phrase, region in regions.items() if region is None]
         for label, phrases in (("named", regions), ("not found", absent)):
             if phrases:
                 notes.append((f"{label}{where}", ", ".join(phrases)))
-    selected = _select_editable(source, named, drawn)
-    if selected is None or not selected.any():
-        nothing = "nothing was found of" if selected is None else "nothing is left around"
-        every = dict.fromkeys(phrase for regions in drawn.values() for phrase in regions)
+    editable = _select_editable(source, targets, regions_by_image)
+    if editable is None or not editable.any():
+        nothing = "nothing was found of" if editable is None else "nothing is left around"
+        every = dict.fromkeys(phrase for regions in regions_by_image.values() for phrase in regions)
         reason = f"{nothing}: {', '.join(every)}"
         return Entry("not_found", reason, notes=tuple(notes))
-    notes.append(("share of the image", f"{selected.mean():.1%}"))
-    around = named.scope == "surroundings"
-    there = (phrase for phrase, region in drawn["source"].items() if region is not None)
+    notes.append(("share of the image", f"{editable.mean():.1%}"))
+    around = targets.scope == "surroundings"
+    there = (phrase for phrase, region in regions_by_image["source"].items() if region is not None)
     return Entry(
         "made",
         # White is what was named, whether it is edited or kept: where a benchmark looks for a
         # subject, it is the object and not what is around it.
-        mask=_png(~selected if around else selected),
+        mask=_png(~editable if around else editable),
         mask_shows="kept" if around else "edited",
-        named=tuple(there),
+        phrases=tuple(there),
         notes=tuple(notes),
     )
 
 
-def _select_editable(source: Image, named: TargetPhrases, drawn: _Regions) -> _Mask | None:
+def _select_editable(
+    source: Image, targets: TargetPhrases, regions_by_image: _Regions
+) -> _Mask | None:
     """What may change, in the source or in the target; None where nothing was found."""
-    if named.scope == "whole":
+    if targets.scope == "whole":
         width, height = source.size
         return np.ones((height, width), bool)
-    sides = ([m for m in regions.values() if m is not None] for regions in drawn.values())
+    sides = (
+        [m for m in regions.values() if m is not None] for regions in regions_by_image.values()
+    )
     there = [np.logical_or.reduce(side, axis=0) for side in sides if side]
     if not there:
         return None
-    around = named.scope == "surroundings"
+    around = targets.scope == "surroundings"
     may: _Mask = np.logical_or.reduce([~mask if around else mask for mask in there], axis=0)
     return may
 
 
-def _png(selected: NDArray[np.bool_]) -> bytes:
+def _png(pixels: NDArray[np.bool_]) -> bytes:
     buffer = io.BytesIO()
-    Pil.fromarray(selected.astype(np.uint8) * 255).save(buffer, "PNG")
+    Pil.fromarray(pixels.astype(np.uint8) * 255).save(buffer, "PNG")
     return buffer.getvalue()

@@ -167,10 +167,10 @@ class Preparation:
         asyncio.run(self._recall())
 
     async def _recall(self) -> None:
-        stored = await self.ledger.get_fact(self._fact_name())
-        if stored is None:
+        identities_json = await self.ledger.get_fact(self._fact_name())
+        if identities_json is None:
             return
-        self.identities = _IDENTITIES.validate_json(stored)
+        self.identities = _IDENTITIES.validate_json(identities_json)
         panel = Panel.from_ledger(self.ledger, self.identities, self.settings)
 
         async def recall_entry(ref: ItemRef) -> Entry | None:
@@ -206,8 +206,8 @@ class Preparation:
             await self.ledger.put_fact(self._fact_name(), identities)
             line = DimensionProgress(total=self.left)
             progress = Progress({self.maker.what: line}, edits=self.left, budget=budget)
-            with make_display(as_json=False) as shown:
-                due = time.monotonic() + shown.seconds_between
+            with make_display(as_json=False) as live_display:
+                due = time.monotonic() + live_display.seconds_between
 
                 async def ask_entry(ref: ItemRef) -> Entry:
                     nonlocal due
@@ -216,8 +216,8 @@ class Preparation:
                     line.failed += entry.status == "failed"
                     line.scored += entry.status != "failed"
                     if time.monotonic() >= due:
-                        shown(ProgressEvent.by(progress, panel))
-                        due = time.monotonic() + shown.seconds_between
+                        live_display(ProgressEvent.by(progress, panel))
+                        due = time.monotonic() + live_display.seconds_between
                     return entry
 
                 # Enough that no endpoint waits for images to be decoded.
@@ -226,8 +226,8 @@ class Preparation:
 
     def _note_services(self, identities: Identities) -> None:
         """Note the services; entries that other services made are dropped."""
-        served = {role: identities[role] for role in self.maker.roles}
-        for role, identity in served.items():
+        used_identities = {role: identities[role] for role in self.maker.roles}
+        for role, identity in used_identities.items():
             if self.identities.get(role, identity) != identity:
                 print_notice(f"{role} is another one than before: all is made anew")
                 self.entries = {
@@ -235,7 +235,7 @@ class Preparation:
                     for name, entry in self.entries.items()
                     if entry.status in _WHOEVER_IS_ASKED
                 }
-        self.identities = served
+        self.identities = used_identities
 
     async def _fill(
         self, entry_of: Callable[[ItemRef], Awaitable[Entry | None]], *, workers: int
@@ -276,9 +276,9 @@ class Preparation:
                 if name in item.flaws:
                     return Entry("failed", item.flaws[name].reason)
             entry = await self.maker.make(item, panel)
-        except Abstained as abstained:
-            await self.ledger.drop(abstained.calls)
-            return Entry("failed", f"{abstained.kind}: {abstained.reason}")
+        except Abstained as abstention:
+            await self.ledger.drop(abstention.calls)
+            return Entry("failed", f"{abstention.kind}: {abstention.reason}")
         except (NotServed, StoreError, *_FATAL):
             raise
         except EditjudgeError as error:  # of a service, or a picture that cannot be read
@@ -289,8 +289,10 @@ class Preparation:
 
     def _fields_of_masks(self) -> dict[str, tuple[str, ...]]:
         """By item the fields that hold words for what is white in its new mask."""
-        named = {ref.id: named_by_mask(ref.data, self.entries[ref.id]) for ref in self.data.items()}
-        return {name: tuple(fields) for name, fields in named.items() if fields}
+        phrase_fields = {
+            ref.id: named_by_mask(ref.data, self.entries[ref.id]) for ref in self.data.items()
+        }
+        return {name: tuple(fields) for name, fields in phrase_fields.items() if fields}
 
     def _fact_name(self) -> str:
         """The name under which the ledger knows the services of these settings."""

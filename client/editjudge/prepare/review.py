@@ -58,16 +58,16 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
         StoreError: it cannot be written.
     """
     data = DraftData(folder.items)
-    shown = [ref for ref in data.items() if entries[ref.id].status in TO_REVIEW | {"failed"}]
+    listed_refs = [ref for ref in data.items() if entries[ref.id].status in TO_REVIEW | {"failed"}]
     names, pictures = PictureNames(), dict[str, str]()
 
     def keep(name: str, webp: bytes) -> None:
         pictures[name] = to_data_uri(webp)
 
-    index = _index(data, shown, names)
+    index = _index(data, listed_refs, names)
     for _ in make_thumbnails(names.files, keep, _SIDE):
         pass  # one that cannot be read stands as missing
-    for ref in shown:
+    for ref in listed_refs:
         if name := _mask_name(ref):
             keep(name, _mask(data.image_paths(ref)["mask"][0], ref.data))
     good = _GOOD_MASK if record.what == "masks" else _GOOD_QUESTION
@@ -79,18 +79,18 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
             "review": DECISIONS,
             "what": record.what,
             "data_digest": record.data_digest,
-            "items": [_item(folder, ref.data, entries[ref.id]) for ref in shown],
+            "items": [_item(folder, ref.data, entries[ref.id]) for ref in listed_refs],
         },
     )
     report = {**build_report((), Edits(names), about), "models": [{"name": "", "run": 0}]}
     write(folder.path / REVIEW, render_page(report, index, pictures=pictures).encode())
 
 
-def _index(data: DraftData, shown: Sequence[ItemRef], names: PictureNames) -> JsonObject:
+def _index(data: DraftData, listed_refs: Sequence[ItemRef], names: PictureNames) -> JsonObject:
     """Write the items as the page's index of edits; each item has one edit without a result."""
-    files = [data.image_paths(ref) for ref in shown]
-    lines: list[Line] = [ref.data for ref in shown]
-    masks, count = [_mask_name(ref) for ref in shown], len(shown)
+    files = [data.image_paths(ref) for ref in listed_refs]
+    lines: list[Line] = [ref.data for ref in listed_refs]
+    masks, count = [_mask_name(ref) for ref in listed_refs], len(listed_refs)
     return {
         "items": {
             "id": [line.id for line in lines],
@@ -201,24 +201,26 @@ def apply_decisions(folder: Folder, file: Path) -> Reviewed:
 
 
 def _apply(folder: Folder, file: Path, record: Record) -> Reviewed:
-    decided = _read(file, record)
+    decisions = _read(file, record)
     lines = {ref.id: ref.data for ref in DraftData(folder.items).items()}
-    _check(file, folder, record, decided, lines)
-    untouched = [name for name in lines if record.statuses[name] in {"had", "unsuited"}]
-    accepted = [name for name, of in decided.items() if of.decision == "accept"]
-    rejected = [name for name in lines if name in decided and name not in accepted]
-    accepted_or_own = {*untouched, *accepted}
+    _check(file, folder, record, decisions, lines)
+    untouched_ids = [name for name in lines if record.statuses[name] in {"had", "unsuited"}]
+    accepted_ids = [name for name, of in decisions.items() if of.decision == "accept"]
+    rejected_ids = [name for name in lines if name in decisions and name not in accepted_ids]
+    accepted_or_own = {*untouched_ids, *accepted_ids}
     accepted_data, rejected_data = folder.path / ACCEPTED, folder.path / REJECTED
     write_lines(accepted_data, (line for name, line in lines.items() if name in accepted_or_own))
-    undone = (strip_made(lines[name], record.what, record.named.get(name, ())) for name in rejected)
+    undone = (
+        strip_made(lines[name], record.what, record.named.get(name, ())) for name in rejected_ids
+    )
     write_lines(rejected_data, undone)
     return Reviewed(
-        accepted=len(accepted),
-        rejected={name: decided[name].note for name in rejected},
+        accepted=len(accepted_ids),
+        rejected={name: decisions[name].note for name in rejected_ids},
         undecided=tuple(
-            name for name in lines if name not in accepted_or_own and name not in decided
+            name for name in lines if name not in accepted_or_own and name not in decisions
         ),
-        untouched=len(untouched),
+        untouched=len(untouched_ids),
         accepted_data=accepted_data,
         rejected_data=rejected_data,
     )
@@ -251,20 +253,22 @@ def _check(
     file: Path,
     folder: Folder,
     record: Record,
-    decided: dict[str, Decision],
+    decisions: dict[str, Decision],
     lines: dict[str, Line],
 ) -> None:
     """Refuse decisions about what is not there, or not there any more."""
-    others = [name for name in decided if record.statuses.get(name) not in TO_REVIEW]
+    others = [name for name in decisions if record.statuses.get(name) not in TO_REVIEW]
     if others:
         raise InputError(
             format_path(file),
             f"decisions about items that have nothing to review: {shorten_list(others, _NAMED)}",
         )
-    changed = [name for name, d in decided.items() if folder.review_digest(lines[name]) != d.seen]
-    if changed:
+    changed_ids = [
+        name for name, d in decisions.items() if folder.review_digest(lines[name]) != d.seen
+    ]
+    if changed_ids:
         raise InputError(
             format_path(file),
-            f"what was made for these items has changed since: {shorten_list(changed, _NAMED)}",
+            f"what was made for these items has changed since: {shorten_list(changed_ids, _NAMED)}",
             "open the page again and decide about them anew",
         )

@@ -21,7 +21,7 @@ from ..base.contracts import CONTRACTS, Tensors
 from ..base.digest import DIGEST
 from ..base.errors import ImageError
 from ..base.images import load_mask
-from .schema import encoded, text
+from .schema import decode_text, encode_text
 
 _UNREADABLE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 """What NumPy raises for a file that is none of its own, or damaged."""
@@ -34,13 +34,13 @@ def digest_to_bytes(digest: str) -> bytes:
     kind, _, digits = digest.partition(":")
     if kind == "sha256" and len(digits) == 64 and set(digits) <= set("0123456789abcdef"):
         return bytes.fromhex(digits)
-    return b"\0" + encoded(digest)
+    return b"\0" + encode_text(digest)
 
 
-def digest_from_bytes(stored: bytes) -> str:
+def digest_from_bytes(data: bytes) -> str:
     """What `digest_to_bytes` was given."""
-    is_text = stored[:1] == b"\0" and len(stored) != DIGEST
-    return text(stored[1:]) if is_text else f"sha256:{stored.hex()}"
+    is_text = data[:1] == b"\0" and len(data) != DIGEST
+    return decode_text(data[1:]) if is_text else f"sha256:{data.hex()}"
 
 
 def outputs_to_bytes(
@@ -57,39 +57,39 @@ def outputs_to_bytes(
     """
     contract = CONTRACTS.get(contract_role)
     masks = {t.name for t in contract.outputs if t.holds == "mask"} if contract else set()
-    arrays = {name: _encoded(name, one, mask=name in masks) for name, one in outputs.items()}
+    arrays = {name: _encode_output(name, one, mask=name in masks) for name, one in outputs.items()}
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)
     return file.getvalue()
 
 
-def outputs_from_bytes(stored: bytes) -> Tensors:
+def outputs_from_bytes(data: bytes) -> Tensors:
     """The outputs: float32 arrays and bytes by tensor name, in the order they were given.
 
     Raises:
         ValueError: the stored form is damaged, or of a newer editjudge.
     """
     try:
-        with np.load(io.BytesIO(stored), allow_pickle=False) as arrays:
-            return {name: _decoded(arrays[name]) for name in arrays.files}
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            return {name: _decode_output(arrays[name]) for name in arrays.files}
     except _UNREADABLE as error:
         raise ValueError(f"stored outputs cannot be read: {error}") from error
 
 
-def _encoded(name: str, value: NDArray[np.float32] | bytes, *, mask: bool) -> NDArray[Any]:
+def _encode_output(name: str, value: NDArray[np.float32] | bytes, *, mask: bool) -> NDArray[Any]:
     if isinstance(value, bytes):
         runs = mask_to_runs(value) if mask and value else None
         if runs is None:
             return np.frombuffer(value, np.uint8)
         size, lengths = runs
-        kept = np.concatenate((np.array(size, np.uint32), lengths))
-        return kept.astype(np.uint16) if kept.max() < 2**16 else kept
+        values = np.concatenate((np.array(size, np.uint32), lengths))
+        return values.astype(np.uint16) if values.max() < 2**16 else values
     largest = float(np.abs(value).max(initial=0))
     half = name == "EMBEDDING" and _HALF[0] <= largest <= _HALF[1]
     return value.astype(np.float16 if half else np.float32)
 
 
-def _decoded(array: NDArray[Any]) -> NDArray[np.float32] | bytes:
+def _decode_output(array: NDArray[Any]) -> NDArray[np.float32] | bytes:
     if array.dtype == np.uint8:
         return array.tobytes()
     if array.dtype in {np.dtype(np.float32), np.dtype(np.float16)}:
@@ -109,14 +109,14 @@ def mask_to_runs(png: bytes) -> tuple[tuple[int, int], NDArray[np.uint32]] | Non
         transparent, damaged): its bytes are all that can be kept.
     """
     try:
-        selected = load_mask(png).region
+        pixels = load_mask(png).region
     except ImageError:
         return None
-    flat = selected.ravel(order="F")
+    flat = pixels.ravel(order="F")
     changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
     edges = np.concatenate(([0], changes, [flat.size]))
     lengths = np.diff(edges) if not flat[0] else np.concatenate(([0], np.diff(edges)))
-    height, width = selected.shape
+    height, width = pixels.shape
     return (height, width), lengths.astype(np.uint32)
 
 

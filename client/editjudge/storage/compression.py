@@ -33,7 +33,7 @@ def dumps(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-class Packer:
+class Compressor:
     """Packs and unpacks the documents of a file.
 
     Args:
@@ -46,78 +46,81 @@ class Packer:
     ) -> None:
         self._read = dictionaries
         self._keep = keep
-        self._known: dict[int, bytes] | None = None
+        self._dictionaries: dict[int, bytes] | None = None
         self._latest = b""
-        self._first: list[bytes] = []
+        self._first_documents: list[bytes] = []
 
     def forget(self) -> None:
         """Read the dictionaries anew: one that was kept last may have been rolled back."""
-        self._known = None
+        self._dictionaries = None
 
-    def pack(self, value: object) -> bytes:
+    def compress(self, value: object) -> bytes:
         """A document in its stored form.
 
         Raises:
             ValueError: a number is not finite.
         """
         data = dumps(value).encode("utf-8", "surrogatepass")
-        if self._known is None:
+        if self._dictionaries is None:
             self._load()
-        if self._keep is not None and len(self._first) < FIRST:
-            self._first.append(data)
-            if len(self._first) == FIRST:
-                self._learn(self._keep)
-        return min(data, deflated(data, self._latest), key=len)
+        if self._keep is not None and len(self._first_documents) < FIRST:
+            self._first_documents.append(data)
+            if len(self._first_documents) == FIRST:
+                self._add_dictionary(self._keep)
+        return min(data, deflate(data, self._latest), key=len)
 
-    def unpack(self, stored: bytes) -> Any:
+    def decompress(self, blob: bytes) -> Any:
         """What `pack` was given.
 
         Raises:
             ValueError: the stored form is damaged, or of a newer editjudge.
         """
         try:
-            data = self._inflated(stored) if stored[:1] == _DEFLATED else stored
+            data = self._inflate(blob) if blob[:1] == _DEFLATED else blob
             return parse_json(data.decode("utf-8", "surrogatepass"))
         except (zlib.error, IndexError, ValueError) as error:
             raise ValueError(f"stored text cannot be read: {error}") from error
 
-    def _inflated(self, stored: bytes) -> bytes:
-        if not stored[1] & _NAMES_DICTIONARY:
-            return zlib.decompress(stored)
-        name = int.from_bytes(stored[2:6], "big")
-        if self._known is None or name not in self._known:
+    def _inflate(self, blob: bytes) -> bytes:
+        if not blob[1] & _NAMES_DICTIONARY:
+            return zlib.decompress(blob)
+        name = int.from_bytes(blob[2:6], "big")
+        if self._dictionaries is None or name not in self._dictionaries:
             self._load()  # another process may have kept it
-        if self._known is None or name not in self._known:
+        if self._dictionaries is None or name not in self._dictionaries:
             raise ValueError(f"its dictionary {name} is lost")
-        inflating = zlib.decompressobj(zdict=self._known[name])
-        data = inflating.decompress(stored)
+        inflating = zlib.decompressobj(zdict=self._dictionaries[name])
+        data = inflating.decompress(blob)
         if not inflating.eof:
             raise ValueError("it is cut off")
         return data
 
     def _load(self) -> None:
-        known = [zlib.decompress(one) for one in self._read()]
-        self._known = {zlib.adler32(one): one for one in known}
-        self._latest = known[-1] if known else b""
+        dictionaries = [zlib.decompress(one) for one in self._read()]
+        self._dictionaries = {zlib.adler32(one): one for one in dictionaries}
+        self._latest = dictionaries[-1] if dictionaries else b""
 
-    def _learn(self, keep: Callable[[bytes], None]) -> None:
+    def _add_dictionary(self, keep: Callable[[bytes], None]) -> None:
         """Keep a dictionary of the first documents where it makes them smaller."""
-        candidate = dictionary(self._first)
-        sizes = [sum(len(deflated(d, by)) for d in self._first) for by in (self._latest, candidate)]
+        candidate = make_dictionary(self._first_documents)
+        sizes = [
+            sum(len(deflate(d, by)) for d in self._first_documents)
+            for by in (self._latest, candidate)
+        ]
         if sizes[1] < _ENOUGH * sizes[0]:
             keep(zlib.compress(candidate, 9))
-            self._known = {**(self._known or {}), zlib.adler32(candidate): candidate}
+            self._dictionaries = {**(self._dictionaries or {}), zlib.adler32(candidate): candidate}
             self._latest = candidate
 
 
-def dictionary(documents: Iterable[bytes]) -> bytes:
+def make_dictionary(documents: Iterable[bytes]) -> bytes:
     """The lines of documents, each once; the most frequent stand last, where they cost least."""
     lines = Counter(line for document in documents for line in document.split(b"\\n"))
-    ordered = sorted(lines, key=lambda line: (lines[line] > 1, lines[line] * len(line)))
-    return b"\\n".join(ordered)[-_WINDOW:]
+    ordered_lines = sorted(lines, key=lambda line: (lines[line] > 1, lines[line] * len(line)))
+    return b"\\n".join(ordered_lines)[-_WINDOW:]
 
 
-def deflated(data: bytes, by: bytes) -> bytes:
+def deflate(data: bytes, by: bytes) -> bytes:
     """Data by zlib, with a dictionary where there is one."""
     deflating = zlib.compressobj(9, zdict=by) if by else zlib.compressobj(9)
     return deflating.compress(data) + deflating.flush()

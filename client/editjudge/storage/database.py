@@ -23,10 +23,10 @@ from threading import RLock
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from ..base.errors import ConfigError, EditjudgeError, StoreError
-from .compression import Packer
-from .schema import DICTIONARIES, FACTS, TABLES, VERSION, Table, Value, checksum, encoded
+from .compression import Compressor
+from .schema import DICTIONARIES, FACTS, TABLES, VERSION, Table, Value, checksum, encode_text
+from .schema import decode_text as text_of
 from .schema import long_checksum as checksum_of_long
-from .schema import text as text_of
 
 Row: TypeAlias = tuple[Any, ...]
 P = ParamSpec("P")
@@ -64,7 +64,7 @@ class Database:
         self, path: Path | None = None, *, read_only: bool = False, is_run: bool = False
     ) -> None:
         self.path = path
-        self.packer = Packer(
+        self.compressor = Compressor(
             lambda: [row[1] for row in self.rows(DICTIONARIES, "ORDER BY id")],
             self._keep_dictionary if is_run else None,
         )
@@ -75,11 +75,11 @@ class Database:
             if path is not None and not read_only:
                 path.parent.mkdir(parents=True, exist_ok=True)
             self._check_whole()
-            self._db = self._opened_to_read() if read_only else self._opened()
+            self._db = self._opened_to_read() if read_only else self._open()
         except OSError as error:
             raise ConfigError(f"{path}: {error}", "give another file") from error
         except _RAISED as error:
-            raise self._translated(error) from error
+            raise self._translate_error(error) from error
 
     def check_structure(self) -> None:
         """See that the file's pages belong together: rows that none finds have no checksum.
@@ -89,9 +89,9 @@ class Database:
         Raises:
             StoreError: they do not.
         """
-        (told,) = self.one("PRAGMA integrity_check(1)") or ("nothing can be read",)
-        if told != "ok":
-            what = " ".join(str(told).removeprefix("*** in database main ***").split())
+        (report,) = self.query_row("PRAGMA integrity_check(1)") or ("nothing can be read",)
+        if report != "ok":
+            what = " ".join(str(report).removeprefix("*** in database main ***").split())
             raise StoreError(f"{self.path} is damaged: {what}", RESTORE)
 
     def close(self) -> None:
@@ -99,15 +99,17 @@ class Database:
         self._thread.shutdown()
         self._db.close()
 
-    async def aside(self, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    async def run_in_thread(self, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
         """Do work with this database without holding up the event loop.
 
         It is done also where the caller is cancelled meanwhile: what was paid for is kept.
         """
-        done = self._thread.submit(functools.partial(work, *args, **more))
-        result = asyncio.wrap_future(done)
+        future = self._thread.submit(functools.partial(work, *args, **more))
+        result = asyncio.wrap_future(future)
         # Nobody is left to ask why it failed where the caller is cancelled meanwhile.
-        result.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        result.add_done_callback(
+            lambda finished_future: finished_future.cancelled() or finished_future.exception()
+        )
         return await asyncio.shield(result)
 
     @contextlib.contextmanager
@@ -127,7 +129,7 @@ class Database:
                 yield
                 self.run("COMMIT")
             except BaseException:  # an interruption must not leave half a transaction either
-                self.packer.forget()
+                self.compressor.forget()
                 # Where the disk is full SQLite has rolled back by itself.
                 if self._db.in_transaction:
                     with contextlib.suppress(sqlite3.Error):
@@ -158,7 +160,7 @@ class Database:
             try:
                 return self._db.execute(sql, values)
             except _RAISED as error:
-                raise self._translated(error) from error
+                raise self._translate_error(error) from error
 
     def put(self, table: Table, **values: Value) -> int:
         """Write a row, with its checksums; returns its number.
@@ -181,7 +183,7 @@ class Database:
             return int(row["id"] or 0)
 
     def _next_number(self, table: Table) -> int:
-        row = self.one(f"SELECT ifnull(max(id), 0) + 1 FROM {table.name}")  # noqa: S608
+        row = self.query_row(f"SELECT ifnull(max(id), 0) + 1 FROM {table.name}")  # noqa: S608
         return int(row[0]) if row else 1
 
     def change(self, table: Table, number: int, **values: Value) -> None:
@@ -193,15 +195,15 @@ class Database:
 
     def delete(self, table: Table, where: str, *values: object) -> int:
         """Delete rows, some at a time, so that others can write in between; how many there were."""
-        last, deleted = 0, 0
+        last, count = 0, 0
         while True:
             with self.transaction():
                 among = f"SELECT id FROM {table.name} WHERE id > ? ORDER BY id LIMIT {_AT_A_TIME}"  # noqa: S608
-                row = self.one(f"SELECT max(id) FROM ({among})", last)  # noqa: S608
+                row = self.query_row(f"SELECT max(id) FROM ({among})", last)  # noqa: S608
                 if row is None or row[0] is None:
-                    return deleted
+                    return count
                 sql = f"DELETE FROM {table.name} WHERE id > ? AND id <= ? AND ({where})"  # noqa: S608
-                deleted += self.run(sql, last, row[0], *values).rowcount
+                count += self.run(sql, last, row[0], *values).rowcount
                 last = row[0]
 
     def shrink(self) -> None:
@@ -213,10 +215,10 @@ class Database:
         if self.path is not None:
             self.run("VACUUM")
 
-    def one(self, sql: str, *values: object) -> Row | None:
+    def query_row(self, sql: str, *values: object) -> Row | None:
         """The first row of a query that counts or looks for something, or None."""
         with self._turn, contextlib.closing(self.run(sql, *values)) as cursor:
-            rows = self._fetched(cursor)
+            rows = self._fetch(cursor)
             return rows[0] if rows else None
 
     def rows(
@@ -238,18 +240,18 @@ class Database:
         names, size = table.names if long else (*table.short, "checksum"), len(table.short)
         cursor = self.run(f"SELECT {', '.join(names)} FROM {table.name} {where}", *values)  # noqa: S608
         own = size - bool(table.long)
-        crc, dumped = zlib.crc32, marshal.dumps  # looking up names counts
+        crc, dumps = zlib.crc32, marshal.dumps  # looking up names counts
         try:
-            while several := self._fetched(cursor):
+            while several := self._fetch(cursor):
                 for row in several:
-                    if crc(dumped(row[:size], 2)) != row[size]:
-                        raise self._damaged(table, row[0])
+                    if crc(dumps(row[:size], 2)) != row[size]:
+                        raise self._damage_error(table, row[0])
                 if not long:
                     yield from [row[:own] for row in several]
                     continue
                 for row in several:
                     if checksum_of_long(row[size + 1 :]) != row[own]:
-                        raise self._damaged(table, row[0])
+                        raise self._damage_error(table, row[0])
                     yield row[:own] + row[size + 1 :]
         finally:
             # Who never comes to an end may be closed after the file.
@@ -261,30 +263,30 @@ class Database:
         with contextlib.closing(self.rows(table, where, *values, long=long)) as rows:
             return next(rows, None)
 
-    def _fetched(self, cursor: sqlite3.Cursor) -> list[Row]:
+    def _fetch(self, cursor: sqlite3.Cursor) -> list[Row]:
         with self._turn:
             try:
                 return cursor.fetchmany(_AT_ONCE)
             except _RAISED as error:
-                raise self._translated(error) from error
+                raise self._translate_error(error) from error
 
     def fact(self, name: str) -> str | None:
         """Something found out before, or None."""
-        row = self.row(FACTS, "WHERE name = ?", encoded(name))
+        row = self.row(FACTS, "WHERE name = ?", encode_text(name))
         return None if row is None else text_of(row[2])
 
     def keep_fact(self, name: str, value: str) -> None:
         """Keep what was found out; the last stays."""
         with self.transaction():
-            row = self.row(FACTS, "WHERE name = ?", encoded(name))
+            row = self.row(FACTS, "WHERE name = ?", encode_text(name))
             number = None if row is None else row[0]
-            self.put(FACTS, id=number, name=encoded(name), value=encoded(value))
+            self.put(FACTS, id=number, name=encode_text(name), value=encode_text(value))
 
     def _keep_dictionary(self, text: bytes) -> None:
         self.put(DICTIONARIES, text=text)
 
-    def _opened(self) -> sqlite3.Connection:
-        db = _connected(str(self.path or ":memory:"))
+    def _open(self) -> sqlite3.Connection:
+        db = _connect(str(self.path or ":memory:"))
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
@@ -346,7 +348,7 @@ class Database:
             return self._read_by(uri + "&immutable=1")
 
     def _read_by(self, uri: str) -> sqlite3.Connection:
-        db = _connected(uri, uri=True)
+        db = _connect(uri, uri=True)
         try:
             version = self._version(db)
         except BaseException:  # also when interrupted: no connection may be left open
@@ -366,11 +368,11 @@ class Database:
             )
         return int(version)
 
-    def _damaged(self, table: Table, number: object) -> StoreError:
+    def _damage_error(self, table: Table, number: object) -> StoreError:
         what = f"row {number} (table {table.name})"
         return StoreError(f"{self.path} is damaged: {what} is not as it was written", COPY)
 
-    def _translated(self, error: sqlite3.Error | UnicodeDecodeError) -> Exception:
+    def _translate_error(self, error: sqlite3.Error | UnicodeDecodeError) -> Exception:
         """The error for people; a mistake of ours in using SQLite stays what it is."""
         if isinstance(error, UnicodeDecodeError):
             return StoreError(f"{self.path}: the file is damaged ({error.reason})", RESTORE)
@@ -379,10 +381,10 @@ class Database:
         code = getattr(error, "sqlite_errorcode", None)
         if code is None or isinstance(error, sqlite3.IntegrityError):
             return error
-        known = _KINDS.get(code & 0xFF)  # the rest tells variants apart
-        if known is None:
+        error_kind = _KINDS.get(code & 0xFF)  # the rest tells variants apart
+        if error_kind is None:
             return StoreError(f"{self.path}: {error}")
-        kind, what, mend = known
+        kind, what, mend = error_kind
         return kind(f"{self.path}: {what} ({error})", mend)
 
 
@@ -410,7 +412,7 @@ _KINDS: dict[int, tuple[type[EditjudgeError], str, str]] = {
 }
 
 
-def _connected(where: str, *, uri: bool = False) -> sqlite3.Connection:
+def _connect(where: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(
         where, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=uri
     )

@@ -16,13 +16,13 @@ from ..base.verdict import Score, Verdict
 from ..engine.content_keys import StandingVerdicts
 from ..panel.calls import CallRecord
 from .codec import digest_from_bytes
-from .schema import encoded, text
+from .schema import decode_text, encode_text
 
-_FAILED = encoded('"failed"')
+_FAILED = encode_text('"failed"')
 _VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
 
 
-class Signed(NamedTuple):
+class Provenance(NamedTuple):
     """How a verdict of an edit was made.
 
     Attributes:
@@ -49,7 +49,7 @@ class StoredVerdict:
     verdict: Verdict
     signature: str
     versions: str = ""
-    said: tuple[CallRecord, ...] = ()
+    replies: tuple[CallRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class EditRow(NamedTuple):
     details: bytes | None = None
 
 
-class Stands:
+class StandingFinder:
     """Makes of rows what stands today; rows alike share it.
 
     Args:
@@ -93,31 +93,33 @@ class Stands:
     """
 
     def __init__(
-        self, signing: Callable[[int], tuple[Signed, ...]], today: Mapping[str, str]
+        self, signing: Callable[[int], tuple[Provenance, ...]], today: Mapping[str, str]
     ) -> None:
         self._signing = signing
         self._today = today
         self._by_signing: dict[int, frozenset[str]] = {}
-        self._shared: dict[frozenset[str], frozenset[str]] = {}
+        self._unique_sets: dict[frozenset[str], frozenset[str]] = {}
 
-    def of(self, row: EditRow) -> StandingVerdicts:
+    def find(self, row: EditRow) -> StandingVerdicts:
         """What stands of a row."""
         if (stands := self._by_signing.get(row.signing)) is None:
-            signed = self._signing(row.signing)
-            stands = frozenset(s.dimension for s in signed if self._is_of_today(s))
+            provenances = self._signing(row.signing)
+            stands = frozenset(s.dimension for s in provenances if self._is_of_today(s))
             self._by_signing[row.signing] = stands
         if _FAILED in row.outcomes:
-            there = zip(self._signing(row.signing), parsed(row.outcomes), strict=True)
-            failed = {one.dimension for one, outcome in there if status_of(outcome) == "failed"}
-            stands = stands - failed
-            stands = self._shared.setdefault(stands, stands)
+            there = zip(self._signing(row.signing), parse_outcomes(row.outcomes), strict=True)
+            failed_names = {
+                one.dimension for one, outcome in there if status_of(outcome) == "failed"
+            }
+            stands = stands - failed_names
+            stands = self._unique_sets.setdefault(stands, stands)
         return StandingVerdicts(row.content, row.output, row.stat, missing_of(row), stands)
 
-    def _is_of_today(self, signed: Signed) -> bool:
-        return self._today.get(signed.dimension) == signed.signature
+    def _is_of_today(self, provenance: Provenance) -> bool:
+        return self._today.get(provenance.dimension) == provenance.signature
 
 
-def packed(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]:
+def verdict_to_json(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]:
     """A verdict: a number, or all else but evidence and calls; and these.
 
     Raises:
@@ -131,7 +133,7 @@ def packed(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]:
     return outcome, (detail | ({"calls": list(calls)} if calls else {})) or None
 
 
-def unpacked(
+def verdict_from_json(
     outcome: Any, evidence: Mapping[str, Any] = MappingProxyType({}), calls: tuple[str, ...] = ()
 ) -> Verdict:
     """What `packed` was given."""
@@ -142,13 +144,13 @@ def unpacked(
     return _VERDICT.validate_python(outcome | more)
 
 
-def parsed(outcomes: bytes) -> list[Any]:
+def parse_outcomes(outcomes: bytes) -> list[Any]:
     """The outcomes of a row, in the order of its signing."""
     try:
-        listed: list[Any] = from_json(outcomes)
+        parsed_outcomes: list[Any] = from_json(outcomes)
     except ValueError:  # it is strict about the lone surrogates that a judge may have written
-        listed = list(parse_json(text(outcomes)))
-    return listed
+        parsed_outcomes = list(parse_json(decode_text(outcomes)))
+    return parsed_outcomes
 
 
 def status_of(outcome: Any) -> str:
@@ -161,9 +163,9 @@ def stored_edit(row: EditRow) -> StoredEdit:
     missing = missing_of(row)
     there = row.output is not None and missing is None
     digest = digest_from_bytes(row.output) if there and row.output is not None else None
-    return StoredEdit(row.id, text(row.item), text(row.model), digest, missing)
+    return StoredEdit(row.id, decode_text(row.item), decode_text(row.model), digest, missing)
 
 
 def missing_of(row: EditRow) -> Missing | None:
     """Why the output of a row is missing; None where it is not."""
-    return None if row.missing is None else Missing(*parse_json(text(row.missing)))
+    return None if row.missing is None else Missing(*parse_json(decode_text(row.missing)))

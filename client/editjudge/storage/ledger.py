@@ -21,7 +21,7 @@ from ..panel.calls import AnyCall, CallRecord, Reply, SpecialistCall, Usage
 from ..panel.prompt import Prompt, Text
 from .codec import digest_from_bytes, digest_to_bytes, outputs_from_bytes, outputs_to_bytes
 from .database import RESTORE, Database, Row
-from .schema import CALLS, FACTS, PROMPTS, encoded, text
+from .schema import CALLS, FACTS, PROMPTS, decode_text, encode_text
 
 _FEW = 16
 """Numbers of a specialist that are shown one by one."""
@@ -50,7 +50,7 @@ class Ledger:
         self, path: Path | None = None, *, team: str = "", database: Database | None = None
     ) -> None:
         self.team = team
-        self._owned = database is None
+        self._owns_database = database is None
         self._database = database or Database(path)
         self.path = self._database.path
 
@@ -58,7 +58,7 @@ class Ledger:
     def to_read(cls, path: Path) -> Self:
         """A ledger, or the calls of a run, that is only looked into."""
         ledger = cls(database=Database(path, read_only=True))
-        ledger._owned = True
+        ledger._owns_database = True
         return ledger
 
     def for_team(self, team: str) -> Ledger:
@@ -73,12 +73,12 @@ class Ledger:
 
     def close(self) -> None:
         """Close the file."""
-        if self._owned:
+        if self._owns_database:
             self._database.close()
 
     async def get(self, call: AnyCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
-        return await self._database.aside(self._get, call)
+        return await self._database.run_in_thread(self._get, call)
 
     def _get(self, call: AnyCall) -> Reply | None:
         row = self._row(call.key)
@@ -86,7 +86,7 @@ class Ledger:
             return None
         if row[8] is not None:
             return Reply(outputs_from_bytes(row[8]))
-        document = self._database.packer.unpack(row[7])
+        document = self._database.compressor.decompress(row[7])
         usage = Usage(**{name: document.get(name, 0) for name in _TAKEN})
         return Reply(document["reply"], document.get("model", ""), usage, row[6])
 
@@ -96,7 +96,7 @@ class Ledger:
         Returns:
             The reply as it will come back from now on; see `codec`.
         """
-        return await self._database.aside(self._put, call, reply)
+        return await self._database.run_in_thread(self._put, call, reply)
 
     def _put(self, call: AnyCall, reply: Reply) -> Reply:
         with self._database.transaction():
@@ -112,8 +112,8 @@ class Ledger:
                 "model": reply.model,
                 **asdict(reply.usage),
             }
-            kept = self._keep(call.key, document, prompt=call.prompt.digest, cost=reply.cost)
-            return reply if kept else self._get(call) or reply
+            is_new = self._keep(call.key, document, prompt=call.prompt.digest, cost=reply.cost)
+            return reply if is_new else self._get(call) or reply
 
     def _put_specialist(self, call: SpecialistCall, reply: Reply) -> None:
         form = {"service": str(call.service), "parameters": dict(call.parameters)}
@@ -126,9 +126,9 @@ class Ledger:
 
     async def put_records(self, records: Iterable[CallRecord]) -> None:
         """Keep what generalists said to others who asked for us; see `CallStore`."""
-        await self._database.aside(self._keep_said, tuple(records))
+        await self._database.run_in_thread(self._put_records, tuple(records))
 
-    def _keep_said(self, records: Iterable[CallRecord]) -> None:
+    def _put_records(self, records: Iterable[CallRecord]) -> None:
         with self._database.transaction():
             for entry in records:
                 if entry.prompt is None or not isinstance(entry.reply, dict):
@@ -154,7 +154,7 @@ class Ledger:
         Returns:
             How many there were.
         """
-        return await self._database.aside(self.drop_now, tuple(keys))
+        return await self._database.run_in_thread(self.drop_now, tuple(keys))
 
     def drop_now(self, keys: Iterable[str]) -> int:
         """The same, in the thread that calls."""
@@ -180,58 +180,63 @@ class Ledger:
         Returns:
             How many there were.
         """
-        return await self._database.aside(self._purge, before, team, shrink)
+        return await self._database.run_in_thread(self._purge, before, team, shrink)
 
     def _purge(self, before: float | None, team: str | None, shrink: bool) -> int:
-        asked = {"made < ?": before, "team = ?": None if team is None else encoded(team)}
-        conditions = {sql: value for sql, value in asked.items() if value is not None}
+        values_by_condition = {
+            "made < ?": before,
+            "team = ?": None if team is None else encode_text(team),
+        }
+        conditions = {sql: value for sql, value in values_by_condition.items() if value is not None}
         which = " AND ".join(conditions) or "1"
         self._database.run("PRAGMA secure_delete = ON")
-        purged = self._database.delete(CALLS, which, *conditions.values())
+        purged_count = self._database.delete(CALLS, which, *conditions.values())
         self._database.delete(PROMPTS, which, *conditions.values())
         if shrink:
             self._database.shrink()
         self._database.run("PRAGMA wal_checkpoint(TRUNCATE)")
-        return purged
+        return purged_count
 
     async def space(self) -> dict[str, int]:
         """About how many bytes the calls and prompts of each team take."""
-        return await self._database.aside(self._space)
+        return await self._database.run_in_thread(self._space)
 
     def _space(self) -> dict[str, int]:
         sizes: Counter[str] = Counter()
         for table in (CALLS, PROMPTS):
             at = table.short.index("team")
             for row in self._database.rows(table, long=True):
-                sizes[text(row[at])] += sum(len(one) for one in row if isinstance(one, bytes))
+                sizes[decode_text(row[at])] += sum(
+                    len(one) for one in row if isinstance(one, bytes)
+                )
         return dict(sizes)
 
-    async def dropped(self) -> frozenset[str]:
+    async def get_dropped_keys(self) -> frozenset[str]:
         """Keys of calls whose replies were dropped, at some time."""
-        return await self._database.aside(self._dropped)
+        return await self._database.run_in_thread(self._get_dropped_keys)
 
-    def _dropped(self) -> frozenset[str]:
-        rows = self._database.rows(CALLS, "WHERE team = ? AND dropped = 1", encoded(self.team))
+    def _get_dropped_keys(self) -> frozenset[str]:
+        rows = self._database.rows(CALLS, "WHERE team = ? AND dropped = 1", encode_text(self.team))
         return frozenset(digest_from_bytes(row[2]) for row in rows)
 
     async def get_fact(self, name: str) -> str | None:
         """Something found out about a service before, or None."""
-        return await self._database.aside(self._database.fact, name)
+        return await self._database.run_in_thread(self._database.fact, name)
 
     async def put_fact(self, name: str, value: str) -> None:
         """Keep what was found out; the last stays."""
-        await self._database.aside(self._database.keep_fact, name, value)
+        await self._database.run_in_thread(self._database.keep_fact, name, value)
 
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         """What came back from calls, by key; those that are not known are left out."""
-        return await self._database.aside(self._said, tuple(keys))
+        return await self._database.run_in_thread(self._get_records, tuple(keys))
 
-    def _said(self, keys: Iterable[str]) -> dict[str, CallRecord]:
+    def _get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         with self._database.snapshot():  # they may be purged meanwhile
             rows = {key: self._row(key) for key in keys}
-            return {key: self._as_said(row) for key, row in rows.items() if row is not None}
+            return {key: self._make_record(row) for key, row in rows.items() if row is not None}
 
-    def said_by(self, number: int) -> CallRecord:
+    def read_record(self, number: int) -> CallRecord:
         """What came back from the call of a row.
 
         Raises:
@@ -241,17 +246,19 @@ class Ledger:
         row = self._database.row(CALLS, "WHERE id = ?", number, long=True)
         if row is None:
             raise StoreError(f"{self.path} is damaged: it lacks call {number}", RESTORE)
-        return self._as_said(row)
+        return self._make_record(row)
 
-    def _as_said(self, row: Row) -> CallRecord:
-        _, _, key, _, prompt, _, cost, stored, outputs = row
-        document = self._database.packer.unpack(stored)
+    def _make_record(self, row: Row) -> CallRecord:
+        _, _, key, _, prompt, _, cost, document_bytes, outputs = row
+        document = self._database.compressor.decompress(document_bytes)
         return CallRecord(
             call=digest_from_bytes(key),
             judge=document["service"],
             model=document.get("model"),
             prompt=None if prompt is None else digest_from_bytes(prompt),
-            reply=document["reply"] if outputs is None else _shown(outputs_from_bytes(outputs)),
+            reply=document["reply"]
+            if outputs is None
+            else _outputs_to_json(outputs_from_bytes(outputs)),
             **{name: document.get(name, 0) for name in _TAKEN},
             cost=cost,
         )
@@ -266,14 +273,14 @@ class Ledger:
         row = self._prompt_row(digest, long=True)
         if row is None:
             return None
-        document = self._database.packer.unpack(row[4])
+        document = self._database.compressor.decompress(row[4])
         return StoredPrompt(document["system"], tuple(document["parts"]))
 
     @property
     def count(self) -> int:
         """How many calls it can answer."""
-        row = self._database.one(
-            "SELECT count(*) FROM calls WHERE team = ? AND dropped = 0", encoded(self.team)
+        row = self._database.query_row(
+            "SELECT count(*) FROM calls WHERE team = ? AND dropped = 0", encode_text(self.team)
         )
         return int(row[0]) if row else 0
 
@@ -294,23 +301,26 @@ class Ledger:
         """
         mine, others = self._database, other._database
         for _, _, digest, _, document in mine.rows(PROMPTS, long=True):
-            other._keep_prompt(digest_from_bytes(digest), mine.packer.unpack(document))
+            other._keep_prompt(digest_from_bytes(digest), mine.compressor.decompress(document))
         for _, name, value in mine.rows(FACTS):
-            if others.fact(text(name)) is None:
+            if others.fact(decode_text(name)) is None:
                 others.put(FACTS, name=name, value=value)
         numbers = {}
         names = (*CALLS.columns, *CALLS.long)
         for number, *values in mine.rows(CALLS, long=True):
             row = dict(zip(names, values, strict=True))
             there = other._row(digest_from_bytes(row["key"]))
-            document = mine.packer.unpack(row["document"])
+            document = mine.compressor.decompress(row["document"])
             if there is not None:
-                same = others.packer.unpack(there[7]) == document and there[8] == row["outputs"]
+                same = (
+                    others.compressor.decompress(there[7]) == document
+                    and there[8] == row["outputs"]
+                )
                 if same:
                     numbers[number] = int(there[0])
                     continue
             row |= {
-                "document": others.packer.pack(document),
+                "document": others.compressor.compress(document),
                 "dropped": bool(row["dropped"] or there),
             }
             numbers[number] = others.put(CALLS, **row)
@@ -320,7 +330,7 @@ class Ledger:
         return self._database.row(
             CALLS,
             "WHERE team = ? AND key = ? AND dropped = 0",
-            encoded(self.team),
+            encode_text(self.team),
             digest_to_bytes(key),
             long=long,
         )
@@ -339,13 +349,13 @@ class Ledger:
             return False
         self._database.put(
             CALLS,
-            team=encoded(self.team),
+            team=encode_text(self.team),
             key=digest_to_bytes(key),
             dropped=False,
             prompt=None if prompt is None else digest_to_bytes(prompt),
             made=time.time(),
             cost=cost,
-            document=self._database.packer.pack(document),
+            document=self._database.compressor.compress(document),
             outputs=outputs,
         )
         return True
@@ -358,15 +368,15 @@ class Ledger:
             return
         self._database.put(
             PROMPTS,
-            team=encoded(self.team),
+            team=encode_text(self.team),
             digest=digest_to_bytes(digest),
             made=time.time(),
-            document=self._database.packer.pack(document),
+            document=self._database.compressor.compress(document),
         )
 
     def _prompt_row(self, digest: str, *, long: bool = False) -> Row | None:
-        asked = encoded(self.team), digest_to_bytes(digest)
-        return self._database.row(PROMPTS, "WHERE team = ? AND digest = ?", *asked, long=long)
+        prompt_key = encode_text(self.team), digest_to_bytes(digest)
+        return self._database.row(PROMPTS, "WHERE team = ? AND digest = ?", *prompt_key, long=long)
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +402,7 @@ def _shown_prompt(prompt: Prompt) -> dict[str, Any]:
     return {"system": prompt.system, "parts": parts}
 
 
-def _shown(outputs: Tensors) -> dict[str, JsonValue]:
+def _outputs_to_json(outputs: Tensors) -> dict[str, JsonValue]:
     """A specialist's outputs as JSON: few numbers as they are, of many how many there are."""
     return {
         name: {"bytes": len(one)}

@@ -120,11 +120,11 @@ SIGNINGS = Table("signings", {"signed": "BLOB"})
 TABLES = (FACTS, DICTIONARIES, PROMPTS, CALLS, FILES, DATA, EDITS, SIGNINGS)
 
 
-def text(stored: Any) -> str:
+def decode_text(data: Any) -> str:
     """The text of stored bytes."""
-    return bytes(stored).decode("utf-8", "surrogatepass")
+    return bytes(data).decode("utf-8", "surrogatepass")
 
 
-def encoded(value: str) -> bytes:
+def encode_text(value: str) -> bytes:
     """What `text` gives back."""
     return value.encode("utf-8", "surrogatepass")

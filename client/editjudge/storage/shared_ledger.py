@@ -16,7 +16,7 @@ from .ledger import Ledger
 T = TypeVar("T")
 
 
-def calls_of_run(
+def open_call_store(
     own: Ledger, path: Path | None, say: Callable[[str], None], resources: ExitStack
 ) -> CallStore:
     """Where a run's calls are kept: in its own file, and in the ledger of the settings with it.
@@ -34,7 +34,7 @@ def calls_of_run(
     try:
         ledger = resources.enter_context(Ledger(path))
     except StoreError as error:
-        say(_left_alone(path, error))
+        say(_abandonment_notice(path, error))
         return own
     return SharedCalls(own, ledger, say)
 
@@ -55,25 +55,25 @@ class SharedCalls:
         self._ledger = ledger
         self._say = say
         self._turn = asyncio.Lock()
-        self._lost = False
-        self._dropped: frozenset[str] | None = None
+        self._is_unusable = False
+        self._dropped_keys: frozenset[str] | None = None
 
     async def get(self, call: AnyCall) -> Reply | None:
         """The reply to a call that was made before, by this run or another; None otherwise."""
-        if (known := await self._own.get(call)) is not None or await self._asks_anew(call.key):
-            return known
-        reply = await self._shared(lambda: self._ledger.get(call))
+        if (own_reply := await self._own.get(call)) is not None or await self._asks_anew(call.key):
+            return own_reply
+        reply = await self._use_ledger(lambda: self._ledger.get(call))
         if reply is None:
             return None
         return await self._own.put(call, replace(reply, cost=None if reply.cost is None else 0.0))
 
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
         """Keep a reply; the first one for a call stays, but for one that was dropped."""
-        kept = await self._own.put(call, reply)
+        stored_reply = await self._own.put(call, reply)
         if await self._asks_anew(call.key):
-            await self._shared(lambda: self._ledger.drop([call.key]))
-        await self._shared(lambda: self._ledger.put(call, reply))
-        return kept
+            await self._use_ledger(lambda: self._ledger.drop([call.key]))
+        await self._use_ledger(lambda: self._ledger.put(call, reply))
+        return stored_reply
 
     async def get_records(self, keys: Iterable[str]) -> Mapping[str, CallRecord]:
         """What came back from calls, by key, of those of the run."""
@@ -81,16 +81,16 @@ class SharedCalls:
 
     async def get_fact(self, name: str) -> str | None:
         """Something found out about a service before, by this run or another; None otherwise."""
-        if (known := await self._own.get_fact(name)) is not None:
-            return known
-        if (fact := await self._shared(lambda: self._ledger.get_fact(name))) is not None:
+        if (own_value := await self._own.get_fact(name)) is not None:
+            return own_value
+        if (fact := await self._use_ledger(lambda: self._ledger.get_fact(name))) is not None:
             await self._own.put_fact(name, fact)
         return fact
 
     async def put_fact(self, name: str, value: str) -> None:
         """Keep what was found out; the last stays."""
         await self._own.put_fact(name, value)
-        await self._shared(lambda: self._ledger.put_fact(name, value))
+        await self._use_ledger(lambda: self._ledger.put_fact(name, value))
 
     async def put_records(self, records: Iterable[CallRecord]) -> None:
         """Keep what generalists said to others who asked for us, in the run alone."""
@@ -98,29 +98,29 @@ class SharedCalls:
 
     async def drop(self, keys: Iterable[str]) -> int:
         """Forget the run's replies, so that the calls are made again; returns how many."""
-        self._dropped = None
+        self._dropped_keys = None
         return await self._own.drop(keys)
 
     async def _asks_anew(self, key: str) -> bool:
         """Whether the run has dropped its reply, and has no other yet."""
-        if self._dropped is None:
-            self._dropped = await self._own.dropped()
-        return key in self._dropped
+        if self._dropped_keys is None:
+            self._dropped_keys = await self._own.get_dropped_keys()
+        return key in self._dropped_keys
 
-    async def _shared(self, work: Callable[[], Awaitable[T]]) -> T | None:
+    async def _use_ledger(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """What the ledger says; None where it cannot be used any more."""
         # One after another, so that a file that is locked is waited for once, not by every call.
         async with self._turn:
-            if self._lost:
+            if self._is_unusable:
                 return None
             try:
                 return await work()
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the run is not
-                self._lost = True
-                self._say(_left_alone(self._ledger.path, error))
+                self._is_unusable = True
+                self._say(_abandonment_notice(self._ledger.path, error))
                 return None
 
 
-def _left_alone(path: Path | None, error: Exception) -> str:
+def _abandonment_notice(path: Path | None, error: Exception) -> str:
     why = str(error) if str(path) in str(error) else f"{path}: {error}"
     return f"the ledger is left alone in this session, the run has its own calls: {why}"

@@ -32,18 +32,18 @@ from .compression import dumps
 from .database import Database
 from .edit_rows import (
     EditRow,
-    Signed,
-    Stands,
+    Provenance,
+    StandingFinder,
     StoredEdit,
     StoredVerdict,
-    packed,
-    parsed,
+    parse_outcomes,
     status_of,
     stored_edit,
-    unpacked,
+    verdict_from_json,
+    verdict_to_json,
 )
 from .ledger import Ledger, StoredPrompt
-from .schema import CALLS, DATA, EDITS, FILES, SIGNINGS, encoded, text
+from .schema import CALLS, DATA, EDITS, FILES, SIGNINGS, decode_text, encode_text
 
 __all__ = ["FILE", "RunHeader", "RunStore", "StoredEdit", "StoredPrompt", "StoredVerdict"]
 
@@ -52,7 +52,7 @@ _LOCK = "run.lock"
 _HEADER = "run"
 Names: TypeAlias = "str | Collection[str] | None"
 """Of one, of several, or of all."""
-_Document: TypeAlias = "tuple[Signed, Any, Any]"
+_Document: TypeAlias = "tuple[Provenance, Any, Any]"
 """A verdict: how it was made; a number, or all else but what is next; evidence and calls."""
 
 
@@ -69,7 +69,7 @@ class RunStore:
         self.database = database
         self.ledger = Ledger(database=database)
         self._resources = resources
-        self._signings: dict[int, tuple[Signed, ...]] = {}
+        self._signings: dict[int, tuple[Provenance, ...]] = {}
 
     @classmethod
     def open(
@@ -102,8 +102,8 @@ class RunStore:
             database = Database(file, read_only=read_only, is_run=True)
             resources.callback(database.close)
             store = cls(folder, database, resources)
-            known = store._read_header()
-            if known is None and header is None:
+            stored_header = store._read_header()
+            if stored_header is None and header is None:
                 raise _no_run(folder)
             if not only_header:
                 database.check_structure()
@@ -139,8 +139,10 @@ class RunStore:
             The header from now on.
         """
         with self.database.transaction():
-            known = self._read_header()
-            whole = header if known is None else known.join(header, str(self.folder))
+            stored_header = self._read_header()
+            whole = (
+                header if stored_header is None else stored_header.join(header, str(self.folder))
+            )
             self._put_header(whole)
         return whole
 
@@ -168,7 +170,7 @@ class RunStore:
         versions: str | None = None,
     ) -> None:
         """Keep an edit and its verdicts beside the event loop; see `VerdictStore.keep`."""
-        await self.database.aside(self.save_edit_now, edit, verdicts, signatures, versions)
+        await self.database.run_in_thread(self.save_edit_now, edit, verdicts, signatures, versions)
 
     def save_edit_now(
         self,
@@ -194,10 +196,12 @@ class RunStore:
                 return
             documents = self._documents(row)
             for name, verdict in verdicts.items():
-                stored = map(self.ledger.number, () if name in calls else calls_of(verdict))
-                numbers = calls.get(name) or [number for number in stored if number is not None]
-                signed = Signed(name, signatures[name], made_with)
-                documents[name] = (signed, *packed(verdict, numbers))
+                row_numbers = map(self.ledger.number, () if name in calls else calls_of(verdict))
+                numbers = calls.get(name) or [
+                    number for number in row_numbers if number is not None
+                ]
+                provenance = Provenance(name, signatures[name], made_with)
+                documents[name] = (provenance, *verdict_to_json(verdict, numbers))
             self._put_verdicts(row, documents)
 
     def save_contents(
@@ -223,7 +227,7 @@ class RunStore:
     def _rows_of(self, item: str, model: str) -> list[EditRow]:
         """What is kept of an edit, of each content, the last one last."""
         where = "WHERE item = ? AND model = ? ORDER BY id"
-        return list(self._rows(where, encoded(item), encoded(model), long=True))
+        return list(self._rows(where, encode_text(item), encode_text(model), long=True))
 
     def _row_of(self, edit: JudgedEdit) -> EditRow:
         """The row of an edit of this content as it is to be; its number is 0 where it is new.
@@ -232,71 +236,77 @@ class RunStore:
         """
         rows = self._rows_of(edit.item, edit.model)
         last = rows[-1] if rows else None
-        known = last.content if last else b""
-        content = known if edit.content is None else edit.content.key
+        last_content = last.content if last else b""
+        content = last_content if edit.content is None else edit.content.key
         output = None if edit.output_file is None else digest_to_bytes(edit.output_file.digest)
         unseen = edit.output_file is None and edit.missing is None
         for row in reversed(rows):
             if row.content in {content, b""} and (unseen or row.output == output):
                 break
         else:
-            named = encoded(edit.item), encoded(edit.model)
-            row = EditRow(0, *named, content, output, None, ABSENT, 0, b"[]")
+            item_and_model = encode_text(edit.item), encode_text(edit.model)
+            row = EditRow(0, *item_and_model, content, output, None, ABSENT, 0, b"[]")
         if last is not None and row.id not in {0, last.id}:
             self.database.run("DELETE FROM edits WHERE id = ?", row.id)
             row = row._replace(id=0)  # the last row of an edit is what it is now
         if unseen:
             return row._replace(content=content)
         missing = edit.missing
-        why = None if missing is None else encoded(dumps([missing.kind, missing.reason]))
+        why = None if missing is None else encode_text(dumps([missing.kind, missing.reason]))
         stat = ABSENT if edit.output_file is None else edit.output_file.stat
         return row._replace(content=content, missing=why, stat=stat)
 
     def _documents(self, row: EditRow) -> dict[str, _Document]:
         """The verdicts of a row that was read with its details, by dimension."""
         outcomes = list(self._outcomes(row))
-        details = [None] * len(outcomes) if row.details is None else self._unpacked(row.details)
+        details = (
+            [None] * len(outcomes) if row.details is None else self._unpack_details(row.details)
+        )
         whole = zip(outcomes, details, strict=True)
         return {one.dimension: (one, outcome, detail) for (one, outcome), detail in whole}
 
-    def _outcomes(self, row: EditRow) -> Iterator[tuple[Signed, Any]]:
-        return zip(self._signing(row.signing), parsed(row.outcomes), strict=True)
+    def _outcomes(self, row: EditRow) -> Iterator[tuple[Provenance, Any]]:
+        return zip(self._signing(row.signing), parse_outcomes(row.outcomes), strict=True)
 
     def _put_verdicts(self, row: EditRow, documents: Mapping[str, _Document]) -> None:
-        ordered = [documents[name] for name in sorted(documents)]
-        details = [detail for _, _, detail in ordered]
+        sorted_documents = [documents[name] for name in sorted(documents)]
+        details = [detail for _, _, detail in sorted_documents]
         self._put(
             row._replace(
-                signing=self._signing_of(tuple(signed for signed, _, _ in ordered)),
-                outcomes=encoded(dumps([outcome for _, outcome, _ in ordered])),
-                details=self.database.packer.pack(details) if any(details) else None,
+                signing=self._signing_of(
+                    tuple(provenance for provenance, _, _ in sorted_documents)
+                ),
+                outcomes=encode_text(dumps([outcome for _, outcome, _ in sorted_documents])),
+                details=self.database.compressor.compress(details) if any(details) else None,
             )
         )
 
     def _put(self, row: EditRow) -> None:
         self.database.put(EDITS, **{**row._asdict(), "id": row.id or None})
 
-    def _signing_of(self, signed: tuple[Signed, ...]) -> int:
+    def _signing_of(self, provenances: tuple[Provenance, ...]) -> int:
         """The number of a signing, put in here where it is new; 0 of none."""
-        if not signed:
+        if not provenances:
             return 0
-        stored = encoded(dumps(signed))
-        for number, known in self._signings.items():
-            if known == signed:
+        data = encode_text(dumps(provenances))
+        for number, stored_provenances in self._signings.items():
+            if stored_provenances == provenances:
                 return number
-        row = self.database.row(SIGNINGS, "WHERE signed = ?", stored)
-        number = self.database.put(SIGNINGS, signed=stored) if row is None else int(row[0])
-        self._signings[number] = signed
+        row = self.database.row(SIGNINGS, "WHERE signed = ?", data)
+        number = self.database.put(SIGNINGS, signed=data) if row is None else int(row[0])
+        self._signings[number] = provenances
         return number
 
-    def _signing(self, number: int) -> tuple[Signed, ...]:
+    def _signing(self, number: int) -> tuple[Provenance, ...]:
         if not number:
             return ()
         if number not in self._signings:
             row = self.database.row(SIGNINGS, "WHERE id = ?", number)
             if row is None:
                 raise StoreError(f"{self.database.path} is damaged: it lacks signing {number}")
-            self._signings[number] = tuple(Signed(*one) for one in parse_json(text(row[1])))
+            self._signings[number] = tuple(
+                Provenance(*one) for one in parse_json(decode_text(row[1]))
+            )
         return self._signings[number]
 
     # What is read
@@ -313,11 +323,11 @@ class RunStore:
     def items(self) -> list[str]:
         """The ids of the items of which anything was judged, in the order in which they came."""
         ids = self.database.run("SELECT item FROM edits GROUP BY item ORDER BY min(id)")
-        return [text(item) for (item,) in ids]
+        return [decode_text(item) for (item,) in ids]
 
     def contents(self) -> dict[str, bytes]:
         """What items held, by id, when they were judged last; see `content_key`."""
-        return {text(r.item): r.content for r in self._rows("ORDER BY id") if r.content}
+        return {decode_text(r.item): r.content for r in self._rows("ORDER BY id") if r.content}
 
     def find_standing(
         self, model: str, signatures: Mapping[str, str]
@@ -330,11 +340,11 @@ class RunStore:
         Args:
             signatures: Of today, by dimension.
         """
-        stands = Stands(self._signing, signatures)
-        judged: dict[str, list[StandingVerdicts]] = {}
-        for row in self._rows("WHERE model = ? ORDER BY id", encoded(model)):
-            judged.setdefault(text(row.item), []).append(stands.of(row))
-        return judged
+        stands = StandingFinder(self._signing, signatures)
+        standing_by_item: dict[str, list[StandingVerdicts]] = {}
+        for row in self._rows("WHERE model = ? ORDER BY id", encode_text(model)):
+            standing_by_item.setdefault(decode_text(row.item), []).append(stands.find(row))
+        return standing_by_item
 
     def rows_of(
         self, items: Collection[str], *, evidence: bool
@@ -346,8 +356,8 @@ class RunStore:
         """
         rows: dict[tuple[str, str], list[EditRow]] = {}
         where = f"WHERE item IN ({', '.join('?' * len(items))}) ORDER BY id"
-        for row in self._rows(where, *map(encoded, items), long=evidence):
-            rows.setdefault((text(row.model), text(row.item)), []).append(row)
+        for row in self._rows(where, *map(encode_text, items), long=evidence):
+            rows.setdefault((decode_text(row.model), decode_text(row.item)), []).append(row)
         return rows
 
     def edit(self, item: str, model: str) -> StoredEdit | None:
@@ -366,8 +376,10 @@ class RunStore:
     def judged_edit(self, edit: StoredEdit) -> JudgedEdit:
         """An edit with all that its verdicts rest on, to be kept elsewhere."""
         row = next(self._rows("WHERE id = ?", edit.id))
-        seen = None if row.output is None else FileState(row.stat, digest_from_bytes(row.output))
-        return JudgedEdit(edit.item, edit.model, seen, edit.missing, ItemContent(row.content))
+        output_file = None if row.output is None else FileState(row.stat, digest_from_bytes(row.output))
+        return JudgedEdit(
+            edit.item, edit.model, output_file, edit.missing, ItemContent(row.content)
+        )
 
     def verdicts(
         self,
@@ -385,9 +397,9 @@ class RunStore:
             evidence: False leaves it out, and the calls: several times as fast.
         """
         for row in self._last(model, item, long=evidence):
-            for stored in self.verdicts_in(row, evidence=evidence):
-                if dimension in {None, stored.dimension}:
-                    yield stored
+            for verdict in self.verdicts_in(row, evidence=evidence):
+                if dimension in {None, verdict.dimension}:
+                    yield verdict
 
     def calls_of(self, edit: StoredEdit) -> dict[str, list[int]]:
         """By dimension the numbers of the calls that verdicts on an edit rest on, in order."""
@@ -405,10 +417,10 @@ class RunStore:
         """
         counts: dict[str, dict[str, dict[str, int]]] = {}
         for row in self._last():
-            of_model = counts.setdefault(text(row.model), {})
-            for signed, outcome in self._outcomes(row):
-                name = signed.dimension
-                if signatures is None or signatures.get(name) == signed.signature:
+            of_model = counts.setdefault(decode_text(row.model), {})
+            for provenance, outcome in self._outcomes(row):
+                name = provenance.dimension
+                if signatures is None or signatures.get(name) == provenance.signature:
                     status = status_of(outcome)
                     by_status = of_model.setdefault(name, {})
                     by_status[status] = by_status.get(status, 0) + 1
@@ -449,9 +461,9 @@ class RunStore:
             How many verdicts of the status there were.
         """
         with self.database.transaction():
-            asked = list(self._last(models, long=True))
+            rows = list(self._last(models, long=True))
             under = self._under_numbers()
-            return sum(self._forget(row, status, dimensions, under, above) for row in asked)
+            return sum(self._forget(row, status, dimensions, under, above) for row in rows)
 
     def _under_numbers(self) -> dict[str, set[int]]:
         """By dimension the calls that numbers rest on."""
@@ -472,20 +484,24 @@ class RunStore:
     ) -> int:
         documents = self._documents(row)
         calls = {n: set((detail or {}).get("calls", ())) for n, (_, _, detail) in documents.items()}
-        meant = {
+        matching_names = {
             name
             for name, (_, outcome, _) in documents.items()
             if status_of(outcome) == status and (dimensions is None or name in dimensions)
         }
-        dropped = {call for name in meant for call in calls[name] - set(under.get(name, ()))}
-        for call in dropped:
+        dropped_calls = {
+            call for name in matching_names for call in calls[name] - set(under.get(name, ()))
+        }
+        for call in dropped_calls:
             self.database.change(CALLS, call, dropped=1)
-        gone = meant | {name for name in documents if calls[name] & dropped}
-        gone.update(*(above.get(name, ()) for name in gone))
-        if gone:
-            kept = {name: one for name, one in documents.items() if name not in gone}
-            self._put_verdicts(row, kept)
-        return len(meant)
+        dropped_names = matching_names | {name for name in documents if calls[name] & dropped_calls}
+        dropped_names.update(*(above.get(name, ()) for name in dropped_names))
+        if dropped_names:
+            kept_documents = {
+                name: one for name, one in documents.items() if name not in dropped_names
+            }
+            self._put_verdicts(row, kept_documents)
+        return len(matching_names)
 
     # Rows
 
@@ -496,10 +512,10 @@ class RunStore:
         self, model: Names = None, item: Names = None, *, long: bool = False
     ) -> Iterator[EditRow]:
         """Of each edit the last row."""
-        models = None if model is None else {encoded(name) for name in _several(model)}
+        models = None if model is None else {encode_text(name) for name in _several(model)}
         among, items = "", []
         if item is not None:
-            items = [encoded(name) for name in _several(item)]
+            items = [encode_text(name) for name in _several(item)]
             among = f"WHERE item IN ({', '.join('?' * len(items))})"
         last = f"SELECT max(id) FROM edits {among} GROUP BY item, model"  # noqa: S608
         for row in self._rows(f"WHERE id IN ({last}) ORDER BY id", *items, long=long):
@@ -508,27 +524,29 @@ class RunStore:
 
     def verdicts_in(self, row: EditRow, *, evidence: bool) -> Iterator[StoredVerdict]:
         """The verdicts of a row, which was read for it."""
-        item, model = text(row.item), text(row.model)
+        item, model = decode_text(row.item), decode_text(row.model)
         try:
             if not evidence:
-                for signed, outcome in self._outcomes(row):
-                    name, signature, versions = signed
-                    yield StoredVerdict(item, model, name, unpacked(outcome), signature, versions)
+                for provenance, outcome in self._outcomes(row):
+                    name, signature, versions = provenance
+                    yield StoredVerdict(
+                        item, model, name, verdict_from_json(outcome), signature, versions
+                    )
                 return
             for (name, signature, versions), outcome, detail in self._documents(row).values():
-                said = tuple(map(self.ledger.said_by, (detail or {}).get("calls", ())))
+                replies = tuple(map(self.ledger.read_record, (detail or {}).get("calls", ())))
                 proof = (detail or {}).get("evidence", {})
-                verdict = unpacked(outcome, proof, tuple(one.call for one in said))
-                yield StoredVerdict(item, model, name, verdict, signature, versions, said)
+                verdict = verdict_from_json(outcome, proof, tuple(one.call for one in replies))
+                yield StoredVerdict(item, model, name, verdict, signature, versions, replies)
         except ValueError as error:
             raise StoreError(
                 f"{self.database.path}: the verdicts on {item}, {model} cannot be read: {error}",
                 "judge it again with a newer editjudge, or restore a copy of the run",
             ) from error
 
-    def _unpacked(self, details: bytes) -> list[Any]:
-        unpacked: list[Any] = self.database.packer.unpack(details)
-        return unpacked
+    def _unpack_details(self, details: bytes) -> list[Any]:
+        documents: list[Any] = self.database.compressor.decompress(details)
+        return documents
 
 
 def _several(names: str | Collection[str]) -> Collection[str]:

@@ -93,8 +93,8 @@ async def test_shards_become_one(tmp_path: Path) -> None:
         assert [edit.model for edit in store.edits() if edit.missing] == ["beta"]
         assert await store.ledger.get(call) is not None
         assert await store.ledger.get_fact("judge.method") == "logprobs"
-        (rests,) = [one for one in store.verdicts() if one.said]
-        assert (rests.model, rests.said[0].reply) == ("beta", {"text": "long reply " * 99})
+        (rests,) = [one for one in store.verdicts() if one.replies]
+        assert (rests.model, rests.replies[0].reply) == ("beta", {"text": "long reply " * 99})
 
 
 async def _asked(folder: Path, item: str, *replies: str) -> Path:
@@ -115,7 +115,7 @@ async def test_a_verdict_keeps_the_reply_that_it_rests_on(tmp_path: Path) -> Non
     third = await _asked(tmp_path / "c", "c", "red")
     merge([first, second, third], tmp_path / "all")
     with RunStore.open(tmp_path / "all") as store:
-        said = {one.item: one.said[0].reply["text"] for one in store.verdicts()}  # type: ignore[index,call-overload]
+        said = {one.item: one.replies[0].reply["text"] for one in store.verdicts()}  # type: ignore[index,call-overload]
         assert store.ledger.count == 1
     assert said == {"a0": "left aside", "a1": "red", "b0": "red", "b1": "blue", "c0": "red"}
 

@@ -14,7 +14,7 @@ from editjudge.base.parse import parse_json, parse_toml
 from editjudge.benchmarks.registry import load_benchmark
 from editjudge.panel.vllm.tokenizer import Tokens
 from editjudge.prompts.custom_templates import load_custom_templates
-from editjudge.storage.compression import Packer
+from editjudge.storage.compression import Compressor
 
 DEEP = "[" * 100_000
 BY_ID = '{"1":' * 100_000
@@ -66,7 +66,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
         {"core/instruction_following.toml": f"user = {DEEP}"}, "mine"
     ),
     "a tokenizer": lambda: Tokens(DEEP),
-    "what is stored": lambda: Packer(list, None).unpack(DEEP.encode()),
+    "what is stored": lambda: Compressor(list, None).decompress(DEEP.encode()),
 }
 
 

@@ -426,13 +426,13 @@ async def test_no_edit_begins_before_it_is_known_what_they_hold(
     """Those that are not loaded yet count as those that are."""
     monkeypatch.setattr(module, "MAX_HELD", 1)
     loading: list[int] = []
-    begin = Scheduler._loaded
+    begin = Scheduler._load_edit
 
     async def counted(self: Scheduler, job: module.Job) -> Any:
-        loading.append(len(self._held))
+        loading.append(len(self._bytes_in_flight))
         return await begin(self, job)
 
-    monkeypatch.setattr(Scheduler, "_loaded", counted)
+    monkeypatch.setattr(Scheduler, "_load_edit", counted)
     asked = order(tmp_path, log, 12, "a")
     work = compare_with_run(inspect_items(asked), None, {})
     await scheduler(asked, work, Kept(), in_flight=12).run()

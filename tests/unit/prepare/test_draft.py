@@ -62,7 +62,7 @@ def masked(
         record = out.begin(drafts, "masks")
         for name in ids:
             out.write_mask(name, png(2))
-        entry = Entry("made", mask=png(2), mask_shows=shows, named=phrases)
+        entry = Entry("made", mask=png(2), mask_shows=shows, phrases=phrases)
         taken = {ref.id: tuple(named_by_mask(ref.data, entry)) for ref in drafts.items()}
         statuses = dict.fromkeys(ids, "made")
         out.write_record(record.model_copy(update={"statuses": statuses, "named": taken}))

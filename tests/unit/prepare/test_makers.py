@@ -100,7 +100,7 @@ async def test_the_mask_is_what_may_change(scope: str, phrases: list[str], due: 
     assert np.array_equal(shown if line.mask_shows == "edited" else ~shown, due)
     if phrases:
         assert shown[:, :3].all(), "white is what was named"
-    assert made.named == tuple(phrase for phrase in phrases if phrase != "nowhere")
+    assert made.phrases == tuple(phrase for phrase in phrases if phrase != "nowhere")
     told = dict(made.notes)
     assert told["share of the image"] == f"{due.mean():.1%}"
     assert told.get("not found") == ("nowhere" if "nowhere" in phrases else None)

@@ -15,9 +15,9 @@ from PIL import Image as Pil
 from editjudge.base.contracts import Tensors
 from editjudge.base.images import load_mask
 from editjudge.storage import codec
-from editjudge.storage.compression import Packer
+from editjudge.storage.compression import Compressor
 
-PACKER = Packer(list, None)
+PACKER = Compressor(list, None)
 
 
 def png(selected: NDArray[np.bool_]) -> bytes:
@@ -36,29 +36,29 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_what_is_packed_comes_back(value: object) -> None:
-    again = PACKER.unpack(PACKER.pack(value))
+    again = PACKER.decompress(PACKER.compress(value))
     assert again == value
     assert json.dumps(again) == json.dumps(value)  # also -0.0, and the order of keys
 
 
 def test_json_is_deflated_where_that_is_shorter() -> None:
-    assert PACKER.pack({"region_share": 0.25}) == b'{"region_share":0.25}'
-    assert len(PACKER.pack({"reply": "the cup is red, " * 100})) < 80
+    assert PACKER.compress({"region_share": 0.25}) == b'{"region_share":0.25}'
+    assert len(PACKER.compress({"reply": "the cup is red, " * 100})) < 80
 
 
 def test_a_number_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
-        PACKER.pack({"value": float("nan")})
+        PACKER.compress({"value": float("nan")})
 
 
 @pytest.mark.parametrize(
     "stored",
-    [b"", b"\xff\x00", PACKER.pack("some text " * 99)[:-3], PACKER.pack("some text")[:-3]],
+    [b"", b"\xff\x00", PACKER.compress("some text " * 99)[:-3], PACKER.compress("some text")[:-3]],
     ids=["empty", "something else", "deflated and cut", "cut"],
 )
 def test_damaged_text_is_told(stored: bytes) -> None:
     with pytest.raises(ValueError, match="stored text"):
-        PACKER.unpack(stored)
+        PACKER.decompress(stored)
 
 
 @pytest.mark.parametrize("digest", ["sha256:" + "0f" * 32, "sha256:" + "0F" * 32, "x", ""])

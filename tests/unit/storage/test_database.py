@@ -27,13 +27,13 @@ async def test_work_that_fails_when_its_caller_has_left_says_nothing() -> None:
         may_fail.wait()
         raise StoreError("the disk is full")
 
-    caller = asyncio.create_task(database.aside(fail))
+    caller = asyncio.create_task(database.run_in_thread(fail))
     await asyncio.sleep(0)
     caller.cancel()
     with pytest.raises(asyncio.CancelledError):
         await caller
     may_fail.set()
-    await database.aside(int)  # after it, in the same thread
+    await database.run_in_thread(int)  # after it, in the same thread
     gc.collect()
     assert not complaints
     database.close()
@@ -45,7 +45,7 @@ def test_a_dictionary_of_a_transaction_that_failed_is_not_remembered(tmp_path: P
     def put(database: Database, *, fails: bool) -> None:
         with database.transaction():
             for number in range(FIRST + 1):
-                document = database.packer.pack({"text": "some words " * 20 + str(number)})
+                document = database.compressor.compress({"text": "some words " * 20 + str(number)})
                 database.put(PROMPTS, team=b"", digest=bytes([number]), document=document)
             if fails:
                 raise StoreError("the disk is full")
@@ -56,7 +56,7 @@ def test_a_dictionary_of_a_transaction_that_failed_is_not_remembered(tmp_path: P
         put(ours, fails=False)
     with contextlib.closing(Database(path, read_only=True)) as other:
         documents = [row[4] for row in other.rows(PROMPTS, long=True)]
-        assert other.packer.unpack(documents[-1])["text"].endswith(str(FIRST))
+        assert other.compressor.decompress(documents[-1])["text"].endswith(str(FIRST))
 
 
 def test_what_others_write_meanwhile_is_seen_after_a_snapshot(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def test_form_1_is_read(tmp_path: Path) -> None:
         last = verdicts["cup 59", "core.a"]
         assert getattr(last.verdict, "value", None) == 59 / 60
         assert last.versions == "numpy:2.0"
-        (said,) = last.said
+        (said,) = last.replies
         assert said.reply == {"text": '{"score": 4}'}
         assert said.prompt is not None
         prompt = store.ledger.prompt(said.prompt)
@@ -33,4 +33,4 @@ def test_form_1_is_read(tmp_path: Path) -> None:
         assert gone.missing == Missing("absent", "no file")
         assert store.contents()["odd"] == store.contents()["cup 1"]
         assert len(store.file_cache().files) == 62
-        assert store.database.one("SELECT count(*) FROM dictionaries") == (1,)
+        assert store.database.query_row("SELECT count(*) FROM dictionaries") == (1,)

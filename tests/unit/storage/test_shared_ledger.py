@@ -18,7 +18,7 @@ from editjudge.panel.calls import Call, CallStore, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage import database
 from editjudge.storage.ledger import Ledger
-from editjudge.storage.shared_ledger import SharedCalls, calls_of_run
+from editjudge.storage.shared_ledger import SharedCalls, open_call_store
 
 REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", Usage(10, 4, 1), 0.5)
 FEATURES = SpecialistCall(ServiceName("features", "dinov3"), "dinov3/1", {"IMAGE": "sha256:1"})
@@ -34,7 +34,7 @@ class Run:
     def __init__(self, folder: Path, name: str, opened: ExitStack, ledger: Path) -> None:
         self.own = opened.enter_context(Ledger(folder / name / "run.sqlite"))
         self.notes: list[str] = []
-        self.calls: CallStore = calls_of_run(self.own, ledger, self.notes.append, opened)
+        self.calls: CallStore = open_call_store(self.own, ledger, self.notes.append, opened)
 
 
 @pytest.fixture

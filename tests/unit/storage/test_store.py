@@ -113,12 +113,14 @@ async def test_verdicts_refer_to_the_replies_they_rest_on(tmp_path: Path) -> Non
             verdict = Score(value=0.5, calls=(call.key,))
             put(store, f"item-{index}", {"core.a": verdict, "core.b": verdict})
         for one in store.verdicts():
-            (said,) = one.said
+            (said,) = one.replies
             assert one.verdict == Score(value=0.5, calls=(said.call,))
             assert (said.model, said.prompt, said.cost) == ("judge", prompt.digest, 0.01)
             assert len(said.reply["text"]) > 3000  # type: ignore[index,call-overload,arg-type]
         assert all(one.verdict == Score(value=0.5) for one in store.verdicts(evidence=False))
-        assert store.database.one("SELECT max(length(details)) FROM edits WHERE id > 2") < (80,)
+        assert store.database.query_row("SELECT max(length(details)) FROM edits WHERE id > 2") < (
+            80,
+        )
         # Dropped calls are made again, and verdicts can still show what they rested on.
         before = list(store.verdicts())
         assert await store.ledger.drop([call.key]) == 1
@@ -235,11 +237,11 @@ async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -
         assert await store.ledger.get(lpips) is None
         (left,) = store.verdicts()
         assert left.verdict == number
-        assert left.said[0].reply == {"text": "Hm"}
+        assert left.replies[0].reply == {"text": "Hm"}
         # What is said anew is another verdict's.
         await store.ledger.put(call, Reply({"text": "Well"}, "judge", Usage(1, 0, 1), None))
         put(store, "one", {"core.a": number})
-        replies = {one.item: one.said[0].reply for one in store.verdicts()}
+        replies = {one.item: one.replies[0].reply for one in store.verdicts()}
         assert replies == {"one": {"text": "Well"}, "two": {"text": "Hm"}}
 
 
@@ -345,7 +347,7 @@ def test_prompts_alike_take_little_room(tmp_path: Path) -> None:
     prompts: list[Prompt] = []
     with RunStore.open(tmp_path, HEADER) as store:
         asyncio.run(asked(store))
-        last = store.database.one("SELECT max(length(document)) FROM prompts WHERE id > 100")
+        last = store.database.query_row("SELECT max(length(document)) FROM prompts WHERE id > 100")
         assert last is not None
         assert last[0] < 150 < len(template)
     with RunStore.open(tmp_path, read_only=True) as store:

@@ -66,7 +66,7 @@ def kept(folder: Path) -> set[int]:
     with RunStore.open(folder) as store:
         for one in store.verdicts():
             found.setdefault(one.item, []).append(getattr(one.verdict, "value", -1))
-        (intact,) = store.database.one("PRAGMA integrity_check") or ("",)
+        (intact,) = store.database.query_row("PRAGMA integrity_check") or ("",)
     assert intact == "ok"
     for item, values in found.items():
         assert values == [int(item.removeprefix("item-"))] * 3
@@ -112,7 +112,7 @@ def test_a_full_disk_is_one_clear_error_and_loses_nothing(tmp_path: Path) -> Non
 
 def test_a_run_goes_on_where_room_was_made(tmp_path: Path) -> None:
     with RunStore.open(tmp_path, HEADER) as store:
-        (pages,) = store.database.one("PRAGMA page_count") or (0,)
+        (pages,) = store.database.query_row("PRAGMA page_count") or (0,)
         store.database.run(f"PRAGMA max_page_count = {pages + 3}")
         count = 0
         with pytest.raises(StoreError, match="the disk is full") as caught:  # noqa: PT012
