@@ -280,7 +280,9 @@ class Session:
         """A judge that was asked for and cannot be used ends the run; a specialist does not."""
         for name in self.settings.generalists:
             role = ServiceName.generalist(name)
-            if role not in panel.service_names and role in self.order.roles(_list_not_served(self.plan)):
+            if role not in panel.service_names and role in self.order.roles(
+                _list_not_served(self.plan)
+            ):
                 raise ConfigError(
                     f"{role} cannot be used: {panel.why_not(role)}",
                     "mend that; editjudge doctor checks it",

@@ -376,7 +376,9 @@ class RunStore:
     def judged_edit(self, edit: StoredEdit) -> JudgedEdit:
         """An edit with all that its verdicts rest on, to be kept elsewhere."""
         row = next(self._rows("WHERE id = ?", edit.id))
-        output_file = None if row.output is None else FileState(row.stat, digest_from_bytes(row.output))
+        output_file = (
+            None if row.output is None else FileState(row.stat, digest_from_bytes(row.output))
+        )
         return JudgedEdit(
             edit.item, edit.model, output_file, edit.missing, ItemContent(row.content)
         )

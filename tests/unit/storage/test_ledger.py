@@ -94,9 +94,7 @@ async def test_nothing_of_what_was_purged_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, shrink: bool
 ) -> None:
     monkeypatch.setattr("editjudge.storage.database._AT_A_TIME", 2)
-    monkeypatch.setattr(
-        "editjudge.storage.compression.deflate", lambda data, _: data
-    )  # to be seen
+    monkeypatch.setattr("editjudge.storage.compression.deflate", lambda data, _: data)  # to be seen
     path = tmp_path / "ledger.sqlite"
     with Ledger(path) as ledger:
         for number in range(4):
