@@ -76,7 +76,7 @@ TEMPLATES = {
 def _templates(monkeypatch: pytest.MonkeyPatch) -> None:
     real = module.get_template
     monkeypatch.setattr(
-        module, "template", lambda name: TEMPLATES[name] if name in TEMPLATES else real(name)
+        module, "get_template", lambda name: TEMPLATES[name] if name in TEMPLATES else real(name)
     )
 
 
