@@ -74,8 +74,8 @@ class OutputContract(Generic[T_co]):
     @property
     def digest(self) -> str:
         """`sha256:` and 64 hex digits of all that shapes or reads a reply."""
-        shown = [dict(self.spec()), self.instruction, self.schema]
-        text = json.dumps(shown, ensure_ascii=True, sort_keys=True)
+        specification = [dict(self.spec()), self.instruction, self.schema]
+        text = json.dumps(specification, ensure_ascii=True, sort_keys=True)
         return content_digest(text.encode("ascii"))
 
 

@@ -58,10 +58,10 @@ class FirstDigit(OutputContract[ScoresAnswer]):
 
     def parse(self, reply: str, *, cut: bool = False) -> ScoresAnswer:
         """Read what can be read; nothing is raised."""
-        told = self._in_json(reply)
+        json_values = self._read_json(reply)
         read = ScoresAnswer({})
         for key in self.keys:
-            value, how = self._of(key, told, reply)
+            value, how = self._find_score(key, json_values, reply)
             if value is None:
                 read.without[key] = f"the official reader finds no {key}"
             elif not self.low <= value <= self.high:
@@ -73,18 +73,18 @@ class FirstDigit(OutputContract[ScoresAnswer]):
                 read.scores[key], read.steps[key] = float(value), how
         return read
 
-    def _of(
-        self, key: str, told: Mapping[str, int | None] | None, reply: str
+    def _find_score(
+        self, key: str, json_values: Mapping[str, int | None] | None, reply: str
     ) -> tuple[int | None, str]:
-        if told is not None and (told[key] is not None or self.null_ends):
-            return told[key], "json"
+        if json_values is not None and (json_values[key] is not None or self.null_ends):
+            return json_values[key], "json"
         patterns = {"prefix": self._prefix(key)} if self.colon else {}
         for how, pattern in (patterns | (_ANYWHERE if self.anywhere else {})).items():
             if match := pattern.search(reply):
                 return int(match[1]), how
         return None, ""
 
-    def _in_json(self, reply: str) -> dict[str, int | None] | None:
+    def _read_json(self, reply: str) -> dict[str, int | None] | None:
         match = re.search(r"\{[^{}]*" + re.escape(self.keys[0]) + r"[^{}]*\}", reply)
         if match is None:
             return None

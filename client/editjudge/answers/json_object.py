@@ -35,7 +35,7 @@ def normalise_key(key: str) -> str:
     return _PLAIN.sub("", key).casefold()
 
 
-def read_object(spoken: ReplyText, keys: Iterable[str]) -> dict[str, Value]:
+def read_object(reply: ReplyText, keys: Iterable[str]) -> dict[str, Value]:
     """The values of a reply's one JSON object, by the contract's keys.
 
     Code fences and prose before the object are passed over. Keys may differ from the
@@ -46,7 +46,7 @@ def read_object(spoken: ReplyText, keys: Iterable[str]) -> dict[str, Value]:
             missing, given twice or not of the contract.
     """
     keys = tuple(keys)
-    _, members = _answer(spoken, {normalise_key(key) for key in keys})
+    _, members = _find_object(reply, {normalise_key(key) for key in keys})
     return match_keys(members, keys)
 
 
@@ -65,55 +65,55 @@ def read_text(values: Mapping[str, Value], key: str, longest: int) -> str:
     return text
 
 
-def read_list(spoken: ReplyText, key: str, most: int) -> list[Value]:
+def read_list(reply: ReplyText, key: str, most: int) -> list[Value]:
     """The list that is the value of an object's only key, or that the reply is by itself.
 
     Raises:
         Unparsable: there is neither, or more than one, or it is malformed, not complete or too
             long. Which entries to leave out would be our choice, and the score depends on it.
     """
-    values = _listed(spoken, key)
+    values = _find_list(reply, key)
     if len(values) > most:
         raise Unparsable(f'"{key}" has {len(values)} entries, more than {most}')
     return values
 
 
-def _listed(spoken: ReplyText, key: str) -> list[Value]:
-    start = spoken.closes[-1][1] if spoken.closes else 0
-    opened = _LIST.match(spoken.text, start)
-    if opened is None:
-        return _under(spoken, key)
+def _find_list(reply: ReplyText, key: str) -> list[Value]:
+    start = reply.closes[-1][1] if reply.closes else 0
+    bracket = _LIST.match(reply.text, start)
+    if bracket is None:
+        return _list_under_key(reply, key)
     try:
-        return _alone(spoken, opened.end() - 1)
+        return _bare_list(reply, bracket.end() - 1)
     except Unparsable as error:
         # A bracket in prose may stand before the object.
         try:
-            return _under(spoken, key)
+            return _list_under_key(reply, key)
         except Unparsable:
             raise error from None
 
 
-def _under(spoken: ReplyText, key: str) -> list[Value]:
-    value = read_object(spoken, (key,))[key]
+def _list_under_key(reply: ReplyText, key: str) -> list[Value]:
+    value = read_object(reply, (key,))[key]
     if not isinstance(value, list):
         raise Unparsable(f'"{key}" is not a list')
     return value
 
 
-def _alone(spoken: ReplyText, at: int) -> list[Value]:
-    reader = JsonReader(spoken.text, at)
+def _bare_list(reply: ReplyText, at: int) -> list[Value]:
+    reader = JsonReader(reply.text, at)
     try:
         values = reader.values()
     except MalformedJson as error:
-        raise _broken(error, "list", cut=spoken.cut) from None
-    if re.search(r"[\[{]", spoken.text[reader.at :]):
+        raise _describe_malformed(error, "list", cut=reply.cut) from None
+    if re.search(r"[\[{]", reply.text[reader.at :]):
         raise Unparsable("more than one JSON list")
-    spoken.end = reader.at
+    reply.end = reader.at
     return values
 
 
 def read_last_object(
-    spoken: ReplyText, keys: Iterable[str], *, beside: Iterable[str] = ()
+    reply: ReplyText, keys: Iterable[str], *, also_allowed: Iterable[str] = ()
 ) -> tuple[str, dict[str, Value]]:
     """What stands before the object that ends a reply, and its values by the contract's keys.
 
@@ -126,13 +126,15 @@ def read_last_object(
         Unparsable: no such object, several, one that is malformed or not complete, or as for
             `fields`.
     """
-    keys, beside = tuple(keys), tuple(beside)
+    keys, also_allowed = tuple(keys), tuple(also_allowed)
     due = {normalise_key(key) for key in keys}
-    before, members = _answer(spoken, due | {normalise_key(key) for key in beside}, due)
-    return _FENCE.sub("", before).strip(), match_keys(members, keys, beside)
+    before, members = _find_object(reply, due | {normalise_key(key) for key in also_allowed}, due)
+    return _FENCE.sub("", before).strip(), match_keys(members, keys, also_allowed)
 
 
-def _answer(spoken: ReplyText, ours: Set[str], due: Set[str] | None = None) -> tuple[str, Members]:
+def _find_object(
+    reply: ReplyText, ours: Set[str], due: Set[str] | None = None
+) -> tuple[str, Members]:
     """What stands before the one object of a reply since the last draft, and its members.
 
     Where the object ends is noted.
@@ -144,44 +146,44 @@ def _answer(spoken: ReplyText, ours: Set[str], due: Set[str] | None = None) -> t
     Raises:
         Unparsable: no object, several, or one that is malformed or not complete.
     """
-    begin, objects = _objects(spoken, ours, due)
+    begin, objects = _find_objects(reply, ours, due)
     if len(objects) > 1:
         raise Unparsable(f"more than one JSON object{' with scores' if due else ''}")
     if not objects:
         raise Unparsable(
-            "cut at the token limit before the JSON object" if spoken.cut else "no JSON object"
+            "cut at the token limit before the JSON object" if reply.cut else "no JSON object"
         )
-    start, spoken.end, members = objects[0]
-    return spoken.text[begin:start], members
+    start, reply.end, members = objects[0]
+    return reply.text[begin:start], members
 
 
-def _closing(spoken: ReplyText, at: int) -> int | None:
+def _next_closing_tag(reply: ReplyText, at: int) -> int | None:
     """Where the next closing tag of a draft begins."""
-    closing = bisect_left(spoken.closes, (at, 0))
-    return spoken.closes[closing][0] if closing < len(spoken.closes) else None
+    closing = bisect_left(reply.closes, (at, 0))
+    return reply.closes[closing][0] if closing < len(reply.closes) else None
 
 
-def _mark(spoken: ReplyText, at: int) -> tuple[int, int, bool] | None:
+def _next_mark(reply: ReplyText, at: int) -> tuple[int, int, bool] | None:
     """The next brace, or the next closing tag of a draft: where it begins, ends, and if it is one.
 
     Raises:
         Unparsable: a draft is opened before it, and nothing closes it.
     """
-    closing = bisect_left(spoken.closes, (at, 0))
-    if closing < len(spoken.closes):
-        start, end = spoken.closes[closing]
-        brace = spoken.text.find("{", at, start)
+    closing = bisect_left(reply.closes, (at, 0))
+    if closing < len(reply.closes):
+        start, end = reply.closes[closing]
+        brace = reply.text.find("{", at, start)
         return (start, end, True) if brace < 0 else (brace, brace + 1, False)
-    brace = spoken.text.find("{", at)
-    stop = len(spoken.text) if brace < 0 else brace
-    opening = bisect_left(spoken.opens, at)
-    if opening < len(spoken.opens) and spoken.opens[opening] < stop:
-        raise unclosed_draft(cut=spoken.cut)
+    brace = reply.text.find("{", at)
+    stop = len(reply.text) if brace < 0 else brace
+    opening = bisect_left(reply.opens, at)
+    if opening < len(reply.opens) and reply.opens[opening] < stop:
+        raise unclosed_draft(cut=reply.cut)
     return None if brace < 0 else (brace, brace + 1, False)
 
 
 def match_keys(
-    members: Members, keys: Iterable[str], beside: Iterable[str] = ()
+    members: Members, keys: Iterable[str], also_allowed: Iterable[str] = ()
 ) -> dict[str, Value]:
     """An object's values by the contract's keys.
 
@@ -192,30 +194,30 @@ def match_keys(
         Unparsable: a key is missing, given twice or not of the contract.
     """
     due = {normalise_key(key): key for key in keys}
-    beside = {normalise_key(key) for key in beside}
+    also_allowed = {normalise_key(key) for key in also_allowed}
     values: dict[str, Value] = {}
-    unexpected = []
-    for written, value in members:
-        key = due.get(normalise_key(written))
-        if key is None and normalise_key(written) in beside:
+    unexpected_keys = []
+    for raw_key, value in members:
+        key = due.get(normalise_key(raw_key))
+        if key is None and normalise_key(raw_key) in also_allowed:
             continue
         if key is None:
-            unexpected.append(abbreviate(written))
+            unexpected_keys.append(abbreviate(raw_key))
         elif key in values:
             raise Unparsable(f'"{key}" is given twice')
         else:
             values[key] = value
     missing = [f'"{key}"' for key in due.values() if key not in values]
     if missing:
-        beside = f", unexpected {', '.join(unexpected[:3])}" if unexpected else ""
-        raise Unparsable(f"missing {', '.join(missing)}{beside}")
-    if unexpected:
-        raise Unparsable(f"unexpected {', '.join(unexpected[:3])}")
+        also = f", unexpected {', '.join(unexpected_keys[:3])}" if unexpected_keys else ""
+        raise Unparsable(f"missing {', '.join(missing)}{also}")
+    if unexpected_keys:
+        raise Unparsable(f"unexpected {', '.join(unexpected_keys[:3])}")
     return values
 
 
-def _objects(
-    spoken: ReplyText, ours: Set[str], due: Set[str] | None
+def _find_objects(
+    reply: ReplyText, ours: Set[str], due: Set[str] | None
 ) -> tuple[int, list[tuple[int, int, Members]]]:
     """Where the reply begins behind its drafts, and its objects: start, end and members.
 
@@ -223,29 +225,29 @@ def _objects(
     """
     objects: list[tuple[int, int, Members]] = []
     begin = drafts = at = 0
-    last = spoken.closes[-1][0] if spoken.closes else -1
+    last = reply.closes[-1][0] if reply.closes else -1
     while len(objects) < (_DRAFTS if at <= last else 2):
-        if (mark := _mark(spoken, at)) is None:
+        if (mark := _next_mark(reply, at)) is None:
             break
         start, at, closes = mark
         if closes:
             # Only a tag outside any object counts: one that a judge quotes in its answer is text.
             objects, begin = [], at
             continue
-        if not _begins(spoken.text, start, ours):
+        if not _begins_json(reply.text, start, ours):
             continue
-        reader = JsonReader(spoken.text, start)
+        reader = JsonReader(reply.text, start)
         try:
             members = reader.members()
         except MalformedJson as error:
-            first = _KEY.match(spoken.text, start)
+            first = _KEY.match(reply.text, start)
             if due is not None and not (first and normalise_key(first["key"]) in ours):
                 continue
             # What stands inside a broken object is no answer. It may be a draft.
             drafts += 1
-            after = _closing(spoken, at)
-            if spoken.has_draft or drafts > _DRAFTS or after is None:
-                raise _broken(error, cut=spoken.cut) from None
+            after = _next_closing_tag(reply, at)
+            if reply.has_draft or drafts > _DRAFTS or after is None:
+                raise _describe_malformed(error, cut=reply.cut) from None
             at = after
             continue
         at = reader.at
@@ -254,19 +256,19 @@ def _objects(
     return begin, objects
 
 
-def _begins(text: str, at: int, due: Set[str]) -> bool:
+def _begins_json(text: str, at: int, due: Set[str]) -> bool:
     """Whether JSON begins at this brace, be it broken."""
-    quoted = _QUOTED.match(text, at)
-    if quoted:
-        return quoted["colon"] is not None
-    bare = _BARE.match(text, at)
-    if bare:
+    quoted_key = _QUOTED.match(text, at)
+    if quoted_key:
+        return quoted_key["colon"] is not None
+    bare_key = _BARE.match(text, at)
+    if bare_key:
         # No object that can be read, but what stands inside it is no answer either.
-        return normalise_key(bare["key"]) in due or bare["opens"] is not None
+        return normalise_key(bare_key["key"]) in due or bare_key["opens"] is not None
     return _QUOTE.match(text, at) is not None
 
 
-def _broken(error: MalformedJson, what: str = "object", *, cut: bool) -> Unparsable:
+def _describe_malformed(error: MalformedJson, what: str = "object", *, cut: bool) -> Unparsable:
     if cut and error.is_incomplete:
         return Unparsable(f"cut at the token limit before the JSON {what} was complete")
     if error.is_incomplete:

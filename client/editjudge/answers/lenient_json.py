@@ -70,10 +70,10 @@ _HALF = re.compile(r"[\w.+-]{0,20}")
 
 def parse_number(text: str) -> float | None:
     """The value of a JSON number and nothing else; None where it is not one."""
-    return _told(text) if _NUMBER.fullmatch(text) else None
+    return _to_float(text) if _NUMBER.fullmatch(text) else None
 
 
-def _told(text: str) -> float:
+def _to_float(text: str) -> float:
     """A number as it is written: one that is not whole is not rounded to a whole one.
 
     5.0000000000000000001 lies above 5, and becomes the number above it that can be told from it.
@@ -154,12 +154,12 @@ class JsonReader:
             return self._string()
         if match := _NUMBER.match(self.text, self.at):
             self.at = match.end()
-            return _told(match[0])
+            return _to_float(match[0])
         match = _WORD.match(self.text, self.at)
         if match and match[0] in _WORDS:
             self.at = match.end()
             return _WORDS[match[0]]
-        raise self._malformed("a value")
+        raise self._malformed_here("a value")
 
     def _series(self, end: str, depth: int, read: Callable[[], None]) -> None:
         if depth > DEPTH:
@@ -175,7 +175,7 @@ class JsonReader:
     def _string(self) -> str:
         pattern = _STRINGS.get(self._peek())
         if pattern is None:
-            raise self._malformed("a key in quotes")
+            raise self._malformed_here("a key in quotes")
         match = pattern.match(self.text, self.at)
         if match is None:
             raise MalformedJson("a string is not closed", is_incomplete=True)
@@ -184,7 +184,7 @@ class JsonReader:
 
     def _expect(self, sign: str) -> None:
         if self._peek() != sign:
-            raise self._malformed(repr(sign))
+            raise self._malformed_here(repr(sign))
         self.at += 1
 
     def _peek(self) -> str:
@@ -193,12 +193,10 @@ class JsonReader:
             self.at = match.end()
         return self.text[self.at : self.at + 1]
 
-    def _malformed(self, expected: str) -> MalformedJson:
+    def _malformed_here(self, due: str) -> MalformedJson:
         rest = self.text[self.at : self.at + 20]
         if not rest:
-            return MalformedJson(f"it ends where {expected} is due", is_incomplete=True)
+            return MalformedJson(f"it ends where {due} is due", is_incomplete=True)
         # `tru`, `-`, `0.`: what could still become a value ends with the text.
         is_incomplete = _HALF.fullmatch(rest) is not None and self.at + len(rest) == len(self.text)
-        return MalformedJson(
-            f"{rest!r} stands where {expected} is due", is_incomplete=is_incomplete
-        )
+        return MalformedJson(f"{rest!r} stands where {due} is due", is_incomplete=is_incomplete)

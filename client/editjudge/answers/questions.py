@@ -18,17 +18,17 @@ _ENDS = ("?", "\uff1f", "؟")
 _PATTERN = rf'^[^"\\\x00-\x1f]{{2,{LONGEST - 1}}}[{"".join(_ENDS)}]$'
 
 
-def _question(value: Value) -> str | None:
+def _read_question(value: Value) -> str | None:
     """A question without the space around it; None where it is not a usable one."""
     text = value.strip() if isinstance(value, str) else ""
     return text if 1 < len(text) <= LONGEST and text.endswith(_ENDS) else None
 
 
-def _same(question: str) -> str:
+def _normalise(question: str) -> str:
     return " ".join(question.casefold().split())
 
 
-def _check(low: int, high: int) -> None:
+def _check_counts(low: int, high: int) -> None:
     if not 1 <= low <= high:
         raise ValueError(f"from {low} to {high} is no count of questions")
 
@@ -59,7 +59,7 @@ class Questions(OutputContract[tuple[str, ...]]):
     key: str = "questions"
 
     def __post_init__(self) -> None:
-        _check(self.low, self.high)
+        _check_counts(self.low, self.high)
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -67,20 +67,21 @@ class Questions(OutputContract[tuple[str, ...]]):
         item = {"type": "string", "pattern": _PATTERN}
         return object_schema({self.key: list_schema(item, self.low, self.high)})
 
-    def _read(self, spoken: ReplyText) -> tuple[str, ...]:
-        entries = read_list(spoken, self.key, self.high)
-        kept: dict[str, str] = {}
+    def _read(self, reply: ReplyText) -> tuple[str, ...]:
+        entries = read_list(reply, self.key, self.high)
+        questions: dict[str, str] = {}
         for value in entries:
             if not isinstance(value, str):
                 raise Unparsable(f'"{self.key}" holds {abbreviate(value)}, which is not text')
-            question = _question(value)
+            question = _read_question(value)
             if question is not None:
-                kept.setdefault(_same(question), question)
-        if len(kept) < self.low:
+                questions.setdefault(_normalise(question), question)
+        if len(questions) < self.low:
             raise Unparsable(
-                f"{len(kept)} different questions among {len(entries)} entries, {self.low} are due"
+                f"{len(questions)} different questions among {len(entries)} entries,"
+                f" {self.low} are due"
             )
-        return tuple(kept.values())
+        return tuple(questions.values())
 
 
 class QuestionAnswer(NamedTuple):
@@ -113,7 +114,7 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
     count_high: int = 3
 
     def __post_init__(self) -> None:
-        _check(self.count_low, self.count_high)
+        _check_counts(self.count_low, self.count_high)
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -121,21 +122,21 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
         pair = object_schema({"question": {"type": "string"}, "answer": {"type": "string"}})
         return object_schema({self.key: list_schema(pair, self.count_low, self.count_high)})
 
-    def _read(self, spoken: ReplyText) -> tuple[QuestionAnswer, ...]:
-        entries = read_list(spoken, self.key, self.count_high)
+    def _read(self, reply: ReplyText) -> tuple[QuestionAnswer, ...]:
+        entries = read_list(reply, self.key, self.count_high)
         if len(entries) < self.count_low:
             raise Unparsable(f"{len(entries)} pairs where {self.count_low} are due")
-        pairs = tuple(_pair(value) for value in entries)
-        if len({_same(pair.question) for pair in pairs}) < len(pairs):
+        pairs = tuple(_read_pair(value) for value in entries)
+        if len({_normalise(pair.question) for pair in pairs}) < len(pairs):
             raise Unparsable("a question is given twice")
         return pairs
 
 
-def _pair(value: Value) -> QuestionAnswer:
+def _read_pair(value: Value) -> QuestionAnswer:
     if not isinstance(value, tuple):
         raise Unparsable("a pair is not an object")
     pair = match_keys(value, ("question", "answer"))
-    question, answer = _question(pair["question"]), pair["answer"]
+    question, answer = _read_question(pair["question"]), pair["answer"]
     if question is None:
         raise Unparsable(f"{abbreviate(pair['question'])} is not a question")
     if not isinstance(answer, str) or not 0 < len(answer.strip()) <= LONGEST:
@@ -200,8 +201,8 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
         wrong = list_schema(text, *self.wrong)
         return object_schema({"question": text, "answer": text, "wrong": wrong})
 
-    def _read(self, spoken: ReplyText) -> ChoiceQuestion:
-        values = read_object(spoken, ("question", "answer", "wrong"))
+    def _read(self, reply: ReplyText) -> ChoiceQuestion:
+        values = read_object(reply, ("question", "answer", "wrong"))
         question = read_text(values, "question", LONGEST)
         if not question.endswith(_ENDS):
             raise Unparsable(f"{abbreviate(question)} is not a question")

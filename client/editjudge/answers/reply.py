@@ -63,14 +63,14 @@ class ReplyText:
 
     def __init__(self, reply: str, *, cut: bool = False) -> None:
         text = reply.removeprefix("\ufeff").lstrip()
-        begun = 0
-        while opened := _OPENS.match(text, _begun(text, begun)):
-            closed = _CLOSES.search(text, opened.end())
-            if closed is None:
+        text_start = 0
+        while opening_tag := _OPENS.match(text, _skip_turn_header(text, text_start)):
+            closing_tag = _CLOSES.search(text, opening_tag.end())
+            if closing_tag is None:
                 raise unclosed_draft(cut=cut)
-            begun = closed.end()
-        self.has_draft = begun > 0
-        text = text[begun:]
+            text_start = closing_tag.end()
+        self.has_draft = text_start > 0
+        text = text[text_start:]
         if not text.strip():
             raise Unparsable(
                 "cut at the token limit before any answer" if cut else "the reply is empty"
@@ -125,7 +125,7 @@ def unclosed_draft(*, cut: bool) -> Unparsable:
     )
 
 
-def _begun(text: str, at: int) -> int:
+def _skip_turn_header(text: str, at: int) -> int:
     """Where the blanks that stand here end, and the name of the turn."""
     before = _BEFORE.match(text, at)
     return before.end() if before else at

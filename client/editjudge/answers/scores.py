@@ -68,14 +68,14 @@ class ScoreField:
         read = parse_number(value) if isinstance(value, str) else value
         # bool first: to Python, true is the number 1.
         if isinstance(read, bool) or not isinstance(read, float):
-            raise Unparsable(f'"{self.name}" is {_kind(value)}, not a number')
+            raise Unparsable(f'"{self.name}" is {_describe_kind(value)}, not a number')
         if not math.isfinite(read):
             raise Unparsable(f'"{self.name}" is not finite')
         if self.integer and not read.is_integer():
-            raise Unparsable(f'"{self.name}" is {_told(read)}, not an integer')
+            raise Unparsable(f'"{self.name}" is {_format_number(read)}, not an integer')
         if not self.low <= read <= self.high:
             scale = f"{self.low:g} to {self.high:g}"
-            raise Unparsable(f'"{self.name}" is {_told(read)}, outside {scale}')
+            raise Unparsable(f'"{self.name}" is {_format_number(read)}, outside {scale}')
         return read + 0.0  # -0.0 becomes 0.0
 
 
@@ -146,7 +146,7 @@ class Scores(OutputContract[ScoresAnswer]):
         texts = INSTRUCTIONS["scores"]
         lines = [texts["reason"].format(key=key) for key in self.texts]
         if self.as_list:
-            order = "; ".join(f"{i}. {_named(f)}" for i, f in enumerate(self.fields, 1))
+            order = "; ".join(f"{i}. {_describe_field(f)}" for i, f in enumerate(self.fields, 1))
             count, scale = len(self.fields), self.fields[0].scale
             lines.append(texts["list"].format(key=LIST, count=count, scale=scale, order=order))
         else:
@@ -170,37 +170,37 @@ class Scores(OutputContract[ScoresAnswer]):
             properties |= {field.name: field.schema for field in self.fields}
         return object_schema(properties)
 
-    def _read(self, spoken: ReplyText) -> ScoresAnswer:
+    def _read(self, reply: ReplyText) -> ScoresAnswer:
         names = (LIST,) if self.as_list else tuple(field.name for field in self.fields)
         if self.reasoning == "before":
-            before, values = read_last_object(spoken, names, beside=("reasoning",))
+            before, values = read_last_object(reply, names, also_allowed=("reasoning",))
             reasons = [before]
         else:
-            values = read_object(spoken, (*self.texts, *names))
+            values = read_object(reply, (*self.texts, *names))
             reasons = [_reason(values[key]) for key in self.texts]
         if self.as_list:
-            due = self._listed(values[LIST])
+            due = self._list_values(values[LIST])
         else:
             due = [values[field.name] for field in self.fields]
         scores = {f.name: f.read(value) for f, value in zip(self.fields, due, strict=True)}
         return ScoresAnswer(scores, "\n\n".join(reasons))
 
-    def _listed(self, value: Value) -> list[Value]:
+    def _list_values(self, value: Value) -> list[Value]:
         if not isinstance(value, list):
-            raise Unparsable(f'"{LIST}" is {_kind(value)}, not a list')
+            raise Unparsable(f'"{LIST}" is {_describe_kind(value)}, not a list')
         if len(value) != len(self.fields):
             raise Unparsable(f'"{LIST}" has {len(value)} values where {len(self.fields)} are due')
         return value
 
 
-def _told(number: float) -> str:
+def _format_number(number: float) -> str:
     """A number, with all its digits where fewer would make it a whole one."""
     short = f"{number:g}"
     near = abs(number - round(number)) < 1e-12 * max(1.0, abs(number))
     return repr(number) if near and not number.is_integer() else short
 
 
-def _named(field: ScoreField) -> str:
+def _describe_field(field: ScoreField) -> str:
     return f"{field.name} ({field.description})" if field.description else field.name
 
 
@@ -211,7 +211,7 @@ def _reason(value: Value) -> str:
     return value if isinstance(value, str) else to_json(value)
 
 
-def _kind(value: Value) -> str:
+def _describe_kind(value: Value) -> str:
     if isinstance(value, tuple):
         return "an object"
     if isinstance(value, list):

@@ -94,17 +94,17 @@ class Commands(OutputContract[tuple[Command, ...]]):
         entry = object_schema({"source_index": index, "phrase": phrase}) if self.indexed else phrase
         return object_schema({self.key: list_schema(entry, self.low, self.high)})
 
-    def _read(self, spoken: ReplyText) -> tuple[Command, ...]:
-        kept: dict[tuple[str, int], Command] = {}
-        for value in read_list(spoken, self.key, self.high):
-            read = self._indexed(value) if self.indexed else Command(_phrase(value), 0)
+    def _read(self, reply: ReplyText) -> tuple[Command, ...]:
+        commands: dict[tuple[str, int], Command] = {}
+        for value in read_list(reply, self.key, self.high):
+            read = self._read_indexed(value) if self.indexed else Command(_phrase(value), 0)
             same = " ".join(read.phrase.casefold().split())
-            kept.setdefault((same, read.source_index), read)
-        if len(kept) < self.low:
-            raise Unparsable(f"{len(kept)} different commands, {self.low} are due")
-        return tuple(kept.values())
+            commands.setdefault((same, read.source_index), read)
+        if len(commands) < self.low:
+            raise Unparsable(f"{len(commands)} different commands, {self.low} are due")
+        return tuple(commands.values())
 
-    def _indexed(self, value: Value) -> Command:
+    def _read_indexed(self, value: Value) -> Command:
         if not isinstance(value, tuple):
             raise Unparsable("a command is not an object")
         members = match_keys(value, ("source_index", "phrase"))
@@ -176,21 +176,21 @@ class Targets(OutputContract[TargetPhrases]):
             {"scope": {"type": "string", "enum": list(get_args(Scope))}, "phrases": phrases}
         )
 
-    def _read(self, spoken: ReplyText) -> TargetPhrases:
-        values = read_object(spoken, ("scope", "phrases"))
-        scope, listed = values["scope"], values["phrases"]
+    def _read(self, reply: ReplyText) -> TargetPhrases:
+        values = read_object(reply, ("scope", "phrases"))
+        scope, phrase_values = values["scope"], values["phrases"]
         if scope not in get_args(Scope):
             raise Unparsable(
                 f'"scope" is {abbreviate(scope)}, none of {", ".join(get_args(Scope))}'
             )
-        if not isinstance(listed, list):
+        if not isinstance(phrase_values, list):
             raise Unparsable('"phrases" is not a list')
-        if len(listed) > self.high:
-            raise Unparsable(f"{len(listed)} phrases, more than {self.high}")
-        if (scope == "whole") == bool(listed):
-            raise Unparsable(f'"scope" is "{scope}" with {len(listed)} phrases')
+        if len(phrase_values) > self.high:
+            raise Unparsable(f"{len(phrase_values)} phrases, more than {self.high}")
+        if (scope == "whole") == bool(phrase_values):
+            raise Unparsable(f'"scope" is "{scope}" with {len(phrase_values)} phrases')
         phrases = {
-            normalise_key(one): one for one in reversed([_target(value) for value in listed])
+            normalise_key(one): one for one in reversed([_target(value) for value in phrase_values])
         }
         return TargetPhrases(cast("Scope", scope), tuple(reversed(phrases.values())))
 

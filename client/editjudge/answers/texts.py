@@ -15,7 +15,7 @@ _QUOTES = "\"'`“”\u2018\u2019«»"
 _AROUND = f"{_QUOTES} \t\r\n*"
 
 
-def _loose(text: str) -> str:
+def _normalise(text: str) -> str:
     """A text as it is compared: without case, extra space, quotes around it, full stops at its end.
 
     All of them, in whatever order: so what is compared equal stays equal with one more.
@@ -26,7 +26,7 @@ def _loose(text: str) -> str:
     return text.casefold()
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """The text of a JSON string, which constrained decoding makes of an option."""
     try:
         value = json.loads(text) if text.startswith('"') else text
@@ -67,15 +67,15 @@ class Option(OutputContract[str]):
         """
         return {"type": "string", "enum": list(self.options)}
 
-    def _read(self, spoken: ReplyText) -> str:
-        if spoken.cut:
+    def _read(self, reply: ReplyText) -> str:
+        if reply.cut:
             # The beginning of one option may be another: what is cut cannot be told.
             raise Unparsable("cut at the token limit")
-        text = _unquoted(spoken.last_line.strip())
+        text = _unquote(reply.last_line.strip())
         if text in self.options:
             return text
-        loose = _loose(text)
-        matches = [option for option in self.options if _loose(option) == loose]
+        loose = _normalise(text)
+        matches = [option for option in self.options if _normalise(option) == loose]
         if len(matches) > 1:
             raise Unparsable(f"{abbreviate(text)} matches {len(matches)} options")
         if not matches:
@@ -96,13 +96,13 @@ class FirstWord(Option):
 
     name: ClassVar[str] = "first_word"
 
-    def _read(self, spoken: ReplyText) -> str:
-        start = spoken.last.lstrip(_AROUND).casefold()
+    def _read(self, reply: ReplyText) -> str:
+        start = reply.last.lstrip(_AROUND).casefold()
         for option in self.options:
             rest = start.removeprefix(option.casefold())
-            if rest != start and not (rest[:1].isalnum() or (spoken.cut and not rest)):
+            if rest != start and not (rest[:1].isalnum() or (reply.cut and not rest)):
                 return option
-        return super()._read(spoken)
+        return super()._read(reply)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Verbatim(OutputContract[str]):
 
     def parse(self, reply: str, *, cut: bool = False) -> str:
         """The reply itself; see `OutputContract.parse`."""
-        return _complete(reply.strip(), cut=cut)
+        return _check_complete(reply.strip(), cut=cut)
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class ShortAnswer(OutputContract[str]):
 
     longest: int = 300
 
-    def _read(self, spoken: ReplyText) -> str:
-        text = _complete(" ".join(spoken.last.split()), cut=spoken.cut)
+    def _read(self, reply: ReplyText) -> str:
+        text = _check_complete(" ".join(reply.last.split()), cut=reply.cut)
         if len(text) > self.longest:
             raise Unparsable(f"the answer has {len(text):,} characters, more than {self.longest}")
         return text
@@ -165,11 +165,11 @@ class OneText(OutputContract[str]):
         """An object with that text; its length is checked on reading."""
         return object_schema({self.key: {"type": "string"}})
 
-    def _read(self, spoken: ReplyText) -> str:
-        return read_text(read_object(spoken, (self.key,)), self.key, self.longest)
+    def _read(self, reply: ReplyText) -> str:
+        return read_text(read_object(reply, (self.key,)), self.key, self.longest)
 
 
-def _complete(text: str, *, cut: bool) -> str:
+def _check_complete(text: str, *, cut: bool) -> str:
     if cut or not text:
         raise Unparsable("cut at the token limit" if cut else "the reply is empty")
     return text

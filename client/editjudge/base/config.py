@@ -38,7 +38,7 @@ class Secret(BaseModel):
     file: Path | None = None
 
     @model_validator(mode="after")
-    def _one_place(self) -> Self:
+    def _check_one_place(self) -> Self:
         if (self.env is None) == (self.file is None):
             raise ValueError("give either `env` or `file`")
         return self
@@ -61,8 +61,8 @@ class Secret(BaseModel):
         except UnicodeDecodeError as error:
             raise ConfigError(f"{setting}: {self.file}: this is no text") from error
         if not value.isprintable() or not value:  # it goes into a header
-            held = "more than one line" if "\n" in value else "nothing that can be sent"
-            raise ConfigError(f"{setting}: {self.file} holds {held}", "write the secret alone")
+            defect = "more than one line" if "\n" in value else "nothing that can be sent"
+            raise ConfigError(f"{setting}: {self.file} holds {defect}", "write the secret alone")
         return value
 
 
@@ -87,7 +87,7 @@ class Address(BaseModel):
     headers: dict[str, str | Secret] = Field(default_factory=dict, repr=False)
 
     @model_validator(mode="after")
-    def _a_pair(self) -> Self:
+    def _check_pair(self) -> Self:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("`cert_file` and `key_file` go together")
         return self
@@ -145,7 +145,7 @@ class GrpcAddress(Address):
 
     @field_validator("url")
     @classmethod
-    def _an_address(cls, url: str) -> str:
+    def _check_address(cls, url: str) -> str:
         parts = urlsplit(url)
         if parts.scheme not in {"grpc", "grpcs"} or not parts.netloc or parts.path.strip("/"):
             raise ValueError("write it as grpc://host:port, or grpcs://host:port for TLS")
@@ -153,7 +153,7 @@ class GrpcAddress(Address):
 
     @field_validator("headers")
     @classmethod
-    def _lower_case(cls, headers: dict[str, str | Secret]) -> dict[str, str | Secret]:
+    def _lower_case_keys(cls, headers: dict[str, str | Secret]) -> dict[str, str | Secret]:
         # gRPC metadata keys are lower case; anything else fails at the first call.
         return {name.lower(): value for name, value in headers.items()}
 
@@ -192,10 +192,12 @@ class Price(BaseModel):
     cached: float | None = Field(default=None, ge=0)
     output: float = Field(ge=0)
 
-    def of(self, prompt: int, cached: int, completion: int) -> float:
+    def of(self, prompt: int, cached_tokens: int, completion: int) -> float:
         """The price of so many tokens; `cached` are among `prompt`."""
         rate = self.input if self.cached is None else self.cached
-        return ((prompt - cached) * self.input + cached * rate + completion * self.output) / 1e6
+        return (
+            (prompt - cached_tokens) * self.input + cached_tokens * rate + completion * self.output
+        ) / 1e6
 
 
 class GeneralistEndpoint(Address):
@@ -233,11 +235,11 @@ class GeneralistEndpoint(Address):
 
     @field_validator("replicas")
     @classmethod
-    def _addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(cls._an_address(url) for url in urls)
+    def _check_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(cls._check_address(url) for url in urls)
 
     @model_validator(mode="after")
-    def _alike(self) -> Self:
+    def _check_replicas(self) -> Self:
         urls = (self.url, *self.replicas)
         if len(set(urls)) < len(urls):
             raise ValueError("an address is among the replicas twice")
@@ -247,7 +249,7 @@ class GeneralistEndpoint(Address):
 
     @field_validator("url")
     @classmethod
-    def _an_address(cls, url: str) -> str:
+    def _check_address(cls, url: str) -> str:
         parts = urlsplit(url)
         path = parts.path.rstrip("/")
         if parts.scheme in {"http", "https"} and parts.netloc and path:
@@ -377,9 +379,9 @@ class Settings(BaseSettings):
             ConfigError: the address is malformed.
         """
         gateway = GatewayEndpoint.at(url, "gateway")
-        known = self.gateway
-        if known is not None and known.url == gateway.url:
-            gateway = known
+        current = self.gateway
+        if current is not None and current.url == gateway.url:
+            gateway = current
         return self.model_copy(update={"gateway": gateway})
 
 

@@ -98,11 +98,14 @@ def signature_parts(signature: str) -> Mapping[Part, str]:
     """What a number depends on, by part; without which dimension it is."""
     fields = Signature.parse(signature).fields if signature else ()
     return {
-        part: value for key, text in fields if key != "dimension" for part, value in _of(key, text)
+        part: value
+        for key, text in fields
+        if key != "dimension"
+        for part, value in _split_field(key, text)
     }
 
 
-def _of(key: str, text: str) -> Iterator[tuple[Part, str]]:
+def _split_field(key: str, text: str) -> Iterator[tuple[Part, str]]:
     if key == _BY:
         for function in text.split("+"):
             name, _, number = function.partition(".")
@@ -112,14 +115,14 @@ def _of(key: str, text: str) -> Iterator[tuple[Part, str]]:
             name, _, digest = operand.partition("=")
             yield Part("operand", name), digest
     elif key.startswith(_READS):
-        yield from _reading(key, text)
+        yield from _split_reading(key, text)
     elif key == "formula":
-        head, parameters = _call(text)
+        head, parameters = _split_call(text)
         yield Part("formula", ""), head
         for name, value in parameters.items():
             yield Part("formula_parameter", "", name), value
     elif "." in key:
-        head, parameters = _call(text)
+        head, parameters = _split_call(text)
         yield Part("model", key), head
         for name, value in parameters.items():
             yield Part("service", key, name), value
@@ -127,8 +130,8 @@ def _of(key: str, text: str) -> Iterator[tuple[Part, str]]:
         yield Part("field", key), text
 
 
-def _reading(key: str, text: str) -> Iterator[tuple[Part, str]]:
-    head, parameters = _call(text)
+def _split_reading(key: str, text: str) -> Iterator[tuple[Part, str]]:
+    head, parameters = _split_call(text)
     way = head.partition(".")[0]
     yield Part("reading", way if key == "reads" else f"{key.removeprefix('part.')} ({way})"), head
     for name, value in parameters.items():
@@ -138,10 +141,10 @@ def _reading(key: str, text: str) -> Iterator[tuple[Part, str]]:
             yield Part("parameter", way, name), value
 
 
-def _call(text: str) -> tuple[str, dict[str, str]]:
+def _split_call(text: str) -> tuple[str, dict[str, str]]:
     """`name(a=1,b=x(y,z))` as its name and its parameters."""
-    head, opened, rest = text.partition("(")
-    if not opened or not rest.endswith(")"):
+    head, bracket, rest = text.partition("(")
+    if not bracket or not rest.endswith(")"):
         return text, {}
     pairs = (one.partition("=") for one in _at_commas(rest[:-1]))
     return head, {name: value for name, _, value in pairs}

@@ -56,10 +56,10 @@ class EditjudgeError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickles by default would call the class with the message alone, which most do not take.
-        return _unpickled, (type(self), self.args), vars(self)
+        return _unpickle, (type(self), self.args), vars(self)
 
 
-def _unpickled(kind: type[EditjudgeError], args: tuple[Any, ...]) -> EditjudgeError:
+def _unpickle(kind: type[EditjudgeError], args: tuple[Any, ...]) -> EditjudgeError:
     error = kind.__new__(kind, *args)
     error.args = args
     return error
@@ -152,17 +152,17 @@ class ServiceError(EditjudgeError):
         self.attempts = attempts
         self.retry_after = retry_after
         self.since: float | None = None
-        super().__init__(self._whole())
+        super().__init__(self._format_message())
 
     def gave_up(self, attempts: int, since: float) -> None:
         """Note that the call was made so often in vain, and when the first attempt failed."""
         if attempts > 1:
             self.attempts = attempts
         self.since = since
-        self.message = self._whole()
+        self.message = self._format_message()
         self.args = (self.message,)
 
-    def _whole(self) -> str:
+    def _format_message(self) -> str:
         where = f" at {self.endpoint}" if self.endpoint else ""
         tries = f" after {self.attempts} attempts" if self.attempts > 1 else ""
         return f"{self.service}{where}: {self.detail}{tries}"
@@ -255,7 +255,7 @@ class Abstained(Exception):
         self.calls = calls
 
 
-def first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The first error of those that were raised side by side."""
-    first = several.exceptions[0]
+    first = group.exceptions[0]
     return first_error(first) if isinstance(first, BaseExceptionGroup) else first

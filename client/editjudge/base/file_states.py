@@ -59,21 +59,21 @@ def _stat(path: str | os.PathLike[str]) -> tuple[bytes, int]:
         return ABSENT, 0
     if not stat.S_ISREG(of.st_mode):
         return ABSENT, 0
-    told = _PACKED.pack(of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns)
-    return blake2b(told, digest_size=STAT).digest(), of.st_ctime_ns
+    packed_stat = _PACKED.pack(of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns)
+    return blake2b(packed_stat, digest_size=STAT).digest(), of.st_ctime_ns
 
 
 class FileRead:
     """A file that is about to be read."""
 
     def __init__(self, path: str) -> None:
-        self.before, self._changed = _stat(path)
+        self.before, self._change_time = _stat(path)
         self._path = path
         self._began = time_ns()
 
     def stat(self) -> bytes:
         """Its stat, once it was read; `ABSENT` where it may have changed without showing it."""
-        at_rest = self._changed + SETTLED <= self._began
+        at_rest = self._change_time + SETTLED <= self._began
         return self.before if at_rest and stat_of(self._path) == self.before else ABSENT
 
     def has_changed(self) -> bool:
@@ -85,19 +85,19 @@ class FileStates:
     """Files of one session, each read once while it stays what it is."""
 
     def __init__(self) -> None:
-        self._known: dict[str, FileState] = {}
+        self._states: dict[str, FileState] = {}
 
     def get_state(self, path: str) -> FileState | None:
         """A file as it is now; None where it is not there or cannot be read."""
         reading = FileRead(path)
-        known = self._known.get(path)
-        if known is not None and known.stat == reading.before != ABSENT:
-            return known
+        previous = self._states.get(path)
+        if previous is not None and previous.stat == reading.before != ABSENT:
+            return previous
         try:
             digest = file_digest(path)
         except OSError:
             return None
-        if len(self._known) >= _KNOWN:
-            self._known.clear()
-        seen = self._known[path] = FileState(reading.stat(), digest)
-        return seen
+        if len(self._states) >= _KNOWN:
+            self._states.clear()
+        state = self._states[path] = FileState(reading.stat(), digest)
+        return state

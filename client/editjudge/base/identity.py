@@ -93,8 +93,8 @@ class ModelIdentity:
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        shown = sorted((k, v) for k, v in self.facts.items() if k != FINGERPRINT)
-        facts = ",".join(f"{key}={value}" for key, value in shown)
+        pairs = sorted((k, v) for k, v in self.facts.items() if k != FINGERPRINT)
+        facts = ",".join(f"{key}={value}" for key, value in pairs)
         return f"{self.name}({facts})" if facts else self.name
 
     @property

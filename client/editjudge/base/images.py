@@ -102,8 +102,8 @@ class _Picture:
     def digest(self) -> str:
         """`sha256:` and 64 hex digits, of the encoded bytes; made once."""
         # The lock of Python 3.11's `cached_property` is one for all pictures.
-        known: dict[str, str] = vars(self)
-        return known.get("_digest") or known.setdefault(
+        attributes: dict[str, str] = vars(self)
+        return attributes.get("_digest") or attributes.setdefault(
             "_digest", content_digest(self.encoded_bytes)
         )
 
@@ -321,8 +321,8 @@ def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mas
     region = grey >= MASK_THRESHOLD if lossy else grey > 0
     notes = image.notes
     if np.any(region * np.uint8(255) != grey):
-        said = f"{MASK_THRESHOLD} and above" if lossy else "all that is not black"
-        notes = (*notes, Note("mask", f"grey mask: {said} taken as white"))
+        white_values = f"{MASK_THRESHOLD} and above" if lossy else "all that is not black"
+        notes = (*notes, Note("mask", f"grey mask: {white_values} taken as white"))
     return Mask(image.name, image.encoded_bytes, region, notes, image.file)
 
 
@@ -336,8 +336,8 @@ def decode(data: bytes) -> tuple[RGB, Notes]:
     Raises:
         ValueError: one line saying what is wrong with the data.
     """
-    decoded = _decode(data, _PICTURE)
-    return decoded.rgb, decoded.notes
+    picture = _decode(data, _PICTURE)
+    return picture.rgb, picture.notes
 
 
 def _check_cost(data: bytes) -> None:
@@ -356,12 +356,12 @@ def _decode(data: bytes, reading: DecodingRules) -> DecodedPicture:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
             _check_header(picture)
             check_samples(picture, reading)
-            deep = is_deep(picture)
+            has_16_bits = is_deep(picture)
             picture.load()
-            turned = picture.getexif().get(ORIENTATION_TAG, 1)
+            orientation = picture.getexif().get(ORIENTATION_TAG, 1)
             # Nothing here keeps the values of 16 bits while they are reduced.
             rgb, notes = to_rgb(
-                picture, reading, read_16_bits(picture, data) if deep else None, turned
+                picture, reading, read_16_bits(picture, data) if has_16_bits else None, orientation
             )
             media_type = None if notes else media_type_of(picture)
     except UnidentifiedImageError:
@@ -401,8 +401,10 @@ def read_header_size(path: str | os.PathLike[str]) -> tuple[int, int] | None:
         with Pil.open(path, formats=FORMATS) as picture:
             width, height = picture.size
             # Of a PNG without EXIF it would take decoding to know; Pillow turns a TIFF itself.
-            told = picture.format != "TIFF" and (picture.format != "PNG" or "exif" in picture.info)
-            lies = told and picture.getexif().get(ORIENTATION_TAG, 1) in _LYING
+            has_exif = picture.format != "TIFF" and (
+                picture.format != "PNG" or "exif" in picture.info
+            )
+            lies = has_exif and picture.getexif().get(ORIENTATION_TAG, 1) in _LYING
     except (*_BOMBS, OSError, SyntaxError, ValueError, TypeError, IndexError):
         return None
     return (height, width) if lies else (width, height)
@@ -410,10 +412,10 @@ def read_header_size(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 def format_path(path: os.PathLike[str] | str) -> str:
     """A path as printable UTF-8, whatever bytes it holds; of a very long one its two ends."""
-    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
-    if len(shown) <= _LONGEST:
-        return shown
-    return f"{shown[: _LONGEST // 2]} … ({len(shown):,} characters) … {shown[-_LONGEST // 4 :]}"
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST // 2]} … ({len(text):,} characters) … {text[-_LONGEST // 4 :]}"
 
 
 def _one_line(error: BaseException) -> str:
@@ -421,19 +423,19 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def _read_file(path: Path, shown: str) -> bytes:
+def _read_file(path: Path, name: str) -> bytes:
     try:
         if path.is_dir():
-            raise ImageError(shown, "is a directory", "give an image file")
+            raise ImageError(name, "is a directory", "give an image file")
         if not path.is_file():
-            raise UnreadError(shown, "no such file", "check the path")
+            raise UnreadError(name, "no such file", "check the path")
         if path.stat().st_size > MAX_BYTES:
-            raise ImageError(shown, f"{path.stat().st_size:,} bytes, the limit is {MAX_BYTES:,}")
+            raise ImageError(name, f"{path.stat().st_size:,} bytes, the limit is {MAX_BYTES:,}")
         return path.read_bytes()
     except OSError as error:
-        raise UnreadError(shown, f"cannot be read: {error.strerror}") from error
+        raise UnreadError(name, f"cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise ImageError(shown, f"cannot be read: {error}") from error
+        raise ImageError(name, f"cannot be read: {error}") from error
 
 
 def _load(image: _Unread, name: str, reading: DecodingRules, max_lazy_pixels: int = 0) -> Image:
@@ -451,31 +453,33 @@ def _load(image: _Unread, name: str, reading: DecodingRules, max_lazy_pixels: in
             "give a path, bytes, a Pillow image or an array",
         )
     path = Path(image)
-    shown = name or format_path(path)
+    shown_name = name or format_path(path)
     if len(str(path)) > MAX_PATH:
-        raise ImageError(shown, f"a path of {len(str(path)):,} characters", "check the path")
+        raise ImageError(shown_name, f"a path of {len(str(path)):,} characters", "check the path")
     suffix = path.suffix.lower()
-    loaded = _from_bytes(_read_file(path, shown), shown, reading, max_lazy_pixels, suffix)
-    loaded.file = os.fspath(image)
-    return loaded
+    picture = _from_bytes(
+        _read_file(path, shown_name), shown_name, reading, max_lazy_pixels, suffix
+    )
+    picture.file = os.fspath(image)
+    return picture
 
 
 def _from_bytes(
     data: bytes, name: str, reading: DecodingRules, max_lazy_pixels: int, suffix: str = ""
 ) -> Image:
-    expected = _SUFFIXES.get(suffix)
+    expected_format = _SUFFIXES.get(suffix)
     try:
         _check_cost(data)
-        known = inspect_image(data, min(max_lazy_pixels, MAX_PIXELS)) if max_lazy_pixels else None
+        info = inspect_image(data, min(max_lazy_pixels, MAX_PIXELS)) if max_lazy_pixels else None
         # One that is named as what it is not has a note, and is not shown as it is.
-        if known and (not expected or known.media_type == f"image/{expected.lower()}"):
-            return Image(name, data, None, media_type=known.media_type, size=known.size)
+        if info and (not expected_format or info.media_type == f"image/{expected_format.lower()}"):
+            return Image(name, data, None, media_type=info.media_type, size=info.size)
         rgb, notes, media_type = _decode(data, reading)
     except ValueError as error:
         raise _make_image_error(name, error) from error
-    actual = _format(data) if expected else expected
-    if actual != expected:
-        notes = (*notes, Note("misnamed", f"named {suffix} but holds {actual}"))
+    actual_format = _format(data) if expected_format else expected_format
+    if actual_format != expected_format:
+        notes = (*notes, Note("misnamed", f"named {suffix} but holds {actual_format}"))
         media_type = None
     return Image(name, data, rgb, notes, media_type=media_type)
 
@@ -500,8 +504,8 @@ def _make_image_error(name: str, error: Exception) -> ImageError:
 
 
 def _from_array(array: NDArray[Any], name: str, reading: DecodingRules) -> Image:
-    shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in {3, 4})
-    if array.dtype != np.uint8 or not shaped or 0 in array.shape:
+    has_image_shape = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in {3, 4})
+    if array.dtype != np.uint8 or not has_image_shape or 0 in array.shape:
         raise ImageError(
             name,
             f"array of {array.dtype} and shape {array.shape}",

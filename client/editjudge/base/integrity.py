@@ -103,13 +103,13 @@ def inspect_image(data: bytes, most: int) -> ImageInfo | None:
         most: Pixels.
     """
     if data.startswith(_SIGNATURE):
-        return _png(data, most)
+        return _inspect_png(data, most)
     if data.startswith(_JPEG):
-        return _jpeg(data, most)
+        return _inspect_jpeg(data, most)
     return None
 
 
-def _png(data: bytes, most: int) -> ImageInfo | None:
+def _inspect_png(data: bytes, max_pixels: int) -> ImageInfo | None:
     chunks = _chunks(data)
     if not chunks or chunks[0][0] != b"IHDR" or chunks[-1][0] != b"IEND":
         return None
@@ -120,11 +120,15 @@ def _png(data: bytes, most: int) -> ImageInfo | None:
     header = chunks[0][1]
     width, height = int.from_bytes(header[:4]), int.from_bytes(header[4:8])
     depth, colour, *ways = header[8:13]
-    if depth != 8 or colour not in _CHANNELS or any(ways) or not 0 < width * height <= most:
+    if depth != 8 or colour not in _CHANNELS or any(ways) or not 0 < width * height <= max_pixels:
         return None
     stride = 1 + width * _CHANNELS[colour]
-    deflated = b"".join(content for _, content in chunks[first:last])
-    return ImageInfo((width, height), "image/png") if _inflates(deflated, stride, height) else None
+    stream = b"".join(content for _, content in chunks[first:last])
+    return (
+        ImageInfo((width, height), "image/png")
+        if _is_complete_stream(stream, stride, height)
+        else None
+    )
 
 
 def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:
@@ -135,34 +139,34 @@ def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:
         end = at + 8 + length
         if end + 4 > len(data) or (kind != b"IDAT" and _LENGTHS.get(kind) != length):
             return None
-        told = int.from_bytes(view[end : end + 4])
+        checksum = int.from_bytes(view[end : end + 4])
         # Of the data the stream has a checksum of its own.
-        if kind != b"IDAT" and deflate.crc32(view[at + 4 : end]) != told:
+        if kind != b"IDAT" and deflate.crc32(view[at + 4 : end]) != checksum:
             return None
         chunks.append((kind, view[at + 8 : end]))
         at = end + 4
     return chunks if any(kind == b"IDAT" for kind, _ in chunks) else None
 
 
-def _inflates(deflated: bytes, stride: int, rows: int) -> bool:
+def _is_complete_stream(stream: bytes, stride: int, rows: int) -> bool:
     """Whether a stream is whole and holds so many rows, each with a filter that there is."""
     try:
         # Never more than is due, whatever the stream would become.
-        out = deflate.zlib_decompress(deflated, stride * rows)
+        out = deflate.zlib_decompress(stream, stride * rows)
     except deflate.DeflateError:
         return False
     # What comes after the stream libdeflate passes over: the data has to end with the checksum of
     # what came out.
-    ends = int.from_bytes(deflated[-_CHECKSUM:]) == deflate.adler32(out)
+    ends = int.from_bytes(stream[-_CHECKSUM:]) == deflate.adler32(out)
     return ends and len(out) == stride * rows and max(out[::stride]) <= _HIGHEST_FILTER
 
 
-def _jpeg(data: bytes, most: int) -> ImageInfo | None:
+def _inspect_jpeg(data: bytes, max_pixels: int) -> ImageInfo | None:
     try:
         with Pil.open(io.BytesIO(data), formats=("JPEG",)) as picture:
             size = picture.size
             media_type = media_type_of(picture)
-            if media_type is None or size[0] * size[1] > most:
+            if media_type is None or size[0] * size[1] > max_pixels:
                 return None
             # An eighth of the size: the same bits are read, most of the arithmetic is left out.
             picture.draft(None, (1, 1))
@@ -209,7 +213,7 @@ def _check_jpeg(data: bytes) -> None:
         pieces += 1
         scans += kind == _START_OF_SCAN
         if pieces > MAX_PIECES:
-            raise _in_pieces()
+            raise _too_many_pieces()
         if scans > MAX_SCANS:
             raise ValueError(f"more than {MAX_SCANS} scans")
         if kind == _END_OF_IMAGE or (few and scans):
@@ -236,12 +240,12 @@ def _check_gif(data: bytes) -> None:
         while at < len(data) and data[at]:
             at, pieces = at + 1 + data[at], pieces + 1
             if pieces > MAX_PIECES:
-                raise _in_pieces()
+                raise _too_many_pieces()
             if comment and at - start > MAX_COMMENT:
                 raise ValueError(f"a comment of more than {MAX_COMMENT:,} bytes")
         at, pieces = at + 1, pieces + 1
         if pieces > MAX_PIECES:
-            raise _in_pieces()
+            raise _too_many_pieces()
 
 
 def _colours(data: bytes, at: int) -> int:
@@ -256,8 +260,8 @@ def _check_png(data: bytes) -> None:
         if at >= len(data):
             return
         at += 12 + int.from_bytes(data[at : at + 4])
-    raise _in_pieces()
+    raise _too_many_pieces()
 
 
-def _in_pieces() -> ValueError:
+def _too_many_pieces() -> ValueError:
     return ValueError(f"in more than {MAX_PIECES:,} pieces")

@@ -43,8 +43,8 @@ def probe_inputs(role: str) -> dict[str, bytes]:
     text, texture = (load_image(make()).encoded_bytes for make in (text_image, texture_image))
     match role:
         case "lpips":
-            turned = load_image(np.ascontiguousarray(texture_image()[::-1])).encoded_bytes
-            return {"IMAGE_A": texture, "IMAGE_B": turned}
+            mirror_image = load_image(np.ascontiguousarray(texture_image()[::-1])).encoded_bytes
+            return {"IMAGE_A": texture, "IMAGE_B": mirror_image}
         case "segmenter":
             return {"IMAGE": text, "PROMPT": b"the text."}
         case "ocr":
@@ -59,7 +59,7 @@ def fingerprint(role: str, reply: Tensors) -> list[float]:
             values = [float(ord(letter)) for letter in bytes(reply["TEXT"]).decode("utf-8")]
         case "segmenter":
             mask = bytes(reply["MASK"])
-            values = [_share(mask) if mask else -1.0, *np.asarray(reply["SCORE"]).tolist()]
+            values = [_mask_share(mask) if mask else -1.0, *np.asarray(reply["SCORE"]).tolist()]
         case "features" | "clip":
             values = np.asarray(reply["EMBEDDING"]).tolist()
         case "lpips":
@@ -79,11 +79,13 @@ def wrong_answer(service: str, reply: Tensors, facts: Mapping[str, str]) -> str 
         return _KNOWN[service](reply)
     if FINGERPRINT not in facts:
         return None
-    expected = [float(value) for value in facts[FINGERPRINT].split(",") if value]
-    got = fingerprint(ServiceName.parse(service).role, reply)
-    if len(got) == len(expected) and np.allclose(got, expected, rtol=TOLERANCE, atol=TOLERANCE):
+    expected_numbers = [float(value) for value in facts[FINGERPRINT].split(",") if value]
+    numbers = fingerprint(ServiceName.parse(service).role, reply)
+    if len(numbers) == len(expected_numbers) and np.allclose(
+        numbers, expected_numbers, rtol=TOLERANCE, atol=TOLERANCE
+    ):
         return None
-    return f"says {got} to the probe, and declares that it says {expected}"
+    return f"says {numbers} to the probe, and declares that it says {expected_numbers}"
 
 
 def has_known_answer(service: str, facts: Mapping[str, str]) -> bool:
@@ -91,17 +93,17 @@ def has_known_answer(service: str, facts: Mapping[str, str]) -> bool:
     return service in _KNOWN or FINGERPRINT in facts
 
 
-def _share(mask: bytes) -> float:
+def _mask_share(mask: bytes) -> float:
     with Pil.open(io.BytesIO(mask)) as picture:
         return float(np.asarray(picture.convert("L")).astype(bool).mean())
 
 
-def _reads_the_text(reply: Tensors) -> str | None:
+def _check_text(reply: Tensors) -> str | None:
     read = bytes(reply["TEXT"]).decode("utf-8", "replace")
     same = "".join(read.split()).upper() == PROBE_TEXT.replace(" ", "")
     return None if same else f"read {read!r}, the image says {PROBE_TEXT!r}"
 
 
 _KNOWN: Mapping[str, Callable[[Tensors], str | None]] = {
-    "ocr.ppocr": _reads_the_text,
+    "ocr.ppocr": _check_text,
 }

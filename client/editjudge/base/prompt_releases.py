@@ -62,7 +62,7 @@ class PromptRelease:
         Raises:
             ConfigError: it was not imported, or is not as it was published.
         """
-        text = _kept(self.folder / name, self.texts[name])
+        text = _read_imported(self.folder / name, self.texts[name])
         if text is None:
             raise ConfigError(
                 f"the official prompts of {self.name} are not imported",
@@ -80,10 +80,8 @@ def prompts_dir() -> Path:
 @cache
 def prompt_releases() -> Mapping[str, PromptRelease]:
     """All releases whose prompts can be imported, by name."""
-    declared = package_tables(__package__, "prompt_releases.toml")
-    return {
-        name: PromptRelease(name, one["source"], one["texts"]) for name, one in declared.items()
-    }
+    tables = package_tables(__package__, "prompt_releases.toml")
+    return {name: PromptRelease(name, one["source"], one["texts"]) for name, one in tables.items()}
 
 
 def import_official_prompts(name: str, source: Path) -> dict[str, Path]:
@@ -131,13 +129,13 @@ def escape_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _kept(path: Path, digest: str) -> str | None:
+def _read_imported(path: Path, digest: str) -> str | None:
     """An imported text; None where it is not there, or not as it was published."""
     return _text(path, path.stat().st_mtime_ns, digest) if path.is_file() else None
 
 
 @lru_cache(256)
-def _text(path: Path, changed: int, digest: str) -> str | None:
+def _text(path: Path, change_time: int, digest: str) -> str | None:
     """A text of this digest; scorers ask for it at every edit, so an unchanged file is read once.
 
     Args:

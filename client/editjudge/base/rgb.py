@@ -74,7 +74,7 @@ def read_16_bits(picture: ImageFile.ImageFile, data: bytes) -> Levels:
         DepthError: they cannot be read exactly.
     """
     if picture.mode.startswith("I"):
-        return _grey(picture)
+        return _read_grey(picture)
     if picture.mode not in _COLOURS:
         raise DepthError(f"16 bits per channel in mode {picture.mode}: {_SAVE_8}")
     try:
@@ -92,9 +92,9 @@ def read_16_bits(picture: ImageFile.ImageFile, data: bytes) -> Levels:
     for rows in row_bands(*picture.size):
         band = levels[rows]
         band[..., :3] = band[..., 2::-1].copy()  # from OpenCV's order
-        seen = np.asarray(picture.crop((0, rows.start, picture.width, rows.stop)))[..., :3]
+        pillow_values = np.asarray(picture.crop((0, rows.start, picture.width, rows.stop)))[..., :3]
         upper = (band[..., :3] >> 8).astype(np.uint8)
-        if np.any(np.asarray(cv2.absdiff(seen, upper)) > 1):
+        if np.any(np.asarray(cv2.absdiff(pillow_values, upper)) > 1):
             raise DepthError(_INEXACT)
     return levels
 
@@ -113,32 +113,36 @@ def scale_to_8_bits(levels: Levels) -> NDArray[np.uint8]:
             "save it with 8 bits per channel, or multiply its values by 257"
         )
     half = _TO_8 // 2
-    return _each(levels, lambda band: (np.minimum(band, _WHITE - half) + np.uint16(half)) // _TO_8)
+    return _convert_bands(
+        levels, lambda band: (np.minimum(band, _WHITE - half) + np.uint16(half)) // _TO_8
+    )
 
 
 def to_black_or_not(levels: Levels) -> NDArray[np.uint8]:
     """For masks: 0 stays 0, and no other value becomes 0."""
-    return _each(levels, lambda band: np.where(band == 0, 0, (band >> 8).clip(1, 255)))
+    return _convert_bands(levels, lambda band: np.where(band == 0, 0, (band >> 8).clip(1, 255)))
 
 
-def _each(levels: Levels, reduced: Callable[[Levels], NDArray[Any]]) -> NDArray[np.uint8]:
+def _convert_bands(
+    levels: Levels, reduce_band: Callable[[Levels], NDArray[Any]]
+) -> NDArray[np.uint8]:
     eight = np.empty(levels.shape, np.uint8)
     for rows in row_bands(levels.shape[1], levels.shape[0]):
-        eight[rows] = reduced(levels[rows])
+        eight[rows] = reduce_band(levels[rows])
     return eight
 
 
-def _grey(picture: ImageFile.ImageFile) -> Levels:
+def _read_grey(picture: ImageFile.ImageFile) -> Levels:
     levels: Levels = np.asarray(picture).astype(np.uint16, copy=False)[..., None]
     if getattr(picture, "tag_v2", {}).get(_PHOTOMETRIC) == _WHITE_IS_ZERO:
         levels = _WHITE - levels
     clear = picture.info.get("transparency")
     if not isinstance(clear, int):
         return levels
-    told = np.empty((*levels.shape[:2], 4), np.uint16)
-    told[..., :3] = levels
-    told[..., 3:] = np.where(levels == clear, np.uint16(0), np.uint16(_WHITE))
-    return told
+    with_alpha = np.empty((*levels.shape[:2], 4), np.uint16)
+    with_alpha[..., :3] = levels
+    with_alpha[..., 3:] = np.where(levels == clear, np.uint16(0), np.uint16(_WHITE))
+    return with_alpha
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +200,7 @@ def check_samples(picture: Pil.Image, reading: DecodingRules) -> None:
 
 
 def to_rgb(
-    picture: Pil.Image, reading: DecodingRules, levels: Levels | None, turned: int
+    picture: Pil.Image, reading: DecodingRules, levels: Levels | None, orientation: int
 ) -> tuple[RGB, Notes]:
     """Upright 8-bit RGB of any mode, and what was done.
 
@@ -207,17 +211,17 @@ def to_rgb(
     notes: Notes = ()
     mode = picture.mode
     if levels is None and (mode.startswith("I") or mode == "F"):
-        levels = _wide(picture, reading)
+        levels = _read_32_bits(picture, reading)
     if levels is not None:
         eight, levels = reading.to_8(levels), None
         picture = Pil.fromarray(eight[..., 0] if eight.shape[2] == 1 else eight)
-        picture.getexif()[ORIENTATION_TAG] = turned
+        picture.getexif()[ORIENTATION_TAG] = orientation
         mode, notes = picture.mode, (Note("depth", "16 bits per channel reduced to 8"),)
-    if turned not in {0, 1}:
+    if orientation not in {0, 1}:
         picture = ImageOps.exif_transpose(picture)
         notes = (Note("turned", "turned upright by its EXIF orientation"), *notes)
     over_white = picture.has_transparency_data and reading.over_white
-    rgb, clear = _in_bands(picture, over_white=over_white)
+    rgb, clear = _convert_in_bands(picture, over_white=over_white)
     if clear:
         notes = (*notes, Note("alpha", "alpha laid over white"))
     elif mode not in {"RGB", "L", "1"} and not over_white:
@@ -225,7 +229,7 @@ def to_rgb(
     return rgb, notes
 
 
-def _in_bands(picture: Pil.Image, *, over_white: bool) -> tuple[RGB, bool]:
+def _convert_in_bands(picture: Pil.Image, *, over_white: bool) -> tuple[RGB, bool]:
     """8-bit RGB, laid over white where it is clear; and whether any of it is.
 
     Every step is a copy of four bytes a pixel, so that it is taken for some rows at a time.
@@ -244,7 +248,7 @@ def _in_bands(picture: Pil.Image, *, over_white: bool) -> tuple[RGB, bool]:
     return rgb, clear
 
 
-def _wide(picture: Pil.Image, reading: DecodingRules) -> Levels:
+def _read_32_bits(picture: Pil.Image, reading: DecodingRules) -> Levels:
     """Values of 32 bits, as 1 where they are not zero."""
     if not reading.from_32:
         kind = "floating-point" if picture.mode == "F" else "signed or 32-bit"

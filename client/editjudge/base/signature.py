@@ -89,12 +89,12 @@ def implementation(number: int, moved_by: str = "", usual: str = "") -> Callable
             service with another one is told from it.
     """
 
-    def numbered(of: T) -> T:
+    def set_number(of: T) -> T:
         of.implementation, of.moved_by = number, moved_by  # type: ignore[attr-defined]
         of.usual = usual  # type: ignore[attr-defined]
         return of
 
-    return numbered
+    return set_number
 
 
 def name_implementation(of: Callable[..., object], name: str = "") -> str:

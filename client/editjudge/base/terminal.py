@@ -37,7 +37,7 @@ _PLAIN = str.maketrans(
 
 def escape_control(text: str) -> str:
     r"""Text that does nothing to a terminal: what would is written as `\x1b`, `\ud800`."""
-    return _UNPRINTABLE.sub(_escaped, text.replace("\r\n", "\n"))
+    return _UNPRINTABLE.sub(_escape_match, text.replace("\r\n", "\n"))
 
 
 def print_text(text: str = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
@@ -48,8 +48,8 @@ def print_text(text: str = "", *, err: bool = False, nl: bool = True, **style: A
         nl: End the line.
         style: As `click.style` takes it: `fg`, `bold`, `dim`.
     """
-    shown = fit_encoding(escape_control(text), sys.stderr if err else sys.stdout)
-    click.secho(shown, err=err, nl=nl, **style)
+    printable = fit_encoding(escape_control(text), sys.stderr if err else sys.stdout)
+    click.secho(printable, err=err, nl=nl, **style)
 
 
 def print_notice(text: str) -> None:
@@ -59,10 +59,10 @@ def print_notice(text: str) -> None:
 
 def print_json_text(text: str) -> None:
     """Print JSON text on standard output; what the terminal must not get is escaped as in JSON."""
-    shown = _UNPRINTABLE.sub(_as_json, text)
-    if not _fits(shown, sys.stdout):
-        shown = _BEYOND_ASCII.sub(_as_json, shown)
-    click.echo(shown)
+    printable = _UNPRINTABLE.sub(_escape_as_json, text)
+    if not _fits(printable, sys.stdout):
+        printable = _BEYOND_ASCII.sub(_escape_as_json, printable)
+    click.echo(printable)
 
 
 def fit_encoding(text: str, stream: IO[str]) -> str:
@@ -73,12 +73,12 @@ def fit_encoding(text: str, stream: IO[str]) -> str:
     return plain.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def _as_json(match: re.Match[str]) -> str:
+def _escape_as_json(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\u{code:04x}" if code < 0x10000 else json.dumps(match[0])[1:-1]
 

@@ -35,15 +35,15 @@ async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | N
             job.set_result(result)
 
     asyncio.get_running_loop().run_in_executor(executor, run)
-    waited = asyncio.wrap_future(job)
+    awaitable_job = asyncio.wrap_future(job)
     # A failure after its caller has gone is nobody's: asyncio would complain of it.
-    waited.add_done_callback(lambda done: done.cancelled() or done.exception())
+    awaitable_job.add_done_callback(lambda future: future.cancelled() or future.exception())
     try:
-        return await asyncio.shield(waited)
+        return await asyncio.shield(awaitable_job)
     except asyncio.CancelledError:
         while not job.cancel() and not job.done():
             try:
-                await asyncio.wait([waited])
+                await asyncio.wait([awaitable_job])
             except asyncio.CancelledError:  # it lasts no longer than a picture takes
                 continue
         raise

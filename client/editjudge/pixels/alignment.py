@@ -95,12 +95,12 @@ def find_keypoints(image: RGB) -> Keypoints:
 # OpenCV 5 interpolates otherwise when it warps: squared errors move by some 1e-4 of themselves.
 @implementation(1, moved_by=DISTRIBUTION, usual="4")
 def align(
-    edited: RGB,
+    output: RGB,
     reference: RGB,
     *,
     require_plausible: bool = True,
-    of_edited: Keypoints | None = None,
-    of_reference: Keypoints | None = None,
+    output_keypoints: Keypoints | None = None,
+    reference_keypoints: Keypoints | None = None,
 ) -> Alignment:
     """Align an edit to its reference by SIFT keypoints and a similarity transform.
 
@@ -139,19 +139,19 @@ def align(
         ValueError: A shape or a dtype is another one.
         Degenerate: Too few keypoints or matches, or an implausible fit.
     """
-    check_image("edited", edited)
+    check_image("edited", output)
     check_image("reference", reference)
-    target_points = _enough("reference", reference, of_reference)
-    source, target = _match(_enough("edited", edited, of_edited), target_points)
+    target_points = _check_keypoints("reference", reference, reference_keypoints)
+    source, target = _match(_check_keypoints("edited", output, output_keypoints), target_points)
     matrix = _fit(source, target)
     residuals = _residuals(matrix, source, target)
     inlying = residuals <= _tolerance(reference)
     if require_plausible:
         _check_support(source[inlying], target[inlying], len(source), _tolerance(reference))
-        _check_frame(matrix, edited, reference)
+        _check_frame(matrix, output, reference)
     height, width = reference.shape[:2]
     image = cv2.warpAffine(
-        np.ascontiguousarray(edited),
+        np.ascontiguousarray(output),
         matrix,
         (width, height),
         flags=cv2.INTER_LINEAR,
@@ -169,23 +169,23 @@ def align(
     )
 
 
-def _match(edited: Keypoints, reference: Keypoints) -> tuple[_Points, _Points]:
+def _match(output: Keypoints, reference: Keypoints) -> tuple[_Points, _Points]:
     """Match keypoints: positions (n, 2) in the edit and in the reference, n at least 4."""
     cv2.setRNGSeed(SEED)  # the KD-trees split at random; the generator belongs to the thread
     matcher = cv2.FlannBasedMatcher({"algorithm": FLANN_KDTREE, "trees": 5}, {"checks": 50})
-    pairs = matcher.knnMatch(reference.descriptors, edited.descriptors, k=2)
+    pairs = matcher.knnMatch(reference.descriptors, output.descriptors, k=2)
     good = [best for best, second in pairs if best.distance < RATIO * second.distance]
     if len(good) < MIN_MATCHES:
         raise Degenerate(
             f"{len(good)} of {len(pairs)} keypoint matches pass the ratio test, "
             f"at least {MIN_MATCHES} are needed"
         )
-    source = edited.points[[match.trainIdx for match in good]]
+    source = output.points[[match.trainIdx for match in good]]
     target = reference.points[[match.queryIdx for match in good]]
     return source, target
 
 
-def _enough(name: str, image: RGB, found_before: Keypoints | None) -> Keypoints:
+def _check_keypoints(name: str, image: RGB, found_before: Keypoints | None) -> Keypoints:
     its = find_keypoints(image) if found_before is None else found_before
     # The ratio test compares the best match with the second best.
     if len(its.points) < 2:
@@ -203,8 +203,8 @@ def _fit(source: _Points, target: _Points) -> _Matrix:
 
 
 def _residuals(matrix: _Matrix, source: _Points, target: _Points) -> NDArray[np.float64]:
-    moved = source @ matrix[:, :2].T + matrix[:, 2]
-    distances: NDArray[np.float64] = np.linalg.norm(moved - target, axis=1)
+    projections = source @ matrix[:, :2].T + matrix[:, 2]
+    distances: NDArray[np.float64] = np.linalg.norm(projections - target, axis=1)
     return distances
 
 
@@ -223,24 +223,24 @@ def _check_support(source: _Points, target: _Points, matches: int, tolerance: fl
         )
 
 
-def _check_frame(matrix: _Matrix, edited: RGB, reference: RGB) -> None:
+def _check_frame(matrix: _Matrix, output: RGB, reference: RGB) -> None:
     """Refuse a fit that shows the edit far too large, or leaves most of the reference bare."""
     height, width = reference.shape[:2]
-    edited_height, edited_width = edited.shape[:2]
-    resized = math.sqrt(height * width / (edited_height * edited_width))
-    magnification = _scale(matrix) / resized
+    edited_height, edited_width = output.shape[:2]
+    size_ratio = math.sqrt(height * width / (edited_height * edited_width))
+    magnification = _scale(matrix) / size_ratio
     if magnification > MAX_MAGNIFICATION:
         raise Degenerate(
             f"the best fit magnifies the edit {magnification:.1f} times, "
             f"at most {MAX_MAGNIFICATION:g} is plausible"
         )
     frame = _corners(width, height)
-    drawn = _corners(edited_width, edited_height) @ matrix[:, :2].T + matrix[:, 2]
-    area, _ = cv2.intersectConvexConvex(frame, drawn.astype(np.float32))
-    covered = area / (width * height)
-    if covered < MIN_COVERED:
+    corners = _corners(edited_width, edited_height) @ matrix[:, :2].T + matrix[:, 2]
+    area, _ = cv2.intersectConvexConvex(frame, corners.astype(np.float32))
+    coverage = area / (width * height)
+    if coverage < MIN_COVERED:
         raise Degenerate(
-            f"the best fit covers {covered:.0%} of the reference with the edit, "
+            f"the best fit covers {coverage:.0%} of the reference with the edit, "
             f"at least {MIN_COVERED:.0%} is needed"
         )
 

@@ -27,7 +27,7 @@ class Psnr(NamedTuple):
 
 
 @implementation(1)
-def mse(reference: RGB, edited: RGB, region: Region | None = None) -> float:
+def mse(reference: RGB, output: RGB, region: Region | None = None) -> float:
     """Mean squared error over the region's pixels and all three channels (`mse.rgb`).
 
     The sum is exact in integers, so a region that is True everywhere gives the whole image's
@@ -46,8 +46,8 @@ def mse(reference: RGB, edited: RGB, region: Region | None = None) -> float:
         ValueError: A shape or a dtype is another one, or the sizes differ.
         Degenerate: The region is empty.
     """
-    check_pair(reference, edited, region)
-    a, b = np.ascontiguousarray(reference), np.ascontiguousarray(edited)
+    check_pair(reference, output, region)
+    a, b = np.ascontiguousarray(reference), np.ascontiguousarray(output)
     if region is None:
         squares, pixels = cv2.norm(a, b, cv2.NORM_L2SQR), a.shape[0] * a.shape[1]
     else:
@@ -57,7 +57,7 @@ def mse(reference: RGB, edited: RGB, region: Region | None = None) -> float:
     return float(round(squares) / (3 * pixels))
 
 
-def psnr(reference: RGB, edited: RGB, region: Region | None = None) -> Psnr:
+def psnr(reference: RGB, output: RGB, region: Region | None = None) -> Psnr:
     """Peak signal-to-noise ratio over the region's pixels and all three channels (`psnr.rgb`).
 
     `10 log10(255^2 / MSE)`, one MSE for all channels together, capped (see `psnr_from_mse`).
@@ -75,7 +75,7 @@ def psnr(reference: RGB, edited: RGB, region: Region | None = None) -> Psnr:
         ValueError: A shape or a dtype is another one, or the sizes differ.
         Degenerate: The region is empty.
     """
-    return psnr_from_mse(mse(reference, edited, region))
+    return psnr_from_mse(mse(reference, output, region))
 
 
 @implementation(1)

@@ -14,7 +14,7 @@ class Degenerate(ValueError):
     """The metric is not defined for this input, which is well formed but says nothing."""
 
 
-def check_pair(reference: RGB, edited: RGB, region: Region | None) -> None:
+def check_pair(reference: RGB, output: RGB, region: Region | None) -> None:
     """Check that two images and a region can be compared pixel by pixel.
 
     Args:
@@ -27,10 +27,10 @@ def check_pair(reference: RGB, edited: RGB, region: Region | None) -> None:
         Degenerate: The region is empty.
     """
     check_image("reference", reference)
-    check_image("edited", edited)
-    if reference.shape != edited.shape:
+    check_image("edited", output)
+    if reference.shape != output.shape:
         raise ValueError(
-            f"the images differ in size: reference {size_of(reference)}, edited {size_of(edited)}"
+            f"the images differ in size: reference {size_of(reference)}, edited {size_of(output)}"
         )
     if region is None:
         return

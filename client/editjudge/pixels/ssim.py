@@ -30,7 +30,7 @@ _SAMPLE = WINDOW_PIXELS / (WINDOW_PIXELS - 1)
 
 
 @implementation(1)
-def ssim(reference: RGB, edited: RGB, region: Region | None = None) -> float:
+def ssim(reference: RGB, output: RGB, region: Region | None = None) -> float:
     """Mean structural similarity over the region and all three channels (`ssim.rgb.win7`).
 
     The variant is scikit-image's default, `structural_similarity(channel_axis=2,
@@ -57,7 +57,7 @@ def ssim(reference: RGB, edited: RGB, region: Region | None = None) -> float:
         Degenerate: The region is empty or nowhere as wide and high as a window, or the image is
             smaller than the window.
     """
-    check_pair(reference, edited, region)
+    check_pair(reference, output, region)
     height, width = reference.shape[:2]
     if min(height, width) < WINDOW:
         raise Degenerate(
@@ -75,11 +75,11 @@ def ssim(reference: RGB, edited: RGB, region: Region | None = None) -> float:
     total = 0.0
     rows = max(MIN_STRIPE_ROWS, STRIPE_PIXELS // width)
     for top in range(0, len(mask), rows):
-        counted = mask[top : top + rows]
-        if counted.any():
-            stripe = slice(top, top + len(counted) + 2 * BORDER)
-            similarity = _ssim_map(reference[stripe], edited[stripe])
-            total += sum(cv2.sumElems(cv2.copyTo(similarity, counted)))
+        window_mask = mask[top : top + rows]
+        if window_mask.any():
+            stripe = slice(top, top + len(window_mask) + 2 * BORDER)
+            similarity = _ssim_map(reference[stripe], output[stripe])
+            total += sum(cv2.sumElems(cv2.copyTo(similarity, window_mask)))
     return float(total / (3 * pixels))
 
 
@@ -114,10 +114,10 @@ def _ssim_map(x: RGB, y: RGB) -> NDArray[np.float32]:
     variances -= squares
     covariances -= products
 
-    similarity = _plus(products, C1)
-    similarity *= _plus(covariances, C2)
-    scale = _plus(squares, C1)
-    scale *= _plus(variances, C2)
+    similarity = _add_constant(products, C1)
+    similarity *= _add_constant(covariances, C2)
+    scale = _add_constant(squares, C1)
+    scale *= _add_constant(variances, C2)
     similarity /= scale
     return similarity
 
@@ -127,15 +127,15 @@ def _window_sums(values: NDArray[np.uint8] | NDArray[np.uint16]) -> _IntSums:
     return np.asarray(sums, np.int32)[BORDER:-BORDER, BORDER:-BORDER]
 
 
-def _plus(sums: _IntSums, constant: np.float32) -> NDArray[np.float32]:
-    shifted = sums.astype(np.float32)
-    shifted += constant
-    return shifted
+def _add_constant(sums: _IntSums, constant: np.float32) -> NDArray[np.float32]:
+    result = sums.astype(np.float32)
+    result += constant
+    return result
 
 
 @implementation(1)
 def ssim_blacked_out(
-    reference: NDArray[np.uint8], edited: NDArray[np.uint8], region: Region
+    reference: NDArray[np.uint8], output: NDArray[np.uint8], region: Region
 ) -> float:
     """Mean structural similarity of two grey pictures, black outside a region (`ssim.grey.black`).
 
@@ -157,7 +157,7 @@ def ssim_blacked_out(
         ValueError: A shape or a dtype is another one, or the sizes differ.
         Degenerate: A side is smaller than the window.
     """
-    for array, dtype in ((reference, np.uint8), (edited, np.uint8), (region, np.bool_)):
+    for array, dtype in ((reference, np.uint8), (output, np.uint8), (region, np.bool_)):
         if array.ndim != 2 or array.dtype != dtype or array.shape != reference.shape:
             raise ValueError(
                 f"{np.dtype(dtype)} of shape {reference.shape[:2]} is due, "
@@ -165,7 +165,7 @@ def ssim_blacked_out(
             )
     if min(reference.shape) < WINDOW:
         raise Degenerate(f"SSIM's window needs at least {WINDOW}x{WINDOW} pixels")
-    x, y = (np.where(region, one / 255.0, 0.0) for one in (reference, edited))
+    x, y = (np.where(region, one / 255.0, 0.0) for one in (reference, output))
     mean_x, mean_y = _windows(x), _windows(y)
     products, squares = mean_x * mean_y, mean_x**2 + mean_y**2
     covariances = _SAMPLE * (_windows(x * y) - products)

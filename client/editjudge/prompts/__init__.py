@@ -207,10 +207,10 @@ class Template:
         scales = {field.name: field for field in self.onto}
         if name not in scales or not isinstance(self.contract, Scores):
             return score
-        (said,) = (field for field in self.contract.fields if field.name == name)
-        due = scales[name]
-        share = (score - said.low) / (said.high - said.low)
-        return due.low + share * (due.high - due.low)
+        (from_scale,) = (field for field in self.contract.fields if field.name == name)
+        to_scale = scales[name]
+        share = (score - from_scale.low) / (from_scale.high - from_scale.low)
+        return to_scale.low + share * (to_scale.high - to_scale.low)
 
     def label(self, kind: str, sources: int) -> str:
         """What stands before an image; `{n}` is its number.
@@ -235,21 +235,21 @@ class Template:
         parts: list[Part] = []
         absent = dict(self.absent)
         for literal, name, _, _ in string.Formatter().parse(self.user):
-            _add(parts, literal)
+            _append_text(parts, literal)
             if name is None:
                 continue
             if name not in values and name in absent:
-                _add(parts, absent[name])
+                _append_text(parts, absent[name])
                 continue
             value = values[name]
             if isinstance(value, str):
                 parts.append(Text(value, is_data=True))
                 continue
             for label, picture in value:
-                _add(parts, label if self.labels else f"{label}:\n")
+                _append_text(parts, label if self.labels else f"{label}:\n")
                 parts.append(picture)
-                _add(parts, "" if self.labels else "\n")
-        _add(parts, f"\n{self.answer}" if self.answer else "")
+                _append_text(parts, "" if self.labels else "\n")
+        _append_text(parts, f"\n{self.answer}" if self.answer else "")
         return Prompt(self.system, tuple(parts))
 
 
@@ -262,7 +262,7 @@ def get_template(name: str, custom: Iterable[Template] = ()) -> Template:
     Raises:
         KeyError: there is none of this name.
     """
-    by_name = {replaced.name: replaced for replaced in custom}
+    by_name = {own_template.name: own_template for own_template in custom}
     return by_name.get(name) or load_templates()[name]
 
 
@@ -272,11 +272,11 @@ def load_templates() -> Mapping[str, Template]:
     by_name = {}
     for folder in sorted(_folders(), key=lambda folder: folder.name):
         system = folder / "system.txt"
-        shared = system.read_text("utf-8").strip() if system.is_file() else ""
+        shared_system = system.read_text("utf-8").strip() if system.is_file() else ""
         for file in sorted(folder.iterdir(), key=lambda file: file.name):
             if file.name.endswith(".toml"):
                 name = f"{folder.name}/{file.name.removesuffix('.toml')}"
-                by_name[name] = _read(name, file, shared)
+                by_name[name] = _read_template(name, file, shared_system)
     return by_name
 
 
@@ -284,20 +284,20 @@ def _folders() -> list[Traversable]:
     return [one for one in files(__name__).iterdir() if one.is_dir() and one.name != "__pycache__"]
 
 
-def _read(name: str, file: Traversable, shared_system: str) -> Template:
-    declared = parse_file(TemplateFile, file.read_text("utf-8"), f"prompt {name}")
-    answer = dict(declared.answer)
+def _read_template(name: str, file: Traversable, shared_system: str) -> Template:
+    file_content = parse_file(TemplateFile, file.read_text("utf-8"), f"prompt {name}")
+    answer = dict(file_content.answer)
     max_tokens = answer.pop("max_tokens", MAX_TOKENS)
     choices, contract = parse_form(answer)
     return Template(
         name=name,
-        asks=declared.asks,
-        source=declared.source,
-        system=(shared_system if declared.system is None else declared.system).strip(),
-        user=declared.user,
+        asks=file_content.asks,
+        source=file_content.source,
+        system=(shared_system if file_content.system is None else file_content.system).strip(),
+        user=file_content.user,
         choices=choices,
         contract=contract,
-        absent=tuple(sorted(declared.absent.items())),
+        absent=tuple(sorted(file_content.absent.items())),
         max_tokens=max_tokens,
     )
 
@@ -318,7 +318,7 @@ def parse_form(answer: dict[str, Any]) -> tuple[tuple[str, ...], OutputContract[
     return (), _CONTRACTS[answer.pop("contract")](**answer)
 
 
-def _add(parts: list[Part], text: str) -> None:
+def _append_text(parts: list[Part], text: str) -> None:
     """Add template text, joined to template text before it."""
     if not text:
         return

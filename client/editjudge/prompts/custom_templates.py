@@ -59,7 +59,7 @@ def check_templates(files: Mapping[str, str], where: str = "") -> Iterator[Templ
             elif folder == RUBRICS:
                 yield make_rubric(file.removesuffix(".toml"), text, place)
             else:
-                own = _replaced(file.removesuffix(".toml"), place)
+                own = _find_replaced(file.removesuffix(".toml"), place)
                 yield _template(own, text, files.get(f"{folder}/{SYSTEM}", ""), place)
         except ConfigError as error:
             yield error
@@ -78,21 +78,21 @@ def _templates(files: tuple[tuple[str, str], ...], where: str) -> tuple[Template
 def _check_folder(folder: str, place: str) -> None:
     folders = dict.fromkeys(name.rpartition("/")[0] for name in load_templates())
     if folder not in folders:
-        raise ConfigError(f"{place}: no folder of prompts is called {folder}", _there(folders))
+        raise ConfigError(f"{place}: no folder of prompts is called {folder}", _list_names(folders))
 
 
-def _replaced(name: str, place: str) -> Template:
+def _find_replaced(name: str, place: str) -> Template:
     """The template of ours that one of this name replaces."""
     if name not in load_templates():
         beside = [
             one for one in load_templates() if one.partition("/")[0] == name.partition("/")[0]
         ]
-        mend = _there(beside) if beside else "see: editjudge list prompts"
+        mend = _list_names(beside) if beside else "see: editjudge list prompts"
         raise ConfigError(f"{place}: no prompt is called {name}", mend)
     return load_templates()[name]
 
 
-def _there(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     return f"there is {', '.join(names)}"
 
 
@@ -121,7 +121,7 @@ def _template(own: Template, text: str, system: str, place: str) -> Template:
         absent=tuple(sorted(file.absent.items())),
         labels=file.labels,
         says_form=bool(says_form),
-        worth=_worth(worth, choices, place),
+        worth=_check_worth(worth, choices, place),
         onto=own.contract.fields if isinstance(own.contract, Scores) else (),
         max_tokens=max_tokens,
     )
@@ -130,8 +130,8 @@ def _template(own: Template, text: str, system: str, place: str) -> Template:
 def _check_fields(own: Template, file: TemplateFile, place: str) -> None:
     """Refuse a text that has not just what the question gives."""
     names, due = _names(file.user, place), own.fields
-    shown = {"edited"} if {"edited", "frames"} & set(due) else set()
-    may = {*due, *_ALWAYS, *shown, *({"hint"} & file.absent.keys())}
+    image_fields = {"edited"} if {"edited", "frames"} & set(due) else set()
+    may = {*due, *_ALWAYS, *image_fields, *({"hint"} & file.absent.keys())}
     if unknown := [name for name in names if name not in may]:
         mend = f"it may hold {', '.join(sorted(may))}; braces of the text itself are doubled"
         raise ConfigError(f"{place}: {own.name} is given no {{{unknown[0]}}}", mend)
@@ -188,14 +188,14 @@ def _form(
         if lacking := [name for name in due if name not in has]:
             mend = f"it has {', '.join(due)}"
             raise ConfigError(f"{place}: [answer] lacks the score {lacking[0]}", mend)
-    indexed = getattr(own.contract, "indexed", None)
-    if indexed != getattr(contract, "indexed", None):
-        mend = f"write indexed = {str(bool(indexed)).lower()}"
+    own_indexed = getattr(own.contract, "indexed", None)
+    if own_indexed != getattr(contract, "indexed", None):
+        mend = f"write indexed = {str(bool(own_indexed)).lower()}"
         raise ConfigError(f"{place}: [answer] has another indexed than {own.name}", mend)
     return choices, contract
 
 
-def _worth(worth: Sequence[Any], choices: tuple[str, ...], place: str) -> tuple[float, ...]:
+def _check_worth(worth: Sequence[Any], choices: tuple[str, ...], place: str) -> tuple[float, ...]:
     """What each choice counts; only a scale of more than two choices may say it."""
     if not worth:
         return ()

@@ -134,14 +134,14 @@ def make_rubric(name: str, text: str, place: str) -> RubricTemplate:
     read = parse_file(RubricFile, text, place)
     labels = {int(key): " ".join(label.split()) for key, label in read.scale.items()}
     steps = "\n".join(f"- {number}: {labels[number]}" for number in sorted(labels, reverse=True))
-    shown = "".join(text for key, text in _SHOWN.items() if key in read.shows)
+    shown_fields = "".join(text for key, text in _SHOWN.items() if key in read.shows)
     low, high = min(labels), max(labels)
     return RubricTemplate(
         name=name,
         asks=read.asks,
         source="a rubric of one's own",
         system=load_templates()[_SYSTEM_OF].system,
-        user=shown + escape_braces("\n\n".join((read.asks, read.criterion, steps))),
+        user=shown_fields + escape_braces("\n\n".join((read.asks, read.criterion, steps))),
         contract=Scores((ScoreField(SCORE, low, high),)),
         origin="custom",
         low=low,

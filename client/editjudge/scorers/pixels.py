@@ -191,8 +191,8 @@ class PixelComparison(PixelScorer):
                     pixels,
                     reference.rgb,
                     require_plausible=self.plausible,
-                    of_edited=own,
-                    of_reference=shared.result(),
+                    output_keypoints=own,
+                    reference_keypoints=shared.result(),
                 )
             except Degenerate as problem:
                 problems.append(problem)

@@ -76,8 +76,8 @@ class Clusters:
         own = self.counts > 0
         sums, counts = self.sums[own], self.counts[own]
         items = counts.sum()
-        moved = (sums - sums.sum() / items * counts) / (items - counts)
-        return float(np.sqrt((self.count - 1) / self.count * (moved * moved).sum()))
+        shifts = (sums - sums.sum() / items * counts) / (items - counts)
+        return float(np.sqrt((self.count - 1) / self.count * (shifts * shifts).sum()))
 
     @property
     def heaviest(self) -> float:

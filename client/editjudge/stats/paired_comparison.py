@@ -144,19 +144,19 @@ def sign_flip_p(sums: Sequence[float] | Floats) -> float:
     count = len(of)
     if not count:
         return 1.0
-    reached = abs(float(of.sum())) * (1 - _ROUNDING)
+    threshold = abs(float(of.sum())) * (1 - _ROUNDING)
     if count <= _EXACT:
         numbers = np.arange(2**count, dtype=np.int64)[:, None]
         signs = 1.0 - 2.0 * ((numbers >> np.arange(count)) & 1)
-        return float((np.abs(signs @ of) >= reached).mean())
+        return float((np.abs(signs @ of) >= threshold).mean())
     rng = np.random.default_rng(0)
-    as_far = 0
-    at_once = max(1, _AT_ONCE // count)
-    for begin in range(0, _FLIPS, at_once):
-        draws = min(at_once, _FLIPS - begin)
+    count_as_extreme = 0
+    draws_at_once = max(1, _AT_ONCE // count)
+    for begin in range(0, _FLIPS, draws_at_once):
+        draws = min(draws_at_once, _FLIPS - begin)
         signs = 1.0 - 2.0 * rng.integers(0, 2, size=(draws, count), dtype=np.int8)
-        as_far += int((np.abs(signs @ of) >= reached).sum())
-    return (1 + as_far) / (1 + _FLIPS)
+        count_as_extreme += int((np.abs(signs @ of) >= threshold).sum())
+    return (1 + count_as_extreme) / (1 + _FLIPS)
 
 
 def smallest_p(clusters: int) -> float:
@@ -171,12 +171,12 @@ def holm(ps: Sequence[float]) -> list[float]:
     most 1 (Holm, 1979): the chance that any of them is falsely found stays below the level.
     """
     order = sorted(range(len(ps)), key=ps.__getitem__)
-    adjusted = [1.0] * len(ps)
+    adjusted_ps = [1.0] * len(ps)
     largest = 0.0
     for rank, index in enumerate(order):
         largest = max(largest, min(1.0, (len(ps) - rank) * ps[index]))
-        adjusted[index] = largest
-    return adjusted
+        adjusted_ps[index] = largest
+    return adjusted_ps
 
 
 def rank_ranges(better: Mapping[str, frozenset[str]]) -> dict[str, tuple[int, int]]:
