@@ -126,11 +126,12 @@ def align(
     Memory: some 230 bytes a pixel of the larger image, nearly all of it SIFT's own.
 
     Args:
-        edited: uint8 (h, w, 3), RGB, 0..255.
+        output: uint8 (h, w, 3), RGB, 0..255.
         reference: uint8 (H, W, 3), RGB, 0..255; the sizes may differ.
         require_plausible: False leaves out the deviation, as the official code does.
-        of_edited: Its `keypoints`, where they were found before; the numbers are the same.
-        of_reference: Likewise.
+        output_keypoints: The output's `find_keypoints`, if they are there already; the numbers are
+            the same.
+        reference_keypoints: Those of the reference, likewise.
 
     Returns:
         The edit in the reference's frame.

@@ -36,7 +36,7 @@ def mse(reference: RGB, output: RGB, region: Region | None = None) -> float:
 
     Args:
         reference: uint8 (H, W, 3), RGB, 0..255.
-        edited: uint8 (H, W, 3), RGB, 0..255.
+        output: uint8 (H, W, 3), RGB, 0..255.
         region: bool (H, W), True = pixels that count; None = all.
 
     Returns:
@@ -65,7 +65,7 @@ def psnr(reference: RGB, output: RGB, region: Region | None = None) -> Psnr:
 
     Args:
         reference: uint8 (H, W, 3), RGB, 0..255.
-        edited: uint8 (H, W, 3), RGB, 0..255.
+        output: uint8 (H, W, 3), RGB, 0..255.
         region: bool (H, W), True = pixels that count; None = all.
 
     Returns:

@@ -19,7 +19,7 @@ def check_pair(reference: RGB, output: RGB, region: Region | None) -> None:
 
     Args:
         reference: uint8 (H, W, 3).
-        edited: uint8 (H, W, 3).
+        output: uint8 (H, W, 3).
         region: bool (H, W), or None for the whole image.
 
     Raises:

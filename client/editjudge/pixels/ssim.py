@@ -46,7 +46,7 @@ def ssim(reference: RGB, output: RGB, region: Region | None = None) -> float:
 
     Args:
         reference: uint8 (H, W, 3), RGB, 0..255, at least 7 px on each side.
-        edited: uint8 (H, W, 3), RGB, 0..255.
+        output: uint8 (H, W, 3), RGB, 0..255.
         region: bool (H, W), True = pixels that count; None = all.
 
     Returns:
@@ -146,7 +146,7 @@ def ssim_blacked_out(
 
     Args:
         reference: uint8 (H, W), 0..255, at least 7 px on each side.
-        edited: uint8 (H, W), 0..255.
+        output: uint8 (H, W), 0..255.
         region: bool (H, W), True = pixels that are left.
 
     Returns:

@@ -295,7 +295,8 @@ def test_keypoints_that_were_found_before_give_the_same_bits(
     ]
     before = find_keypoints(reference)
     cv2.setRNGSeed(seed)
-    for known in ({}, {"of_reference": before}, {"of_edited": find_keypoints(edited)}):
+    of_output = find_keypoints(edited)
+    for known in ({}, {"reference_keypoints": before}, {"output_keypoints": of_output}):
         try:
             got = fingerprint(align(edited, reference, require_plausible=False, **known))
         except Degenerate as failed:
