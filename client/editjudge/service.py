@@ -2,7 +2,7 @@
 
 from .app.catalogue import DimensionEntry as DimensionEntry
 from .app.dimensions import DimensionSet as DimensionSet
-from .app.verdicts import ScoreReport as ScoreReport
+from .engine.score_report import ScoreReport as ScoreReport
 from .panel.budget import Budget as Budget
 from .panel.calls import Call as Call
 from .panel.calls import CallRecord as CallRecord

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import aiohttp
 
-from editjudge.app.verdicts import ScoreReport
 from editjudge.base.config import Settings
+from editjudge.engine.score_report import ScoreReport
 from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.openapi import EXAMPLES
 from editjudge_services.gateway.schemas import BatchReply

@@ -17,9 +17,9 @@ import jsonschema
 import pytest
 from PIL import Image
 
-from editjudge.app.verdicts import ScoreReport
 from editjudge.base.config import Settings
 from editjudge.base.images import Mask
+from editjudge.engine.score_report import ScoreReport
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.http import make_openapi, serve_http

@@ -22,10 +22,10 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from editjudge.answers import Option
 from editjudge.app.client import Client, make_edit
 from editjudge.app.doctor import check_services
-from editjudge.app.verdicts import ScoreReport
 from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.base.probes import probe_inputs
+from editjudge.engine.score_report import ScoreReport
 from editjudge.panel import Panel
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.v1 import judge_pb2 as pb

@@ -23,11 +23,12 @@ from ..base.errors import ConfigError, MissingExtra
 from ..base.output_files import wrap_disk_errors, write_atomically, write_file
 from ..base.text import escape_formula
 from ..base.verdict import Score
+from ..engine.score_report import Row
 from ..storage.compression import dumps
 from ..storage.store import FILE
 from . import label_studio
 from .label_studio import PICTURES, PicturePaths
-from .verdicts import Row, make_row
+from .verdicts import make_row
 from .view import RunView
 
 Format: TypeAlias = Literal["parquet", "csv", "jsonl", "label-studio"]

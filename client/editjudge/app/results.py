@@ -7,14 +7,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import ConfigDict, Field, PlainSerializer, computed_field
 from pydantic.dataclasses import dataclass as result
 
+from ..base.errors import ConfigError
 from ..base.identity import Identities, format_identities, untrained_services
 from ..base.signature import Signature
-from ..base.strict import STRICT
+from ..base.strict import STRICT, to_plain
+from ..base.text import shorten_list
 from ..base.verdict import LeftOut, Outcome, Score
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
@@ -34,6 +36,9 @@ from .intervals import with_intervals
 from .judge_spread import Cells, JudgeSpread, JudgeSpreadBuilder
 from .spec import ResolvedSpec
 from .summary import mean_columns as means
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 ALSO = "also judged"
 """The group of columns that are not in the paper's table."""
@@ -80,20 +85,28 @@ class PublishedNumbers:
 
 @result(frozen=True, kw_only=True, config=ConfigDict(**STRICT, arbitrary_types_allowed=True))
 class Results(JudgeSpread):
-    """A run as its benchmark's table.
+    """The table of a run, as the paper of its benchmark prints it.
+
+    ```python
+    with editjudge.RunView("runs/first") as view:
+        results = view.results()
+    results.models["ours"]["core.psnr.source.whole"].value
+    results.to_pandas()
+    ```
 
     Attributes:
-        switches: Names of those that are on.
-        items: How many the data has.
+        switches: Names of the switches that are on.
+        items: The number of items in the data.
         prompts: Whose words the prompts are in: `own`, `original`, `custom`, or several joined by
             `+`; None without prompts.
         services: Identities of the services that the columns can rest on.
-        models: Cells by model under test and column.
-        count_missing: Missing outputs count as the worst value, marked as imputed.
-        common: Each dimension counts on the items alone on which all models have a number.
-        sources: Clusters of items that share no source picture with each other.
-        published: What the paper prints; None where nobody asked.
-        unserved: The dimensions that wait for models, by reason; None where nobody asked.
+        columns: The columns of the table, in order.
+        models: Cells by model under test and column id.
+        count_missing: Whether missing outputs count as the worst value, marked as imputed.
+        common: Whether each dimension counts only the items on which all models have a number.
+        sources: The number of clusters of items; two clusters share no source picture.
+        published: The numbers that the paper prints; None unless they were requested.
+        unserved: The dimensions that wait for models, by reason; None unless requested.
     """
 
     benchmark: Annotated[Benchmark, PlainSerializer(lambda b: b.name, return_type=str)]
@@ -113,8 +126,51 @@ class Results(JudgeSpread):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def untrained(self) -> tuple[str, ...]:
-        """Those of the services whose weights are random."""
+        """The services whose weights are random: what rests on them is no result."""
         return tuple(map(str, untrained_services(self.services)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the strict JSON form, as `editjudge summary --json` prints it."""
+        plain: dict[str, Any] = to_plain(self)
+        return plain
+
+    def to_markdown(self) -> str:
+        """Return the table as Markdown, as `editjudge summary --format markdown` prints it."""
+        from ..report.summary import format_results
+
+        return format_results(self, "markdown")
+
+    def to_pandas(self) -> DataFrame:
+        """Return the unrounded numbers: a row for each model and column.
+
+        The columns are those of `editjudge summary --format csv`: `model`, `column`, `value`,
+        `scored`, `low`, `high` and so on. `frame.pivot(index="model", columns="column",
+        values="value")` makes it wide.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            raise ConfigError(
+                "to_pandas needs the package pandas", "pip install 'editjudge[pandas]'"
+            ) from error
+        from ..report.summary import build_numbers_table
+
+        table = build_numbers_table(self)
+        names = [heading.title for heading in table.heads]
+        return DataFrame([list(row.cells) for row in table.rows], columns=names)
+
+    def __repr__(self) -> str:
+        columns = shorten_list([column.id for column in self.columns])
+        models = shorten_list(list(self.models))
+        return f"Results of {self.protocol}, {self.items:,} items: {models}; columns: {columns}"
+
+    def _repr_html_(self) -> str:
+        from ..report.summary import build_paper_table
+
+        return build_paper_table(self).to_html()
 
 
 def make_results(

@@ -22,6 +22,11 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(**STRICT, frozen=True)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the strict JSON form: `json.dumps` takes it as it is."""
+        plain: dict[str, Any] = to_plain(self)
+        return plain
+
 
 def to_plain(result: object) -> Any:
     """What the JSON of a result, or of several, holds."""

@@ -1,10 +1,9 @@
-"""What became of judging one edit on one dimension.
+"""The outcomes of judging one edit on one dimension.
 
-Four verdicts are stored: `Score`, `NoScore`, `Failure`, and `NotApplicable` where a judge found
-it out. Four more outcomes are reported but never stored, because a later run can change them:
-`NotServed`, `MissingOutput`, `Pending`, `LeftOut`. So is a `NotApplicable` that the item shows by
-itself.
-Only `Score` carries a number, so nothing else can enter a mean by accident.
+A run stores four of them, the verdicts: `Score`, `NoScore`, `Failure`, and `NotApplicable` where a
+judge found that its question does not apply. Tables report four more that a later run can change:
+`NotServed`, `MissingOutput`, `Pending` and `LeftOut`. Every outcome has a `value` and a `reason`;
+only `Score` has a number, so that nothing else can enter a mean by accident.
 """
 
 from __future__ import annotations
@@ -27,21 +26,34 @@ Status: TypeAlias = Literal[
     "pending",
     "left_out",
 ]
-"""What became of a dimension on an edit, everywhere."""
+"""How a dimension ended on an edit, as all JSON has it."""
 NoScoreKind: TypeAlias = Literal["abstained", "unparsable", "refused", "degenerate"]
 Evidence: TypeAlias = dict[str, JsonValue]
+
+
+class _NoNumber(Strict):
+    """An outcome without a number."""
+
+    @property
+    def value(self) -> None:
+        """None, so that `outcome.value` works for every outcome."""
+        return None
 
 
 class Score(Strict):
     """A number within the dimension's range.
 
+    ```python
+    score = Score(value=0.75, evidence={"read": "SALE"})
+    ```
+
     Attributes:
-        value: Finite; its unit and direction are the dimension's.
-        evidence: What the number rests on beside the replies to `calls`: what they were read
-            as, what was measured.
-        calls: Keys of the calls whose replies it rests on: generalists' in order, then
-            specialists'.
-        imputed: True when a rule of the benchmark put the number in, not a judge.
+        value: Finite, in the unit and direction of the dimension.
+        evidence: What the number rests on beside the replies to `calls`: how they were read, and
+            what was measured.
+        calls: Keys of the calls whose replies the number rests on: those of judges in order, then
+            those of specialists.
+        imputed: True where a rule of the benchmark set the number, not a judge.
     """
 
     status: Literal["scored"] = "scored"
@@ -50,22 +62,31 @@ class Score(Strict):
     calls: tuple[str, ...] = ()
     imputed: bool = False
 
+    @property
+    def reason(self) -> None:
+        """None: only an outcome without a number has a reason."""
+        return None
+
 
 class CountedMissing(Score):
-    """What an output that is not there counts as, by a rule; never stored."""
+    """The number that a rule gives a missing output. It is never stored."""
 
     imputed: Literal[True] = True
 
 
-class NoScore(Strict):
-    """Judged, without a number.
+class NoScore(_NoNumber):
+    """The edit was judged and has no number.
+
+    ```python
+    verdict = NoScore(kind="degenerate", reason="the mask is empty")
+    ```
 
     Attributes:
         kind: `abstained` (the judge declined), `unparsable` (its reply holds no valid
             answer), `refused` (its provider blocked the call, or it declined in words),
             `degenerate` (the metric is not defined here: empty mask, failed alignment).
-        evidence: As of `Score`.
-        calls: As of `Score`.
+        evidence: As in `Score`.
+        calls: As in `Score`.
     """
 
     status: Literal["unscored"] = "unscored"
@@ -75,12 +96,12 @@ class NoScore(Strict):
     calls: tuple[str, ...] = ()
 
 
-class Failure(Strict):
-    """Not judged, because a service failed. Planned again by the next run.
+class Failure(_NoNumber):
+    """A service failed, so that the edit was not judged. The next run tries again.
 
     Attributes:
         error: Names the service, the endpoint and the attempts.
-        retryable: Whether asking again later can help.
+        retryable: Whether a later call can succeed.
     """
 
     status: Literal["failed"] = "failed"
@@ -89,16 +110,16 @@ class Failure(Strict):
 
     @property
     def reason(self) -> str:
-        """The error, under the name the other outcomes use."""
+        """The error, under the name that the other outcomes have for it."""
         return self.error
 
 
-class NotApplicable(Strict):
-    """The dimension does not ask anything about this edit; composites renormalise.
+class NotApplicable(_NoNumber):
+    """The dimension does not apply to this edit; composites renormalise.
 
-    Most often the item alone shows it, before any call. A scorer may return it too, where its
+    Most often the item alone shows this, before any call. A scorer may return it too, where its
     judge finds nothing to ask about (I2I-Bench: no subject is to be preserved); it then has
-    evidence and calls. Either way it is left out of means and out of their coverage.
+    evidence and calls. In both cases means and their coverage leave the edit out.
     """
 
     status: Literal["not_applicable"] = "not_applicable"
@@ -107,29 +128,29 @@ class NotApplicable(Strict):
     calls: tuple[str, ...] = ()
 
 
-class NotServed(Strict):
-    """No service at hand can judge this dimension."""
+class NotServed(_NoNumber):
+    """No available service can judge this dimension."""
 
     status: Literal["not_served"] = "not_served"
     reason: str
 
 
-class MissingOutput(Strict):
-    """The model under test produced no image for this item; counted in coverage."""
+class MissingOutput(_NoNumber):
+    """The model under test produced no image for this item. Coverage counts the edit."""
 
     status: Literal["missing_output"] = "missing_output"
     reason: str
 
 
-class Pending(Strict):
-    """Not judged yet; counted in the coverage of a run that is not done."""
+class Pending(_NoNumber):
+    """The edit is not judged yet. The coverage of an unfinished run counts it."""
 
     status: Literal["pending"] = "pending"
     reason: str = "not judged yet"
 
 
-class LeftOut(Strict):
-    """Judged, and not counted: another model has no number for the item, and all were asked for."""
+class LeftOut(_NoNumber):
+    """The table leaves the number out: another model has none for this item (`--common`)."""
 
     status: Literal["left_out"] = "left_out"
     reason: str = "not all models have a number"
@@ -143,19 +164,19 @@ Outcome: TypeAlias = (
 )
 
 
-def make_no_score(abstained: Abstained) -> NoScore:
+def make_no_score(abstention: Abstained) -> NoScore:
     """Turn a judge's abstention into a verdict."""
-    told = {"kind": abstained.kind, "reason": abstained.reason, "evidence": abstained.evidence}
-    return NoScore.model_validate({**told, "calls": abstained.calls})
+    fields = {name: getattr(abstention, name) for name in ("kind", "reason", "evidence", "calls")}
+    return NoScore.model_validate(fields)
 
 
 def calls_of(outcome: Outcome) -> tuple[str, ...]:
-    """Keys of the calls that an outcome rests on; none where nobody was asked."""
+    """Return the keys of the calls that an outcome rests on; none where no call was made."""
     return outcome.calls if isinstance(outcome, Score | NoScore | NotApplicable) else ()
 
 
 def add_calls(verdict: Verdict, calls: Iterable[str]) -> Verdict:
-    """What was judged, a number or none, with further calls after its own."""
+    """Return a score or a `NoScore` with further calls, sorted, after its own; others unchanged."""
     further = [key for key in sorted(calls) if key not in calls_of(verdict)]
     if not isinstance(verdict, Score | NoScore) or not further:
         return verdict
@@ -163,5 +184,5 @@ def add_calls(verdict: Verdict, calls: Iterable[str]) -> Verdict:
 
 
 def make_failure(error: EditjudgeError) -> Failure:
-    """Turn an error met while judging into a verdict."""
+    """Turn an error that occurred while judging into a verdict."""
     return Failure(error=str(error), retryable=bool(getattr(error, "retryable", False)))

@@ -127,7 +127,7 @@ def select_dimensions(patterns: Iterable[str], rules: Rules | None = None) -> tu
 
 
 def select_among(
-    asked: Iterable[Dimension], patterns: Iterable[str], rules: Rules
+    asked: Iterable[Dimension], patterns: Iterable[str], rules: Rules | None = None
 ) -> tuple[Dimension, ...]:
     """Those of the dimensions of a run that any of the patterns names; all for none.
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..app.client import Client, Judgement, make_edit
-from ..app.verdicts import ScoreReport
 from ..base.config import GeneralistEndpoint, Settings
 from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
@@ -46,7 +45,7 @@ def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     with provide_services(settings, start=needs_stack, say=print_notice) as available:
         judgement = asyncio.run(_judge(available, edit, dimensions, prompts))
     if json:
-        print_json(ScoreReport.of(judgement))
+        print_json(judgement.to_dict())
     else:
         _print_judgement(judgement)
     return 3 if judgement.has_failures else 0

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..base.config import Settings
 from ..base.errors import Abstained, ConfigError, EditjudgeError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName, untrained_services
 from ..base.item import Edit, Missing
 from ..base.signature import Signature
+from ..base.text import shorten_list
 from ..base.verdict import (
     Failure,
     NoScore,
@@ -27,6 +36,7 @@ from ..base.verdict import (
     make_no_score,
 )
 from ..benchmarks.dimension import Dimension
+from ..benchmarks.registry import select_among
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import CallRecord, CallStore
@@ -45,21 +55,29 @@ ReportProgress: TypeAlias = Callable[[float], None]
 """Told by which share, 0 to 1, more of an edit is answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """One edit, judged.
+@dataclass(frozen=True, slots=True, repr=False)
+class Judgement(Mapping[str, Outcome]):
+    """The outcomes of one edit, by dimension.
+
+    ```python
+    judged = editjudge.score(source="a.png", edited="b.png", instruction="make the cup red")
+    judged["psnr.source.whole"].value  # 17.25, or None where there is no number
+    judged["psnr.source.whole"].reason  # why there is none
+    ```
+
+    It is a mapping from dimension id to outcome. A part of an id that means one dimension finds it
+    too, as the option `-d` does. In a notebook it shows itself as a table.
 
     Attributes:
-        outcomes: By dimension id, in the order asked for.
-        signatures: Of each outcome, by dimension id.
-        services: Identity of the services that were at hand.
-        untrained: Dimensions judged with random weights: their values are no results.
-        usage: What generalists took for this edit: calls made now, tokens, cost; see
-            `CallLog.usage`.
-        errors: What stands behind the failed ones, by dimension id.
-        said: What came back from the calls that outcomes rest on, by key, where that was looked
-            up (`Client.score`); a run keeps it beside the verdicts.
-        versions: Of the packages that it was made with; None for those of this process.
+        outcomes: By dimension id, in the order in which they were requested.
+        signatures: What each outcome depends on, by dimension id.
+        services: Identities of the available services.
+        untrained_ids: Dimensions judged with random weights: their values are no results.
+        usage: Calls made now, tokens and cost of the judges for this edit; see `CallLog.usage`.
+        errors: The errors behind failures, by dimension id.
+        replies: The records of the calls that outcomes rest on, by key, where they were looked up
+            (`Client.score`); a run stores them beside the verdicts.
+        versions: Versions of the packages that made it; None for those of this process.
     """
 
     edit: Edit
@@ -77,6 +95,53 @@ class Judgement:
     def has_failures(self) -> bool:
         """Whether a service failed on any dimension."""
         return any(isinstance(outcome, Failure) for outcome in self.outcomes.values())
+
+    def __getitem__(self, name: str) -> Outcome:
+        """Return the outcome of a dimension.
+
+        Args:
+            name: An id, or a part of one that means a single dimension.
+
+        Raises:
+            KeyError: no dimension here, or several, have this name; it names close ids.
+        """
+        if name in self.outcomes:
+            return self.outcomes[name]
+        try:
+            ids = [d.id for d in select_among(self.dimensions.values(), [name])]
+        except ConfigError as error:
+            raise KeyError(f"{error}; it has {shorten_list(list(self.outcomes))}") from None
+        if len(ids) > 1:
+            raise KeyError(f"{name!r} means any of {', '.join(ids)}")
+        return self.outcomes[ids[0]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.outcomes)
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the strict JSON form, as `editjudge score --json` prints it."""
+        from .score_report import ScoreReport
+
+        return ScoreReport.of(self).to_dict()
+
+    def __repr__(self) -> str:
+        lines = [f"Judgement of {self.edit.item.id!r}:"]
+        width = max(map(len, self.outcomes), default=0)
+        for name, outcome in self.outcomes.items():
+            unit = self.dimensions[name].unit
+            text = f"{outcome.status}: {outcome.reason}"
+            if outcome.value is not None:
+                text = f"{outcome.value:.6g} {unit}".rstrip()
+            lines.append(f"  {name:<{width}}  {text}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from ..report.numbers import build_verdict_table
+
+        return build_verdict_table(self, with_skipped=True).to_html()
 
 
 def plan_calls(

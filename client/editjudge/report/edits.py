@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 from ..app.canary import last_checks_line
 from ..app.results import PublishedNumbers, Results, read_published
-from ..app.verdicts import Row as VerdictRow
 from ..app.verdicts import make_row
 from ..app.view import Pictures, RunView, StoredPrompt, StoredVerdict
 from ..base.item import Item
 from ..base.verdict import MissingOutput, NoScore, Outcome, Score
 from ..benchmarks.column import Row
+from ..engine.score_report import Row as VerdictRow
 from .pictures import PictureNames
 
 JsonObject: TypeAlias = dict[str, Any]

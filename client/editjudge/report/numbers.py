@@ -38,14 +38,18 @@ def format_value(value: float, dimension: Dimension) -> str:
     return f"{value:.2f} {dimension.unit}" if dimension.unit else f"{value:.4g}"
 
 
-def build_verdict_table(judgement: Judgement) -> Table:
-    """One judged edit: a row per dimension that was judged."""
+def build_verdict_table(judgement: Judgement, *, with_skipped: bool = False) -> Table:
+    """Build the table of a judged edit, with a row per dimension.
+
+    Args:
+        with_skipped: Show dimensions that were not judged too, each with the reason.
+    """
     return Table(
         (Heading("dimension"), Heading("value", right=True), *map(Heading, ("range", "")), _NOTE),
         [
             _verdict_row(judgement, name, outcome)
             for name, outcome in judgement.outcomes.items()
-            if not isinstance(outcome, _SKIPPED)
+            if with_skipped or not isinstance(outcome, _SKIPPED)
         ],
     )
 
@@ -53,7 +57,7 @@ def build_verdict_table(judgement: Judgement) -> Table:
 def _verdict_row(judgement: Judgement, name: str, outcome: Outcome) -> Row:
     dimension = judgement.dimensions[name]
     low, high = dimension.range
-    value = format_value(outcome.value, dimension) if isinstance(outcome, Score) else "-"
+    value = "-" if outcome.value is None else format_value(outcome.value, dimension)
     untrained_note = "UNTRAINED weights, not a result" * (name in judgement.untrained_ids)
     notes = "; ".join(filter(None, [untrained_note, describe_outcome(outcome)]))
     direction = direction_arrow(dimension.higher_is_better)

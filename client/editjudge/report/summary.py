@@ -131,9 +131,12 @@ def format_results(results: Results, form: TextFormat) -> str:
     Args:
         form: `latex` needs the package booktabs; `csv` has each number unrounded.
     """
+    return (build_numbers_table if form == "csv" else build_paper_table)(results).to_text(form)
+
+
+def build_paper_table(results: Results) -> Table:
+    """Build the table as papers print it, with notes on coverage and intervals."""
     selected_columns, names = select_columns(results)
-    if form == "csv":
-        return _numbers_table(results, selected_columns, names).to_text(form)
     by_column = [format_column(results, column, names) for column in selected_columns]
     rows = zip(*by_column, strict=True) if by_column else ((),) * len(names)
     grid = {(name, ""): row for name, row in zip(names, rows, strict=True)}
@@ -143,7 +146,7 @@ def format_results(results: Results, form: TextFormat) -> str:
         _by_column(selected_columns, grid, names) if as_rows else _by_model(selected_columns, grid)
     )
     notes, about = tuple(_notes(results, selected_columns, names)), tuple(_made_of(results))
-    return replace(table, notes=notes, about=about).to_text(form)
+    return replace(table, notes=notes, about=about)
 
 
 def format_column(results: Results, column: Column, models: Sequence[str]) -> list[Number]:
@@ -193,8 +196,9 @@ def describe_counting(results: Results) -> Iterator[str]:
         yield "each dimension counts the items alone on which all models have a number"
 
 
-def _numbers_table(results: Results, columns: Sequence[Column], models: Sequence[str]) -> Table:
-    """A row for each number."""
+def build_numbers_table(results: Results) -> Table:
+    """Build the table of unrounded numbers: a row for each model and column."""
+    columns, models = select_columns(results)
     rows = []
     for model in models:
         for column in columns:

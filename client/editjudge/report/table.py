@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from ..base.terminal import escape_control
 from ..base.text import escape_formula
 
 if TYPE_CHECKING:
@@ -95,6 +97,10 @@ class Table:
         """The table as text that ends with a line."""
         return _csv(self) if form == "csv" else _marked_up(self, form)
 
+    def to_html(self) -> str:
+        """The table as HTML, each text escaped: for a notebook."""
+        return _marked_up(self, "html")
+
     def to_terminal(self) -> Terminal:
         """The table for a console."""
         from rich.table import Table as Terminal
@@ -160,7 +166,7 @@ def _plain(cell: Content) -> Plain:
     return cell if cell is None or isinstance(cell, str | int | float) else ", ".join(cell)
 
 
-def _marked_up(table: Table, form: Literal["latex", "markdown"]) -> str:
+def _marked_up(table: Table, form: Literal["latex", "markdown", "html"]) -> str:
     """The table in a markup, from the template of its form."""
     environment = Environment(
         loader=PackageLoader(__package__, "forms"),
@@ -170,7 +176,7 @@ def _marked_up(table: Table, form: Literal["latex", "markdown"]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    escape = {"latex": _latex_text, "markdown": _markdown_text}[form]
+    escape = {"latex": _latex_text, "markdown": _markdown_text, "html": _html_text}[form]
     environment.filters |= {"escaped": escape, "one_line": _one_line}
     environment.tests["number"] = lambda cell: isinstance(cell, Number)
     cells = (cell for row in table.rows for cell in row.cells)
@@ -210,6 +216,11 @@ def _one_line(text: str) -> str:
 def _latex_text(text: str) -> str:
     """Text of which LaTeX takes nothing for a command."""
     return "".join(_LATEX_CHARACTERS.get(each, each) for each in _one_line(text))
+
+
+def _html_text(text: str) -> str:
+    """Text of which a browser takes nothing for a mark."""
+    return html.escape(_one_line(escape_control(text)))
 
 
 def _markdown_text(text: str) -> str:

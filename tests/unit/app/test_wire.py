@@ -37,6 +37,7 @@ from editjudge.base.verdict import (
 )
 from editjudge.cli.services import Stack
 from editjudge.engine import events
+from editjudge.engine.score_report import ScoreReport
 from editjudge.engine.run_header import RunHeader
 from editjudge.prepare.gie import Converted
 from editjudge.prepare.preparation import Prepared
@@ -47,7 +48,7 @@ from ..report.test_report import judged
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
     *(events.StartEvent, events.ProgressEvent, events.NoteEvent, events.FinishEvent),
-    *(Results, verdicts.ShownItem, verdicts.Row, verdicts.ScoreReport),
+    *(Results, verdicts.ShownItem, verdicts.Row, ScoreReport),
     *(Estimate, Validation, RescoreEntry),
     *(CanaryResult, ModelComparison, Rankings),
     *(Finding, Stack),
@@ -80,7 +81,7 @@ def test_what_is_described_is_there() -> None:
 
 def test_no_model_is_forgotten() -> None:
     kept = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
-    abstract = {"Strict", "Event", "CountsEvent", "Outcomes", "Found"}
+    abstract = {"Strict", "_NoNumber", "Event", "CountsEvent", "Outcomes", "Found"}
     inner = {one.__name__ for one in get_args(Outcome)} | {"CountedMissing"}
     files = {"RubricFile", "TemplateFile"}  # read, and never written
     ours = [one for one in below(Strict) if one.__module__.startswith("editjudge.")]
@@ -105,7 +106,7 @@ OUTCOMES: dict[str, tuple[Outcome, Any, Any]] = {
 @pytest.mark.parametrize("status", OUTCOMES)
 async def test_a_judged_edit(status: str) -> None:
     outcome, value, kind = OUTCOMES[status]
-    data = json.loads(to_json(verdicts.ScoreReport.of(await judged(f=outcome))))
+    data = json.loads(to_json(ScoreReport.of(await judged(f=outcome))))
     (told,) = data["verdicts"]
     assert (told["status"], told["value"], told["kind"]) == (status, value, kind)
     assert told["range"] == [0, 1]
