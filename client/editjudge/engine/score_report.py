@@ -164,5 +164,5 @@ def _make_row(judgement: Judgement, name: str) -> JudgedRow:
         higher_is_better=dimension.higher_is_better,
         unit=dimension.unit,
         untrained=name in judgement.untrained_ids,
-        prompts=dimension.words,
+        prompts=dimension.prompt_origins,
     )

@@ -37,8 +37,8 @@ from editjudge.base.verdict import (
 )
 from editjudge.cli.services import Stack
 from editjudge.engine import events
-from editjudge.engine.score_report import ScoreReport
 from editjudge.engine.run_header import RunHeader
+from editjudge.engine.score_report import ScoreReport
 from editjudge.prepare.gie import Converted
 from editjudge.prepare.preparation import Prepared
 from editjudge.prepare.review import Reviewed
