@@ -111,7 +111,7 @@ perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/front.py
 	$(BIN)/python perf/serving.py
 	$(BIN)/python perf/specialists.py
-	$(BIN)/python perf/generalist.py
+	$(BIN)/python perf/judge.py
 	$(BIN)/python perf/scheduler.py
 	$(BIN)/python perf/backoff.py
 	$(BIN)/python perf/resume.py

@@ -1,4 +1,4 @@
-"""What rare faults cost: the same calls to a generalist, without faults and with some.
+"""What rare faults cost: the same calls to a judge, without faults and with some.
 
 The judge is a scripted server of OpenAI's protocol in a process of its own. It answers after a
 fixed time; of the requests a share is refused (429), a share breaks (500), at random, otherwise in
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from editjudge.answers import Option
-from editjudge.base.config import GeneralistEndpoint, Settings
+from editjudge.base.config import JudgeEndpoint, Settings
 from editjudge.panel import Panel, PoolPolicy
 from editjudge.panel.prompt import Prompt, Text
 
@@ -61,15 +61,15 @@ def serve(told: Connection, milliseconds: float, refused: float, broken: float, 
 
 async def seconds_of(port: int, calls: int, concurrency: int) -> float:
     """Seconds that so many calls take, none of which may fail."""
-    judge = GeneralistEndpoint(
+    judge = JudgeEndpoint(
         url=f"http://127.0.0.1:{port}/v1", model="judge", logprobs="never", max_tokens=8
     )
-    settings = Settings(generalists={"judge": judge}, concurrency=concurrency)
+    settings = Settings(judges={"judge": judge}, concurrency=concurrency)
     async with Panel(settings, policy=PoolPolicy(patience=settings.patience)) as panel:
-        generalist = panel.generalist(NAME)
+        judge = panel.judge(NAME)
         start = time.perf_counter()
         prompts = [Prompt("", (Text(f"Question {number}"),)) for number in range(calls)]
-        await asyncio.gather(*(generalist.answer(one, Option(("Yes", "No"))) for one in prompts))
+        await asyncio.gather(*(judge.answer(one, Option(("Yes", "No"))) for one in prompts))
         return time.perf_counter() - start
 
 

@@ -128,7 +128,7 @@ def _run(folder: Path, judge: str, out: Path, in_flight: int) -> Sequence[str]:
     return (
         *(sys.executable, "-m", "editjudge", "run", "kris"),
         *("--data", str(folder / "kris"), "--outputs", f"m={folder / 'outputs'}"),
-        *("--dimension", DIMENSION, "--generalist", f"{judge}/v1"),
+        *("--dimension", DIMENSION, "--judge", f"{judge}/v1"),
         *("--set", f"concurrency={in_flight}", "--out", str(out / "run")),
     )
 

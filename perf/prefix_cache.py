@@ -40,7 +40,7 @@ from PIL import ImageEnhance, ImageFilter, ImageOps
 from rich.console import Console
 from rich.table import Table
 
-from editjudge.base.config import GeneralistEndpoint, StackSettings
+from editjudge.base.config import JudgeEndpoint, StackSettings
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
 from editjudge.benchmarks.core.dimensions import DIMENSIONS
@@ -48,7 +48,7 @@ from editjudge.benchmarks.dimension import Reading
 from editjudge.panel.budget import Budget
 from editjudge.panel.calls import Usage
 from editjudge.panel.context import CallContext
-from editjudge.panel.generalist import Generalist
+from editjudge.panel.judge import Judge
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.prompt import Picture, Prompt, Text
@@ -128,7 +128,7 @@ def make_edits(count: int, side: int, shift: int) -> list[Edit]:
     return edits
 
 
-def questions(edit: Edit, judge: Generalist) -> list[Question]:
+def questions(edit: Edit, judge: Judge) -> list[Question]:
     """All that the generic dimensions ask about an edit, once questions are there."""
     scorers = [d.how.scorer for d in DIMENSIONS if isinstance(d.how, Reading)]
     asked: list[Question] = []
@@ -154,11 +154,11 @@ def images_last(prompt: Prompt) -> Prompt:
 async def run(way: str, edits: list[Edit], url: str) -> Run:
     """Ask everything about all edits in one of the ways."""
     # Random weights give much of the probability to no answer.
-    endpoint = GeneralistEndpoint(url=url, max_outside=1.0)
+    endpoint = JudgeEndpoint(url=url, max_outside=1.0)
     async with OpenAiTransport(endpoint, RetryPolicy(deadline=600)) as transport:
         with Ledger() as ledger:
             pool = EndpointPool[Transport].of(transport, CONCURRENCY)
-            judge = Generalist(JUDGE, endpoint, pool, ledger, prefix_first=way == FIRST_AHEAD)
+            judge = Judge(JUDGE, endpoint, pool, ledger, prefix_first=way == FIRST_AHEAD)
             await judge.open(30)
             asked = [one for edit in edits for one in questions(edit, judge)]
             if way == IMAGES_LAST:
@@ -210,7 +210,7 @@ def serving(python: Path, model: Path, log: Path, block_size: int) -> Iterator[s
     os.environ["VLLM_SERVER_DEV_MODE"] = "1"
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
     arguments = ("--block-size", str(block_size))
-    server = VllmServer(log, python, StackSettings(generalist=model, generalist_args=arguments))
+    server = VllmServer(log, python, StackSettings(judge=model, judge_args=arguments))
     try:
         server.start()
         yield server.url

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ..e2e.test_generalist import Judge
+from ..e2e.test_judge import Judge
 
 Out = asyncio.StreamWriter
 Evil = Callable[[Out, dict[str, Any], str], Awaitable[None]]

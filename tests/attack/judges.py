@@ -15,7 +15,7 @@ from PIL import Image as Pil
 from editjudge.app.run import RunResult, run_async
 from editjudge.app.spec import RunSpec
 from editjudge.app.view import RunView
-from editjudge.base.config import GeneralistEndpoint, Secret, Settings
+from editjudge.base.config import JudgeEndpoint, Secret, Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.verdict import Score
 
@@ -88,9 +88,9 @@ async def _again(spec: RunSpec, out: Path, url: str) -> Values:
 
 
 def _by(url: str) -> Settings:
-    endpoint = GeneralistEndpoint(url=url, model="judge", api_key=Secret(env=_KEY))
+    endpoint = JudgeEndpoint(url=url, model="judge", api_key=Secret(env=_KEY))
     return Settings(
-        generalists={"judge": endpoint},
+        judges={"judge": endpoint},
         attempts=2,
         deadline=1.5,
         retry_wait=0.01,

@@ -18,7 +18,7 @@ from typing import Any, get_args
 from rich.table import Table
 
 from editjudge.answers import FirstWord, Option, OutputContract, Scores, Unparsable
-from editjudge.base.config import GeneralistEndpoint, Secret, Settings
+from editjudge.base.config import JudgeEndpoint, Secret, Settings
 from editjudge.base.console import make_console
 from editjudge.base.errors import Abstained, ServiceError
 from editjudge.base.terminal import print_json_text, print_text
@@ -26,7 +26,7 @@ from editjudge.base.text import escape_formula, join_surrogates
 from editjudge.base.verdict import NoScoreKind
 from editjudge.benchmarks.kris.official import readers
 from editjudge.panel import Panel
-from editjudge.panel.generalist import Generalist
+from editjudge.panel.judge import Judge
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.prompts import load_templates
 from editjudge.storage.ledger import Ledger
@@ -129,7 +129,7 @@ async def _over_http(rng: random.Random, contract: OutputContract[Any], said: Sa
     os.environ[_KEY] = SECRET
     server = ScriptedOpenAi(Fault(200, body), owner=rng.choice(("openai", "vllm")))
     async with server.serving() as url:
-        endpoint = GeneralistEndpoint(url=url, model="judge", api_key=Secret(env=_KEY))
+        endpoint = JudgeEndpoint(url=url, model="judge", api_key=Secret(env=_KEY))
         return await _asked(rng, endpoint, contract, said)
 
 
@@ -138,19 +138,19 @@ async def _over_grpc(rng: random.Random, contract: OutputContract[Any], said: Sa
     os.environ[_KEY] = SECRET
     server = ScriptedVllmGrpc(_changed(rng), says=text, logits={"Yes": 3.0, "No": 1.0})
     async with server.serving() as url:
-        endpoint = GeneralistEndpoint(url=url, model="judge", api_key=Secret(env=_KEY))
+        endpoint = JudgeEndpoint(url=url, model="judge", api_key=Secret(env=_KEY))
         return await _asked(rng, endpoint, contract, Said(text, None))
 
 
 async def _asked(
-    rng: random.Random, endpoint: GeneralistEndpoint, contract: OutputContract[Any], said: Said
+    rng: random.Random, endpoint: JudgeEndpoint, contract: OutputContract[Any], said: Said
 ) -> str:
     settings = Settings(
-        generalists={"judge": endpoint}, attempts=1, deadline=60.0, retry_wait=0.001, ledger=None
+        judges={"judge": endpoint}, attempts=1, deadline=60.0, retry_wait=0.001, ledger=None
     )
     with Ledger() as ledger:
         async with Panel(settings, ledger=ledger) as panel:
-            judge = panel.generalist("generalist.judge")
+            judge = panel.judge("generalist.judge")
             prompt = Prompt("", (Text("What is it worth?"),))
             calls: tuple[str, ...] = ()
             try:
@@ -171,7 +171,7 @@ async def _asked(
 
 async def _outcome(
     rng: random.Random,
-    judge: Generalist,
+    judge: Judge,
     prompt: Prompt,
     contract: OutputContract[Any],
     said: Said,

@@ -60,7 +60,7 @@ async def judging(
             }
             for name, server in servers.items()
         }
-        yield Settings.model_validate({"generalists": endpoints}), servers
+        yield Settings.model_validate({"judges": endpoints}), servers
 
 
 def spec(folder: Path, dimension: str, models: str = "a", **more: Any) -> RunSpec:

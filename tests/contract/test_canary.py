@@ -49,7 +49,7 @@ def spec(tmp_path: Path) -> RunSpec:
 
 def settings(url: str, **more: Any) -> Settings:
     judge = {"url": url, "logprobs": "never"}
-    return Settings.model_validate({"generalists": {"judge": judge}, **more})
+    return Settings.model_validate({"judges": {"judge": judge}, **more})
 
 
 async def judged(spec: RunSpec, out: Path, by: Settings) -> tuple[editjudge.RunResult, list[str]]:
@@ -104,7 +104,7 @@ async def test_the_last_check_is_shown_in_one_line(spec: RunSpec, tmp_path: Path
         _, shown = await called("summary", str(out))
         assert shown.count("not checked") == shown.count(UNCHECKED) == 1
         file = tmp_path / "editjudge.toml"
-        file.write_text(f'[generalists.judge]\nurl = "{url}"\nlogprobs = "never"\n')
+        file.write_text(f'[judges.judge]\nurl = "{url}"\nlogprobs = "never"\n')
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(tmp_path)
             patch.setenv("EDITJUDGE_LEDGER", str(ledger))

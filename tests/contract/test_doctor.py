@@ -14,7 +14,7 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from editjudge.app.doctor import KEY_NOT_REQUIRED, KEY_REQUIRED, NO_KNOWN_ANSWER, check_services
-from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
+from editjudge.base.config import Endpoint, JudgeEndpoint, Secret, Settings
 from editjudge.base.local_stack import StackState
 from editjudge.cli import root, services
 
@@ -100,7 +100,7 @@ async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
         (BusyOpenAi, True, "could not be tried: generalist.judge at http"),
     ],
 )
-async def test_the_key_of_a_generalist_is_checked_too(
+async def test_the_key_of_a_judge_is_checked_too(
     server: type[ScriptedOpenAi],
     key: bool,
     access: str,
@@ -109,8 +109,8 @@ async def test_the_key_of_a_generalist_is_checked_too(
     monkeypatch.setenv("SOME_KEY", "anything")
     async with server(reply("Yes")).serving() as url:
         secret = Secret(env="SOME_KEY") if key else None
-        judge = GeneralistEndpoint(url=url, api_key=secret, logprobs="never")
-        (finding,) = await check_services(Settings(generalists={"judge": judge}))
+        judge = JudgeEndpoint(url=url, api_key=secret, logprobs="never")
+        (finding,) = await check_services(Settings(judges={"judge": judge}))
     assert not finding.problem
     assert access in finding.access
     assert bool(finding.access) == bool(access)
@@ -136,7 +136,7 @@ EXPECTED: dict[str, dict[str, str]] = {
 
 
 async def doctor_of(folder: Path, expected: object, *kinds: str) -> tuple[int, Any]:
-    """What `doctor --expect` says of a Triton and a generalist."""
+    """What `doctor --expect` says of a Triton and a judge."""
     file, config = folder / "panel.json", folder / "editjudge.toml"
     file.write_text(json.dumps(expected))
     triton = PlacedTriton(score(0.5), models=("quality_piqe",))
@@ -145,7 +145,7 @@ async def doctor_of(folder: Path, expected: object, *kinds: str) -> tuple[int, A
     async with triton.serving() as at, judge.serving() as url:
         config.write_text(
             f'[endpoints.a]\nurl = "{at}"\nservices = ["quality.piqe"]\n'
-            f'[generalists.judge]\nurl = "{url}"\nlogprobs = "never"\n'
+            f'[judges.judge]\nurl = "{url}"\nlogprobs = "never"\n'
         )
         flags = ["--config", str(config), "--expect", str(file), "--json"]
         ran = await asyncio.to_thread(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from editjudge.answers import ScoreField, Scores
-from editjudge.base.config import Endpoint, GeneralistEndpoint, Settings
+from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
 from editjudge.base.errors import DeadlineExceeded, ServiceError, Unreachable
 from editjudge.panel import Panel, PoolPolicy
 from editjudge.panel.prompt import Prompt, Text
@@ -67,8 +67,8 @@ async def judged(
                 else ScriptedVllmGrpc(*script, says=SAID)
             )
             proxy = FaultProxy(await enter(server.serving()))
-            judge = GeneralistEndpoint(url=await enter(proxy.serving()), model="judge")
-            configured = Settings(generalists={"judge": judge}, **settings)
+            judge = JudgeEndpoint(url=await enter(proxy.serving()), model="judge")
+            configured = Settings(judges={"judge": judge}, **settings)
         policy = PoolPolicy(waits, first_pause=pause, longest_pause=pause)
         panel = await enter(Panel(configured, policy=policy))
         assert panel.problems == {}
@@ -78,7 +78,7 @@ async def judged(
                 said = await panel.call("quality.piqe", {"IMAGE": f"image {number}".encode()})
                 return float(said["SCORE"][0])
             prompt = Prompt("", (Text(f"Question {number}?"),))
-            answer = await panel.generalist("generalist.judge").answer(prompt, CONTRACT)
+            answer = await panel.judge("generalist.judge").answer(prompt, CONTRACT)
             return answer.value.scores["s"] / 16
 
         yield Judged(panel, proxy, server, ask)

@@ -72,7 +72,7 @@ async def told(*arguments: Any) -> tuple[int, str]:
     return await asyncio.to_thread(run)
 
 
-def generalists(said: Iterable[CallRecord]) -> list[dict[str, Any]]:
+def judges(said: Iterable[CallRecord]) -> list[dict[str, Any]]:
     """What they said; what it cost is of whoever paid."""
     return [one.model_dump(exclude={"cost"}) for one in said if one.prompt is not None]
 
@@ -85,7 +85,7 @@ def kept(folder: Path) -> dict[tuple[str, str, str], Any]:
             for model in store.header.outputs:
                 for one in store.verdicts(model):
                     verdict = one.verdict.model_dump(exclude={"calls"})
-                    told = one.signature, one.versions, generalists(one.replies)
+                    told = one.signature, one.versions, judges(one.replies)
                     yield (one.item, model, one.dimension), (verdict, *told)
 
     return dict(rows())

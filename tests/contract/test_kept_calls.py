@@ -13,7 +13,7 @@ from grpc import StatusCode
 
 from editjudge.answers import ScoreField, Scores
 from editjudge.app.client import Client
-from editjudge.base.config import Endpoint, GeneralistEndpoint, Price, Settings
+from editjudge.base.config import Endpoint, JudgeEndpoint, Price, Settings
 from editjudge.base.errors import Abstained, NotServed, ServiceError, StoreError
 from editjudge.base.identity import ServiceName
 from editjudge.base.verdict import calls_of
@@ -161,35 +161,35 @@ async def test_specialists_from_the_ledger_alone() -> None:
 @asynccontextmanager
 async def judge_of(server: ScriptedOpenAi, ledger: Ledger, **asked: Any) -> AsyncIterator[Panel]:
     async with server.serving() as url:
-        judge = GeneralistEndpoint(url=url, model="judge", **asked)
-        async with Panel(Settings(generalists={"judge": judge}), ledger=ledger) as panel:
+        judge = JudgeEndpoint(url=url, model="judge", **asked)
+        async with Panel(Settings(judges={"judge": judge}), ledger=ledger) as panel:
             yield panel
 
 
-async def test_a_generalist_from_the_ledger_alone() -> None:
-    name = ServiceName.generalist("judge")
+async def test_a_judge_from_the_ledger_alone() -> None:
+    name = ServiceName.judge("judge")
     said = reply('{"reasoning": "x", "s": 4}')
     server = ScriptedOpenAi(None, None, said, said, None)
     with Ledger() as ledger:
         async with judge_of(server, ledger, seed=7, temperature=0.5, max_tokens=99) as panel:
-            judge = panel.generalist(name)
+            judge = panel.judge(name)
             chosen = await judge.choose(PROMPT, ("Yes", "No"))
             answered = [await judge.answer(PROMPT, CONTRACT, repeat=n) for n in range(2)]
             identities = panel.identities()
         assert identities[name].facts["choices"] == "top_logprobs"
         async with Panel.from_ledger(ledger, identities) as panel:
-            judge = panel.generalist(name)
+            judge = panel.judge(name)
             assert panel.identities() == identities
             assert (await judge.choose(PROMPT, ("Yes", "No"))).value == chosen.value
             again = [await judge.answer(PROMPT, CONTRACT, repeat=n) for n in range(2)]
             assert [one.value for one in again] == [one.value for one in answered]
             with pytest.raises(NotServed, match="not in the ledger"):
                 await judge.choose(PROMPT, ("Yes", "Never"))
-        priced = GeneralistEndpoint(url="http://ledger/v1", price=Price(input=1, output=1))
-        settings = Settings(generalists={"judge": priced})
+        priced = JudgeEndpoint(url="http://ledger/v1", price=Price(input=1, output=1))
+        settings = Settings(judges={"judge": priced})
         async with Panel.from_ledger(ledger, identities, settings) as panel:
             with pytest.raises(NotServed, match="not in the ledger"):  # and nobody need pay
-                await panel.generalist(name).choose(PROMPT, ("Yes", "Never"))
+                await panel.judge(name).choose(PROMPT, ("Yes", "Never"))
 
 
 @pytest.mark.parametrize("model", ["org/model(4bit)", "m,choices=sampled", "m(seed=3)"])
@@ -198,13 +198,13 @@ async def test_a_model_of_any_name_replays_as_itself(model: str) -> None:
     server = ScriptedOpenAi(None, None, models=(model,))
     with Ledger() as ledger:
         async with server.serving() as url:
-            endpoint = GeneralistEndpoint(url=url, model=model, accept=("judge",), seed=7)
-            settings = Settings(generalists={"judge": endpoint})
+            endpoint = JudgeEndpoint(url=url, model=model, accept=("judge",), seed=7)
+            settings = Settings(judges={"judge": endpoint})
             async with Panel(settings, ledger=ledger) as panel:
-                chosen = await panel.generalist("generalist.judge").choose(PROMPT, ("Yes", "No"))
+                chosen = await panel.judge("generalist.judge").choose(PROMPT, ("Yes", "No"))
                 identities = panel.identities()
         async with Panel.from_ledger(ledger, identities) as panel:
-            judge = panel.generalist("generalist.judge")
+            judge = panel.judge("generalist.judge")
             assert judge.model.name == model
             assert (judge.endpoint.seed, await judge.method()) == (7, "top_logprobs")
             assert panel.identities() == identities
@@ -215,12 +215,12 @@ async def test_how_choices_are_answered_is_remembered() -> None:
     server = ScriptedOpenAi()
     with Ledger() as ledger:
         async with judge_of(server, ledger) as panel:
-            judge = panel.generalist("generalist.judge")
+            judge = panel.judge("generalist.judge")
             await judge.choose(PROMPT, ("Yes", "No"))
             identity = judge.identity
         asked = len(server.requests)
         async with judge_of(server, ledger) as panel:
-            judge = panel.generalist("generalist.judge")
+            judge = panel.judge("generalist.judge")
             assert judge.identity == identity, "known before the first call"
             await judge.choose(PROMPT, ("Yes", "No"))
             assert len(server.requests) == asked
@@ -233,7 +233,7 @@ async def test_why_it_is_sampled_is_remembered_too() -> None:
     with Ledger() as ledger:
         for _ in range(2):
             async with judge_of(server, ledger) as panel:
-                judge = panel.generalist("generalist.judge")
+                judge = panel.judge("generalist.judge")
                 assert await judge.method() == "sampled"
                 assert "no logprobs" in judge.without_logprobs
     assert len(server.requests) == 1
@@ -262,13 +262,12 @@ async def test_no_more_replies_wait_to_be_kept_than_calls_may_be_in_flight() -> 
     server = ScriptedOpenAi(*[said] * 8)
     with Held() as ledger:
         async with server.serving() as url:
-            judge = GeneralistEndpoint(url=url)
-            settings = Settings(generalists={"judge": judge}, concurrency=2)
+            judge = JudgeEndpoint(url=url)
+            settings = Settings(judges={"judge": judge}, concurrency=2)
             async with Panel(settings, ledger=ledger) as panel:
-                generalist = panel.generalist("generalist.judge")
+                judge = panel.judge("generalist.judge")
                 asked = [
-                    asyncio.create_task(generalist.answer(PROMPT, CONTRACT, repeat=n))
-                    for n in range(6)
+                    asyncio.create_task(judge.answer(PROMPT, CONTRACT, repeat=n)) for n in range(6)
                 ]
                 await until(lambda: ledger.waiting)
                 await asyncio.sleep(0.2)  # were there more, they would have come
@@ -293,14 +292,14 @@ async def test_what_waits_where_a_reply_cannot_be_kept_is_not_paid_for() -> None
     server = ScriptedOpenAi(*[reply('{"reasoning": "x", "s": 4}')] * 12)
     with Full() as ledger:
         async with server.serving() as url:
-            judge = GeneralistEndpoint(url=url)
-            settings = Settings(generalists={"judge": judge}, concurrency=2)
+            judge = JudgeEndpoint(url=url)
+            settings = Settings(judges={"judge": judge}, concurrency=2)
             async with Panel(settings, ledger=ledger) as panel:
-                generalist = panel.generalist("generalist.judge")
-                asked = (generalist.answer(PROMPT, CONTRACT, repeat=n) for n in range(8))
+                judge = panel.judge("generalist.judge")
+                asked = (judge.answer(PROMPT, CONTRACT, repeat=n) for n in range(8))
                 errors = await asyncio.gather(*asked, return_exceptions=True)
                 assert all(isinstance(error, StoreError) for error in errors)
                 assert len(server.requests) <= 2
                 ledger.full = False
-                await generalist.answer(PROMPT, CONTRACT)
+                await judge.answer(PROMPT, CONTRACT)
                 assert len(server.requests) <= 3

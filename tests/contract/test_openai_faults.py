@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import trustme
 
-from editjudge.base.config import GeneralistEndpoint, Secret
+from editjudge.base.config import JudgeEndpoint, Secret
 from editjudge.base.errors import (
     Abstained,
     BadReply,
@@ -239,7 +239,7 @@ async def test_closing_ends_calls_in_flight_and_later_ones() -> None:
 
 
 async def test_a_server_that_is_not_there() -> None:
-    endpoint = GeneralistEndpoint(url="http://127.0.0.1:9/v1", model="judge")
+    endpoint = JudgeEndpoint(url="http://127.0.0.1:9/v1", model="judge")
     async with OpenAiTransport(endpoint, POLICY) as transport:
         with pytest.raises(Unconnected, match="127.0.0.1:9"):
             await transport.identify(2)
@@ -344,7 +344,7 @@ def test_keys_in_wrong_places(
     url: str, key: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUDGE_KEY", key)
-    endpoint = GeneralistEndpoint(url=url, api_key=Secret(env="JUDGE_KEY"))
+    endpoint = JudgeEndpoint(url=url, api_key=Secret(env="JUDGE_KEY"))
     with pytest.raises(ConfigError, match=text) as caught:
         OpenAiTransport(endpoint, POLICY)
     assert "pa55" not in str(caught.value)
@@ -360,10 +360,10 @@ async def test_a_certificate_of_ones_own_authority(tmp_path: Path) -> None:
     authority.issue_cert("127.0.0.1").configure_cert(context)
     server = ScriptedOpenAi()
     async with server.serving(context) as url:
-        trusting = GeneralistEndpoint(url=url, ca_file=tmp_path / "ca.pem")
+        trusting = JudgeEndpoint(url=url, ca_file=tmp_path / "ca.pem")
         async with OpenAiTransport(trusting, POLICY) as transport:
             assert (await ask(transport)).text == "Yes"
-        async with OpenAiTransport(GeneralistEndpoint(url=url), POLICY) as transport:
+        async with OpenAiTransport(JudgeEndpoint(url=url), POLICY) as transport:
             with pytest.raises(Unreachable, match="TLS") as caught:
                 await ask(transport)
     assert (caught.value.attempts, caught.value.retryable) == (1, False)
@@ -373,7 +373,7 @@ async def test_a_certificate_of_ones_own_authority(tmp_path: Path) -> None:
 def test_a_file_that_holds_no_certificate(tmp_path: Path, content: str | None, text: str) -> None:
     if content is not None:
         (tmp_path / "ca.pem").write_text(content)
-    endpoint = GeneralistEndpoint(url="https://judge.test/v1", ca_file=tmp_path / "ca.pem")
+    endpoint = JudgeEndpoint(url="https://judge.test/v1", ca_file=tmp_path / "ca.pem")
     with pytest.raises(ConfigError, match=text):
         OpenAiTransport(endpoint, POLICY)
 
@@ -382,11 +382,11 @@ async def test_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     proxy = ScriptedOpenAi()
     async with proxy.serving() as url:
         monkeypatch.setenv("http_proxy", url.removesuffix("/v1"))
-        far = GeneralistEndpoint(url="http://judge.test/v1", model="judge")
+        far = JudgeEndpoint(url="http://judge.test/v1", model="judge")
         async with OpenAiTransport(far, POLICY) as transport:
             assert (await ask(transport)).text == "Yes"
         assert proxy.headers[-1]["host"] == "judge.test"
-        near = GeneralistEndpoint(url="http://127.0.0.1:9/v1", model="judge")
+        near = JudgeEndpoint(url="http://127.0.0.1:9/v1", model="judge")
         async with OpenAiTransport(near, POLICY) as transport:
             with pytest.raises(Unconnected):
                 await ask(transport)

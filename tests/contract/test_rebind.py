@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from editjudge.base.config import Endpoint, GeneralistEndpoint, Settings
+from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
 from editjudge.base.errors import NotServed
 from editjudge.base.identity import ServiceName
 from editjudge.panel import Panel
@@ -19,7 +19,7 @@ from ..fakes.openai import ScriptedOpenAi
 from ..fakes.triton import ScriptedTriton, score
 
 PIQE, READER = ServiceName("quality", "piqe"), ServiceName("ocr", "ppocr")
-JUDGE = ServiceName.generalist("judge")
+JUDGE = ServiceName.judge("judge")
 PROMPT = Prompt("judge", (Text("Is it red?"),))
 
 
@@ -120,18 +120,18 @@ async def test_judges_come_stay_and_go() -> None:
     server = ScriptedOpenAi()
     async with server.serving() as url:
         pass
-    judge = GeneralistEndpoint(url=url, model="judge")
-    async with Panel(Settings(generalists={"judge": judge})) as panel:
+    judge = JudgeEndpoint(url=url, model="judge")
+    async with Panel(Settings(judges={"judge": judge})) as panel:
         assert panel.service_names == set()
         async with server.serving(port=int(url.removesuffix("/v1").rpartition(":")[2])):
             await panel.rebind()
-            bound = panel.generalist(JUDGE)
+            bound = panel.judge(JUDGE)
             first = await bound.choose(PROMPT, ("Yes", "No"))
             asked = len(server.requests)
-            kept = panel.generalists[ServiceName.parse(JUDGE)]
+            kept = panel.judges[ServiceName.parse(JUDGE)]
             await panel.rebind()
-            assert panel.generalists[ServiceName.parse(JUDGE)] is kept
-            again = await panel.generalist(JUDGE).choose(PROMPT, ("Yes", "No"))
+            assert panel.judges[ServiceName.parse(JUDGE)] is kept
+            again = await panel.judge(JUDGE).choose(PROMPT, ("Yes", "No"))
             assert (again.value, len(server.requests)) == (first.value, asked)
         await panel.rebind()
         assert panel.service_names == set()
@@ -141,12 +141,12 @@ async def test_judges_come_stay_and_go() -> None:
 async def test_a_judge_of_another_model_is_another_judge() -> None:
     server = ScriptedOpenAi(models=("one",), answers_as="one")
     async with server.serving() as url:
-        settings = Settings(generalists={"judge": GeneralistEndpoint(url=url)})
+        settings = Settings(judges={"judge": JudgeEndpoint(url=url)})
         async with Panel(settings) as panel:
-            before = panel.generalist(JUDGE)
+            before = panel.judge(JUDGE)
             server.models, server.answers_as = ("two",), "two"
             await panel.rebind()
-            now = panel.generalist(JUDGE)
+            now = panel.judge(JUDGE)
             assert (before.model.name, now.model.name) == ("one", "two")
             await now.choose(PROMPT, ("Yes", "No"))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.base.config import Endpoint, GeneralistEndpoint, Settings
+from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
 from editjudge.base.errors import NotServed, Unreachable
 from editjudge.base.images import load_image
 from editjudge.panel import Panel, PoolPolicy
@@ -129,22 +129,22 @@ async def judges(
         for server in servers:
             proxies.append(FaultProxy(await stack.enter_async_context(server.serving())))
             urls.append(await stack.enter_async_context(proxies[-1].serving()))
-        judge = GeneralistEndpoint(url=urls[0], replicas=tuple(urls[1:]), model="judge")
-        configured = Settings(generalists={"judge": judge}, retry_wait=0.001, attempts=2)
+        judge = JudgeEndpoint(url=urls[0], replicas=tuple(urls[1:]), model="judge")
+        configured = Settings(judges={"judge": judge}, retry_wait=0.001, attempts=2)
         panel = await stack.enter_async_context(Panel(configured, **settings))
         yield panel, proxies
 
 
 def about(panel: Panel, picture: int, question: int) -> Prompt:
     image = load_image(np.full((8, 8, 3), picture, np.uint8))
-    shown = panel.generalist("generalist.judge").picture(image)
+    shown = panel.judge("generalist.judge").picture(image)
     return Prompt("judge", (shown, Text(f"Question {question}?")))
 
 
 async def test_questions_about_one_image_go_to_one_replica() -> None:
     servers = [ScriptedOpenAi() for _ in range(3)]
     async with judges(*servers) as (panel, _):
-        judge = panel.generalist("generalist.judge")
+        judge = panel.judge("generalist.judge")
         assert len(judge.replicas) == 3
         for picture in range(12):
             for question in range(4):
@@ -164,35 +164,35 @@ async def test_questions_about_one_image_go_to_one_replica() -> None:
 async def test_a_much_busier_replica_is_left() -> None:
     servers = [ScriptedOpenAi() for _ in range(2)]
     async with judges(*servers) as (panel, _):
-        judge = panel.generalist("generalist.judge")
+        judge = panel.judge("generalist.judge")
         await judge.method()
         await asyncio.gather(*(judge.choose(about(panel, 7, n), YES_NO) for n in range(60)))
     assert min(len(server.requests) for server in servers) >= 5
 
 
-async def test_a_dead_generalist_replica() -> None:
+async def test_a_dead_judge_replica() -> None:
     servers = [ScriptedOpenAi() for _ in range(2)]
     async with judges(*servers) as (panel, proxies):
-        judge = panel.generalist("generalist.judge")
+        judge = panel.judge("generalist.judge")
         await judge.method()
         await proxies[0].switch("refuse")
         await asyncio.gather(*(judge.choose(about(panel, n, 0), YES_NO) for n in range(30)))
         assert len(servers[1].requests) >= 30
 
 
-async def test_a_generalist_replica_with_another_model() -> None:
+async def test_a_judge_replica_with_another_model() -> None:
     servers = ScriptedOpenAi(), ScriptedOpenAi(owner="vllm"), ScriptedOpenAi(models=("other",))
     async with judges(*servers) as (panel, _):
-        judge = panel.generalist("generalist.judge")
+        judge = panel.judge("generalist.judge")
         assert len(judge.replicas) == 1
         different, absent = panel.problems.values()
         assert different.startswith("not used: judge(")
         assert "no model judge" in absent
 
 
-async def test_a_generalist_without_any_server() -> None:
+async def test_a_judge_without_any_server() -> None:
     servers = ScriptedOpenAi(models=("x",)), ScriptedOpenAi(models=("y",))
     async with judges(*servers) as (panel, _):
         assert len(panel.problems) == 2
         with pytest.raises(NotServed, match="no model judge"):
-            panel.generalist("generalist.judge")
+            panel.judge("generalist.judge")

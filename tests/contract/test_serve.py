@@ -181,7 +181,7 @@ async def test_health_and_reflection_are_the_standard_ones(served: Served) -> No
 async def test_over_the_room_of_one_the_others_are_judged() -> None:
     scripted = ScriptedOpenAi(30.0)
     async with scripted.serving() as url:
-        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        settings = Settings.model_validate({"judges": {"judge": {"url": url}}})
         async with JudgeService(settings, ServiceOptions(edits=4, edits_of_one=2)) as service:
             async with serve_grpc(service, "127.0.0.1:0", drain=0.1) as address:
                 async with grpc.aio.insecure_channel(address) as channel:
@@ -210,7 +210,7 @@ async def _outcome(call: Any) -> Any:
 async def test_a_caller_s_deadline_ends_the_calls_that_it_made() -> None:
     scripted = ScriptedOpenAi(60.0)
     async with scripted.serving() as url:
-        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        settings = Settings.model_validate({"judges": {"judge": {"url": url}}})
         async with JudgeService(settings) as service:
             async with serve_grpc(service, "127.0.0.1:0", drain=0.1) as address:
                 async with grpc.aio.insecure_channel(address) as channel:
@@ -224,7 +224,7 @@ async def test_a_caller_s_deadline_ends_the_calls_that_it_made() -> None:
 async def test_what_is_in_flight_is_finished_when_it_ends() -> None:
     scripted = ScriptedOpenAi(1.0, None)
     async with scripted.serving() as url:
-        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        settings = Settings.model_validate({"judges": {"judge": {"url": url}}})
         async with JudgeService(settings) as service:
             async with serve_grpc(service, "127.0.0.1:0", drain=60) as address:
                 channel = grpc.aio.insecure_channel(address)

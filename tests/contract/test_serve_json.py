@@ -183,7 +183,7 @@ async def test_a_defect_in_one_edit_of_a_batch_costs_that_one(
 async def test_who_goes_away_keeps_no_place() -> None:
     scripted = ScriptedOpenAi(60.0)
     async with scripted.serving() as url:
-        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        settings = Settings.model_validate({"judges": {"judge": {"url": url}}})
         async with JudgeService(settings) as service:
             async with serve_http(service, "127.0.0.1", 0, 0.1) as base:
                 async with aiohttp.ClientSession() as session:
@@ -242,7 +242,7 @@ async def test_an_item_of_a_benchmark_is_judged_as_over_grpc() -> None:
     scripted = ScriptedOpenAi()
     question = {"question": "Is it red?", "answer": "yes"}
     async with scripted.serving() as url:
-        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        settings = Settings.model_validate({"judges": {"judge": {"url": url}}})
         async with JudgeService(settings) as service, contextlib.AsyncExitStack() as stack:
             base = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 5))
             at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=5))
@@ -312,7 +312,7 @@ async def test_rules_that_are_not_there_are_refused_by_their_field(
 async def test_both_protocols_end_together() -> None:
     """While either finishes what is in flight, neither takes anything new."""
     async with ScriptedOpenAi(60.0, 60.0, None).serving() as url, contextlib.AsyncExitStack() as on:
-        settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+        settings = Settings.model_validate({"judges": {"judge": {"url": url}}})
         service = await on.enter_async_context(JudgeService(settings))
         session = await on.enter_async_context(aiohttp.ClientSession())
         async with serve_http(service, "127.0.0.1", 0, 60) as base:
@@ -351,7 +351,7 @@ async def test_what_is_in_flight_is_finished_and_what_takes_longer_is_cut() -> N
     for seconds, finished in ((1.0, True), (60.0, False)):
         scripted = ScriptedOpenAi(seconds, None)
         async with scripted.serving() as url, aiohttp.ClientSession() as session:
-            settings = Settings.model_validate({"generalists": {"judge": {"url": url}}})
+            settings = Settings.model_validate({"judges": {"judge": {"url": url}}})
             async with JudgeService(settings) as service:
                 async with serve_http(service, "127.0.0.1", 0, 60 if finished else 0.1) as base:
                     body = asking() | {"dimensions": ["core.instruction_following"]}

@@ -56,7 +56,7 @@ def scripted_judge(*script: Any) -> ScriptedOpenAi:
 def settings(url: str) -> Settings:
     price = {"input": 1000, "output": 0}  # 0.1 a call
     judge = {"url": url, "price": price, "logprobs": "never", "samples": 1}
-    return Settings.model_validate({"generalists": {"judge": judge}, "attempts": 1})
+    return Settings.model_validate({"judges": {"judge": judge}, "attempts": 1})
 
 
 class Service:

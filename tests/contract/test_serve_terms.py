@@ -43,7 +43,7 @@ async def stub_of(service: JudgeService) -> AsyncIterator[Any]:
 async def judged_by(triton: ScriptedTriton, llm: ScriptedOpenAi) -> AsyncIterator[JudgeService]:
     async with triton.serving() as at, llm.serving() as url:
         settings = Settings.model_validate(
-            {"endpoints": {"local": {"url": at}}, "generalists": {"judge": {"url": url}}}
+            {"endpoints": {"local": {"url": at}}, "judges": {"judge": {"url": url}}}
         )
         async with JudgeService(settings) as service:
             yield service

@@ -17,7 +17,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunSpec, RunView
-from editjudge.base.config import GeneralistEndpoint, Settings
+from editjudge.base.config import JudgeEndpoint, Settings
 from editjudge.base.verdict import Score
 from editjudge.engine.events import NoteEvent, RunEvent
 from editjudge.storage.store import RunStore
@@ -91,7 +91,7 @@ class Session:
     ) -> None:
         self.events: list[RunEvent] = []
         settings = Settings(
-            generalists={"judge": GeneralistEndpoint(url=url, **judge)},
+            judges={"judge": JudgeEndpoint(url=url, **judge)},
             concurrency=concurrency,
             attempts=2,
             retry_wait=0.001,

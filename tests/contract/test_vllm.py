@@ -13,7 +13,7 @@ import pytest
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 
-from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret
+from editjudge.base.config import Endpoint, JudgeEndpoint, Secret
 from editjudge.base.errors import (
     BadReply,
     DeadlineExceeded,
@@ -94,13 +94,13 @@ async def test_names_that_are_accepted_instead() -> None:
 
 async def test_a_server_that_speaks_another_protocol() -> None:
     async with ScriptedTriton().serving() as url:
-        async with VllmTransport(GeneralistEndpoint(url=url), RetryPolicy()) as transport:
+        async with VllmTransport(JudgeEndpoint(url=url), RetryPolicy()) as transport:
             with pytest.raises(NotServed, match="no vLLM engine"):
                 await transport.identify(5)
 
 
 async def test_a_server_that_is_not_there() -> None:
-    endpoint = GeneralistEndpoint(url="grpc://127.0.0.1:9")
+    endpoint = JudgeEndpoint(url="grpc://127.0.0.1:9")
     async with VllmTransport(endpoint, RetryPolicy(attempts=2, first_wait=0.001)) as transport:
         with pytest.raises(Unreachable, match="after 2 attempts"):
             await transport.identify(5)
@@ -290,7 +290,7 @@ async def test_a_server_that_dies_in_mid_call_and_comes_back() -> None:
     async with server.serving() as url:
         port = int(url.rsplit(":", 1)[1])
         policy = RetryPolicy(attempts=20, first_wait=0.05)
-        async with VllmTransport(GeneralistEndpoint(url=url), policy) as transport:
+        async with VllmTransport(JudgeEndpoint(url=url), policy) as transport:
             await transport.identify(5)
             asking = asyncio.create_task(transport.complete(PROMPT, Sampling()))
             while not server.requests:
@@ -405,7 +405,7 @@ async def test_this_machine_is_never_asked_by_a_proxy(
                 assert await triton.server(5) == ("triton", "0.0-scripted", "")
         assert proxy.asked == []
         policy = RetryPolicy(attempts=1, deadline=5)
-        there = GeneralistEndpoint(url="grpc://judge.test:5000")
+        there = JudgeEndpoint(url="grpc://judge.test:5000")
         async with VllmTransport(there, policy) as transport:
             with pytest.raises(ServiceError):
                 await transport.identify(2)
@@ -427,4 +427,4 @@ def test_pings_are_no_more_frequent_than_every_server_allows() -> None:
 async def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "smg_grpc_proto", None)
     with pytest.raises(MissingExtra, match=r"editjudge\[vllm\]"):
-        VllmTransport(GeneralistEndpoint(url="grpc://127.0.0.1:9"), RetryPolicy())
+        VllmTransport(JudgeEndpoint(url="grpc://127.0.0.1:9"), RetryPolicy())

@@ -77,7 +77,7 @@ async def judges(folder: Path, **says: Says) -> AsyncIterator[tuple[list[Any], l
         for name, one in says.items():
             servers.append(Judge(f"model-{name}", one))
             url = await stack.enter_async_context(servers[-1].serving())
-            lines.append(f'[generalists.{name}]\nurl = "{url}"\nlogprobs = "never"\n')
+            lines.append(f'[judges.{name}]\nurl = "{url}"\nlogprobs = "never"\n')
             lines.append("price = { input = 1000.0, output = 0.0 }\n")
         config = folder / "judges.toml"
         config.write_text("\n".join(lines))
@@ -303,7 +303,7 @@ def test_a_judge_that_is_not_there_is_named(data: Data) -> None:
     given = ["--generalist", "http://127.0.0.1:9/v1", "--judge", "nobody"]
     done = command("run", *data.arguments(ARTIFACTS), *given)
     assert done.code == 2
-    assert "--judge nobody: no generalist has this name (there are: judge)" in done.err
+    assert "--judge nobody: no judge has this name (there are: judge)" in done.err
     assert "--generalist nobody=URL" in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert not data.out.exists()

@@ -311,7 +311,7 @@ async def test_the_money_is_not_passed(
     async with server.serving() as url:
         config = tmp_path / "editjudge.toml"
         config.write_text(
-            f'[generalists.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n'
+            f'[judges.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n'
         )
         asked = data.asked("questions", "--config", config, "--json")
         ended = await written(*asked, "--max-cost", "3.5")
@@ -323,7 +323,7 @@ async def test_the_money_is_not_passed(
 
 
 BAD: list[tuple[str, Callable[[Set], list[Any]], int, str]] = [
-    ("no judge", lambda d: d.asked("questions"), 2, "no generalist is configured"),
+    ("no judge", lambda d: d.asked("questions"), 2, "no judge is configured"),
     (
         "no segmenter of this name",
         lambda d: d.asked("masks", "--generalist", URL, "--segmenter", "sam"),

@@ -25,7 +25,7 @@ from editjudge.storage.store import RunStore
 from ..fakes.openai import Fault
 from ..patience import patience, until
 from .conftest import Ran, here
-from .test_generalist import Judge
+from .test_judge import Judge
 
 PIXELS = "core.psnr.source.whole"
 LEVELS = "core.editing_artifacts"
@@ -126,7 +126,7 @@ async def judged_by(server: Judge) -> AsyncIterator[list[str]]:
 
 def table(done: Ran) -> str:
     """What it prints, without what the session took."""
-    return done.out.partition("generalists took")[0]
+    return done.out.partition("judges took")[0]
 
 
 def events(done: Ran) -> list[dict[str, Any]]:
@@ -322,7 +322,7 @@ async def test_the_money_is_not_passed_and_more_goes_on(data: Data, tmp_path: Pa
     async with server.serving() as url:
         config = tmp_path / "editjudge.toml"
         config.write_text(
-            f'[generalists.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n'
+            f'[judges.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n'
         )
         arguments = [*data.arguments(PIXELS, LEVELS), "--config", config, "--json"]
         ended = await ran("run", *arguments, "--max-cost", "8.5")

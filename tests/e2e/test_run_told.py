@@ -68,7 +68,7 @@ def test_nothing_judged_is_no_success(data: Data) -> None:
     done = command("run", *data.arguments(LEVELS))
     assert done.code == 3
     assert "nothing could be judged: 2 verdicts wait for a service" in done.err
-    assert "no generalist is configured" in done.out
+    assert "no judge is configured" in done.out
 
 
 async def test_what_was_not_served_is_told_by_every_verb(data: Data) -> None:

@@ -37,7 +37,7 @@ async def serving(
     """The command, until the block ends it by SIGKILL."""
     config = folder.parent / "editjudge.toml"
     config.write_text(
-        f'[generalists.judge]\nurl = "{url}"\nlogprobs = "never"\nsamples = 1\n'
+        f'[judges.judge]\nurl = "{url}"\nlogprobs = "never"\nsamples = 1\n'
         "price = {input = 1000, output = 0}\n"
     )
     process = await asyncio.create_subprocess_exec(
@@ -148,7 +148,7 @@ async def test_a_verdict_is_the_one_that_show_tells(tmp_path: Path) -> None:
                 verdicts = (await reply.json())["verdicts"]
         config = tmp_path / "editjudge.toml"
         config.write_text(
-            f'[generalists.judge]\nurl = "{url}"\nlogprobs = "never"\nsamples = 1\n'
+            f'[judges.judge]\nurl = "{url}"\nlogprobs = "never"\nsamples = 1\n'
             "price = {input = 1000, output = 0}\n"
         )
         done = await asyncio.to_thread(

@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from editjudge.base.config import GeneralistEndpoint
+from editjudge.base.config import JudgeEndpoint
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.retry import RetryPolicy
 
@@ -208,7 +208,7 @@ async def asking(
 ) -> AsyncIterator[OpenAiTransport]:
     """A transport to a scripted server."""
     async with server.serving() as url:
-        endpoint = GeneralistEndpoint(url=url, **settings)
+        endpoint = JudgeEndpoint(url=url, **settings)
         async with OpenAiTransport(endpoint, policy) as transport:
             yield transport
 

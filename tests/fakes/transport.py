@@ -7,19 +7,19 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
 
-from editjudge.base.config import GeneralistEndpoint, Price
+from editjudge.base.config import JudgeEndpoint, Price
 from editjudge.base.identity import ServiceName
 from editjudge.panel.calls import MemoryReplies, ReplyStore
 from editjudge.panel.choices import ChoiceDistribution
 from editjudge.panel.context import NO_CALLER, CallContext
-from editjudge.panel.generalist import Generalist
+from editjudge.panel.judge import Judge
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.prompt import Picture, Prompt
 from editjudge.panel.replica import Replica
 from editjudge.panel.transport import (
     Choice,
     Completion,
-    GeneralistModel,
+    JudgeModel,
     Sampling,
     Transport,
     Usage,
@@ -55,8 +55,8 @@ class ScriptedTransport(Transport):
         self.schemas: list[Any] = []
         self.in_flight = self.most_in_flight = 0
 
-    async def identify(self, timeout: float) -> GeneralistModel:
-        return GeneralistModel(self.model, server="scripted 1")
+    async def identify(self, timeout: float) -> JudgeModel:
+        return JudgeModel(self.model, server="scripted 1")
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
@@ -112,17 +112,17 @@ def pool_of(target: E, most: int) -> EndpointPool[E]:
     return EndpointPool([Replica(str(getattr(target, "url", "")), lambda _: target, most)])
 
 
-def generalist(
+def scripted_judge(
     transport: ScriptedTransport,
     *,
     ledger: ReplyStore | None = None,
     concurrency: int = 32,
     **settings: Any,
-) -> Generalist:
+) -> Judge:
     """A judge over a scripted transport, not opened."""
-    endpoint = GeneralistEndpoint(url=transport.url, model=transport.model, **settings)
-    return Generalist(
-        ServiceName.generalist("judge"),
+    endpoint = JudgeEndpoint(url=transport.url, model=transport.model, **settings)
+    return Judge(
+        ServiceName.judge("judge"),
         endpoint,
         pool_of(transport, concurrency),
         ledger or MemoryReplies(),

@@ -21,7 +21,7 @@ from smg_grpc_proto import vllm_engine_pb2_grpc
 from smg_grpc_proto.generated import common_pb2
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from editjudge.base.config import GeneralistEndpoint
+from editjudge.base.config import JudgeEndpoint
 from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.vllm import VllmTransport
@@ -314,7 +314,7 @@ async def judge(
 ) -> AsyncIterator[VllmTransport]:
     policy = RetryPolicy(attempts=attempts, deadline=deadline, first_wait=0.001)
     async with server.serving() as url:
-        async with VllmTransport(GeneralistEndpoint(url=url, **settings), policy) as transport:
+        async with VllmTransport(JudgeEndpoint(url=url, **settings), policy) as transport:
             yield transport
 
 

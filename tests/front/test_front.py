@@ -22,7 +22,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from editjudge.answers import Option
 from editjudge.app.client import Client, make_edit
 from editjudge.app.doctor import check_services
-from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings
+from editjudge.base.config import Endpoint, JudgeEndpoint, Secret, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.base.probes import probe_inputs
 from editjudge.engine.score_report import ScoreReport
@@ -305,15 +305,15 @@ def test_metrics_are_apart_and_the_admin_is_not_reached(door: Door) -> None:
     assert door.server.is_healthy()
 
 
-async def test_a_generalist_is_reached_under_its_name(triton: TritonServer, tmp_path: Path) -> None:
+async def test_a_judge_is_reached_under_its_name(triton: TritonServer, tmp_path: Path) -> None:
     scripted = ScriptedOpenAi(owner="vllm")
     async with scripted.serving() as url:
         behind = {"addresses": [url.removeprefix("http://").removesuffix("/v1")]}
-        door = Door(tmp_path, triton, generalists={"judge": behind})
+        door = Door(tmp_path, triton, judges={"judge": behind})
         token = door.token("vision")
         door.server.start()
         try:
-            await _asks_a_generalist(door, token)
+            await _asks_a_judge(door, token)
         finally:
             door.server.stop()
     assert scripted.requests
@@ -321,16 +321,16 @@ async def test_a_generalist_is_reached_under_its_name(triton: TritonServer, tmp_
     assert {headers["x-team"] for headers in scripted.headers} == {"vision"}
 
 
-async def _asks_a_generalist(door: Door, token: str) -> None:
-    base = f"https://{door.target}/generalists/judge"
+async def _asks_a_judge(door: Door, token: str) -> None:
+    base = f"https://{door.target}/judges/judge"
     (endpoint,) = door.settings(token).endpoints.values()
-    judge = GeneralistEndpoint(
+    judge = JudgeEndpoint(
         url=f"{base}/v1", ca_file=endpoint.ca_file, api_key=endpoint.api_key, send_images=True
     )
-    async with Panel(Settings(generalists={"judge": judge})) as panel:
-        generalist = panel.generalist("generalist.judge")
+    async with Panel(Settings(judges={"judge": judge})) as panel:
+        judge = panel.judge("generalist.judge")
         question = Prompt("", (Text("Is it red?"),))
-        assert await generalist.answer(question, Option(("Yes", "No")))
+        assert await judge.answer(question, Option(("Yes", "No")))
     context = ssl.create_default_context(cafile=str(door.authority.certificate))
 
     async def status(path: str, **headers: str) -> int:

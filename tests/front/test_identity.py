@@ -18,7 +18,7 @@ from aiohttp import web
 from cryptography import x509
 
 from editjudge.app.doctor import check_services
-from editjudge.base.config import GeneralistEndpoint
+from editjudge.base.config import JudgeEndpoint
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
 from editjudge.panel.openai.http import _tls
@@ -59,8 +59,8 @@ async def test_without_a_certificate_there_is_no_connection_where_one_is_asked_f
 
 
 async def listed(door: Door, token: str, **shown: Path) -> int:
-    """What the door says to the client of generalists, under a path where nothing is."""
-    judge = GeneralistEndpoint(
+    """What the door says to the client of judges, under a path where nothing is."""
+    judge = JudgeEndpoint(
         url=f"https://{door.target}/v1", ca_file=door.authority.certificate, **shown
     )
     async with aiohttp.ClientSession(headers={"authorization": f"Bearer {token}"}) as session:

@@ -63,9 +63,7 @@ async def counted(folder: Path, limits: RateLimits, **more: Any) -> AsyncIterato
             folder,
             triton={},
             judge={"addresses": [at]},
-            generalists={
-                "judge": {"addresses": [vllm.removeprefix("http://").removesuffix("/v1")]}
-            },
+            judges={"judge": {"addresses": [vllm.removeprefix("http://").removesuffix("/v1")]}},
             token_limits={"service": service, "uncounted": ["audio"], **more},
         )
         for team in ("vision", "audio", "speech"):
@@ -93,7 +91,7 @@ async def test_a_team_has_so_many_tokens_and_the_others_go_on(tmp_path: Path) ->
     assert limits.asked["vision"] == 3
 
 
-async def test_the_judge_service_tells_what_its_generalist_took(tmp_path: Path) -> None:
+async def test_the_judge_service_tells_what_its_judge_took(tmp_path: Path) -> None:
     limits, scripted = RateLimits(vision=150), scripted_judge()
     async with contextlib.AsyncExitStack() as stack:
         vllm = await stack.enter_async_context(scripted.serving())
@@ -134,7 +132,7 @@ async def test_who_has_so_many_tokens_takes_none_uncounted(tmp_path: Path) -> No
         context = ssl.create_default_context(cafile=str(door.authority.certificate))
 
         async def models(team: str) -> tuple[int, str]:
-            url = f"https://{door.target}/generalists/judge/v1/models"
+            url = f"https://{door.target}/judges/judge/v1/models"
             headers = {"authorization": f"Bearer {door.token(team)}", "x-team": "audio"}
             async with aiohttp.ClientSession(headers=headers) as session:
                 async with session.get(url, ssl=context) as reply:

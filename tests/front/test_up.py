@@ -28,8 +28,8 @@ def up(command: Command, tmp_path: Path) -> Iterator[dict[str, Any]]:
     values = tmp_path / "values.yaml"
     values.write_text("tokens: {audience: studio, team_claim: studio.department}\n")
     ran = command(
-        *("up", "--front", "--judge", "--model", "quality_piqe", "--json"),
-        *('--set=stack.judge_args=["--edits=7"]', f"--set=stack.front_values={values}"),
+        *("up", "--front", "--gateway", "--model", "quality_piqe", "--json"),
+        *('--set=stack.gateway_args=["--edits=7"]', f"--set=stack.front_values={values}"),
     )
     assert ran.code == 0, ran.err
     yield ran.json
@@ -94,7 +94,7 @@ def test_one_command_serves_a_team_and_one_ends_it(
 
 
 def test_without_triton_there_is_nothing_to_judge_with(command: Command, tmp_path: Path) -> None:
-    ran = command("up", "--judge", "--set=stack.triton=false", "--generalist", tmp_path)
+    ran = command("up", "--gateway", "--set=stack.triton=false", "--generalist", tmp_path)
     assert ran.code == 2
     assert "the Judge service judges with Triton's models" in ran.err
 

@@ -274,7 +274,7 @@ async def served(folder: Path, models: tuple[str, ...]) -> AsyncIterator[Path]:
         for name, (logprobs, refuses) in judges.items():
             server = Judge(f"model-{name}", refuses=refuses)
             url = await stack.enter_async_context(server.serving())
-            lines += [f"[generalists.{name}]", f'url = "{url}"', f'logprobs = "{logprobs}"',
+            lines += [f"[judges.{name}]", f'url = "{url}"', f'logprobs = "{logprobs}"',
                       "price = { input = 1000.0, output = 10.0 }"]  # fmt: skip
         if models:
             address = await stack.enter_async_context(Specialists(models).serving())

@@ -37,7 +37,7 @@ from ..e2e.test_i2i import ALL, ITEMS, I2i
 from ..e2e.test_i2i import Judge as ScriptedJudge
 from ..e2e.test_kris import cells, verb
 from ..e2e.test_run import command
-from ..fakes.transport import ScriptedTransport, generalist, seen
+from ..fakes.transport import ScriptedTransport, scripted_judge, seen
 from .test_run_served import requests
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(400)]
@@ -59,7 +59,7 @@ def says(panel: Panel, *commands: Any) -> None:
             return '{"reasoning": "neon", "style_score": 5}'
         return json.dumps({"commands": commands})
 
-    panel.generalists[JUDGE] = generalist(ScriptedTransport(answer))
+    panel.judges[JUDGE] = scripted_judge(ScriptedTransport(answer))
 
 
 def photograph(seed: int) -> np.ndarray[Any, Any]:

@@ -86,7 +86,7 @@ def test_the_front_door_leads_to_every_model_and_to_no_specialists_vllm(
     for name, group in values.triton.items():
         assert not group.models or set(group.models) == served[f"judges-triton-{name}"]
     assert sum(not group.models for group in values.triton.values()) == 1
-    assert set(values.generalists) == {"judge"}
+    assert set(values.judges) == {"judge"}
     assert values.judge is not None
 
 
@@ -109,7 +109,7 @@ def test_the_judge_service_takes_its_settings_and_its_arguments(
     file.write_text(names(production, "ConfigMap")["judges-judge"]["data"]["editjudge.toml"])
     settings = load_settings(file)
     assert set(settings.endpoints) == {"language", "ocr", "segmentation", "small"}
-    assert settings.generalists["judge"].model == "judge"
+    assert settings.judges["judge"].model == "judge"
     known = {name for parameter in (*serve.params, *root.params) for name in parameter.opts}
     (judge,) = names(production, "Deployment")["judges-judge"]["spec"]["template"]["spec"][
         "containers"
@@ -119,7 +119,7 @@ def test_the_judge_service_takes_its_settings_and_its_arguments(
 
 KEPT = {
     "vllm.servers.judge": {**SERVER, "protocol": "grpc"},
-    "judge.generalist": "judge",
+    "judge.vllm": "judge",
     "judge.cache": {"enabled": True, "shared": True, "keepDays": 30},
     "judge.audit": "claim",
     "judge.price": {"input": 0.5, "cached": 0.125, "output": 1},
@@ -132,8 +132,8 @@ def test_the_judge_service_takes_its_cache_and_its_prices(tmp_path: Path) -> Non
     file = tmp_path / "editjudge.toml"
     file.write_text(names(things, "ConfigMap")["judges-judge"]["data"]["editjudge.toml"])
     settings = load_settings(file)
-    assert settings.generalists["judge"].price == Price(input=0.5, cached=0.125, output=1)
-    assert settings.generalists["judge"].url.startswith("grpc://judges-vllm-judge.")
+    assert settings.judges["judge"].price == Price(input=0.5, cached=0.125, output=1)
+    assert settings.judges["judge"].url.startswith("grpc://judges-vllm-judge.")
     (judge,) = names(things, "StatefulSet")["judges-judge"]["spec"]["template"]["spec"][
         "containers"
     ]
@@ -161,7 +161,7 @@ def test_the_front_door_takes_certificates_token_limits_and_limits(tmp_path: Pat
     assert not values.token_limits.open_when_down
     limits = values.limits
     assert (limits.connections, limits.open_streams, limits.request_bytes) == (100, 7, 8 * 2**20)
-    assert values.generalists["judge"].protocol == "grpc"
+    assert values.judges["judge"].protocol == "grpc"
     pod = names(things, "Deployment")["judges-front"]["spec"]["template"]["spec"]
     (envoy,) = pod["containers"]
     mounts = {mount["name"]: mount["mountPath"] for mount in envoy["volumeMounts"]}
@@ -221,7 +221,7 @@ def said(arguments: Sequence[str]) -> set[str]:
 
 def test_vllm_is_started_as_on_a_laptop(tmp_path: Path) -> None:
     for protocol, (launched, *own) in vllm_server._LAUNCHERS.items():
-        settings = StackSettings(generalist=tmp_path, generalist_protocol=protocol)
+        settings = StackSettings(judge=tmp_path, judge_protocol=protocol)
         (tmp_path / "config.json").touch()
         (tmp_path / "model.safetensors").touch()
         (tmp_path / "tokenizer.json").touch()
@@ -272,7 +272,7 @@ def test_the_job_brings_what_is_served_in_the_precision_that_is(production: list
 
 
 def test_a_gateway_lets_through_what_the_front_door_does(tmp_path: Path) -> None:
-    values = {**BASE, "vllm.servers.judge": SERVER, "judge.generalist": "judge"}
+    values = {**BASE, "vllm.servers.judge": SERVER, "judge.vllm": "judge"}
     front = FrontValues.model_validate(front_values(rendered(values=values)))
     ours = render(front, tmp_path).read_text()
     things = rendered(values={**values, **GATEWAY})
@@ -289,8 +289,8 @@ def test_a_gateway_lets_through_what_the_front_door_does(tmp_path: Path) -> None
         for r in one["spec"]["rules"]
         for m in r["matches"]
     ]
-    patterns = re.findall(r'regex: "([^"]*generalists[^"]*)"', ours)
-    for path in (one for one in paths if one.startswith("/generalists/")):
+    patterns = re.findall(r'regex: "([^"]*judges[^"]*)"', ours)
+    for path in (one for one in paths if one.startswith("/judges/")):
         assert any(re.fullmatch(pattern, path) for pattern in patterns)
     assert len(paths) == 6
     (taken,) = of(things, "ClientTrafficPolicy")

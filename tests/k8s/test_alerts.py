@@ -29,7 +29,7 @@ def rules() -> Any:
             "resources": ROOM,
         },
         "vllm.servers.judge": SERVER,
-        "judge.generalist": "judge",
+        "judge.vllm": "judge",
     }
     (rule,) = of(rendered(values=values), "PrometheusRule")
     return rule["spec"]

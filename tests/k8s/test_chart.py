@@ -92,7 +92,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "triton.servers.small.nodeSelector": {"pool": "judges"},
         "triton.servers.small.tolerations": [{"key": "judges", "operator": "Exists"}],
     },
-    "generalist": {"vllm.servers.judge": SERVER, "judge.generalist": "judge"},
+    "vllm": {"vllm.servers.judge": SERVER, "judge.vllm": "judge"},
     "generalist on a CPU": {
         "vllm.servers.judge": {**SERVER, "gpus": 0, "arguments": ["--dtype=float32"]}
     },
@@ -117,7 +117,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "vLLM's own protocol": {
         "vllm.servers.own": {**SERVER, "protocol": "grpc"},
-        "judge.generalist": "own",
+        "judge.vllm": "own",
     },
     "cache": {
         "judge.cache.enabled": True,
@@ -127,7 +127,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "cost": {
         "vllm.servers.judge": SERVER,
-        "judge.generalist": "judge",
+        "judge.vllm": "judge",
         "judge.cache": {"enabled": True, "shared": True},
         "judge.price": {"input": 0.5, "output": 1},
     },
@@ -299,7 +299,7 @@ def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
             {"vllm.servers.q": {"entry": "got-ocr2", "prompts": "p", "resources": ROOM}},
             "no model that vLLM",
         ),
-        ({"judge.generalist": "nobody"}, "there is no vllm.servers.nobody"),
+        ({"judge.vllm": "nobody"}, "there is no vllm.servers.nobody"),
         ({"judge.autoscaling": {"enabled": True, "maxReplicas": 1}}, "it is below judge.replicas"),
         ({"front.tlsSecret": ""}, "front.tlsSecret: name a Secret"),
         ({"front.envoy.resources.memory": "80Mi"}, "resources.memory: 80Mi is too little"),
@@ -378,7 +378,7 @@ ASKED: Mapping[str, Any] = {
     "triton.servers.small.gpus": 1,
     "triton.servers.small.gpuClaim": CLAIM,
     "vllm.servers.judge": SERVER,
-    "judge.generalist": "judge",
+    "judge.vllm": "judge",
     "runs.first": {**RUN, "merge": True},
 }
 
@@ -403,7 +403,7 @@ def tasks(things: list[Object]) -> set[str]:
         {"runs.first.retries": 1},
         {"runs.first.merge": "unfinished"},
         {"runs.first.resources.cpu": "2"},
-        {"judge.generalist": "", "vllm.servers": {}},
+        {"judge.vllm": "", "vllm.servers": {}},
     ],
     ids=str,
 )

@@ -18,7 +18,7 @@ from .test_chart import BASE, GATEWAY, MONITORED, SCALED, SERVER
 @pytest.fixture(scope="module")
 def things() -> list[Object]:
     labels = {"monitoring.labels": {"release": "prometheus"}}
-    values = {**BASE, **MONITORED, **SCALED, **labels, "judge.generalist": "judge"}
+    values = {**BASE, **MONITORED, **SCALED, **labels, "judge.vllm": "judge"}
     return rendered(values=values)
 
 

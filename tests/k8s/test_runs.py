@@ -30,7 +30,7 @@ VALUES = {
     "front.kind": "none",
     "judge.enabled": False,
     "vllm.servers.judge": SERVER,
-    "judge.generalist": "judge",
+    "judge.vllm": "judge",
     "runs.first": {
         **RUN,
         "outputs": {"a": "a"},

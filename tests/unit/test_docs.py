@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from editjudge.base.config import (
     Endpoint,
     GatewayEndpoint,
-    GeneralistEndpoint,
+    JudgeEndpoint,
     Secret,
     Settings,
     StackSettings,
@@ -60,7 +60,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [Settings, Endpoint, GatewayEndpoint, GeneralistEndpoint, StackSettings, Secret]
+    "model", [Settings, Endpoint, GatewayEndpoint, JudgeEndpoint, StackSettings, Secret]
 )
 def test_every_setting_is_documented(model: type[BaseModel]) -> None:
     page = read("docs", "configuration.md")
@@ -74,7 +74,9 @@ def test_every_setting_is_documented(model: type[BaseModel]) -> None:
 def test_arguments_for_the_judge_service_are_options_of_it() -> None:
     pages = [page.read_text(encoding="utf-8") for page in PAGES]
     rows = "\n".join([*pages, str(StackSettings.__doc__)]).splitlines()
-    told = [name for row in rows if "judge_args" in row for name in re.findall("(--[a-z-]+)=", row)]
+    told = [
+        name for row in rows if "gateway_args" in row for name in re.findall("(--[a-z-]+)=", row)
+    ]
     assert len(told) >= 4
     assert {*told} <= {name for option in plugin_commands()["serve"].params for name in option.opts}
 

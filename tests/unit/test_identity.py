@@ -17,7 +17,7 @@ from editjudge.base.identity import (
 )
 from editjudge.base.item import Missing
 
-DINO, JUDGE = ServiceName("features", "dinov3"), ServiceName.generalist("judge")
+DINO, JUDGE = ServiceName("features", "dinov3"), ServiceName.judge("judge")
 ASKED = {"choices": "sampled", "repeats": "3", "seed": "0", "server": "vllm 0.32.0, cpu"}
 
 
@@ -26,8 +26,8 @@ def test_a_service_name_is_its_text() -> None:
     assert repr(DINO) == "'features.dinov3'"
     assert json.dumps({DINO: DINO}) == '{"features.dinov3": "features.dinov3"}'
     assert {"features.dinov3": 1}[DINO] == 1
-    assert (DINO.role, DINO.variant, DINO.is_generalist) == ("features", "dinov3", False)
-    assert (JUDGE.role, JUDGE.variant, JUDGE.is_generalist) == ("generalist", "judge", True)
+    assert (DINO.role, DINO.variant, DINO.is_judge) == ("features", "dinov3", False)
+    assert (JUDGE.role, JUDGE.variant, JUDGE.is_judge) == ("generalist", "judge", True)
 
 
 @pytest.mark.parametrize("name", [DINO, JUDGE, ServiceName("generalist", "a.b")])
@@ -43,8 +43,8 @@ def test_what_is_no_service_name_is_refused(text: str) -> None:
         ServiceName.parse(text)
 
 
-def test_a_generalist_is_told_by_its_role_alone() -> None:
-    assert not ServiceName("generalists", "judge").is_generalist
+def test_a_judge_is_told_by_its_role_alone() -> None:
+    assert not ServiceName("judges", "judge").is_judge
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_identities_are_stored_with_their_facts() -> None:
     }
     again = adapter.validate_json(stored)
     assert again == identities
-    assert next(iter(again)).is_generalist
+    assert next(iter(again)).is_judge
     assert format_identities(identities) == {"generalist.judge": "m(4bit)(seed=0)"}
 
 

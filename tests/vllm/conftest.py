@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base.config import GeneralistEndpoint, StackSettings
+from editjudge.base.config import JudgeEndpoint, StackSettings
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Transport
@@ -44,8 +44,8 @@ class Pair:
     folder: Path
     servers: dict[Protocol, VllmServer]
 
-    def endpoint(self, protocol: Protocol) -> GeneralistEndpoint:
-        return GeneralistEndpoint(url=self.servers[protocol].url, model=self.folder.name)
+    def endpoint(self, protocol: Protocol) -> JudgeEndpoint:
+        return JudgeEndpoint(url=self.servers[protocol].url, model=self.folder.name)
 
     def transport(self, protocol: Protocol, policy: RetryPolicy = POLICY) -> Transport:
         kind = OpenAiTransport if protocol == "http" else VllmTransport
@@ -66,10 +66,10 @@ def serving(
         for name, folder in folders.items():
             log = work / f"{name}-{protocol}.log"
             settings = StackSettings(
-                generalist=folder,
-                generalist_protocol=protocol,
-                generalist_args=arguments,
-                generalist_timeout=patience(300),
+                judge=folder,
+                judge_protocol=protocol,
+                judge_args=arguments,
+                judge_timeout=patience(300),
             )
             servers[name] = VllmServer(log, PYTHON, settings)
             stack.callback(servers[name].stop)

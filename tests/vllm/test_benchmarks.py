@@ -25,7 +25,7 @@ SIDE = 64
 
 @pytest.fixture(scope="module")
 def judge(checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a generalist.
+    """The address of a judge.
 
     On a CPU, vLLM 0.32 ends when a request with a seed is prefilled in chunks: its generators
     cannot be set back there.
@@ -67,7 +67,7 @@ def judged(
     folder: Path, benchmark: str, data: Path, judge: str, *more: str, told: str = TOLERANT
 ) -> dict[str, Any]:
     """The summary's cells of `ours`."""
-    (folder / "editjudge.toml").write_text(f'[generalists.judge]\nurl = "{judge}"\n{told}')
+    (folder / "editjudge.toml").write_text(f'[judges.judge]\nurl = "{judge}"\n{told}')
     outputs = ("--outputs", f"ours={folder / 'ours'}", "--out", folder / "run")
     done = editjudge(folder, "run", benchmark, "--data", data, *outputs, *more)
     assert done.returncode == 0, done.stderr + done.stdout[-2000:]
@@ -132,7 +132,7 @@ def test_a_judge_that_never_comes_to_its_scores_gives_none(judge: str, tmp_path:
 
 
 def test_i2i(judge: str, tmp_path: Path) -> None:
-    """What a generalist judges alone; the rest is on the real Triton in the integration tests."""
+    """What a judge judges alone; the rest is on the real Triton in the integration tests."""
     asked = {
         "se": ["blending_naturalness", "instruction_following", "physical_plausibility",
                "local_attribute_accuracy", "world_knowledge_reasoning"],

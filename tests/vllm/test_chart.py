@@ -84,7 +84,7 @@ def test_vllm_takes_the_arguments_of_the_chart() -> None:
 def test_vllm_takes_those_of_its_own_protocol() -> None:
     server = {"source": SOURCE, "resources": ROOM, "gpus": 0, "protocol": "grpc"}
     things = rendered(
-        values={"vllm.servers.own": server, "judge.generalist": "own", "front.kind": "none"}
+        values={"vllm.servers.own": server, "judge.vllm": "own", "front.kind": "none"}
     )
     (own,) = read(_GRPC, things).values()
     assert own["scheduling_policy"] == "priority"
@@ -93,8 +93,8 @@ def test_vllm_takes_those_of_its_own_protocol() -> None:
 
 
 async def test_doctor_finds_the_folder_that_the_panel_expects(pair: Pair) -> None:
-    settings = Settings(generalists={"judge": pair.endpoint("http")})
-    judge = ServiceName.generalist("judge")
+    settings = Settings(judges={"judge": pair.endpoint("http")})
+    judge = ServiceName.judge("judge")
     # The name of the checkpoint says that its weights are random.
     served = {"name": pair.folder.name, "root": str(pair.folder), "untrained": "yes"}
     (finding,) = await check_services(settings, {judge: served})

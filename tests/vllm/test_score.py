@@ -1,4 +1,4 @@
-"""`editjudge score` over the real vLLM: every generic dimension of a generalist has a number."""
+"""`editjudge score` over the real vLLM: every generic dimension of a judge has a number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scored(folder: Path, url: str) -> dict[str, object]:
         pixels = np.full((64, 64, 3), level, np.uint8)
         pixels[16:48, 16:48] = 255 - level
         Pil.fromarray(pixels).save(folder / f"{name}.png")
-    (folder / "editjudge.toml").write_text(f'[generalists.judge]\nurl = "{url}"\n{TOLERANT}')
+    (folder / "editjudge.toml").write_text(f'[judges.judge]\nurl = "{url}"\n{TOLERANT}')
     asked = [part for name in GENERIC for part in ("--dimension", name)]
     files = ["--source", folder / "source.png", "--edited", folder / "edited.png"]
     ran = subprocess.run(

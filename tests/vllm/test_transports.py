@@ -12,7 +12,7 @@ import pytest
 import torch
 from smg_grpc_proto import vllm_engine_pb2, vllm_engine_pb2_grpc
 
-from editjudge.base.config import GeneralistEndpoint
+from editjudge.base.config import JudgeEndpoint
 from editjudge.panel.context import CallContext, CallTerms
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.prompt import Prompt, Text
@@ -118,7 +118,7 @@ async def test_a_server_started_without_priorities_answers_urgent_calls_too(
     with serving(folders, tmp_path, *flags) as servers:
         server = servers["whole"]
         server.wait_until_ready()
-        endpoint = GeneralistEndpoint(url=server.url)
+        endpoint = JudgeEndpoint(url=server.url)
         urgent = CallContext(terms=CallTerms(urgent=True))
         async with OpenAiTransport(endpoint, RetryPolicy(attempts=1)) as transport:
             assert (await transport.choose(question(4), LEVELS, urgent)).distribution

@@ -19,7 +19,7 @@ from editjudge.panel import Panel
 from ..patience import wait_until
 from .conftest import PYTHON
 
-FLAGS = ("--set", "stack.triton=false", "--set", 'stack.generalist_args=["--dtype=float32"]')
+FLAGS = ("--set", "stack.triton=false", "--set", 'stack.judge_args=["--dtype=float32"]')
 
 
 def editjudge(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -41,19 +41,19 @@ def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("protocol", ["grpc"])
 async def test_up_status_down(checkpoints: dict[str, Path], protocol: str) -> None:
     folder = checkpoints["whole"]
-    wanted = ("--generalist", folder, "--set", f"stack.generalist_protocol={protocol}")
+    wanted = ("--generalist", folder, "--set", f"stack.judge_protocol={protocol}")
     ran = editjudge("up", *FLAGS, *wanted, "--json")
     try:
         assert ran.returncode == 0, ran.stderr
-        local = json.loads(ran.stdout)["generalist"]
+        local = json.loads(ran.stdout)["judge"]
         assert local["model"] == folder.name
         assert local["url"].startswith("grpc://127.0.0.1:")
 
         settings = add_local_stack(load_settings())
-        assert settings.generalists["judge"].url == local["url"]
+        assert settings.judges["judge"].url == local["url"]
         async with Panel(settings) as panel:
             assert panel.problems == {}
-            assert set(panel.generalists) == {"generalist.judge"}
+            assert set(panel.judges) == {"generalist.judge"}
 
         status = editjudge("status", "--json")
         assert status.returncode == 0, status.stdout
@@ -74,14 +74,14 @@ def test_a_killed_supervisor_takes_vllm_with_it(checkpoints: dict[str, Path]) ->
         assert ran.returncode == 0, ran.stderr
         state: dict[str, Any] = json.loads(ran.stdout)
         os.kill(state["pid"], signal.SIGKILL)
-        wait_until(lambda: not members(state["generalist"]["pid"]), 30)
+        wait_until(lambda: not members(state["judge"]["pid"]), 30)
         assert editjudge("status").returncode == 1
     finally:
         editjudge("down")
 
 
 def test_a_server_that_dies_says_why(checkpoints: dict[str, Path]) -> None:
-    refused = ("--set", "stack.triton=false", '--set=stack.generalist_args=["--no-such-argument"]')
+    refused = ("--set", "stack.triton=false", '--set=stack.judge_args=["--no-such-argument"]')
     ran = editjudge("up", *refused, "--generalist", checkpoints["whole"])
     assert ran.returncode == 1
     assert "--no-such-argument" in ran.stderr

@@ -148,7 +148,7 @@ class ShortAnswer(OutputContract[str]):
 class OneText(OutputContract[str]):
     """One text in one line, under a key that says what it is.
 
-    Source: GIE-Bench, section 3.1 and figure 8: the instruction that a generalist writes.
+    Source: GIE-Bench, section 3.1 and figure 8: the instruction that a judge writes.
 
     Attributes:
         key: Of the text.

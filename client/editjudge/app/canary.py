@@ -22,7 +22,7 @@ from ..canary.edits import canary_digest, known_places, measure
 from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.context import CallContext
-from ..panel.generalist import Generalist
+from ..panel.judge import Judge
 from .client import add_local_stack
 
 BASELINE_ROUNDS = 3
@@ -136,7 +136,7 @@ def last_checks_line(*identities: Identities, settings: Settings | None = None) 
         Empty where no judge is among them.
     """
     each = chain.from_iterable(of.items() for of in identities)
-    judges = dict.fromkeys((name.variant, str(one)) for name, one in each if name.is_generalist)
+    judges = dict.fromkeys((name.variant, str(one)) for name, one in each if name.is_judge)
     if not judges:
         return ""
     checks = _read_checks(checks_file(settings or load_settings()))
@@ -152,7 +152,7 @@ def check_canaries(
     """Ask judges about the canaries, compare each with its first look, and remember the result.
 
     Args:
-        judges: Names of generalists; all that are configured without.
+        judges: Names of judges; all that are configured without.
         repeats: How often each canary is asked; the first look asks three times at least.
         anew: Have this be the first look, whatever there was.
 
@@ -161,17 +161,17 @@ def check_canaries(
         StoreError: the file of checks cannot be used.
     """
     available = add_local_stack(settings)
-    names = tuple(judges) or tuple(available.generalists)
-    if unknown := [name for name in names if name not in available.generalists]:
-        names_text = ", ".join(available.generalists) or "none is"
-        raise ConfigError(f"no generalist {unknown[0]} is configured", f"configured: {names_text}")
+    names = tuple(judges) or tuple(available.judges)
+    if unknown := [name for name in names if name not in available.judges]:
+        names_text = ", ".join(available.judges) or "none is"
+        raise ConfigError(f"no judge {unknown[0]} is configured", f"configured: {names_text}")
     if not names:
         raise ConfigError(
-            "no generalist is configured", "give --generalist URL, or see docs/configuration.md"
+            "no judge is configured", "give --judge URL, or see docs/configuration.md"
         )
     judges_only: Mapping[str, object] = {
         "endpoints": {},
-        "generalists": {name: available.generalists[name] for name in names},
+        "judges": {name: available.judges[name] for name in names},
     }
     file = checks_file(settings)
     baselines = {} if anew else _read_checks(file)
@@ -188,11 +188,11 @@ async def _check_each(
     checks: dict[str, CanaryCheck] = {}
     budget = Budget(settings.max_cost)
     async with Panel(settings).with_context(CallContext(budget)) as panel:
-        for name in map(ServiceName.generalist, settings.generalists):
-            if name not in panel.generalists:
+        for name in map(ServiceName.judge, settings.judges):
+            if name not in panel.judges:
                 results.append(CanaryResult.not_checked(name, panel.why_not(name)))
                 continue
-            judge, check = await _check_judge(panel.generalist(name), baselines, repeats, budget)
+            judge, check = await _check_judge(panel.judge(name), baselines, repeats, budget)
             results.append(judge)
             if check is not None:
                 checks[judge.identity] = check
@@ -200,22 +200,22 @@ async def _check_each(
 
 
 async def _check_judge(
-    generalist: Generalist, baselines: Mapping[str, CanaryCheck], repeats: int, budget: Budget
+    judge: Judge, baselines: Mapping[str, CanaryCheck], repeats: int, budget: Budget
 ) -> tuple[CanaryResult, CanaryCheck | None]:
-    name, calls_before, cost_before = generalist.name, budget.calls, budget.cost
+    name, calls_before, cost_before = judge.name, budget.calls, budget.cost
     try:
-        method = await generalist.method()  # part of its identity
+        method = await judge.method()  # part of its identity
     except ServiceError as error:
         return CanaryResult.not_checked(name, str(error)), None
-    identity = str(generalist.identity)
+    identity = str(judge.identity)
     check = baselines.get(identity)
     if check is not None and check.asked != canary_digest():
         check = None
-    measurement = await measure(generalist, repeats if check else max(repeats, BASELINE_ROUNDS))
+    measurement = await measure(judge, repeats if check else max(repeats, BASELINE_ROUNDS))
     if check is not None:
         unit, baseline = check.unit, check.first
     else:
-        endpoint = generalist.endpoint
+        endpoint = judge.endpoint
         unit = noise_unit(method, endpoint.temperature, endpoint.samples)
         baseline = _make_baseline(measurement)
     drift = detect_drift(baseline, measurement, known_places(), unit)
@@ -227,7 +227,7 @@ async def _check_judge(
         first=check is None,
         since=None if is_unusable else baseline.when,
         calls=budget.calls - calls_before,
-        cost=budget.cost - cost_before if generalist.endpoint.price else None,
+        cost=budget.cost - cost_before if judge.endpoint.price else None,
         canaries=tuple(_compare_scores(None if is_unusable else baseline, measurement)),
     )
     if is_unusable:

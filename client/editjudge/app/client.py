@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias, TypeVar
 
-from ..base.config import GeneralistEndpoint, Settings, load_settings
+from ..base.config import JudgeEndpoint, Settings, load_settings
 from ..base.errors import ConfigError, EditjudgeError, ImageError, InputError
 from ..base.images import ImageLike, Mask, load_image, load_mask
 from ..base.item import Edit, Item
@@ -405,17 +405,17 @@ def score_many(
 def add_local_stack(settings: Settings) -> Settings:
     """The settings, with what a running local stack has where nothing is configured.
 
-    Its Triton becomes the endpoint, and its vLLM the generalist `judge`. Where a Judge service is
+    Its Triton becomes the endpoint, and its vLLM the judge `judge`. Where a Judge service is
     configured that judges.
     """
-    missing = not settings.endpoints or not settings.generalists
+    missing = not settings.endpoints or not settings.judges
     if settings.gateway is not None or not missing or (stack := running_stack()) is None:
         return settings
     if not settings.endpoints and stack.grpc:
         settings = settings.at(stack.grpc)
-    if not settings.generalists and (local := stack.generalist):
-        judge_ = GeneralistEndpoint(url=local.url, model=local.model)
-        settings = settings.model_copy(update={"generalists": {"judge": judge_}})
+    if not settings.judges and (local := stack.judge):
+        judge_ = JudgeEndpoint(url=local.url, model=local.model)
+        settings = settings.model_copy(update={"judges": {"judge": judge_}})
     return settings
 
 

@@ -75,13 +75,13 @@ class DimensionSet:
 
 
 def missing_services(services: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """By service that is not among these, the dimensions that need it; any generalist may judge."""
+    """By service that is not among these, the dimensions that need it; any judge may judge."""
     dimensions = all_dimensions()
-    has_judge = any(name.startswith("generalist.") for name in services)
+    has_judge = any(name.startswith("judge.") for name in services)
     missing: dict[str, list[str]] = {}
     for name, dimension in dimensions.items():
         for role in sorted(roles_of(dimension, dimensions)):
-            if role not in services and not (has_judge and role.is_generalist):
+            if role not in services and not (has_judge and role.is_judge):
                 missing.setdefault(role, []).append(name)
     return {role: tuple(names) for role, names in sorted(missing.items())}
 

@@ -7,7 +7,7 @@ A panel file says by service what is known of it, as JSON:
 ```
 
 `name` is that of the model, with a specialist's version; `device` and `root` (the folder of a
-generalist's weights) are told by servers, and not by a Judge service; all else are the facts of
+judge's weights) are told by servers, and not by a Judge service; all else are the facts of
 identities.
 """
 
@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from ..answers import Option
-from ..base.config import Endpoint, GatewayEndpoint, GeneralistEndpoint, Settings
+from ..base.config import Endpoint, GatewayEndpoint, JudgeEndpoint, Settings
 from ..base.errors import Abstained, InputError, NotAuthorised, ServiceError
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.parse import first_problem
@@ -36,14 +36,14 @@ from ..panel import SPECIALISTS, Panel, Specialist, model_name
 from ..panel.budget import Budget
 from ..panel.context import CallContext
 from ..panel.endpoints import make_transport
-from ..panel.generalist import Generalist
+from ..panel.judge import Judge
 from ..panel.prompt import Prompt, Text
 from ..panel.retry import RetryPolicy
 from ..panel.specialists import list_custom_services
 from ..panel.triton import TritonEndpoint
 from ..v1 import judge_pb2 as pb
 
-E = TypeVar("E", Endpoint, GeneralistEndpoint, GatewayEndpoint)
+E = TypeVar("E", Endpoint, JudgeEndpoint, GatewayEndpoint)
 
 Facts: TypeAlias = Mapping[str, str]
 Services: TypeAlias = Mapping[ServiceName, Facts]
@@ -71,8 +71,8 @@ class Finding(Strict):
     """An entry of `doctor --json`: one service or endpoint.
 
     Attributes:
-        round_trip_ms: Median of calls that compute nothing; of a generalist, until it answered.
-        answer: Whether its known answer is right, or that none is known; how a generalist's
+        round_trip_ms: Median of calls that compute nothing; of a judge, until it answered.
+        answer: Whether its known answer is right, or that none is known; how a judge's
             choices are scored.
         team: As whom a front door knows the caller; empty where none says.
         access: What a call without the key and headers of the settings met, or why none could be
@@ -103,7 +103,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
     """
     if settings.gateway is not None:
         return await _check_gateway(settings.gateway, settings, reference)
-    if not settings.endpoints and not settings.generalists:
+    if not settings.endpoints and not settings.judges:
         return [
             Finding(
                 service="all",
@@ -126,8 +126,8 @@ async def check_services(settings: Settings, reference: Services | None = None) 
         for name in _list_specialists(settings, panel, reachable=not findings):
             findings += await _check_specialist(panel, name, settings)
         context = CallContext(Budget(settings.max_cost))
-        for generalist in panel.generalists.values():
-            findings.append(await _check_judge(generalist.within(context), settings))
+        for judge in panel.judges.values():
+            findings.append(await _check_judge(judge.within(context), settings))
         if reference is not None:
             actual = await _gather_facts(panel, settings.probe_timeout)
             findings = _add_problems(findings, reference, actual)
@@ -162,7 +162,7 @@ async def _gather_facts(panel: Panel, timeout: float) -> Services:
     """What is known of every service: its identity, its device, where its weights lie."""
     facts = {
         one.name: service_facts(one.identity, root=one.model.facts.get(ROOT, ""))
-        for one in panel.generalists.values()
+        for one in panel.judges.values()
     }
     for name, service in panel.specialists.items():
         devices = await asyncio.gather(*(_device(e, name, timeout) for e in service.endpoints))
@@ -211,49 +211,49 @@ async def _check_at(endpoint: TritonEndpoint, service: Specialist, settings: Set
     )
 
 
-async def _check_judge(generalist: Generalist, settings: Settings) -> Finding:
-    """Ask a generalist something that anybody knows; random weights need not know it."""
+async def _check_judge(judge: Judge, settings: Settings) -> Finding:
+    """Ask a judge something that anybody knows; random weights need not know it."""
     finding = Finding(
-        service=generalist.name,
-        endpoint=generalist.endpoint.url,
-        server=generalist.model.server,
+        service=judge.name,
+        endpoint=judge.endpoint.url,
+        server=judge.model.server,
     )
     start = time.perf_counter()
     try:
-        method = await generalist.probe()
+        method = await judge.probe()
         if method == "sampled":  # no choice was asked for, or it got none
-            await generalist.answer(_QUESTION, Option(_CHOICES))
+            await judge.answer(_QUESTION, Option(_CHOICES))
     except ServiceError as error:
         return _update(finding, problem=str(error), mend="see the server's log")
     except Abstained as error:
         # Random weights write anything; that they do is an answer.
-        if error.kind != "unparsable" or "untrained" not in generalist.model.name:
+        if error.kind != "unparsable" or "untrained" not in judge.model.name:
             return _update(
                 finding,
                 problem=f"its answer cannot be read: {error}",
                 mend="see that it is a chat model, and that max_tokens leaves room for it",
             )
-    problem, mend = _find_judge_problem(generalist, method)
+    problem, mend = _find_judge_problem(judge, method)
     milliseconds = round(1e3 * (time.perf_counter() - start), 3)
     return _update(
         finding,
-        identity=str(generalist.identity),
+        identity=str(judge.identity),
         round_trip_ms=milliseconds,
         answer=_ANSWERS[method],
-        access=await _try_judge(generalist, settings),
+        access=await _try_judge(judge, settings),
         problem=problem,
         mend=mend,
     )
 
 
-def _find_judge_problem(generalist: Generalist, method: str) -> tuple[str, str]:
-    """What keeps a generalist that answers from judging well, and the mend."""
-    if method == "sampled" and generalist.endpoint.logprobs == "auto":
+def _find_judge_problem(judge: Judge, method: str) -> tuple[str, str]:
+    """What keeps a judge that answers from judging well, and the mend."""
+    if method == "sampled" and judge.endpoint.logprobs == "auto":
         return (
-            f"the server reports no token probabilities: {generalist.without_logprobs}",
+            f"the server reports no token probabilities: {judge.without_logprobs}",
             'scores are sampled words; where that is meant, set logprobs = "never" for it',
         )
-    if generalist.model.facts.get("media") == "off":
+    if judge.model.facts.get("media") == "off":
         return (
             "the server takes no images: its media processor is off",
             "start vLLM with --mm-processor inprocess (older: SMG_VLLM_MM_PROCESSOR=inprocess)",
@@ -308,7 +308,7 @@ async def _check_gateway(
 # whatever he meets is about them; "" where none are needed to be let in.
 
 
-def _has_key(endpoint: Endpoint | GeneralistEndpoint | GatewayEndpoint) -> bool:
+def _has_key(endpoint: Endpoint | JudgeEndpoint | GatewayEndpoint) -> bool:
     return endpoint.api_key is not None or bool(endpoint.headers)
 
 
@@ -325,18 +325,18 @@ async def _try_specialist(service: Specialist, url: str, settings: Settings) -> 
         return await _try_without_key(service.call_at(endpoint, probe_inputs(service.name.role)))
 
 
-async def _try_judge(generalist: Generalist, settings: Settings) -> str:
-    """What a generalist says to a stranger; it costs a call where it is answered."""
-    name = generalist.name.variant
-    if not _has_key(settings.generalists[name]):
+async def _try_judge(judge: Judge, settings: Settings) -> str:
+    """What a judge says to a stranger; it costs a call where it is answered."""
+    name = judge.name.variant
+    if not _has_key(settings.judges[name]):
         return ""
-    bare_endpoint = _without_credentials(settings.generalists[name])
-    changes = {"endpoints": {}, "generalists": {name: bare_endpoint}, "attempts": 1}
+    bare_endpoint = _without_credentials(settings.judges[name])
+    changes = {"endpoints": {}, "judges": {name: bare_endpoint}, "attempts": 1}
     async with Panel(settings.model_copy(update=changes)) as panel:
-        if keyless_judge := panel.generalists.get(generalist.name):
+        if keyless_judge := panel.judges.get(judge.name):
             return await _try_without_key(keyless_judge.answer(_QUESTION, Option(_CHOICES)))
     # Not even its model was told: why, a call of its own says.
-    async with make_transport(bare_endpoint, _ONCE, generalist.name, 1) as transport:
+    async with make_transport(bare_endpoint, _ONCE, judge.name, 1) as transport:
         return await _try_without_key(transport.identify(settings.probe_timeout))
 
 

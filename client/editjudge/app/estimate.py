@@ -13,7 +13,7 @@ from PIL import Image as Pil
 from pydantic import Field, computed_field
 from pydantic.dataclasses import dataclass as result
 
-from ..base.config import GeneralistEndpoint, Settings
+from ..base.config import JudgeEndpoint, Settings
 from ..base.identity import ServiceName
 from ..base.item import Item
 from ..base.strict import STRICT
@@ -61,10 +61,10 @@ class Estimate:
         edits: With something to judge.
         verdicts: To be judged.
         calls: By service; at most, since what depends on an item alone is asked once. Averaged
-            replies are counted (`samples`); as many again come on top of a generalist's where no
+            replies are counted (`samples`); as many again come on top of a judge's where no
             reply can be read.
         known: What the ledger answers of these; of many edits, about.
-        prompt_tokens: By generalist; an image of n pixels is about n/1024 tokens.
+        prompt_tokens: By judge; an image of n pixels is about n/1024 tokens.
         cost: Of these tokens and one generated token per call, where a price is configured;
             nothing for calls that are known. None where a Judge service asks: prices are its own.
         sampled: Edits whose images were looked at; the rest is taken to be like them.
@@ -162,7 +162,7 @@ def _warn_of_short_limits(order: RunInputs, settings: Settings) -> Iterator[str]
 
 
 def _templates_by_judge(order: RunInputs) -> dict[str, list[Template]]:
-    """By generalist, the templates that the dimensions asked for ask."""
+    """By judge, the templates that the dimensions asked for ask."""
     templates: dict[str, list[Template]] = {}
     for dimension in sort_by_dependency(order.dimensions, order.dimensions_by_id):
         for scorer in (reading.scorer for reading in dimension.readings):
@@ -223,7 +223,7 @@ def describe_calls(forecast: Estimate) -> list[str]:
     return [
         f"{service}: at most {format_count(count, 'call')}"
         + _describe_ledger_hits(forecast, service)
-        + (retries if service.is_generalist else "")
+        + (retries if service.is_judge else "")
         for service, count in forecast.calls.items()
     ]
 
@@ -236,17 +236,17 @@ def _describe_ledger_hits(forecast: Estimate, service: ServiceName) -> str:
     return f" (the ledger answers {about}{count:,})"
 
 
-def _endpoint(service: ServiceName, settings: Settings) -> GeneralistEndpoint | None:
-    """How a generalist is asked from here; None where a Judge service asks it."""
-    if settings.gateway is not None or not service.is_generalist:
+def _endpoint(service: ServiceName, settings: Settings) -> JudgeEndpoint | None:
+    """How a judge is asked from here; None where a Judge service asks it."""
+    if settings.gateway is not None or not service.is_judge:
         return None
-    return settings.generalists.get(service.variant)
+    return settings.judges.get(service.variant)
 
 
 def _count_calls(
     dimensions: tuple[Dimension, ...], dimensions_by_id: Mapping[str, Dimension], item: Item
 ) -> tuple[Counter[ServiceName], list[tuple[ServiceName, Question]]]:
-    """What judging an edit asks: calls of specialists, and questions to generalists.
+    """What judging an edit asks: calls of specialists, and questions to judges.
 
     A scorer whose questions cannot be asked of the item is left out: an edit fails at them before
     its first call.
@@ -282,7 +282,7 @@ def _count_prompt_tokens(
     pictures: Mapping[str, Sequence[Path]],
     settings: Settings,
 ) -> Counter[ServiceName]:
-    """Prompt tokens of one edit by generalist.
+    """Prompt tokens of one edit by judge.
 
     Args:
         pictures: Of the item and the edit, by what they are called.

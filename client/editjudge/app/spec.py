@@ -78,7 +78,7 @@ class RunSpec(BaseModel):
         off: Switches to turn off.
         roots: Where files lie that the data names by their official paths. A folder by its own
             name is one whose pictures the data may name although it is not its own.
-        judges: Names of the generalists that judge, side by side.
+        judges: Names of the judges that judge, side by side.
         rounds: How often each of them judges, 1 to 1,000. Every round is kept.
         dimensions: Ids or globs; the benchmark's own without.
         limit: How many items, from the first; None for all.

@@ -200,7 +200,7 @@ class Price(BaseModel):
         ) / 1e6
 
 
-class GeneralistEndpoint(Address):
+class JudgeEndpoint(Address):
     """One multimodal LLM as judge, bound as `generalist.<its name in the settings>`.
 
     Attributes:
@@ -269,16 +269,16 @@ class StackSettings(BaseModel):
         metrics_port: Prometheus metrics.
         precision: Of the exported models to serve.
         startup_timeout: Seconds until every model must be ready.
-        triton: Whether to start Triton at all; without it only the generalist runs.
-        generalist: Folder of a multimodal LLM for vLLM to serve; none by default.
-        generalist_protocol: `http` is the OpenAI-compatible API, `grpc` vLLM's own.
-        generalist_port: 0 means a free port.
-        generalist_args: Further arguments for vLLM, for example `--dtype=float32`.
-        generalist_timeout: Seconds until the generalist must be ready.
-        judge: Whether to start the Judge service over Triton and the generalist.
-        judge_port: For gRPC; 0 means a free port, as for the other.
-        judge_http_port: For JSON over HTTP.
-        judge_args: Further arguments for `editjudge serve`, such as `--keep-days=30`.
+        triton: Whether to start Triton at all; without it only the judge runs.
+        judge: Folder of a multimodal LLM for vLLM to serve; none by default.
+        judge_protocol: `http` is the OpenAI-compatible API, `grpc` vLLM's own.
+        judge_port: 0 means a free port.
+        judge_args: Further arguments for vLLM, for example `--dtype=float32`.
+        judge_timeout: Seconds until the judge must be ready.
+        gateway: Whether to start the Judge service over Triton and the judge.
+        gateway_port: For gRPC; 0 means a free port, as for the other.
+        gateway_http_port: For JSON over HTTP.
+        gateway_args: Further arguments for `editjudge serve`, such as `--keep-days=30`.
         front: Whether to start the front door before them, for callers elsewhere.
         front_address: Where callers come to, as `host:port`; port 0 means a free one.
         front_names: By which callers reach it, beside the address and this machine's own name: its
@@ -294,15 +294,15 @@ class StackSettings(BaseModel):
     precision: Literal["fp32", "bf16"] = "fp32"
     startup_timeout: float = Field(default=120.0, gt=0)
     triton: bool = True
-    generalist: Path | None = None
-    generalist_protocol: Literal["http", "grpc"] = "http"
-    generalist_port: int = Field(default=0, ge=0, le=65535)
-    generalist_args: tuple[str, ...] = ()
-    generalist_timeout: float = Field(default=600.0, gt=0)
-    judge: bool = False
+    judge: Path | None = None
+    judge_protocol: Literal["http", "grpc"] = "http"
     judge_port: int = Field(default=0, ge=0, le=65535)
-    judge_http_port: int = Field(default=0, ge=0, le=65535)
     judge_args: tuple[str, ...] = ()
+    judge_timeout: float = Field(default=600.0, gt=0)
+    gateway: bool = False
+    gateway_port: int = Field(default=0, ge=0, le=65535)
+    gateway_http_port: int = Field(default=0, ge=0, le=65535)
+    gateway_args: tuple[str, ...] = ()
     front: bool = False
     front_address: str = "127.0.0.1:0"
     front_names: tuple[str, ...] = ()
@@ -315,13 +315,13 @@ class Settings(BaseSettings):
     Attributes:
         stack: The local stack.
         endpoints: Triton servers by name; where several serve a model, they share its calls.
-        generalists: Multimodal LLMs by name; `judge` is the one that dimensions ask.
+        judges: Multimodal LLMs by name; `judge` is the one that dimensions ask.
         gateway: The Judge service that judges instead of these; None where there is none.
-        vllm_python: Python of the environment that has vLLM, for `editjudge up --generalist`.
+        vllm_python: Python of the environment that has vLLM, for `editjudge up --judge`.
         ledger: SQLite file that keeps every call and its reply, so that none is made twice: by
             single scores, and by all runs that read theirs through it. By default calls to
-            generalists are kept in memory, and those of a run in the run alone.
-        max_cost: What a run may spend on generalists, in the currency of their prices.
+            judges are kept in memory, and those of a run in the run alone.
+        max_cost: What a run may spend on judges, in the currency of their prices.
         attempts: How often a call is made at most.
         retry_wait: Seconds before the second attempt, about; doubled each time.
         deadline: Seconds for one call at one endpoint, retries included.
@@ -336,7 +336,7 @@ class Settings(BaseSettings):
     )
     endpoints: dict[str, Endpoint] = Field(default_factory=dict)
     stack: StackSettings = StackSettings()
-    generalists: dict[str, GeneralistEndpoint] = Field(default_factory=dict)
+    judges: dict[str, JudgeEndpoint] = Field(default_factory=dict)
     gateway: GatewayEndpoint | None = None
     vllm_python: Path | None = None
     ledger: Path | None = None

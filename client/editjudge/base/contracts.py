@@ -63,7 +63,7 @@ MODEL_HEADER = "x-model"
 TEAM_HEADER = "x-team"
 """Header of a reply with the team that a front door has known the caller as."""
 TOKENS_HEADER = "x-tokens-used"
-"""Header of a reply with the tokens that generalists took for it, prompt and completion."""
+"""Header of a reply with the tokens that judges took for it, prompt and completion."""
 LONGEST_NAME = 63
 NAME = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}"
 """What teams, models and servers may be called: it goes into headers, paths, logs and metrics."""

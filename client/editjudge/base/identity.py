@@ -15,14 +15,14 @@ FINGERPRINT = "fingerprint"
 """The fact that tells what a service says to its probe; no signature depends on it."""
 UNKNOWN_MODEL = "unknown"
 """What stands in a signature for a service that was not asked what it is."""
-_GENERALIST = "generalist"
+_JUDGE_ROLE = "generalist"
 
 
 class ServiceName(str):
     """The name of a service, `role.variant`: a text that knows its parts.
 
     Args:
-        role: What the service does; it has one contract. `generalist` for multimodal LLMs.
+        role: What the service does; it has one contract. `generalist` of a judge, a multimodal LLM.
         variant: Which of the role's services; the configured name of a multimodal LLM.
 
     Attributes:
@@ -60,14 +60,14 @@ class ServiceName(str):
         return cls(role, variant)
 
     @classmethod
-    def generalist(cls, name: str) -> ServiceName:
+    def judge(cls, name: str) -> ServiceName:
         """The name of the multimodal LLM that is configured as `name`."""
-        return cls(_GENERALIST, name)
+        return cls(_JUDGE_ROLE, name)
 
     @property
-    def is_generalist(self) -> bool:
+    def is_judge(self) -> bool:
         """Whether the service is a multimodal LLM."""
-        return self.role == _GENERALIST
+        return self.role == _JUDGE_ROLE
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:

@@ -14,7 +14,7 @@ from platformdirs import user_state_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 
-class LocalGeneralist(BaseModel):
+class LocalJudge(BaseModel):
     """The vLLM of a local stack.
 
     Attributes:
@@ -31,7 +31,7 @@ class LocalGeneralist(BaseModel):
     log: Path
 
 
-class LocalJudge(BaseModel):
+class LocalGateway(BaseModel):
     """The Judge service of a local stack.
 
     Attributes:
@@ -80,8 +80,8 @@ class StackState(BaseModel):
         metrics: Prometheus metrics of Triton.
         log: Triton's log file, or the supervisor's own.
         started: Seconds since the epoch.
-        generalist: Of `editjudge up --generalist`; None without it.
-        judge: Of `editjudge up --judge`; None without it.
+        judge: The vLLM of `editjudge up --judge`; None without it.
+        gateway: The Judge service of `editjudge up --gateway`; None without it.
         front: Of `editjudge up --front`; None without it.
         unloaded: Models that could not be loaded, or were lost again and again, and why.
         stop_seconds: That ending it may take, with what is in flight.
@@ -94,8 +94,8 @@ class StackState(BaseModel):
     metrics: str
     log: Path
     started: float
-    generalist: LocalGeneralist | None = None
     judge: LocalJudge | None = None
+    gateway: LocalGateway | None = None
     front: LocalFront | None = None
     unloaded: dict[str, str] = {}
     stop_seconds: float = 40.0
@@ -103,7 +103,7 @@ class StackState(BaseModel):
     @property
     def urls(self) -> tuple[str, ...]:
         """Addresses for clients: Triton's, then vLLM's."""
-        vllm = self.generalist.url if self.generalist else ""
+        vllm = self.judge.url if self.judge else ""
         return tuple(filter(None, (self.grpc, vllm)))
 
 

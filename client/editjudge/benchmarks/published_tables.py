@@ -24,7 +24,7 @@ class PublishedTable:
 
     Attributes:
         source: Which table it is.
-        judge: By which generalist.
+        judge: By which judge.
         models: By model under test and id of our column, the number as it is printed.
         note: What is odd about what is printed; empty for nothing.
     """

@@ -1,6 +1,6 @@
 """One judgement made several times: by several judges, or in several rounds of one.
 
-What a generalist has a part in is judged once in each round of each judge; under the dimension's
+What a judge has a part in is judged once in each round of each judge; under the dimension's
 own id stands their mean. Everything else is judged once.
 """
 
@@ -22,7 +22,7 @@ class JudgeRound(NamedTuple):
     """One judge, once.
 
     Attributes:
-        judge: Name of the generalist, as in `generalist.<name>`.
+        judge: Name of the judge, as in `generalist.<name>`.
         round: From 1.
     """
 
@@ -39,7 +39,7 @@ class JudgeRounds:
     """Which judges, and in how many rounds each judges.
 
     Attributes:
-        judges: Names of generalists, at least one.
+        judges: Names of judges, at least one.
         rounds: At least 1.
     """
 
@@ -101,7 +101,7 @@ def _asks_a_judge(name: str, known: Mapping[str, Dimension]) -> bool:
 
 
 def _how(how: Reading | Formula, judge_round: JudgeRound, judged: set[str]) -> Reading | Formula:
-    judge = ServiceName.generalist(judge_round.judge)
+    judge = ServiceName.judge(judge_round.judge)
     asked = change_scorers(how, lambda scorer: scorer.with_judge(judge, judge_round.round - 1))
     if isinstance(asked, Reading):
         return asked

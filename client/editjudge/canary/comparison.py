@@ -65,7 +65,7 @@ def noise_unit(method: str, temperature: float, samples: int) -> float:
     have 0: any change is one of the judge.
 
     Args:
-        method: How choices are judged; see `Generalist.method`.
+        method: How choices are judged; see `Judge.method`.
         samples: Replies that are averaged.
     """
     if method != "sampled":

@@ -13,7 +13,7 @@ from ..base.errors import Abstained, ServiceError
 from ..base.images import Image, load_image
 from ..base.item import Edit, Item
 from ..panel.calls import MemoryReplies
-from ..panel.generalist import Generalist
+from ..panel.judge import Judge
 from ..prompts import Template
 from ..scorers.judge_scorer import Question
 from .comparison import HIGH, LOW, Measurement
@@ -85,17 +85,17 @@ def known_places() -> dict[str, tuple[str, int]]:
     return {name: (edit.item.id, _PLACES[edit.model]) for name, edit in canaries().items()}
 
 
-async def measure(generalist: Generalist, rounds: int) -> Measurement:
+async def measure(judge: Judge, rounds: int) -> Measurement:
     """Ask about each canary so many times, as a run asks, but past every known reply.
 
     The same request is made each time, so that what differs is the judge's own noise.
     """
     began = datetime.now(UTC).isoformat(timespec="seconds")
-    await asyncio.to_thread(_encode_pictures, generalist)
+    await asyncio.to_thread(_encode_pictures, judge)
     scores: dict[str, list[float]] = {name: [] for name in canaries()}
     failures: dict[str, str] = {}
 
-    async def ask(judge: Generalist, name: str) -> None:
+    async def ask(judge: Judge, name: str) -> None:
         try:
             answer = await QUESTION.ask(canaries()[name], judge)
         except (Abstained, ServiceError) as error:
@@ -105,7 +105,7 @@ async def measure(generalist: Generalist, rounds: int) -> Measurement:
             scores[name].append(float(LOW + (HIGH - LOW) * share))
 
     # A store for each round: equal calls in flight, and calls that are stored, are made once.
-    judges = [generalist.with_replies(MemoryReplies()) for _ in range(rounds)]
+    judges = [judge.with_replies(MemoryReplies()) for _ in range(rounds)]
     await asyncio.gather(*(ask(judge, name) for judge in judges for name in canaries()))
     return Measurement(
         when=began,
@@ -114,8 +114,8 @@ async def measure(generalist: Generalist, rounds: int) -> Measurement:
     )
 
 
-def _encode_pictures(generalist: Generalist) -> None:
+def _encode_pictures(judge: Judge) -> None:
     """Read and encode: in a thread, since it would hold up all other calls."""
     for edit in canaries().values():
         for picture in (*edit.item.sources, edit.output):
-            _ = generalist.picture(picture).digest
+            _ = judge.picture(picture).digest

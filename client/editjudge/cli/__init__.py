@@ -97,7 +97,7 @@ def _move_global_first(arguments: list[str]) -> list[str]:
     "set_",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A setting, as concurrency=8 or generalists.judge.samples=5 (docs/configuration.md). May"
+    help="A setting, as concurrency=8 or judges.judge.samples=5 (docs/configuration.md). May"
     " stand anywhere, and be given several times.",
 )
 def root(config: Path | None, set_: tuple[str, ...]) -> None:

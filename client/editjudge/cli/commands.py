@@ -79,10 +79,11 @@ def _build_option(name: str, table: Table) -> click.Option:
     parameter = name.replace("-", "_")
     if iskeyword(parameter) or hasattr(builtins, parameter):
         parameter += "_"
+    spellings = (table[key] for key in ("short", "spelling") if key in table)
     several = table.get("several", False)
     arguments = {key: table[key] for key in ("metavar", "required", "default") if key in table}
     return click.Option(
-        [f"--{name}", *filter(None, [table.get("short")]), parameter],
+        [f"--{name}", *spellings, parameter],
         type=None if "flag" in table else _build_type(table),
         is_flag=table.get("flag", False),
         multiple=several,

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import click
 
 from ..app.spec import RunSpec
-from ..base.config import GeneralistEndpoint, Settings, load_settings
+from ..base.config import JudgeEndpoint, Settings, load_settings
 from ..base.errors import ConfigError, InputError
 from ..base.terminal import print_notice
 from ..benchmarks.benchmark import Rules
@@ -28,12 +28,12 @@ Options: TypeAlias = Mapping[str, Any]
 def settings_from(options: Options | None = None) -> Settings:
     """The settings, with what `--config`, `--set` and the options of a command change.
 
-    A generalist named by its address takes nothing from the configured one of the same name: a
+    A judge named by its address takes nothing from the configured one of the same name: a
     key must not go elsewhere. An option that says where a judge is comes before a `gateway` of the
     settings file.
 
     Raises:
-        ConfigError: a setting, an address or a range cannot be used, an option has no generalist to
+        ConfigError: a setting, an address or a range cannot be used, an option has no judge to
             act on, or it contradicts --gateway.
     """
     options = options or {}
@@ -41,9 +41,8 @@ def settings_from(options: Options | None = None) -> Settings:
     root_options = context.find_root().params if context else {}
     assignments = _parse_assignments(root_options.get("set_", ()))
     settings = load_settings(root_options.get("config"), **assignments)
-    own = [
-        name for name in ("endpoint", "generalist", "judge_model", "ledger") if options.get(name)
-    ]
+    given = {**options, "judge": any(parse_judges(options).values())}
+    own = [name for name in ("endpoint", "judge", "judge_model", "ledger") if given.get(name)]
     if options.get("gateway") and own:
         raise ConfigError(
             f"--gateway and --{own[0].replace('_', '-')} contradict each other: the Judge service"
@@ -55,7 +54,7 @@ def settings_from(options: Options | None = None) -> Settings:
     changes = {
         name: options[name] for name in ("max_cost", "ledger") if options.get(name) is not None
     }
-    changes["generalists"] = _generalists(settings, options)
+    changes["judges"] = _judges(settings, options)
     settings = settings.model_copy(update=changes)
     if options.get("gateway"):
         return settings.through(options["gateway"])
@@ -80,18 +79,49 @@ def _parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     return settings
 
 
-def _generalists(settings: Settings, options: Options) -> dict[str, Any]:
-    judges: dict[str, Any] = dict(settings.generalists)
-    for text in options.get("generalist", ()):
-        name, equals, url = text.partition("=")
-        if not (equals and name.isidentifier()):
+def parse_judges(options: Options) -> dict[str, str]:
+    """Read --judge: the address of each judge by its name, empty for a judge of the settings."""
+    judges: dict[str, str] = {}
+    for text in options.get("judge", ()):
+        name, _, url = text.partition("=")
+        if "://" in name:
             name, url = "judge", text
-        judges[name] = GeneralistEndpoint.at(url, "generalist")
-    if model := options.get("judge_model"):
-        if "judge" not in judges:
-            raise ConfigError("--judge-model needs a generalist", "give --generalist URL too")
-        judges["judge"] = judges["judge"].model_copy(update={"model": model})
+        judges[name] = url or judges.get(name, "")
     return judges
+
+
+def _judges(settings: Settings, options: Options) -> dict[str, JudgeEndpoint]:
+    """Add the judges that --judge gives an address to those of the settings.
+
+    Raises:
+        ConfigError: an address cannot be used, or --judge-model names the model of no judge.
+    """
+    addresses = parse_judges(options)
+    new = {name: JudgeEndpoint.at(url, "judge") for name, url in addresses.items() if url}
+    judges = {**settings.judges, **new}
+    if model := options.get("judge_model"):
+        name = next(iter(addresses)) if len(addresses) == 1 else "judge"
+        if name not in judges:
+            raise ConfigError("--judge-model needs a judge", "give --judge URL too")
+        judges[name] = judges[name].model_copy(update={"model": model})
+    return judges
+
+
+def bind_single_judge(settings: Settings, options: Options) -> Settings:
+    """Bind the judge that --judge names as `judge`, for commands that ask one alone.
+
+    Raises:
+        ConfigError: several are named, or one that the settings do not have.
+    """
+    names = tuple(parse_judges(options))
+    if len(names) > 1:
+        raise ConfigError(f"--judge: one judge is asked, not {len(names)}", "give --judge once")
+    if not names or names == ("judge",) or settings.gateway is not None:
+        return settings
+    check_judges(names, settings)
+    return settings.model_copy(
+        update={"judges": {**settings.judges, "judge": settings.judges[names[0]]}}
+    )
 
 
 def rules_from(options: Options, spec: RunSpec) -> Rules:
@@ -136,7 +166,6 @@ def spec_from(
     name = benchmark_of(benchmark).name
     before = before if before is not None and before.benchmark == name else None
     rubrics = load_rubric_files(options["rubric"])
-    judges = {"judges": options["judge"]} if options["judge"] else {}
     return RunSpec.model_validate(
         {
             "benchmark": name,
@@ -153,7 +182,7 @@ def spec_from(
             "prompts": _prompts(options["prompts"], before, rubrics),
             "single_image": options["single_image"],
             "services": (*list_custom_services(settings), *(before.services if before else ())),
-            **judges,
+            **({"judges": names} if (names := tuple(parse_judges(options))) else {}),
         }
     )
 
@@ -182,19 +211,19 @@ def _prompts(
 
 
 def check_judges(judges: Iterable[str], settings: Settings) -> None:
-    """Refuse a --judge for which no generalist is configured.
+    """Refuse a --judge for which no judge is configured.
 
     Raises:
-        ConfigError: the message names it and the generalists there are.
+        ConfigError: the message names it and the judges there are.
     """
     if settings.gateway is not None:
         return  # it says itself which it has
     for name in judges:
-        if name not in settings.generalists:
-            has = ", ".join(settings.generalists) or "none"
+        if name not in settings.judges:
+            has = ", ".join(settings.judges) or "none"
             raise ConfigError(
-                f"--judge {name}: no generalist has this name (there are: {has})",
-                f"give --generalist {name}=URL",
+                f"--judge {name}: no judge has this name (there are: {has})",
+                f"give --judge {name}=URL, with an address as http://host:port/v1",
             )
 
 

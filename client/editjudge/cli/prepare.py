@@ -23,7 +23,7 @@ from ..prepare.review import apply_decisions
 from ..prompts import Template
 from ..prompts.custom_templates import load_custom_folder
 from ..report.numbers import format_usage
-from .options import Options, parse_roots, settings_from
+from .options import Options, bind_single_judge, parse_roots, settings_from
 from .output import print_json
 from .services import provide_services
 
@@ -89,16 +89,16 @@ def _templates(options: Options) -> tuple[Template, ...]:
 
 
 def _convert_gie(options: Options, *, json: bool) -> int:
-    conversion = convert_gie(options["data"], options["out"], settings_from(options))
+    conversion = convert_gie(
+        options["data"], options["out"], bind_single_judge(settings_from(options), options)
+    )
     if json:
         print_json(conversion)
         return 0
     for note in conversion.notes:
         print_text(f"note: {note}")
     if conversion.compares is None:
-        print_notice(
-            "no generalist is configured: words decide which questions are shown the source"
-        )
+        print_notice("no judge is configured: words decide which questions are shown the source")
     else:
         compare = format_count(conversion.compares, "question compares", "questions compare")
         print_text(
@@ -109,7 +109,7 @@ def _convert_gie(options: Options, *, json: bool) -> int:
         unread = format_count(conversion.unread, "question")
         print_notice(f"of {unread} no answer could be read: their words decide")
     if conversion.usage:
-        print_text(f"generalists took {format_usage(conversion.usage)}")
+        print_text(f"judges took {format_usage(conversion.usage)}")
     print_text(
         f"{conversion.data}: {format_count(conversion.items, 'item')},"
         f" {conversion.bytes / 1e6:.1f} MB; give it as --data"
@@ -118,7 +118,7 @@ def _convert_gie(options: Options, *, json: bool) -> int:
 
 
 def _prepare(maker: Maker, options: Options, *, json: bool) -> int:
-    settings, out = settings_from(options), options["out"]
+    settings, out = bind_single_judge(settings_from(options), options), options["out"]
     roots = {name: str(folder) for name, folder in parse_roots(options["root"]).items()}
     if has_path_mapping(roots):
         raise ConfigError("items.jsonl names no official paths", "give --root FOLDER")
@@ -136,7 +136,7 @@ def _prepare(maker: Maker, options: Options, *, json: bool) -> int:
 
 
 def _make(preparation: Preparation) -> None:
-    start = any(not role.is_generalist for role in preparation.maker.roles)
+    start = any(not role.is_judge for role in preparation.maker.roles)
     try:
         with provide_services(preparation.settings, start=start, say=print_notice) as at_hand:
             asyncio.run(preparation.make(at_hand))
@@ -151,7 +151,7 @@ def _print_result(result: Prepared, out: Path) -> None:
     counts = [f"{result.counts[s]:,} {words}" for s, words in STATUSES.items() if result.counts[s]]
     print_text(f"{result.what}: {', '.join(counts)}")
     if result.usage:
-        print_text(f"generalists took {format_usage(result.usage)}")
+        print_text(f"judges took {format_usage(result.usage)}")
     print_text(f"stored in {out}; open {result.review} to accept or reject")
     if result.exit_code:
         print_notice("the same command tries again what failed")

@@ -137,7 +137,7 @@ def _print_heading(results: Results) -> None:
         print_text(f"{role}: {identity}")
     if warning := format_untrained_warning(results.services):
         print_text(warning, fg="red", bold=True)
-    if results.judge_rounds.each_round and any(role.is_generalist for role in results.services):
+    if results.judge_rounds.each_round and any(role.is_judge for role in results.services):
         print_text(_judges_text(results.judge_rounds))
 
 

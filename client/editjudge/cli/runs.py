@@ -37,7 +37,7 @@ from ..report.display import format_progress, make_display
 from ..report.numbers import format_untrained_warning, format_usage
 from ..report.summary import build_results_tables, drop_empty_columns
 from ..report.table import Heading, Row, Table
-from .options import check_judges, parse_shard, settings_from, spec_from
+from .options import check_judges, parse_judges, parse_shard, settings_from, spec_from
 from .output import print_json, print_tables
 from .services import provide_services
 
@@ -60,10 +60,10 @@ _MAX_LISTED = 20
 
 def validate_command(benchmark: str, *, json: bool, **options: Any) -> int:
     """Check data and outputs; returns the exit code."""
-    settings = settings_from()
+    settings = settings_from(options)
     spec = spec_from(benchmark, options, settings)
-    if settings.generalists:
-        check_judges(options["judge"], settings)
+    if settings.judges:
+        check_judges(parse_judges(options), settings)
     validation = validate(
         ResolvedSpec(spec), settings, spec.single_image, as_named=options["as_named"]
     )
@@ -104,7 +104,7 @@ def run_command(
         raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
     settings = settings_from(options)
     spec = spec_from(benchmark, options, settings, stored_spec(out))
-    check_judges(options["judge"], settings)
+    check_judges(parse_judges(options), settings)
     how = {"shard": parse_shard(options["shard"]), "as_named": options["as_named"]}
     if not dry_run:
         how |= {"retry": retry, "fail_on_error": options["fail_on_error"]}
@@ -144,7 +144,7 @@ def _judge_rest(running: RunSession, settings: Settings) -> RunResult | None:
     """Judge what is left; None where that was interrupted."""
     if not running.plan.edits:
         return running.finish()
-    start = any(not role.is_generalist for role in running.plan.roles)
+    start = any(not role.is_judge for role in running.plan.roles)
     with provide_services(settings, start=start, say=running.say) as at_hand:
         try:
             return asyncio.run(_judge_interruptibly(running, at_hand))
@@ -222,7 +222,7 @@ def _print_result(result: RunResult, notes: Sequence[str], titles: Mapping[str, 
     for line in _describe_unserved(result, has_table=bool(columns)):
         print_text(line)
     if event.usage:
-        print_text(f"generalists took {format_usage(event.usage)}")
+        print_text(f"judges took {format_usage(event.usage)}")
     after = (f"stored in {result.out}", *_next_steps(result))
     for line in (_session_line(result), *_end_lines(result), *after):
         print_notice(line)

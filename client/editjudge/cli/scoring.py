@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..app.client import Client, Judgement, make_edit
-from ..base.config import GeneralistEndpoint, Settings
+from ..base.config import JudgeEndpoint, Settings
 from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
 from ..base.terminal import print_notice, print_text
@@ -19,7 +19,7 @@ from ..prompts.custom_templates import load_custom_templates
 from ..prompts.rubrics import load_rubric_files, select_rubrics
 from ..report.numbers import build_verdict_table, describe_judge_use, group_skip_reasons
 from ..scorers.judge_scorer import make_prompt
-from .options import add_rubrics, load_prompt_texts, settings_from
+from .options import add_rubrics, bind_single_judge, load_prompt_texts, settings_from
 from .output import print_json, print_tables
 from .prompts import print_prompt
 from .services import provide_services
@@ -34,12 +34,13 @@ def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     if dry_run:
         return _print_prompts(edit, own)
     prompts = {**(load_prompt_texts(options["prompts"]) if options["prompts"] else {}), **own}
-    patterns, settings = add_rubrics(options["dimension"], own), settings_from(options)
+    patterns = add_rubrics(options["dimension"], own)
+    settings = bind_single_judge(settings_from(options), options)
     rules = load_benchmark("core").rules().with_templates(load_custom_templates(prompts))
     rules = add_specialists(rules, list_custom_services(settings))
     dimensions = select_dimensions(patterns, rules)
     needs_stack = any(
-        any(not role.is_generalist for role in d.roles) and d.why_not_applicable(edit.item) is None
+        any(not role.is_judge for role in d.roles) and d.why_not_applicable(edit.item) is None
         for d in dimensions
     )
     with provide_services(settings, start=needs_stack, say=print_notice) as available:
@@ -62,7 +63,7 @@ def _print_prompts(edit: Edit, rubrics: Mapping[str, str]) -> int:
     """Print what a judge is asked about an edit by rubrics; returns the exit code."""
     if not rubrics:
         raise ConfigError("--dry-run shows what rubrics ask", "give --rubric FILE")
-    pictures = PictureCache(GeneralistEndpoint.model_fields["max_pixels"].default)
+    pictures = PictureCache(JudgeEndpoint.model_fields["max_pixels"].default)
     for rubric in select_rubrics(load_custom_templates(rubrics)):
         try:
             prompt = make_prompt(rubric, edit, pictures.prepare)

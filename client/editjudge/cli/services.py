@@ -28,7 +28,7 @@ from ..base.local_stack import StackState, running_stack
 from ..base.terminal import print_notice, print_text
 from ..panel import Panel
 from ..report.table import Heading, Row, Table
-from .options import settings_from
+from .options import check_judges, parse_judges, settings_from
 from .output import print_json, print_tables
 
 _STACK = "editjudge.stack"
@@ -109,6 +109,7 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
     """Check every service; returns the exit code."""
     expected_services = None if expect is None else load_panel_file(expect)
     settings = add_local_stack(settings_from(options))
+    check_judges(parse_judges(options), settings)
     findings: list[Finding] = []
 
     def add_unloaded(model: str, why: str) -> None:
@@ -116,8 +117,8 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
         service = model.replace("_", ".", 1)
         findings.append(Finding(service=service, problem=f"could not be loaded: {why}", mend=mend))
 
-    # Whoever names a generalist only asks about that, or about the stack that runs already.
-    start = not settings.generalists
+    # Whoever names a judge only asks about that, or about the stack that runs already.
+    start = not settings.judges
     with provide_services(
         settings, start=start, say=print_notice, on_unloaded=add_unloaded
     ) as available:
@@ -178,7 +179,7 @@ def status_command(*, json: bool) -> int:
         print_json({"running": False}) if json else print_text("no local stack is running")
         return 1
     services, problem = asyncio.run(_find_services())
-    why = state.judge.problem if state.judge else ""
+    why = state.gateway.problem if state.gateway else ""
     judge_problem = f"the Judge service is away: {why}" if why else ""
     problem = "; ".join(filter(None, (problem, judge_problem)))
     missing = missing_services(services)
@@ -209,11 +210,13 @@ def _print_stack(state: StackState, seconds: float) -> None:
     print_text(f"running for {seconds:.0f} s, pid {state.pid}")
     if state.grpc:
         print_text(f"  gRPC     {state.grpc}\n  HTTP     {state.http}\n  metrics  {state.metrics}")
-    if state.generalist:
-        print_text(f"  vLLM     {state.generalist.url} (pid {state.generalist.pid})")
-        print_text(f"  vLLM log {state.generalist.log}")
     if state.judge:
-        print_text(f"  judge    {state.judge.url}, {state.judge.http} (log {state.judge.log})")
+        print_text(f"  vLLM     {state.judge.url} (pid {state.judge.pid})")
+        print_text(f"  vLLM log {state.judge.log}")
+    if state.gateway:
+        print_text(
+            f"  gateway  {state.gateway.url}, {state.gateway.http} (log {state.gateway.log})"
+        )
     if state.front:
         print_text(
             f"  front    {state.front.url} (authority {state.front.ca}, log {state.front.log})"
@@ -226,7 +229,7 @@ async def _find_services() -> tuple[dict[str, str], str]:
     # The stack's own, whatever else is configured; asking for names costs nothing.
     only_stack: dict[str, object] = {
         "endpoints": {},
-        "generalists": {},
+        "judges": {},
         "max_cost": None,
         "ledger": None,
     }
@@ -235,12 +238,10 @@ async def _find_services() -> tuple[dict[str, str], str]:
         return format_identities(panel.identities()), "; ".join(panel.problems.values())
 
 
-def canary_command(
-    judge: tuple[str, ...], rounds: int, *, anew: bool, json: bool, **options: Any
-) -> int:
+def canary_command(rounds: int, *, anew: bool, json: bool, **options: Any) -> int:
     """Ask judges about edits of known order; returns the exit code."""
     settings = settings_from(options)
-    results = canary.check_canaries(settings, judge, rounds, anew=anew)
+    results = canary.check_canaries(settings, tuple(parse_judges(options)), rounds, anew=anew)
     if json:
         print_json(results)
     else:

@@ -112,7 +112,7 @@ class ProgressEvent(CountsEvent):
     Attributes:
         done: Edits judged in this session, those in progress by the share that is answered.
         endpoints: By address.
-        usage: What generalists took in this session: calls, tokens, cost.
+        usage: What judges took in this session: calls, tokens, cost.
     """
 
     event: Literal["progress"] = "progress"
@@ -155,7 +155,7 @@ class FinishEvent(CountsEvent):
         ended: `done`; `interrupted`; `failures` (too many), `cost` or `judge` (one cannot be
             used): it ended early.
         exit_code: Of the command line.
-        usage: What generalists took in this session.
+        usage: What judges took in this session.
         unscored: Verdicts of this session without a number, by kind.
         first_failure: What the first failed verdict says.
         not_served: Why dimensions were not judged, each reason with the dimensions.

@@ -320,10 +320,10 @@ def computes_pixels(dimension: Dimension, known: Mapping[str, Dimension]) -> boo
 
 
 def _slowest(scorers: Collection[Scorer]) -> frozenset[Scorer]:
-    """Those by which progress is told: that ask generalists, else that ask services, else all."""
+    """Those by which progress is told: that ask judges, else that ask services, else all."""
     asking_any = frozenset(scorer for scorer in scorers if scorer.roles)
-    generalists = frozenset(s for s in asking_any if any(r.is_generalist for r in s.roles))
-    return generalists or asking_any or frozenset(scorers)
+    with_judges = frozenset(s for s in asking_any if any(r.is_judge for r in s.roles))
+    return with_judges or asking_any or frozenset(scorers)
 
 
 async def _call(

@@ -189,8 +189,8 @@ class Progress:
 
 
 def summarise_usage(panel: Panel | None, progress: Progress) -> dict[str, float]:
-    """What generalists took in this session: calls, tokens, cost, and replies that were known."""
-    if panel is None or not any(role.is_generalist for role in panel.service_names):
+    """What judges took in this session: calls, tokens, cost, and replies that were known."""
+    if panel is None or not any(role.is_judge for role in panel.service_names):
         return {}
     budget = progress.budget
     total: dict[str, float] = {

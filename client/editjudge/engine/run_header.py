@@ -23,7 +23,7 @@ class RunHeader(BaseModel):
         benchmark: Its name.
         protocol: In full, for example `kris.paper.1`.
         roots: Where files lie that the data names by their official paths.
-        judges: Names of the generalists that judge.
+        judges: Names of the judges that judge.
         rounds: In how many rounds each does.
         data: Where the benchmark's data lies.
         data_digest: Of what was read there, by the last session.

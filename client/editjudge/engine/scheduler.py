@@ -42,7 +42,7 @@ from ..base.verdict import (
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
-from ..panel.generalist import Generalist
+from ..panel.judge import Judge
 from .content_keys import ItemContent, ItemContents, JudgedEdit
 from .judge import Judgement, Judges, ReportProgress, WaitForIdentities
 from .progress import Progress
@@ -273,7 +273,7 @@ class Scheduler:
         self._end_where_fatal(judgement.errors.values())
 
     async def _load_edit(self, job: Job) -> tuple[Edit, JudgedEdit]:
-        judges = self._generalists(job)
+        judges = self._judges(job)
         # Smaller pictures than every judge is shown are resized for none.
         left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
         left_encoded = 0 if self.order.reads_pixels and self.judges.is_local else left
@@ -286,24 +286,24 @@ class Scheduler:
         return edit, judged_edit
 
     def _make_edit(
-        self, job: Job, item: Item, judges: Iterable[Generalist], left_encoded: int
+        self, job: Job, item: Item, judges: Iterable[Judge], left_encoded: int
     ) -> tuple[Edit, FileState | None, int]:
         """The edit, the file of its output, and how many bytes its pictures hold."""
         image, missing, output_file = self._output(job, left_encoded)
         images = [*item.sources, *filter(None, (item.target, image))]
-        # Made ready for the generalists here: it would hold up all other calls.
+        # Made ready for the judges here: it would hold up all other calls.
         prompt_images = [judge.picture(image).ready() for judge in judges for image in images]
         sizes = [one.memory_bytes for one in images] + [one.memory_bytes for one in prompt_images]
         sizes.append(item.mask.memory_bytes if item.mask else 0)
         return Edit(item, job.model, image, missing), output_file, sum(sizes)
 
-    def _generalists(self, job: Job) -> list[Generalist]:
-        """The generalists that are asked from here about this edit."""
+    def _judges(self, job: Job) -> list[Judge]:
+        """The judges that are asked from here about this edit."""
         if not self.judges.is_local:
             return []
         panel = self.judges.panel
         roles = self.order.roles(d.id for d in job.dimensions) & panel.service_names
-        return [panel.generalist(role) for role in roles if role.is_generalist]
+        return [panel.judge(role) for role in roles if role.is_judge]
 
     def _output(
         self, job: Job, left_encoded: int

@@ -52,14 +52,14 @@ def compare_with_last_session(
 def service_settings(settings: Settings) -> dict[str, JsonValue]:
     """The settings that decide which judge answers, and how it is asked; without secrets."""
     if settings.gateway is not None:
-        return {"gateway": settings.gateway.url, "endpoints": [], "generalists": {}}
+        return {"gateway": settings.gateway.url, "endpoints": [], "judges": {}}
     return {
         "endpoints": [endpoint.url for endpoint in settings.endpoints.values()],
-        "generalists": {
+        "judges": {
             # Without a limit they are those of the time when the usual one was the only one.
             name: endpoint.model_dump(mode="json", include=set(_HOW_ASKED))
             | {"max_tokens": endpoint.max_tokens or MAX_TOKENS}
-            for name, endpoint in settings.generalists.items()
+            for name, endpoint in settings.judges.items()
         },
     }
 
@@ -73,12 +73,12 @@ def services_fact_name(settings: Settings) -> str:
 def _asked_otherwise(
     before: Mapping[str, JsonValue], now: Mapping[str, JsonValue]
 ) -> frozenset[ServiceName]:
-    """The generalists that have other settings now: earlier identities are not theirs."""
-    earlier, later = before.get("generalists"), now["generalists"]
+    """The judges that have other settings now: earlier identities are not theirs."""
+    earlier, later = before.get("judges"), now["judges"]
     earlier_by_name = earlier if isinstance(earlier, dict) else {}
     names = later if isinstance(later, dict) else {}
     return frozenset(
-        ServiceName.generalist(name) for name in names if names[name] != earlier_by_name.get(name)
+        ServiceName.judge(name) for name in names if names[name] != earlier_by_name.get(name)
     )
 
 
@@ -98,7 +98,7 @@ class Session:
         plan: What is judged, once the services are found.
         progress: How far it is.
         not_served: Why dimensions were not judged: each reason with the dimensions.
-        usage: What generalists took.
+        usage: What judges took.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Session:
     async def _compare(self, judges: Judges, settling: asyncio.Task[None]) -> None:
         """Find out what is left with the services that there are.
 
-        How generalists answer choices is a part of signatures. Where there are verdicts it decides
+        How judges answer choices is a part of signatures. Where there are verdicts it decides
         which of them stand, so it is waited for; where there are none, all is left anyway.
         """
         header, panel, plan = self._store.header, judges.panel, self.plan
@@ -278,8 +278,8 @@ class Session:
 
     def _check_judges(self, panel: Panel) -> None:
         """A judge that was asked for and cannot be used ends the run; a specialist does not."""
-        for name in self.settings.generalists:
-            role = ServiceName.generalist(name)
+        for name in self.settings.judges:
+            role = ServiceName.judge(name)
             if role not in panel.service_names and role in self.order.roles(
                 _list_not_served(self.plan)
             ):

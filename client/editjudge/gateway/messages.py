@@ -241,6 +241,6 @@ def read_call(message: pb.Call) -> CallRecord:
 
 
 def read_usage(message: pb.Usage) -> dict[str, float]:
-    """What generalists took; empty where nobody was asked."""
+    """What judges took; empty where nobody was asked."""
     counts = dict.fromkeys(COUNTS, 0) | read_fields(message)
     return counts if any(counts[name] for name in COUNTS) else {}

@@ -124,12 +124,12 @@ class Gateway(Panel):
 
     @property
     def has_prices(self) -> bool:
-        """Whether any generalist there has a price, so that costs are told."""
+        """Whether any judge there has a price, so that costs are told."""
         return bool(self._priced)
 
     def list_unpriced(self, roles: Iterable[ServiceName]) -> list[ServiceName]:
-        """The generalists among these of which no costs are told."""
-        return sorted(r for r in roles if r.is_generalist and r not in self._priced)
+        """The judges among these of which no costs are told."""
+        return sorted(r for r in roles if r.is_judge and r not in self._priced)
 
     def why_not(self, service: ServiceName) -> str:
         """Why a service does not judge there."""

@@ -103,7 +103,7 @@ class GatewaySession:
 
     def _check_judges(self, roles: frozenset[ServiceName]) -> None:
         for name in self._protocol.judges:
-            role = ServiceName.generalist(name)
+            role = ServiceName.judge(name)
             if role not in self.panel.service_names:
                 raise ConfigError(f"{role} cannot be used: {self.panel.why_not(role)}", MEND)
         unpriced = self.panel.list_unpriced(roles & self.panel.service_names)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ..base.config import Endpoint, GeneralistEndpoint, Settings
+from ..base.config import Endpoint, JudgeEndpoint, Settings
 from ..base.contracts import Tensors
 from ..base.errors import ConfigError, NotServed, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
@@ -27,7 +27,7 @@ from .endpoints import (
     make_transport,
     replace_contents,
 )
-from .generalist import Generalist, altered_line, replaying_generalist
+from .judge import Judge, altered_line, replay_judge
 from .pool import EndpointPool
 from .replica import DEFAULT_POLICY, PoolPolicy, Replica, ServerLoad
 from .retry import RetryPolicy
@@ -41,14 +41,14 @@ E = TypeVar("E", bound=AbstractAsyncContextManager[object])
 
 
 class Panel:
-    """The specialists and generalists of a run; use as an async context manager.
+    """The specialists and judges of a run; use as an async context manager.
 
     On entry every endpoint is asked which of the known services it has ready. One that
     cannot be reached does not stop the others: `problems` says what is missing and why. A
     service that several endpoints have is balanced between them, where it is the same model.
     Before that nothing is known of any service, and asking for one raises RuntimeError.
 
-    With a ledger all calls are kept there; without one, calls to generalists are kept in memory.
+    With a ledger all calls are kept there; without one, calls to judges are kept in memory.
     Who pays for calls, and who keeps them apart, is told by `within`.
 
     Args:
@@ -58,7 +58,7 @@ class Panel:
 
     Attributes:
         services: Bound specialists by `role.variant`.
-        generalists: Bound multimodal LLMs by `generalist.<name>`.
+        judges: Bound multimodal LLMs by `generalist.<name>`.
         problems: Endpoint URL to what is wrong with it.
         context: On whose behalf its services are called.
     """
@@ -80,7 +80,7 @@ class Panel:
         self._asked = False
         # What `within` returns holds the same objects, so they are filled and never replaced.
         self.specialists: dict[ServiceName, Specialist] = {}
-        self.generalists: dict[ServiceName, Generalist] = {}
+        self.judges: dict[ServiceName, Judge] = {}
         self.problems: dict[str, str] = {}
         self.context = NO_CALLER
         self._tritons: list[tuple[Replica[TritonEndpoint], tuple[ServiceName, ...]]] = []
@@ -100,7 +100,7 @@ class Panel:
 
         Args:
             identities: Of every service, as `identities()` returned them when the calls were made.
-            settings: For what generalists' identities do not hold, such as `max_outside`.
+            settings: For what judges' identities do not hold, such as `max_outside`.
 
         Returns:
             A panel whose calls raise `NotServed` where the ledger has no answer.
@@ -110,9 +110,9 @@ class Panel:
         panel = cls(settings, ledger=ledger)
         panel._replaying = panel._asked = True
         for name, identity in identities.items():
-            if name.is_generalist:
-                endpoint = settings.generalists.get(name.variant)
-                panel.generalists[name] = replaying_generalist(name, identity, ledger, endpoint)
+            if name.is_judge:
+                endpoint = settings.judges.get(name.variant)
+                panel.judges[name] = replay_judge(name, identity, ledger, endpoint)
             else:
                 panel.specialists[name] = Specialist(name, identity)
         return panel
@@ -144,13 +144,13 @@ class Panel:
         await self._stack.aclose()
 
     async def probe_judges(self) -> None:
-        """Find out how generalists answer choices now: it is part of their identity."""
+        """Find out how judges answer choices now: it is part of their identity."""
 
-        async def ask(generalist: Generalist) -> None:
+        async def ask(judge: Judge) -> None:
             with contextlib.suppress(ServiceError):  # the calls will say it
-                await generalist.within(self.context).method()
+                await judge.within(self.context).method()
 
-        await asyncio.gather(*map(ask, tuple(self.generalists.values())))
+        await asyncio.gather(*map(ask, tuple(self.judges.values())))
 
     async def call(
         self,
@@ -176,14 +176,14 @@ class Panel:
             return await bound.call(inputs, parameters, context.terms)
         return await self._cached(calls, bound, inputs, parameters, context)
 
-    def generalist(self, service: str) -> Generalist:
+    def judge(self, service: str) -> Judge:
         """A multimodal LLM.
 
         Raises:
             NotServed: none is bound under this name.
         """
         name = ServiceName.parse(service)
-        bound = self.generalists.get(name)
+        bound = self.judges.get(name)
         if bound is None:
             raise NotServed(self.why_not(name), service=name)
         return bound.within(self.context)
@@ -192,22 +192,22 @@ class Panel:
     def service_names(self) -> frozenset[ServiceName]:
         """Every bound service, as `role.variant`."""
         self._check_entered()
-        return frozenset((*self.specialists, *self.generalists))
+        return frozenset((*self.specialists, *self.judges))
 
     @property
     def has_prices(self) -> bool:
-        """Whether any generalist has a price, so that costs are told."""
-        return any(generalist.endpoint.price for generalist in self.generalists.values())
+        """Whether any judge has a price, so that costs are told."""
+        return any(judge.endpoint.price for judge in self.judges.values())
 
     def why_not(self, service: ServiceName) -> str:
         """Why a service is not bound."""
         self._check_entered()
         if self._replaying:
             return "it was not at hand when the calls in the ledger were made"
-        if service.is_generalist:
-            endpoint = self._settings.generalists.get(service.variant)
+        if service.is_judge:
+            endpoint = self._settings.judges.get(service.variant)
             if endpoint is None:
-                return "no generalist is configured (--generalist URL, or docs/configuration.md)"
+                return "no judge is configured (--judge URL, or docs/configuration.md)"
             urls = [endpoint.url, *endpoint.replicas]
             return "; ".join(f"{url}: {self.problems.get(url, 'not bound')}" for url in urls)
         urls = [endpoint.url for endpoint in self._settings.endpoints.values()]
@@ -229,7 +229,7 @@ class Panel:
                 name: service.identity.without_fingerprint
                 for name, service in self.specialists.items()
             },
-            **{name: generalist.identity for name, generalist in self.generalists.items()},
+            **{name: judge.identity for name, judge in self.judges.items()},
         }
 
     def _check_entered(self) -> None:
@@ -260,9 +260,9 @@ class Panel:
         for endpoint in self._settings.endpoints.values():
             names = parse_services(endpoint.services or SPECIALISTS, endpoint.url)
             self._tritons.append((await self._triton(endpoint), names))
-        for name, generalist in self._settings.generalists.items():
-            service = ServiceName.generalist(name)
-            self._transports[service] = await self._replicas(service, generalist)
+        for name, judge in self._settings.judges.items():
+            service = ServiceName.judge(name)
+            self._transports[service] = await self._replicas(service, judge)
 
     async def rebind(self) -> None:
         """Ask the endpoints again: services that came are taken up, those that went are dropped.
@@ -278,9 +278,9 @@ class Panel:
             opened = await asyncio.gather(
                 *(self._opened(name, problems) for name in self._transports)
             )
-            generalists = {one.name: one for one in opened if one is not None}
+            judges = {one.name: one for one in opened if one is not None}
             replace_contents(self.specialists, services)
-            replace_contents(self.generalists, generalists)
+            replace_contents(self.judges, judges)
             replace_contents(self.problems, problems)
 
     async def list_model_changes(self) -> tuple[str, ...]:
@@ -288,10 +288,8 @@ class Panel:
         if self._replaying:
             return ()
         specialists = (self._altered(*triton) for triton in self._tritons)
-        generalists = (
-            one.altered(self._settings.probe_timeout) for one in self.generalists.values()
-        )
-        told = await asyncio.gather(*specialists, *generalists)
+        judges = (one.altered(self._settings.probe_timeout) for one in self.judges.values())
+        told = await asyncio.gather(*specialists, *judges)
         return tuple(line for lines in told for line in lines)
 
     async def _altered(
@@ -339,29 +337,27 @@ class Panel:
             return bound
         return Specialist(name, identity, EndpointPool(tritons, self._policy))
 
-    async def _opened(self, name: ServiceName, problems: dict[str, str]) -> Generalist | None:
-        """A generalist with the replicas that have its model; None where none has."""
+    async def _opened(self, name: ServiceName, problems: dict[str, str]) -> Judge | None:
+        """A judge with the replicas that have its model; None where none has."""
         if not (transports := self._transports[name]):
             return None
-        endpoint = self._settings.generalists[name.variant]
-        generalist = Generalist(
-            name, endpoint, EndpointPool(transports, self._policy), self._replies
-        )
+        endpoint = self._settings.judges[name.variant]
+        judge = Judge(name, endpoint, EndpointPool(transports, self._policy), self._replies)
         try:
-            await generalist.open(self._settings.probe_timeout)
+            await judge.open(self._settings.probe_timeout)
         except ServiceError:  # they are its problems
             return None
         finally:
-            for url, problem in generalist.problems.items():
+            for url, problem in judge.problems.items():
                 add_problem(problems, url, problem)
-        bound = self.generalists.get(name)
-        return bound if bound is not None and bound.is_still(generalist) else generalist
+        bound = self.judges.get(name)
+        return bound if bound is not None and bound.is_still(judge) else judge
 
     async def _triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
         return await self._replica(endpoint.url, lambda policy: TritonEndpoint(endpoint, policy))
 
     async def _replicas(
-        self, name: ServiceName, endpoint: GeneralistEndpoint
+        self, name: ServiceName, endpoint: JudgeEndpoint
     ) -> list[Replica[Transport]]:
         transports = []
         for url in (endpoint.url, *endpoint.replicas):
@@ -374,7 +370,7 @@ class Panel:
             transports.append(await self._transport(replica, name))
         return transports
 
-    async def _transport(self, endpoint: GeneralistEndpoint, name: str) -> Replica[Transport]:
+    async def _transport(self, endpoint: JudgeEndpoint, name: str) -> Replica[Transport]:
         concurrency = self._settings.concurrency
         return await self._replica(
             endpoint.url, lambda policy: make_transport(endpoint, policy, name, concurrency)

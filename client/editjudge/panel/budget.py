@@ -1,4 +1,4 @@
-"""What a caller may spend on generalists, and has."""
+"""What a caller may spend on judges, and has."""
 
 from __future__ import annotations
 

@@ -60,10 +60,10 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True)
 class Call:
-    """One question to one generalist.
+    """One question to one judge.
 
     Attributes:
-        judge: Identity of the generalist, as in signatures.
+        judge: Identity of the judge, as in signatures.
         form: What sort of answer is asked for, with all that shapes it: choices or schema,
             sampling.
         repeat: Index among non-deterministic calls that are otherwise the same.
@@ -85,11 +85,11 @@ class Reply:
     """What came back from a call.
 
     Attributes:
-        content: Of a generalist a JSON object: the text, or the probabilities. Of a specialist its
+        content: Of a judge a JSON object: the text, or the probabilities. Of a specialist its
             tensors by name; or `kind` and `reason`, where it has no value for the input.
         model: The name that came back with it; empty of specialists.
         usage: What it took.
-        cost: In the currency of the generalist's price; None where it has none.
+        cost: In the currency of the judge's price; None where it has none.
     """
 
     content: Mapping[str, Any]
@@ -144,14 +144,14 @@ class CallRecord(BaseModel):
 
     Attributes:
         call: Its key.
-        judge: Identity of the generalist or specialist, as in signatures.
+        judge: Identity of the judge or specialist, as in signatures.
         model: The name that came back with the reply; None of specialists.
         prompt: Digest of the prompt; None of specialists.
         reply: The text, or the probabilities; why a specialist abstained.
         prompt_tokens: Of the prompt.
         cached_tokens: Of these, found in the server's prefix cache.
         completion_tokens: Of the reply.
-        cost: In the currency of the generalist's price; None where it has none.
+        cost: In the currency of the judge's price; None where it has none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -172,7 +172,7 @@ def dump_records(records: Iterable[CallRecord]) -> list[dict[str, Any]]:
 
 
 def make_record(call: Call, reply: Reply) -> CallRecord:
-    """A generalist's reply, without the pictures that the call holds."""
+    """A judge's reply, without the pictures that the call holds."""
     return CallRecord(
         call=call.key,
         judge=call.judge,
@@ -213,14 +213,14 @@ class CallStore(ReplyStore, Protocol):
         """Forget replies, so that the calls are made again; returns how many there were."""
 
     async def put_records(self, records: Iterable[CallRecord]) -> None:
-        """Keep what generalists said to others who asked for us; what specialists did is too brief.
+        """Keep what judges said to others who asked for us; what specialists did is too brief.
 
         It cost nothing here: whoever asked tells what was paid.
         """
 
 
 class MemoryReplies:
-    """The replies of generalists, gone with their panel. A `ReplyStore`.
+    """The replies of judges, gone with their panel. A `ReplyStore`.
 
     Args:
         most: How many are remembered, the latest; None for all.
@@ -238,7 +238,7 @@ class MemoryReplies:
         return made[0] if made else None
 
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
-        """Keep a generalist's reply; the first one for a call stays."""
+        """Keep a judge's reply; the first one for a call stays."""
         if isinstance(call, SpecialistCall):
             return reply
         kept, _ = self._made.setdefault(call.key, (reply, make_record(call, reply)))

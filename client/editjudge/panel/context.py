@@ -83,15 +83,15 @@ class CallLog:
     """What one piece of work asked, and what came back.
 
     Attributes:
-        generalists: Keys of the calls to generalists, whether they were made now or stored.
+        judges: Keys of the calls to judges, whether they were made now or stored.
         specialists: Keys of the calls to specialists; empty where no ledger keeps replies.
-        usage: What generalists took: `calls` made now; `prompt_tokens`, `cached_tokens` (of these)
+        usage: What judges took: `calls` made now; `prompt_tokens`, `cached_tokens` (of these)
             and `completion_tokens` of all replies, and their `cost` where they have one; `spent` is
             the cost of the calls made now. Empty while nobody was asked.
         stored: How many calls were answered without being made.
         asked: How many calls to specialists were made.
         answered: How many of these were answered, with a value or without.
-        said: By key what generalists said; None where nobody wants it.
+        said: By key what judges said; None where nobody wants it.
     """
 
     judge_calls: set[str] = field(default_factory=set)
@@ -103,7 +103,7 @@ class CallLog:
     records: dict[str, CallRecord] | None = None
 
     def add_reply(self, call: Call, reply: Reply, *, made_now: bool) -> None:
-        """Note a generalist's reply."""
+        """Note a judge's reply."""
         more: dict[str, float] = {
             "calls": int(made_now),
             **asdict(reply.usage),

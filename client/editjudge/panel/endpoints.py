@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from ..base.config import GeneralistEndpoint, Settings
+from ..base.config import JudgeEndpoint, Settings
 from ..base.errors import ConfigError
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.proxy import find_proxy, is_loopback, without_password
@@ -59,18 +59,18 @@ def check_prices(settings: Settings) -> None:
     """That a limit of the cost can be held.
 
     Raises:
-        ConfigError: a generalist has no price.
+        ConfigError: a judge has no price.
     """
-    for name, generalist in settings.generalists.items():
-        if settings.max_cost is not None and generalist.price is None:
+    for name, judge in settings.judges.items():
+        if settings.max_cost is not None and judge.price is None:
             raise ConfigError(
-                f"max_cost is set, but {ServiceName.generalist(name)} has no price",
-                f"write price = {{input = …, output = …}} in [generalists.{name}]",
+                f"max_cost is set, but {ServiceName.judge(name)} has no price",
+                f"write price = {{input = …, output = …}} in [judges.{name}]",
             )
 
 
 def make_transport(
-    endpoint: GeneralistEndpoint, policy: RetryPolicy, service: str, concurrency: int
+    endpoint: JudgeEndpoint, policy: RetryPolicy, service: str, concurrency: int
 ) -> Transport:
     """The transport that an address asks for."""
     if urlsplit(endpoint.url).scheme == "grpc":
@@ -82,7 +82,7 @@ def make_transport(
     return OpenAiTransport(endpoint, policy, service=service, concurrency=concurrency)
 
 
-def check_consent(endpoint: GeneralistEndpoint) -> None:
+def check_consent(endpoint: JudgeEndpoint) -> None:
     """Refuse to send images to a server outside one's own network, or by a proxy, without consent.
 
     Raises:
@@ -92,7 +92,7 @@ def check_consent(endpoint: GeneralistEndpoint) -> None:
     proxy = find_proxy(endpoint.url)
     if endpoint.send_images or (_own_network(host) and proxy is None):
         return
-    to, mend = f"{host}, outside your own network", "set send_images = true for this generalist"
+    to, mend = f"{host}, outside your own network", "set send_images = true for this judge"
     if proxy is not None:
         to = f"{host} by the proxy {without_password(proxy)}, which counts as leaving your network"
         mend += f" (or no_proxy={host})"

@@ -93,7 +93,7 @@ class Picture:
 
 
 class PictureCache:
-    """Prepares images for one generalist, each once; may be used from several threads.
+    """Prepares images for one judge, each once; may be used from several threads.
 
     What is prepared stays at hand as long as its image does, and the latest beyond that.
 

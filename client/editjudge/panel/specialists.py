@@ -15,7 +15,7 @@ from ..base.identity import ModelIdentity, ServiceName
 from .calls import Reply, ReplyStore, SpecialistCall
 from .coalesce import Coalescer
 from .context import DEFAULT_TERMS, AnyTerms, CallContext, SharedTerms
-from .generalist import NOT_STORED
+from .judge import NOT_STORED
 from .pool import EndpointPool
 from .replica import Replica
 from .triton import TritonEndpoint

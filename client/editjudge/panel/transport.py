@@ -62,7 +62,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class GeneralistModel:
+class JudgeModel:
     """Which model a server has.
 
     Attributes:
@@ -84,7 +84,7 @@ class Transport(Connection):
     """
 
     @abstractmethod
-    async def identify(self, timeout: float) -> GeneralistModel:
+    async def identify(self, timeout: float) -> JudgeModel:
         """Find the model, and what the server can do.
 
         Raises:

@@ -19,7 +19,7 @@ from ..benchmarks.gie.dataset import GieData
 from ..benchmarks.gie.release import Compares, convert, decided_by, keep_compares
 from ..engine.progress import Progress, summarise_usage
 from ..panel.budget import Budget
-from ..panel.generalist import Generalist
+from ..panel.judge import Judge
 from ..prompts import get_template
 from ..scorers.judge_scorer import Question
 from .folder import CALLS
@@ -57,14 +57,14 @@ def convert_gie(source: Path, out: Path, settings: Settings) -> Converted:
     configured, the words decide.
 
     Raises:
-        ConfigError: the generalist cannot be used.
+        ConfigError: the judge cannot be used.
         ServiceError: it is not there.
         InputError: the data cannot be read, what was decided before is about other questions, or
             nothing can be written.
     """
     size = convert(source, out)
     decision_fields: dict[str, Any] = {}
-    if JUDGE.variant in settings.generalists:
+    if JUDGE.variant in settings.judges:
         decision_fields = _decide(GieData(out), settings)
     data = GieData(out)
     return Converted(
@@ -112,7 +112,7 @@ async def _answers(
             async def answer(item: Item, question: Mapping[str, Any]) -> bool | None:
                 async with room:
                     try:
-                        return await _needs_source(item, question, panel.generalist(JUDGE))
+                        return await _needs_source(item, question, panel.judge(JUDGE))
                     except Abstained:
                         return None
 
@@ -120,14 +120,14 @@ async def _answers(
             return list(answers), summarise_usage(panel, Progress(budget=budget))
 
 
-async def _needs_source(item: Item, question: Mapping[str, Any], judge: Generalist) -> bool:
+async def _needs_source(item: Item, question: Mapping[str, Any], judge: Judge) -> bool:
     """Whether the judge says that a question cannot be answered without the source.
 
     Args:
         question: Its `question` and `options`.
 
     Raises:
-        Abstained: the reply cannot be read, or the generalist refused.
+        Abstained: the reply cannot be read, or the judge refused.
         ServiceError: see `editjudge.base.errors`.
     """
     prompt = get_template(_TEMPLATE)

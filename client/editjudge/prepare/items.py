@@ -14,7 +14,7 @@ from ..base.identity import ServiceName
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.registry import load_benchmarks
 
-JUDGE = ServiceName.generalist("judge")
+JUDGE = ServiceName.judge("judge")
 What: TypeAlias = Literal["instructions", "choice", "facts", "masks"]
 Status: TypeAlias = Literal["made", "not_found", "had", "unsuited", "failed", "left"]
 STATUSES: Mapping[Status, str] = {
@@ -49,9 +49,9 @@ class Entry:
         reason: Why nothing was made, in one line.
         instruction: That was written.
         questions: That were written.
-        mask: A PNG at the source's size, white on what the generalist named.
+        mask: A PNG at the source's size, white on what the judge named.
         mask_shows: Whether that is what is `edited`, or what is `kept`.
-        named: What is white in the mask, as the generalist named it; several things may be.
+        named: What is white in the mask, as the judge named it; several things may be.
         notes: What reviewers should know, as (label, text).
     """
 

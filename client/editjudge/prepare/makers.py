@@ -56,7 +56,7 @@ class Maker:
 
     Attributes:
         needless: The entry of an item that needs nothing; None where something is to be made.
-        make: Makes an entry. It raises `Abstained` where the generalist's reply cannot be read or
+        make: Makes an entry. It raises `Abstained` where the judge's reply cannot be read or
             it refused, and a `ServiceError` where a service fails.
         roles: The services that are asked.
     """
@@ -141,16 +141,16 @@ def _shuffle_options(item_id: str, question: ChoiceQuestion) -> ChoiceQuestion:
 
 
 async def _answer(item: Item, panel: Panel, prompt: Template, **texts: str) -> Any:
-    """Ask the generalist about an item that nobody has edited.
+    """Ask the judge about an item that nobody has edited.
 
     Args:
         texts: Fields of the template that the item does not have itself.
 
     Raises:
-        Abstained: the reply cannot be read, or the generalist refused.
+        Abstained: the reply cannot be read, or the judge refused.
         ServiceError: see `editjudge.base.errors`.
     """
-    judge = panel.generalist(JUDGE)
+    judge = panel.judge(JUDGE)
     images = list(item.sources) if "sources" in prompt.fields else []
     if "target" in prompt.fields and item.target is not None:
         images.append(item.target)
@@ -165,7 +165,7 @@ def masks(
 ) -> Maker:
     """Find the masks of items that have none.
 
-    The generalist names what may change (one call with source and instruction), the segmenter
+    The judge names what may change (one call with source and instruction), the segmenter
     finds each phrase (one call each), and the mask is the union of what it found: what is edited,
     or where the surroundings may change what is kept. GIE-Bench, section 3.3; Omni IIE Bench,
     section 3.2.2, stage 2.

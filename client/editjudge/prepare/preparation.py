@@ -81,7 +81,7 @@ async def open_panel(
 
     Raises:
         NotServed: one of these roles is not there.
-        ConfigError: a generalist cannot be used as it is.
+        ConfigError: a judge cannot be used as it is.
     """
     policy = PoolPolicy(patience=settings.patience)
     panel = Panel(settings, ledger=ledger, policy=policy).with_context(CallContext(budget))
@@ -138,7 +138,7 @@ class Preparation:
         limit: Only this many of the items; None for all.
         entries: What became of the items, by id.
         identities: Of the services.
-        usage: What generalists took.
+        usage: What judges took.
     """
 
     data: ItemsFile
@@ -189,12 +189,12 @@ class Preparation:
 
         Raises:
             ServiceError: a service is not there.
-            ConfigError: no generalist is configured, or one cannot be used as it is.
+            ConfigError: no judge is configured, or one cannot be used as it is.
             StoreError: nothing can be written any more.
         """
-        if JUDGE.variant not in settings.generalists:
+        if JUDGE.variant not in settings.judges:
             raise ConfigError(
-                "no generalist is configured", "give --generalist URL, or see docs/configuration.md"
+                "no judge is configured", "give --judge URL, or see docs/configuration.md"
             )
         budget = Budget(settings.max_cost)
         if self.settings.ledger is None:

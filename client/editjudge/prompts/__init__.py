@@ -132,7 +132,7 @@ class Template:
         source: The paper and section it follows.
         system: The system turn.
         user: The user turn, with fields in braces.
-        choices: What the generalist may answer; empty where there is a contract.
+        choices: What the judge may answer; empty where there is a contract.
         contract: What reads the answer; None where there are choices.
         origin: `own` words of editjudge, those of an official prompt (`original`), or of whoever
             runs it (`custom`).

@@ -66,7 +66,7 @@ def _verdict_row(judgement: Judgement, name: str, outcome: Outcome) -> Row:
 
 
 def describe_judge_use(judgement: Judgement) -> list[str]:
-    """What a reader must know of the generalist's part: whose prompts, and what it took."""
+    """What a reader must know of the judge's part: whose prompts, and what it took."""
     names_by_words: dict[str, list[str]] = {}
     for name, outcome in judgement.outcomes.items():
         words = judgement.dimensions[name].prompt_origins
@@ -76,7 +76,7 @@ def describe_judge_use(judgement: Judgement) -> list[str]:
         f"prompts in {words} words: {', '.join(names)}" for words, names in names_by_words.items()
     ]
     if judgement.usage:
-        lines.append(f"the generalist took {format_usage(judgement.usage)}")
+        lines.append(f"the judge took {format_usage(judgement.usage)}")
     return lines
 
 

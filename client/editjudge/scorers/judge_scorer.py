@@ -1,4 +1,4 @@
-"""What a generalist is asked about one edit, and what all ways of asking it share."""
+"""What a judge is asked about one edit, and what all ways of asking it share."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ..base.identity import ServiceName
 from ..base.images import Image
 from ..base.item import Edit, Item
 from ..panel.choices import LABELS
-from ..panel.generalist import Answer, Generalist
+from ..panel.judge import Answer, Judge
 from ..panel.prompt import Prompt
 from ..prompts import ORIGINAL, ReplyForm, Template, Value, get_template
 from ..prompts.official_prompts import OfficialPrompt
 from .scorer import ServiceScorer
 
 if TYPE_CHECKING:
-    from ..base.config import GeneralistEndpoint
+    from ..base.config import JudgeEndpoint
     from ..panel.prompt import Picture
 
-JUDGE = ServiceName.generalist("judge")
+JUDGE = ServiceName.judge("judge")
 C = TypeVar("C", bound=OutputContract[Any])
 _Labelled: TypeAlias = "tuple[tuple[str, Picture], ...]"
 _ITEM_FIELDS = {"sources": "source", "frames": "source"}
@@ -30,7 +30,7 @@ _ITEM_FIELDS = {"sources": "source", "frames": "source"}
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a generalist is asked about one edit.
+    """What a judge is asked about one edit.
 
     Attributes:
         template: The prompt, without the edit.
@@ -43,32 +43,30 @@ class Question:
     form: ReplyForm
     count: int = 1
 
-    def max_samples(self, endpoint: GeneralistEndpoint) -> int:
+    def max_samples(self, endpoint: JudgeEndpoint) -> int:
         """How many replies are averaged each time it is asked, at most.
 
-        A choice is sampled only by a generalist that reports no probabilities, which the first
+        A choice is sampled only by a judge that reports no probabilities, which the first
         call finds out. Scores are averaged where replies are sampled at a temperature: a greedy
-        generalist says the same each time.
+        judge says the same each time.
 
         Args:
-            endpoint: The generalist's settings.
+            endpoint: The judge's settings.
         """
         if isinstance(self.form, OutputContract):
             averaged = self.form.is_averaged and endpoint.temperature > 0
             return endpoint.samples if averaged else 1
         return endpoint.samples
 
-    def max_calls(self, endpoint: GeneralistEndpoint | None) -> int:
+    def max_calls(self, endpoint: JudgeEndpoint | None) -> int:
         """How many calls it takes about one edit, at most.
 
         Args:
-            endpoint: The generalist's settings; None counts no averaged replies.
+            endpoint: The judge's settings; None counts no averaged replies.
         """
         return self.count * (1 if endpoint is None else self.max_samples(endpoint))
 
-    async def ask(
-        self, edit: Edit, generalist: Generalist, *, repeat: int = 0, **texts: str
-    ) -> Answer[Any]:
+    async def ask(self, edit: Edit, judge: Judge, *, repeat: int = 0, **texts: str) -> Answer[Any]:
         """Ask it about an edit.
 
         Args:
@@ -79,20 +77,20 @@ class Question:
             A `ChoiceDistribution` for choices, otherwise what the contract reads.
 
         Raises:
-            Abstained: see `Generalist.choose` and `Generalist.answer`.
+            Abstained: see `Judge.choose` and `Judge.answer`.
             ServiceError: see `editjudge.base.errors`.
             ValueError: see `make_prompt`.
         """
-        prompt = make_prompt(self.template, edit, generalist.picture, **texts)
+        prompt = make_prompt(self.template, edit, judge.picture, **texts)
         if isinstance(self.form, OutputContract):
             limit = self.template.max_tokens
-            return await generalist.answer(prompt, self.form, repeat=repeat, max_tokens=limit)
-        return await generalist.choose(prompt, self.form, repeat=repeat)
+            return await judge.answer(prompt, self.form, repeat=repeat, max_tokens=limit)
+        return await judge.choose(prompt, self.form, repeat=repeat)
 
 
 @dataclass(frozen=True)
 class JudgeScorer(ServiceScorer):
-    """A way of judging by questions to a generalist.
+    """A way of judging by questions to a judge.
 
     A subclass has the hook `questions`. Estimates count what it returns, and `score` asks it.
 
@@ -122,7 +120,7 @@ class JudgeScorer(ServiceScorer):
 
     @abstractmethod
     def questions(self, item: Item) -> tuple[Question, ...]:
-        """What the generalist is asked about one edit of an item.
+        """What the judge is asked about one edit of an item.
 
         Args:
             item: Maybe with placeholders for its images.
@@ -179,7 +177,7 @@ class JudgeScorer(ServiceScorer):
         return list_shown_fields(shown)
 
     def with_judge(self, service: str, repeat: int) -> JudgeScorer:
-        """The same way of judging by another generalist, in the place of the judge."""
+        """The same way of judging by another judge, in the place of the judge."""
         return replace(self, service=service, repeat=repeat) if self.service == JUDGE else self
 
     def with_templates(self, custom: Iterable[Template]) -> JudgeScorer:
@@ -249,12 +247,12 @@ def group_tasks(pairs: Iterable[tuple[str, str]]) -> str:
 def make_prompt(
     template: Template, edit: Edit, picture: Callable[[Image], Picture], **texts: str
 ) -> Prompt:
-    """A template with an edit in its fields, images as the generalist gets them.
+    """A template with an edit in its fields, images as the judge gets them.
 
     In official prompts a text that the item lacks is empty.
 
     Args:
-        picture: An image as the generalist gets it.
+        picture: An image as the judge gets it.
         texts: Fields that the edit does not have itself.
 
     Raises:

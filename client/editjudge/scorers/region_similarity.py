@@ -19,7 +19,7 @@ from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import NoScore, NotApplicable, Score, Verdict
 from ..panel.coalesce import gather_all
-from ..panel.generalist import Answer
+from ..panel.judge import Answer
 from .judge_scorer import JudgeScorer, Question, get_contract
 from .regions import encode_png, segment_phrase
 from .similarity import FeatureRule, Vector, compute_cosine, fetch_embedding
@@ -39,7 +39,7 @@ _SIDES: tuple[Side, Side] = ("source", "edited")
 class RegionSimilarity(JudgeScorer):
     """Cosine of two images' features within regions found by command (I2I-Bench, eq. 2).
 
-    A generalist writes commands, a segmenter finds what each names, and the features of the
+    A judge writes commands, a segmenter finds what each names, and the features of the
     source and of the edited image are taken within it. Where a region is looked for in both
     images and found in the source alone, the edit lost it. Fields:
 
@@ -93,7 +93,7 @@ class RegionSimilarity(JudgeScorer):
         return self.inverted and self.found == "edited"
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
-        """One to the generalist, the others for as many commands as there may be."""
+        """One to the judge, the others for as many commands as there may be."""
         most = get_contract(self.template_for(item), Commands).high
         each = 2 if self.found == "each" else 1
         compared = 1 if self._together else most
@@ -104,7 +104,7 @@ class RegionSimilarity(JudgeScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Ask for commands, then follow them side by side."""
-        judge = panel.generalist(self.service)
+        judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
         said: Answer[tuple[Command, ...]] = await question.ask(edit, judge, repeat=self.repeat)
         evidence: dict[str, Any] = {"compared": "outside" if self.inverted else "inside"}

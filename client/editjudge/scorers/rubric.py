@@ -1,4 +1,4 @@
-"""Rubrics: scores that a generalist writes down after its reasoning."""
+"""Rubrics: scores that a judge writes down after its reasoning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import NoScore, Score, Verdict
 from ..panel.coalesce import gather_all
-from ..panel.generalist import Answer, merged
+from ..panel.judge import Answer, merged
 from .judge_scorer import JudgeScorer, Question, get_contract, group_tasks
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _Said = Sequence[Answer[ScoresAnswer]]
 
 @dataclass(frozen=True)
 class Rubric(JudgeScorer):
-    """Scores that the generalist writes down after its reasoning, one or several in one call.
+    """Scores that the judge writes down after its reasoning, one or several in one call.
 
     Fields and their scale are the contract's: 1..5 in KRIS-Bench (section 4) and in I2I-Bench's
     text style, 0..10 in Co-EditEval. Where replies are sampled at a temperature, the mean of
@@ -47,14 +47,14 @@ class Rubric(JudgeScorer):
         return (Question(template, get_contract(template, Scores)),)
 
     def shown(self, edit: Edit) -> Edit:
-        """The edit as the generalist gets it."""
+        """The edit as the judge gets it."""
         return edit
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Ask once, or `samples` times."""
-        judge = panel.generalist(self.service)
+        judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
         shown = await in_thread(self.shown, edit) if self.reads_pixels else self.shown(edit)
         samples = question.max_samples(judge.endpoint)
@@ -74,7 +74,7 @@ class OfficialRubric(Rubric):
     Attributes:
         readers: What reads replies instead of the prompt's own contract, as (task, reader); the
             task `""` stands for all that are not named. Empty for the contract.
-        untold: The generalist gets an empty text for instruction and explanation.
+        untold: The judge gets an empty text for instruction and explanation.
         jpeg: Tasks whose images are encoded anew, as JPEG of quality 85.
     """
 

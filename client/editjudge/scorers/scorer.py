@@ -83,7 +83,7 @@ class Scorer(ABC):
         return None
 
     def with_judge(self, service: str, repeat: int) -> Scorer:
-        """The same way of judging by another generalist, or once more; itself without one.
+        """The same way of judging by another judge, or once more; itself without one.
 
         Args:
             service: As `generalist.<name>`, in the place of `generalist.judge`.

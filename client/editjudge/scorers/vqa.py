@@ -1,4 +1,4 @@
-"""Visual question answering: numbers from what a generalist chooses among answers."""
+"""Visual question answering: numbers from what a judge chooses among answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..base.item import Edit, Item
 from ..base.verdict import Score, Verdict
 from ..panel.choices import ChoiceDistribution
 from ..panel.coalesce import gather_all
-from ..panel.generalist import Answer, Generalist, merged
+from ..panel.judge import Answer, Judge, merged
 from ..prompts import Template
 from .judge_scorer import JudgeScorer, Question, get_contract, list_shown_fields
 
@@ -39,7 +39,7 @@ class FiveLevel(JudgeScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Ask once."""
-        judge = panel.generalist(self.service)
+        judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
         said: Answer[ChoiceDistribution] = await question.ask(edit, judge, repeat=self.repeat)
         value = said.value.expectation(question.template.weights)
@@ -84,7 +84,7 @@ class QuestionList(JudgeScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Generate the questions, then ask them side by side."""
-        judge = panel.generalist(self.service)
+        judge = panel.judge(self.service)
         writing, asking = self.questions(edit.item)
         generated = await writing.ask(edit, judge, repeat=self.repeat)
         questions: Sequence[str] = generated.value
@@ -105,7 +105,7 @@ class QuestionList(JudgeScorer):
 
 @dataclass(frozen=True)
 class MultipleChoice(JudgeScorer):
-    """Whether the generalist picks the right option (GIE-Bench, section 3.5).
+    """Whether the judge picks the right option (GIE-Bench, section 3.5).
 
     Field `correct`, the share of the item's questions that are answered as the item says: 0
     or 1 for one question, higher is better. The options stand in the item's order.
@@ -146,7 +146,7 @@ class MultipleChoice(JudgeScorer):
 
     @staticmethod
     def can_be_won(question: Mapping[str, Any], *, exact: bool) -> bool:
-        """Whether a generalist that replies with an option can be right.
+        """Whether a judge that replies with an option can be right.
 
         Args:
             question: Has `options` and `answer`, and `expected` where that was written otherwise.
@@ -159,7 +159,7 @@ class MultipleChoice(JudgeScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Ask each of the item's questions."""
-        judge, item = panel.generalist(self.service), edit.item
+        judge, item = panel.judge(self.service), edit.item
 
         async def ask(question: Mapping[str, Any]) -> tuple[dict[str, Any], list[Answer[str]]]:
             due = question["answer"]
@@ -207,7 +207,7 @@ class MultipleChoice(JudgeScorer):
 class FactCheck(JudgeScorer):
     """Whether every fact that the instruction implies holds (Omni IIE Bench, section 5.1).
 
-    Field `correct`: 1 when the generalist says True of all question-answer pairs, 0 when one is
+    Field `correct`: 1 when the judge says True of all question-answer pairs, 0 when one is
     False (one strike). The pairs are the item's own; where it has none they are generated from
     the instruction alone.
 
@@ -234,7 +234,7 @@ class FactCheck(JudgeScorer):
         return (Question(template, template.choices, count),)
 
     async def check(
-        self, checks: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Generalist
+        self, checks: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Judge
     ) -> tuple[Mapping[str, str], tuple[Answer[Any], ...]]:
         """Whether one pair holds.
 
@@ -254,7 +254,7 @@ class FactCheck(JudgeScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Generate pairs where the item has none, then check each."""
-        judge = panel.generalist(self.service)
+        judge = panel.judge(self.service)
         asked = self.questions(edit.item)
         writing = () if edit.item.questions else asked[:1]
         generated = [await question.ask(edit, judge, repeat=self.repeat) for question in writing]
@@ -296,7 +296,7 @@ class AnsweredFacts(FactCheck):
         return Question(answering, contract, count), *super().checks(item, count)
 
     async def check(
-        self, checks: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Generalist
+        self, checks: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Judge
     ) -> tuple[Mapping[str, str], tuple[Answer[Any], ...]]:
         """Have the question answered, then the answer compared."""
         answering, *comparing = checks

@@ -125,7 +125,7 @@ class Ledger:
             self._keep(call.key, document, outputs=outputs)
 
     async def put_records(self, records: Iterable[CallRecord]) -> None:
-        """Keep what generalists said to others who asked for us; see `CallStore`."""
+        """Keep what judges said to others who asked for us; see `CallStore`."""
         await self._database.run_in_thread(self._put_records, tuple(records))
 
     def _put_records(self, records: Iterable[CallRecord]) -> None:

@@ -93,7 +93,7 @@ class SharedCalls:
         await self._use_ledger(lambda: self._ledger.put_fact(name, value))
 
     async def put_records(self, records: Iterable[CallRecord]) -> None:
-        """Keep what generalists said to others who asked for us, in the run alone."""
+        """Keep what judges said to others who asked for us, in the run alone."""
         await self._own.put_records(records)
 
     async def drop(self, keys: Iterable[str]) -> int:

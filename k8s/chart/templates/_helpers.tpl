@@ -229,7 +229,7 @@ automountServiceAccountToken: false
 {{- $known := include "editjudge.known" (index . 0) | fromJson -}}
 {{- (index $known.weights $server.entry).folder -}}
 {{- else -}}
-{{- printf "generalists/%s/%s" (index . 1) $server.source.revision -}}
+{{- printf "judges/%s/%s" (index . 1) $server.source.revision -}}
 {{- end -}}
 {{- end -}}
 
@@ -277,11 +277,11 @@ automountServiceAccountToken: false
 {{- $asked = append $asked (list $name $server.models) -}}
 {{- end -}}
 {{- range $name, $server := .Values.vllm.servers -}}
-{{- if or $server.entry (eq $name $.Values.judge.generalist) -}}
+{{- if or $server.entry (eq $name $.Values.judge.vllm) -}}
 {{- $asked = append $asked (pick $server "entry" "source" "protocol" | list $name) -}}
 {{- end -}}
 {{- end -}}
-{{- append $asked .Values.judge.generalist | toJson -}}
+{{- append $asked .Values.judge.vllm | toJson -}}
 {{- end -}}
 
 {{/* What of all values is in the pods of a Job, which cannot be changed. */}}
@@ -289,7 +289,7 @@ automountServiceAccountToken: false
 {{- list .Values.imagePullSecrets .Values.priorityClasses.create (include "editjudge.claim" .) | toJson -}}
 {{- end -}}
 
-{{/* Where judging asks, as editjudge.toml: the groups of Triton servers, and one generalist. */}}
+{{/* Where judging asks, as editjudge.toml: the groups of Triton servers, and one judge. */}}
 {{- define "editjudge.settings" -}}
 {{- $root := . -}}
 deadline = {{ .Values.judge.deadlineSeconds }}
@@ -298,17 +298,17 @@ deadline = {{ .Values.judge.deadlineSeconds }}
 [endpoints.{{ $name }}]
 url = "grpc://{{ include "editjudge.address" (list $root (printf "triton-%s" $name) 8001) }}"
 {{- end }}
-{{- with .Values.judge.generalist }}
+{{- with .Values.judge.vllm }}
 {{- $server := index $root.Values.vllm.servers . }}
 {{- if not $server }}
-{{- fail (printf "judge.generalist: there is no vllm.servers.%s" .) }}
+{{- fail (printf "judge.vllm: there is no vllm.servers.%s" .) }}
 {{- end }}
 {{- if $server.entry }}
-{{- fail (printf "judge.generalist: vllm.servers.%s is a specialist's; name one with a source" .) }}
+{{- fail (printf "judge.vllm: vllm.servers.%s is a specialist's; name one with a source" .) }}
 {{- end }}
 {{- $at := include "editjudge.address" (list $root (printf "vllm-%s" .) 8000) }}
 
-[generalists.judge]
+[judges.judge]
 url = {{ ternary (printf "grpc://%s" $at) (printf "http://%s/v1" $at) (eq ($server.protocol | default "http") "grpc") | quote }}
 model = {{ . | quote }}
 send_images = true

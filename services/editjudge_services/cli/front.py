@@ -36,11 +36,11 @@ def token_command(team: str, days: float, class_: Class, values: Path | None) ->
     print_notice(
         f"# editjudge.toml of team {team}; beside it the token as {team}.token, and as ca.pem\n"
         f"# {state.front.ca}\n"
-        f"[{'gateway' if state.judge else 'endpoints.front'}]\n"
+        f"[{'gateway' if state.gateway else 'endpoints.front'}]\n"
         f'url = "{state.front.url}"\nca_file = "ca.pem"\n'
         f'api_key = {{ file = "{team}.token" }}'
     )
-    if state.judge:
+    if state.gateway:
         print_notice(
             "# the same three lines under [endpoints.front] reach Triton without the Judge service"
         )

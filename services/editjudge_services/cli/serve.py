@@ -12,7 +12,7 @@ from typing import Any
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.terminal import print_notice, print_text
-from editjudge.cli.options import settings_from
+from editjudge.cli.options import check_judges, parse_judges, settings_from
 from editjudge.cli.output import print_json, print_tables
 from editjudge.cli.services import provide_services
 from editjudge.report.table import Heading, Row, Table
@@ -30,6 +30,7 @@ def serve_command(**values: Any) -> None:
     options = ServiceOptions(**{name: values.pop(name) for name in own})
     _check(options)
     settings = settings_from(values)
+    check_judges(parse_judges(values), settings)
     for name, instead in (("ledger", "--cache"), ("max_cost", "limits at its front door")):
         if getattr(settings, name) is not None:
             print_notice(f"{name} of the settings is for runs; a service has {instead}")

@@ -14,14 +14,14 @@ from ..runtime.supervisor import up
 
 
 def up_command(
-    model: tuple[str, ...], generalist: Path | None, *, judge: bool, front: bool, json: bool
+    model: tuple[str, ...], judge: Path | None, *, gateway: bool, front: bool, json: bool
 ) -> None:
     """Start the local stack in the background and wait until it is ready."""
     settings, root = settings_from(), click.get_current_context().find_root().params
-    options = {"models": model, "generalist": generalist, "judge": judge, "front": front}
+    options = {"models": model, "judge": judge, "gateway": gateway, "front": front}
     further = tuple(f"--set={one}" for one in root.get("set_", ()))
     changes = {name: value for name, value in options.items() if value}
-    changes["judge_args"] = (*further, *settings.stack.judge_args)
+    changes["gateway_args"] = (*further, *settings.stack.gateway_args)
     stack = settings.stack.model_copy(update=changes)
     state = up(stack, settings.vllm_python, root.get("config"))
     for name, why in state.unloaded.items():
@@ -31,14 +31,15 @@ def up_command(
         return
     if state.grpc:
         print_text(f"ready at {state.grpc} (metrics {state.metrics}, log {state.log})")
-    if state.judge:
-        print_text(f"judging at {state.judge.url} and {state.judge.http} (log {state.judge.log})")
+    if state.gateway:
+        service = state.gateway
+        print_text(f"Judge service at {service.url} and {service.http} (log {service.log})")
     if state.front:
         print_text(
             f"front door at {state.front.url} (authority {state.front.ca}, log {state.front.log})"
         )
         print_text(f"  its calls: {state.front.calls}")
         print_text("a team's token: editjudge front token --team NAME > NAME.token")
-    if state.generalist:
-        local = state.generalist
+    if state.judge:
+        local = state.judge
         print_text(f"{local.model} ready at {local.url} (log {local.log})")

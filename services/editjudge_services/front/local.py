@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.local_stack import LocalJudge, private_state_dir
+from editjudge.base.local_stack import LocalGateway, private_state_dir
 from editjudge.base.parse import first_problem
 
 from .values import FrontValues, Tokens
@@ -29,7 +29,7 @@ _TOKENS = "tokens.json"
 _Part = TypeVar("_Part", bound=BaseModel)
 _PACKAGES = ("envoy", "cryptography", "jwt", "yaml")
 _HOST_NAME = r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})([.][A-Za-z0-9]([A-Za-z0-9-]{0,62}))*"
-_NO_JUDGE = LocalJudge(
+_NO_GATEWAY = LocalGateway(
     pid=0, url="grpc://127.0.0.1:1", http="http://127.0.0.1:1", log=Path("judge.log")
 )
 _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104 - what a user may ask to listen on
@@ -49,7 +49,7 @@ def check_front(settings: StackSettings) -> None:
     # In a folder of its own: a front door may run here, with other names.
     with tempfile.TemporaryDirectory() as folder:
         nowhere = _describe_upstreams(
-            "grpc://127.0.0.1:1", "", _NO_JUDGE if settings.judge else None
+            "grpc://127.0.0.1:1", "", _NO_GATEWAY if settings.gateway else None
         )
         values = _make_values(settings, nowhere, Path(folder))
         for host in (values.listen.host, values.metrics.host):
@@ -97,14 +97,14 @@ def _check_pair(values: FrontValues) -> None:
 
 
 def make_local_front(
-    settings: StackSettings, triton: str, vllm: str, judge: LocalJudge | None = None
+    settings: StackSettings, triton: str, vllm: str, gateway: LocalGateway | None = None
 ) -> EnvoyServer:
     """The front door before local servers; still to be started.
 
     Args:
         triton: Address of the Triton server; "" for none.
         vllm: The same of vLLM.
-        judge: Where the Judge service is; None for none.
+        gateway: Where the Judge service is; None for none.
 
     Raises:
         ConfigError: an address or a value cannot be used.
@@ -113,7 +113,7 @@ def make_local_front(
     from .server import EnvoyServer
 
     folder = front_folder()
-    values = _make_values(settings, _describe_upstreams(triton, vllm, judge), folder)
+    values = _make_values(settings, _describe_upstreams(triton, vllm, gateway), folder)
     host, names = values.listen.host, settings.front_names
     authority = _prepare_identity(host, names, folder)
     (folder / _TOKENS).write_text(values.tokens.model_dump_json())
@@ -121,17 +121,17 @@ def make_local_front(
     return EnvoyServer(private_state_dir() / "front.log", values, folder, authority, name)
 
 
-def _describe_upstreams(triton: str, vllm: str, judge: LocalJudge | None) -> dict[str, Any]:
+def _describe_upstreams(triton: str, vllm: str, gateway: LocalGateway | None) -> dict[str, Any]:
     upstreams: dict[str, Any] = {}
     if triton:
         upstreams["triton"] = {"local": {"addresses": [urlsplit(triton).netloc]}}
     if vllm:
         parts = urlsplit(vllm)
         protocol = "grpc" if parts.scheme == "grpc" else "http"
-        upstreams["generalists"] = {"judge": {"addresses": [parts.netloc], "protocol": protocol}}
-    if judge:
-        at, web = urlsplit(judge.url).netloc, urlsplit(judge.http).netloc
-        upstreams["judge"] = {"addresses": [at], "json_addresses": [web]}
+        upstreams["judges"] = {"judge": {"addresses": [parts.netloc], "protocol": protocol}}
+    if gateway:
+        at, web = urlsplit(gateway.url).netloc, urlsplit(gateway.http).netloc
+        upstreams["gateway"] = {"addresses": [at], "json_addresses": [web]}
     return upstreams
 
 

@@ -116,7 +116,7 @@ class TritonServers(Strict):
     models: tuple[Name, ...] = ()
 
 
-class GeneralistServers(Strict):
+class JudgeServers(Strict):
     """vLLM servers of one model.
 
     Attributes:
@@ -128,7 +128,7 @@ class GeneralistServers(Strict):
     protocol: Literal["http", "grpc"] = "http"
 
 
-class JudgeServers(Strict):
+class GatewayServers(Strict):
     """Copies of the Judge service.
 
     Attributes:
@@ -153,7 +153,7 @@ class Rate(Strict):
 
 
 class TokenLimits(Strict):
-    """Tokens of generalists, counted by a rate-limit service (Envoy's protocol, version 3).
+    """Tokens of judges, counted by a rate-limit service (Envoy's protocol, version 3).
 
     The service holds the limits; it is asked with `kind=tokens` and `team=NAME`. A call of the
     Judge service is let in while there are tokens left, and its tokens are taken off at its end.
@@ -161,7 +161,7 @@ class TokenLimits(Strict):
     Attributes:
         service: Where it is; a name may stand for several.
         domain: Of its limits.
-        uncounted: Teams whose tokens nobody counts. They alone reach generalists without the Judge
+        uncounted: Teams whose tokens nobody counts. They alone reach judges without the Judge
             service, which is what says how many a call has used.
         open_when_down: Let calls in while the service does not answer, uncounted; otherwise they
             are UNAVAILABLE.
@@ -222,11 +222,11 @@ class FrontValues(Strict):
         client_ca: Callers must show a certificate of this authority (PEM); none by default.
         tokens: How a caller is known.
         triton: Triton servers by name.
-        generalists: vLLM servers, by the name under which callers reach them.
+        judges: vLLM servers, by the name under which callers reach them.
         judge: The Judge service.
         rate: Of each team that `rates` does not name.
         rates: By team.
-        token_limits: Who counts tokens of generalists; nobody by default.
+        token_limits: Who counts tokens of judges; nobody by default.
         limits: What no caller goes beyond.
         drain_seconds: For what is in flight when it ends.
         otlp: Where spans go, over gRPC.
@@ -241,8 +241,8 @@ class FrontValues(Strict):
     client_ca: Path | None = None
     tokens: Tokens
     triton: dict[str, TritonServers] = Field(default_factory=dict)
-    generalists: dict[Name, GeneralistServers] = Field(default_factory=dict)
-    judge: JudgeServers | None = None
+    judges: dict[Name, JudgeServers] = Field(default_factory=dict)
+    gateway: GatewayServers | None = None
     rate: Rate = Rate()
     rates: dict[Name, Rate] = Field(default_factory=dict)
     token_limits: TokenLimits | None = None
@@ -259,9 +259,9 @@ class FrontValues(Strict):
         models = [model for servers in self.triton.values() for model in servers.models]
         if twice := sorted({model for model in models if models.count(model) > 1}):
             raise ValueError(f"{', '.join(twice)}: served by two groups of servers")
-        if not (self.triton or self.generalists or self.judge):
+        if not (self.triton or self.judges or self.gateway):
             raise ValueError("there is nothing to stand in front of")
-        if self.token_limits and not self.judge:
+        if self.token_limits and not self.gateway:
             raise ValueError("token_limits: the Judge service says the tokens; `judge` is missing")
         return self
 

@@ -124,7 +124,7 @@ class CallCache:
 class TeamCalls(MemoryReplies):
     """The calls of one team in the ledger of all. A `ReplyStore`.
 
-    While the ledger cannot be used, and where there is none, the latest replies of generalists are
+    While the ledger cannot be used, and where there is none, the latest replies of judges are
     held in memory; what is found out about services always is.
     """
 

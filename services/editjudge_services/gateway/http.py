@@ -42,7 +42,7 @@ _HTTP = {"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "RESOURCE_EXHAUSTE
 _OF_BATCH = 16
 """Edits of a batch that are judged at a time; they wait for places, if need be."""
 _TOKENS = web.RequestKey("tokens", int)
-"""What generalists took for a request."""
+"""What judges took for a request."""
 MAX_BODY_BYTES = 256 * 1024 * 1024
 _JSON = "application/json"
 _QUERIES = {"/v1/dimensions": ("pattern",)}

@@ -18,9 +18,9 @@ _COUNTERS = {
         *("team", "method", "status"),
     ),
     "edits": ("Edits that were judged.", "team"),
-    "calls": ("Calls to generalists and specialists.", "team", "kind"),
+    "calls": ("Calls to judges and specialists.", "team", "kind"),
     "tokens": (
-        "Tokens that generalists took; cached ones are among those of prompts.",
+        "Tokens that judges took; cached ones are among those of prompts.",
         *("team", "kind"),
     ),
     "cost": ("What calls have cost, in the currency of the prices.", "team"),

@@ -74,7 +74,7 @@ def make_openapi() -> dict[str, Any]:
         if asked is not None:
             body = _content(schemas[asked], EXAMPLES[path])
             operation["requestBody"] = {"required": True, **body}
-            tokens = {"description": "that generalists took for it", "schema": {"type": "integer"}}
+            tokens = {"description": "that judges took for it", "schema": {"type": "integer"}}
             responses["200"]["headers"] = {TOKENS_HEADER: tokens}
         if result is ServedDimension:
             operation["parameters"] = [_PATTERN]

@@ -141,7 +141,7 @@ class Protocol(JsonModel):
         ],
         Field(min_length=1, max_length=_MOST_JUDGES),
     ] = ("judge",)
-    """Names of the generalists that judge, side by side."""
+    """Names of the judges that judge, side by side."""
     rounds: Annotated[int, Field(ge=1)] = 1
     """How often each of them judges."""
     prompts: dict[str, str] = Field(default_factory=dict)
@@ -353,7 +353,7 @@ class PanelService(JsonModel):
     facts: dict[str, str]
     """What else tells it from others."""
     priced: bool
-    """Of a generalist: its price is known, so that costs are told."""
+    """Of a judge: its price is known, so that costs are told."""
 
 
 class PanelReply(JsonModel):
@@ -371,7 +371,7 @@ class PanelReply(JsonModel):
         """The services of a panel."""
         identities = panel.identities()
         random = set(untrained_services(identities))
-        priced = {r for r, one in panel.generalists.items() if one.endpoint.price is not None}
+        priced = {r for r, one in panel.judges.items() if one.endpoint.price is not None}
         services = tuple(
             PanelService(
                 role=role,

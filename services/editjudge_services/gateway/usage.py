@@ -31,12 +31,12 @@ class TeamUsage:
     Attributes:
         edits: That were judged.
         refused: Requests that were not: unusable, without room, too late, given up.
-        calls: To generalists and specialists, made and answered.
+        calls: To judges and specialists, made and answered.
         cached: Answered from the cache instead.
         failed: Calls that failed, after all attempts.
-        prompt_tokens: Read by generalists, for calls that were made.
-        cached_tokens: Of these, found in the generalist's own cache of prefixes.
-        completion_tokens: Written by generalists.
+        prompt_tokens: Read by judges, for calls that were made.
+        cached_tokens: Of these, found in the judge's own cache of prefixes.
+        completion_tokens: Written by judges.
         cost: In the currency of the prices.
     """
 
@@ -55,7 +55,7 @@ class TeamUsage:
 
     @property
     def tokens(self) -> int:
-        """Read and written by generalists."""
+        """Read and written by judges."""
         return self.prompt_tokens + self.completion_tokens
 
 

@@ -20,7 +20,7 @@ from filelock import Timeout
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, EditjudgeError, MissingExtra, StackError
 from editjudge.base.local_stack import (
-    LocalGeneralist,
+    LocalJudge,
     StackState,
     private,
     private_state_dir,
@@ -33,7 +33,7 @@ from editjudge.base.output_files import write_file
 
 from ..front.local import check_front, make_local_front
 from ..front.server import EnvoyServer
-from .judge_server import READY_SECONDS, JudgeServer, check_judge
+from .gateway_server import READY_SECONDS, GatewayServer, check_gateway
 from .process import Server
 from .restarts import keep_running
 from .triton_server import TritonServer, has_serve_extra
@@ -49,7 +49,7 @@ def up(
     """Start the local stack in the background and wait until it is ready.
 
     Args:
-        vllm_python: Of the environment that has vLLM; needed for a generalist.
+        vllm_python: Of the environment that has vLLM; needed for a judge.
         config: Settings file for the Judge service; by default that of the current folder.
 
     Raises:
@@ -83,9 +83,9 @@ def up(
 
 def _ready(process: subprocess.Popen[bytes], output: Path, settings: StackSettings) -> StackState:
     patience = settings.startup_timeout if settings.triton else 0.0
-    if settings.generalist:
-        patience = max(patience, settings.generalist_timeout)
-    patience += READY_SECONDS if settings.judge else 0.0
+    if settings.judge:
+        patience = max(patience, settings.judge_timeout)
+    patience += READY_SECONDS if settings.gateway else 0.0
     end = time.monotonic() + patience + 10
     while time.monotonic() < end:
         if (state := running_stack()) is not None and state.pid == process.pid:
@@ -99,20 +99,20 @@ def _ready(process: subprocess.Popen[bytes], output: Path, settings: StackSettin
 
 def _check(settings: StackSettings, vllm_python: Path | None) -> None:
     """Find mistakes here, where the message goes to the user."""
-    if not settings.triton and settings.generalist is None:
-        raise ConfigError("there is nothing to start", "give --generalist, or leave Triton on")
+    if not settings.triton and settings.judge is None:
+        raise ConfigError("there is nothing to start", "give --judge, or leave Triton on")
     if settings.triton and not has_serve_extra():
         raise MissingExtra("the local stack", "serve")
-    if settings.judge and not settings.triton:
+    if settings.gateway and not settings.triton:
         raise ConfigError("the Judge service judges with Triton's models", "leave Triton on")
-    if settings.judge:
-        check_judge()
+    if settings.gateway:
+        check_gateway()
     if settings.front:
         check_front(settings)
-    if settings.generalist is not None:
+    if settings.judge is not None:
         python = _require_python(vllm_python)
-        check_model(settings.generalist.expanduser().resolve())
-        check_packages(python, settings.generalist_protocol, list_packages(python))
+        check_model(settings.judge.expanduser().resolve())
+        check_packages(python, settings.judge_protocol, list_packages(python))
 
 
 def _require_python(vllm_python: Path | None) -> Path:
@@ -166,7 +166,7 @@ def supervise(
 
             tell()
             # Who asks Triton or vLLM goes on while the Judge service is away.
-            retried_servers = [stack.judge] if stack.judge else []
+            retried_servers = [stack.gateway] if stack.gateway else []
             keep_running(stack.servers, stopping, tell, retried_servers)
         finally:
             stack.stop()
@@ -188,14 +188,14 @@ class _Stack:
             (self._folder / name).unlink(missing_ok=True)
         self.triton = TritonServer(self._folder / "triton.log", settings)
         self.vllm: VllmServer | None = None
-        self.judge: JudgeServer | None = None
+        self.gateway: GatewayServer | None = None
         self.front: EnvoyServer | None = None
         self.servers: list[Server] = []
-        if settings.generalist is not None:
+        if settings.judge is not None:
             python = _require_python(vllm_python)
             self.vllm = VllmServer(self._folder / "vllm.log", python, settings)
-        if settings.judge:
-            self.judge = JudgeServer(self._folder / "judge.log", settings, config)
+        if settings.gateway:
+            self.gateway = GatewayServer(self._folder / "judge.log", settings, config)
 
     def start(self, stopping: threading.Event) -> None:
         """Start all of them and wait until they are ready."""
@@ -210,13 +210,13 @@ class _Stack:
             self.vllm.wait_until_ready(stopping)
         triton = self.triton.url if self._settings.triton else ""
         vllm = self.vllm.url if self.vllm else ""
-        if self.judge is not None:
-            self.judge.set_backends(triton, vllm)
-            self.servers.append(self.judge)
-            self.judge.start(stopping)
+        if self.gateway is not None:
+            self.gateway.set_backends(triton, vllm)
+            self.servers.append(self.gateway)
+            self.gateway.start(stopping)
         if self._settings.front:
-            judge = self.judge.state if self.judge else None
-            self.front = make_local_front(self._settings, triton, vllm, judge)
+            gateway = self.gateway.state if self.gateway else None
+            self.front = make_local_front(self._settings, triton, vllm, gateway)
             self.servers.append(self.front)
             self.front.start(stopping)
 
@@ -229,11 +229,9 @@ class _Stack:
         """Where they are."""
         triton, vllm = self.triton, self.vllm
         has_triton = self._settings.triton
-        generalist = None
+        judge = None
         if vllm is not None:
-            generalist = LocalGeneralist(
-                pid=vllm.pid, url=vllm.url, model=vllm.served_name, log=vllm.log
-            )
+            judge = LocalJudge(pid=vllm.pid, url=vllm.url, model=vllm.served_name, log=vllm.log)
         return StackState(
             pid=os.getpid(),
             grpc=triton.url if has_triton else "",
@@ -241,8 +239,8 @@ class _Stack:
             metrics=triton.metrics_url if has_triton else "",
             log=triton.log if has_triton else self._folder / "supervisor.log",
             started=started_at,
-            generalist=generalist,
-            judge=None if self.judge is None else self.judge.state,
+            judge=judge,
+            gateway=None if self.gateway is None else self.gateway.state,
             front=None if self.front is None else self.front.state,
             unloaded=dict(triton.unloaded_models) if has_triton else {},
             stop_seconds=_WHOLE_STOP_SECONDS + sum(each.stop_seconds for each in self.servers),

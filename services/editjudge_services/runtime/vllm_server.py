@@ -72,11 +72,11 @@ class VllmServer(Server):
 
     def __init__(self, log: Path, python: Path, settings: StackSettings) -> None:
         super().__init__(log)
-        self.model = (settings.generalist or Path()).expanduser().resolve()
+        self.model = (settings.judge or Path()).expanduser().resolve()
         check_model(self.model)
         self._python = python.expanduser().absolute()
         self._settings = settings
-        self._over_grpc = settings.generalist_protocol == "grpc"
+        self._over_grpc = settings.judge_protocol == "grpc"
         self._ready = False
         self.port = 0
 
@@ -87,7 +87,7 @@ class VllmServer(Server):
 
     @property
     def url(self) -> str:
-        """The address, as `GeneralistEndpoint.url` takes it."""
+        """The address, as `JudgeEndpoint.url` takes it."""
         if self._over_grpc:
             return f"grpc://{LOOPBACK}:{self.port}"
         return f"http://{LOOPBACK}:{self.port}/v1"
@@ -105,9 +105,9 @@ class VllmServer(Server):
             StackError: the port is taken.
         """
         packages = list_packages(self._python)
-        check_packages(self._python, self._settings.generalist_protocol, packages)
+        check_packages(self._python, self._settings.judge_protocol, packages)
         if not self.port:
-            (self.port,) = reserve_ports([self._settings.generalist_port])
+            (self.port,) = reserve_ports([self._settings.judge_port])
         on_cpu = _on_cpu(packages)
         self._launch(
             self._command(on_cpu=on_cpu),
@@ -125,7 +125,7 @@ class VllmServer(Server):
     @property
     def start_seconds(self) -> float:
         """As its settings say."""
-        return self._settings.generalist_timeout
+        return self._settings.judge_timeout
 
     def is_healthy(self) -> bool:
         """Whether the process runs, and its engine with it."""
@@ -153,7 +153,7 @@ class VllmServer(Server):
         process.wait()
 
     def _command(self, *, on_cpu: bool) -> list[str]:
-        launcher, *own = _LAUNCHERS[self._settings.generalist_protocol]
+        launcher, *own = _LAUNCHERS[self._settings.judge_protocol]
         return [
             *(str(self._python), "-m", launcher),
             *("--model", str(self.model), "--served-model-name", self.served_name),
@@ -163,7 +163,7 @@ class VllmServer(Server):
             *("--scheduling-policy", "priority"),
             *own,
             *(("--enforce-eager",) if on_cpu else ()),
-            *self._settings.generalist_args,
+            *self._settings.judge_args,
         ]
 
     def _environment(self, *, on_cpu: bool) -> dict[str, str]:

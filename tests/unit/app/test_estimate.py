@@ -16,7 +16,7 @@ from editjudge.app.estimate import (
     estimate,
     judge_notes,
 )
-from editjudge.base.config import GatewayEndpoint, GeneralistEndpoint, Settings
+from editjudge.base.config import GatewayEndpoint, JudgeEndpoint, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.base.strict import to_plain
 from editjudge.benchmarks.items import ItemsFile
@@ -32,7 +32,7 @@ LEVEL, QUESTIONS, PIXELS = (
     "core.psnr.source.whole",
 )
 JUDGE = "generalist.judge"
-SECOND = GeneralistEndpoint(url=URL)
+SECOND = JudgeEndpoint(url=URL)
 EDITS = 3
 
 
@@ -57,7 +57,7 @@ def work(folder: Path, *names: str, judge_rounds: JudgeRounds = JudgeRounds()) -
 
 
 def settings(**judge: Any) -> Settings:
-    return Settings.model_validate({"generalists": {"judge": {"url": URL, **judge}}})
+    return Settings.model_validate({"judges": {"judge": {"url": URL, **judge}}})
 
 
 def found(folder: Path, *names: str, **judge: Any) -> Estimate:
@@ -115,7 +115,7 @@ def test_a_cost_says_whose_calls_it_leaves_out(folder: Path) -> None:
     price = {"input": 1e6, "output": 1.0}
     todo = work(folder, LEVEL, judge_rounds=JudgeRounds(("judge", "second", "third")))
     judges = {"judge": {"url": URL, "price": price}, "second": {"url": URL}, "third": {"url": URL}}
-    told = estimate(todo, Settings.model_validate({"generalists": judges}))
+    told = estimate(todo, Settings.model_validate({"judges": judges}))
     assert told.cost == found(folder, LEVEL, price=price).cost
     why = "the cost is without generalist.second, generalist.third: no price is configured"
     assert why in told.notes

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import editjudge
 from editjudge.app.rescoring import ScoreChange, rescore_run
-from editjudge.base.config import GeneralistEndpoint, Settings
+from editjudge.base.config import JudgeEndpoint, Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.verdict import NoScore, Score, Verdict
 from editjudge.benchmarks.cell import Tally
@@ -85,7 +85,7 @@ async def test_a_damaged_run_is_refused_in_one_line(
     """Many replies are read side by side, and what fails is one error."""
     server = ScriptedOpenAi(probabilities={"good": 0.7, "bad": 0.3})
     async with server.serving() as url:
-        settings = Settings(generalists={"judge": GeneralistEndpoint(url=url)})
+        settings = Settings(judges={"judge": JudgeEndpoint(url=url)})
         asked = spec(folder, dimensions=(LEVELS,))
         await editjudge.run_async(asked, out=folder / "run", settings=settings)
     rescored = await asyncio.to_thread(rescore_run, folder / "run")

@@ -17,7 +17,7 @@ def test_with_nothing_all_that_need_a_model_are_lacking() -> None:
     )
 
 
-def test_any_generalist_judges() -> None:
+def test_any_judge_judges() -> None:
     assert "generalist.judge" in missing_services(("lpips.vgg",))
     lacking = missing_services(("generalist.mine", "lpips.vgg"))
     assert not {"generalist.judge", "lpips.vgg"} & lacking.keys()

@@ -23,7 +23,7 @@ from editjudge.app.export import long_rows
 from editjudge.app.merge import merge
 from editjudge.app.rescoring import rescore_run
 from editjudge.app.run import preview_run
-from editjudge.base.config import GeneralistEndpoint, Settings
+from editjudge.base.config import JudgeEndpoint, Settings
 from editjudge.base.errors import ConfigError, StoreError
 from editjudge.storage.store import FILE
 
@@ -243,7 +243,7 @@ def test_what_an_item_was_is_kept_of_those_beyond_the_limit_too(folder: Path) ->
 async def test_calls_that_stay_the_same_are_not_made_again(folder: Path) -> None:
     server = ScriptedOpenAi(probabilities={"good": 0.7, "bad": 0.3})
     async with server.serving() as url:
-        settings = Settings(generalists={"judge": GeneralistEndpoint(url=url)})
+        settings = Settings(judges={"judge": JudgeEndpoint(url=url)})
         asked = spec(folder, dimensions=(LEVELS, *DIMENSIONS))
         await editjudge.run_async(asked, out=folder / "run", settings=settings)
         calls = len(server.requests)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from editjudge.base.config import Endpoint, GeneralistEndpoint, Secret, Settings, load_settings
+from editjudge.base.config import Endpoint, JudgeEndpoint, Secret, Settings, load_settings
 from editjudge.base.errors import ConfigError
 
 
@@ -45,11 +45,11 @@ BAD_FILES = {
     "http address": ('[endpoints.a]\nurl = "http://h:1"', "setting endpoints.a.url"),
     "no port scheme": ('[endpoints.a]\nurl = "h:1"', "grpc://host:port"),
     "a replica twice": (
-        '[generalists.a]\nurl = "http://h/v1"\nreplicas = ["http://h/v1/"]',
+        '[judges.a]\nurl = "http://h/v1"\nreplicas = ["http://h/v1/"]',
         "among the replicas twice",
     ),
     "another protocol": (
-        '[generalists.a]\nurl = "http://h/v1"\nreplicas = ["grpc://h:1"]',
+        '[judges.a]\nurl = "http://h/v1"\nreplicas = ["grpc://h:1"]',
         "the same protocol",
     ),
     "no patience": ("patience = -1", "setting patience"),
@@ -105,8 +105,8 @@ def test_half_a_client_certificate_is_refused(tmp_path: Path) -> None:
 def test_an_address_that_cannot_be_used_is_said_in_one_line() -> None:
     with pytest.raises(ConfigError, match=r"^endpoint http://h: write it as grpc://host:port"):
         Settings().at("grpc://ok:1", "http://h")
-    with pytest.raises(ConfigError, match=r"^generalist grpc:/h: write it as http"):
-        GeneralistEndpoint.at("grpc:/h", "generalist")
+    with pytest.raises(ConfigError, match=r"^judge grpc:/h: write it as http"):
+        JudgeEndpoint.at("grpc:/h", "generalist")
 
 
 @pytest.mark.parametrize(

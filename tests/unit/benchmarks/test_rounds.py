@@ -28,7 +28,7 @@ from editjudge.scorers.vqa import FiveLevel
 
 from ...fakes.scorers import FakePanel, Scripted
 from ...fakes.scorers import edit as made
-from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist
+from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge
 from .signing import signature_of
 
 LEVELS, PIXELS = "core.editing_artifacts", "core.psnr.source.whole"
@@ -168,10 +168,10 @@ class Panel(PanelStandIn):
     """Has judges by name."""
 
     def __init__(self, **transports: ScriptedTransport) -> None:
-        self.judges = {f"generalist.{name}": generalist(t) for name, t in transports.items()}
+        self.judges = {f"generalist.{name}": scripted_judge(t) for name, t in transports.items()}
         self.service_names = frozenset(self.judges)
 
-    def generalist(self, service: str) -> Any:
+    def scripted_judge(self, service: str) -> Any:
         return self.judges[service].within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:

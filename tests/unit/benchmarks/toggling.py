@@ -32,7 +32,7 @@ from editjudge.panel.prompt import Picture, Prompt
 from editjudge.panel.transport import Choice, Completion, Sampling
 from editjudge.scorers.scorer import Scorer
 
-from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
+from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
 from ...golden.cases import Case
 from ...golden.services import _spread, _unasked, filled, number
 
@@ -91,7 +91,7 @@ def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray | bytes]]:
 
 
 class Recorder(PanelStandIn, ScriptedTransport):
-    """A generalist and all specialists, who answer by a digest of what they are sent.
+    """A judge and all specialists, who answer by a digest of what they are sent.
 
     Attributes:
         sent: What they were sent, by digest.
@@ -100,9 +100,9 @@ class Recorder(PanelStandIn, ScriptedTransport):
     def __init__(self) -> None:
         super().__init__("")
         self.sent: set[str] = set()
-        self.judge = generalist(self)
+        self.judge = scripted_judge(self)
 
-    def generalist(self, service: str) -> Any:
+    def scripted_judge(self, service: str) -> Any:
         return self.judge.within(self.context)
 
     async def choose(

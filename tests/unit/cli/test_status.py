@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.base.local_stack import LocalJudge, StackState
+from editjudge.base.local_stack import LocalGateway, StackState
 from editjudge.cli import main, services
 
 
@@ -17,7 +17,7 @@ def test_why_the_judge_service_is_away_is_said(
     problem: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = Path("judge.log")
-    judge = LocalJudge(pid=1, url="grpc://a:1", http="http://a:2", log=log, problem=problem)
+    judge = LocalGateway(pid=1, url="grpc://a:1", http="http://a:2", log=log, problem=problem)
     state = StackState(
         pid=1, grpc="", http="", metrics="", log=log, started=time.time(), judge=judge
     )

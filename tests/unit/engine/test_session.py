@@ -57,6 +57,6 @@ async def test_judges_are_asked_side_by_side_how_they_answer_choices() -> None:
     judge: Any = SimpleNamespace(method=together.wait)
     judge.within = lambda _: judge
     panel = Panel(Settings())
-    panel.generalists.update(dict.fromkeys(map(ServiceName.generalist, "ab"), judge))
+    panel.judges.update(dict.fromkeys(map(ServiceName.judge, "ab"), judge))
     async with asyncio.timeout(10):
         await panel.probe_judges()

@@ -38,7 +38,7 @@ from editjudge.prompts import get_template
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.scorers.vqa import FactCheck
 
-from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
+from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
 
 WIDTH, HEIGHT = 12, 8
 SOURCE = load_image(np.full((HEIGHT, WIDTH, 3), 90, np.uint8))
@@ -57,10 +57,10 @@ class Panel(PanelStandIn):
 
     def __init__(self, said: Any, **masks: np.ndarray) -> None:
         self.transport = ScriptedTransport(said if isinstance(said, str) else json.dumps(said))
-        self.judge = generalist(self.transport)
+        self.judge = scripted_judge(self.transport)
         self.masks = masks
 
-    def generalist(self, service: str) -> Any:
+    def scripted_judge(self, service: str) -> Any:
         assert service == "generalist.judge"
         return self.judge.within(self.context)
 
@@ -133,11 +133,11 @@ class BothPanel(PanelStandIn):
                 {"commands": after} if "Target image" in seen(prompt) else named
             )
         )
-        self.judge = generalist(self.transport)
+        self.judge = scripted_judge(self.transport)
         self.masks = masks
         self.asked: list[tuple[str, str, str]] = []
 
-    def generalist(self, service: str) -> Any:
+    def scripted_judge(self, service: str) -> Any:
         return self.judge.within(self.context)
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:

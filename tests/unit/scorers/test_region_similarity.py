@@ -27,7 +27,7 @@ from editjudge.prompts import Labels
 from editjudge.prompts.official_prompts import OfficialPrompt
 from editjudge.scorers.region_similarity import RegionSimilarity
 
-from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
+from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
 
 JUDGE, SEGMENTER, FEATURES = "generalist.judge", "segmenter.sa2va", "features.dinov3"
 SUBJECTS = RegionSimilarity(JUDGE, "i2i/unchanged_subjects")
@@ -63,7 +63,7 @@ class Panel(PanelStandIn):
         self, said: Sequence[Any], masks: Mapping[tuple[str, str], Any], **vectors: Any
     ) -> None:
         self.transport = ScriptedTransport(json.dumps({"commands": said}))
-        self.judge = generalist(self.transport)
+        self.judge = scripted_judge(self.transport)
         self.masks, self.vectors = masks, vectors
         self.names: dict[bytes, str] = {}
         self.asked: list[tuple[str, str, str]] = []
@@ -75,7 +75,7 @@ class Panel(PanelStandIn):
             self.names[image.encoded_bytes] = image.name
         return self
 
-    def generalist(self, service: str) -> Any:
+    def scripted_judge(self, service: str) -> Any:
         assert service == JUDGE
         return self.judge.within(self.context)
 

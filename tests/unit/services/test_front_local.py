@@ -9,7 +9,7 @@ import pytest
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, StackError
-from editjudge.base.local_stack import LocalJudge
+from editjudge.base.local_stack import LocalGateway
 from editjudge_services.front.identity import front_folder
 from editjudge_services.front.local import (
     check_front,
@@ -20,7 +20,7 @@ from editjudge_services.front.local import (
 from editjudge_services.front.values import Tokens
 from editjudge_services.runtime.process import reserve_ports
 
-JUDGE = LocalJudge(pid=1, url="grpc://127.0.0.1:2", http="http://127.0.0.1:3", log=Path("log"))
+JUDGE = LocalGateway(pid=1, url="grpc://127.0.0.1:2", http="http://127.0.0.1:3", log=Path("log"))
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_the_judge_service_of_a_stack_stands_behind_its_door(state: Path) -> Non
     assert str(server.values.judge.json_addresses[0]) == "127.0.0.1:3"
     file = state / "values.yaml"
     file.write_text("token_limits: {service: 'limits:8081'}")
-    check_front(StackSettings(judge=True, front_values=file))
+    check_front(StackSettings(gateway=True, front_values=file))
     with pytest.raises(ConfigError, match="`judge` is missing"):
         check_front(StackSettings(front_values=file))
 

@@ -38,7 +38,7 @@ WHOLE: Mapping[str, Any] = {
         "small": {"addresses": ["small:8001"]},
         "segmentation": {"addresses": ["a:8001", "b:8001"], "models": ["segmenter_sa2va"]},
     },
-    "generalists": {
+    "judges": {
         "judge": {"addresses": ["vllm:8000"]},
         "second": {"addresses": ["vllm2:8001"], "protocol": "grpc"},
     },
@@ -72,7 +72,7 @@ def routes(config: Mapping[str, Any]) -> list[Any]:
         ({"limits": {"request_bytes": 0}}, "limits.request_bytes"),
         ({"rates": {"no team!": {}}}, "rates"),
         ({"triton": {"a": {"addresses": ["a:1"], "models": ["b c"]}}}, "triton.a.models.0"),
-        ({"generalists": {"a/b": {"addresses": ["a:1"]}}}, "generalists"),
+        ({"judges": {"a/b": {"addresses": ["a:1"]}}}, "judges"),
         ({"triton": {"a": {"addresses": []}}}, "triton.a.addresses"),
         (
             {"triton": {"a": {"addresses": ["a:1"]}, "b": {"addresses": ["b:1"]}}},
@@ -87,7 +87,7 @@ def routes(config: Mapping[str, Any]) -> list[Any]:
             },
             "clip: served by two groups",
         ),
-        ({"triton": {}, "generalists": {}, "judge": None}, "nothing to stand in front of"),
+        ({"triton": {}, "judges": {}, "judge": None}, "nothing to stand in front of"),
         ({"judge": None, "token_limits": {"service": "a:1"}}, "`judge` is missing"),
         ({"limits": {"heap_bytes": 1}}, "limits.heap_bytes"),
         ({"rate": {"burst": 99999999999}}, "rate.burst"),
@@ -185,7 +185,7 @@ def test_what_is_refused_is_refused_before_all_of_it_has_come(
         assert refusal["typed_per_filter_config"]["envoy.filters.http.buffer"]["disabled"] is True
 
 
-def test_only_who_is_uncounted_reaches_generalists_where_tokens_are_counted(
+def test_only_who_is_uncounted_reaches_judges_where_tokens_are_counted(
     tmp_path: Path,
 ) -> None:
     limits = {"service": "a:1", "uncounted": ["one.two", "three"]}
@@ -340,7 +340,7 @@ def test_whatever_names_are_stackthe_file_is_yaml(
 ) -> None:
     config = filled(
         tmp_path_factory.mktemp("front"),
-        generalists={name: {"addresses": ["a:1"]} for name in names},
+        judges={name: {"addresses": ["a:1"]} for name in names},
         triton={"x": {"addresses": ["a:1"], "models": models}},
         rates={name: {} for name in names},
     )

@@ -12,7 +12,7 @@ import pytest
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import StackError
 from editjudge_services.runtime import restarts
-from editjudge_services.runtime.judge_server import JudgeServer
+from editjudge_services.runtime.gateway_server import GatewayServer
 from editjudge_services.runtime.restarts import keep_running
 
 
@@ -108,7 +108,7 @@ def test_one_that_others_go_on_without_is_tried_for_ever_and_ever_less_often(
 def test_the_judge_service_says_why_it_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = JudgeServer(tmp_path / "judge.log", StackSettings(judge=True))
+    server = GatewayServer(tmp_path / "judge.log", StackSettings(gateway=True))
     program = "import sys; sys.exit('no room for its table')"
     monkeypatch.setattr(server, "_command", lambda: [sys.executable, "-c", program])
     assert server.state.problem == ""

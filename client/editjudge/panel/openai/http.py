@@ -38,7 +38,7 @@ from ..redaction import Secrets, shorten
 if TYPE_CHECKING:
     import aiohttp
 
-    from ...base.config import GeneralistEndpoint
+    from ...base.config import JudgeEndpoint
 
 _POLICY_CODES = re.compile(
     r"content_?filter|content_?policy|moderation|responsible_?ai|data_?inspection|safety",
@@ -147,12 +147,12 @@ class HttpServer:
         ConfigError: the address, a header's secret or a certificate cannot be used.
     """
 
-    def __init__(self, endpoint: GeneralistEndpoint, service: str, concurrency: int) -> None:
+    def __init__(self, endpoint: JudgeEndpoint, service: str, concurrency: int) -> None:
         parts = urlsplit(endpoint.url)
         if parts.username is not None or parts.query or parts.fragment:
             # Not shown whole: what is in there may be the key.
             raise ConfigError(
-                f"generalist at {parts.hostname}: the address holds more than a path",
+                f"judge at {parts.hostname}: the address holds more than a path",
                 "give keys as `api_key` or in `headers`",
             )
         self.url = endpoint.url
@@ -367,7 +367,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes | None:
     return b"".join(pieces)
 
 
-def _tls(endpoint: GeneralistEndpoint) -> ssl.SSLContext | None:
+def _tls(endpoint: JudgeEndpoint) -> ssl.SSLContext | None:
     if endpoint.ca_file is None and endpoint.cert_file is None:
         return None
     try:
@@ -380,7 +380,7 @@ def _tls(endpoint: GeneralistEndpoint) -> ssl.SSLContext | None:
     return context
 
 
-def _show(context: ssl.SSLContext, endpoint: GeneralistEndpoint) -> None:
+def _show(context: ssl.SSLContext, endpoint: JudgeEndpoint) -> None:
     """Have the client's certificate shown to servers that ask for one."""
     cert, key = endpoint.cert_file or "", endpoint.key_file
     try:

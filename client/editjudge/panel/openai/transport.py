@@ -22,13 +22,13 @@ from ..choices import ChoiceDistribution, distribution, label_set, labels
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..prompt import Prompt
 from ..retry import RetryPolicy, call_with_retries
-from ..transport import LONGEST_NAME, Choice, Completion, GeneralistModel, Sampling, Transport
+from ..transport import LONGEST_NAME, Choice, Completion, JudgeModel, Sampling, Transport
 from . import completions as chat
 from .completions import Habits
 from .http import HttpReply, HttpServer
 
 if TYPE_CHECKING:
-    from ...base.config import GeneralistEndpoint
+    from ...base.config import JudgeEndpoint
 
 MAX_LABELS = 128  # what vLLM takes as `logprob_token_ids`
 _MANY = 64
@@ -141,7 +141,7 @@ _NEUTRAL = {
 
 
 class OpenAiTransport(Transport):
-    """A generalist behind an OpenAI-compatible API.
+    """A judge behind an OpenAI-compatible API.
 
     Choices are scored by the exact probabilities of the label set where the server is vLLM
     (`logprob_token_ids`, in 0.32), otherwise by the 20 likeliest first tokens.
@@ -163,7 +163,7 @@ class OpenAiTransport(Transport):
 
     def __init__(
         self,
-        endpoint: GeneralistEndpoint,
+        endpoint: JudgeEndpoint,
         policy: RetryPolicy,
         *,
         service: str = "generalist.judge",
@@ -176,14 +176,14 @@ class OpenAiTransport(Transport):
         self._server = HttpServer(endpoint, service, concurrency)
         self._vocabulary = Vocabulary(self._server, self._base)
         self._habits = Habits()
-        self._model: GeneralistModel | None = None
+        self._model: JudgeModel | None = None
         self._identifying = asyncio.Lock()
 
     async def close(self) -> None:
         """Close connections; calls in flight fail."""
         await self._server.close()
 
-    async def identify(self, timeout: float) -> GeneralistModel:
+    async def identify(self, timeout: float) -> JudgeModel:
         """Find the model by `GET /models`; a gateway without it is taken at the settings' word.
 
         Raises:
@@ -191,24 +191,24 @@ class OpenAiTransport(Transport):
             ServiceError: it cannot be reached or asked.
         """
 
-        async def once() -> GeneralistModel:
+        async def once() -> JudgeModel:
             async with self._identifying:
                 self._model = await self._look()
             return self._model
 
         return await self._retried(once, DEFAULT_TERMS, replace(self._policy, deadline=timeout))
 
-    async def _look(self) -> GeneralistModel:
+    async def _look(self) -> JudgeModel:
         reply = await self._server.ask(f"{self.url}/models", model=self._asked)
         if reply.status in {404, 405} and self._asked:
-            return GeneralistModel(self._asked)
+            return JudgeModel(self._asked)
         if not reply.ok:
             raise self._server.to_error(reply, self._asked)
         card = self._chosen(reply.data)
         server = card.get("owned_by")
         vllm = server == "vllm"
         facts = {n: str(card[n]) for n in ("root", "max_model_len", "owned_by") if card.get(n)}
-        return GeneralistModel(
+        return JudgeModel(
             card["id"],
             f"vllm {await self._version()}".strip() if vllm else str(server or ""),
             facts,
@@ -314,7 +314,7 @@ class OpenAiTransport(Transport):
         self,
         prompt: Prompt,
         fields: Callable[[], dict[str, Any]],
-        model: GeneralistModel,
+        model: JudgeModel,
         context: CallContext,
     ) -> HttpReply:
         """A chat completion, in another form where the server does not take the first.
@@ -348,7 +348,7 @@ class OpenAiTransport(Transport):
         self._habits.without_logprobs(why)
         return self._error(LogprobsUnavailable, why)
 
-    async def _known(self) -> GeneralistModel:
+    async def _known(self) -> JudgeModel:
         async with self._identifying:
             if self._model is None:
                 self._model = await self._look()
@@ -400,7 +400,7 @@ class OpenAiTransport(Transport):
         )
 
 
-def _is_vllm(model: GeneralistModel) -> bool:
+def _is_vllm(model: JudgeModel) -> bool:
     return model.facts.get("owned_by") == "vllm"
 
 

@@ -26,7 +26,7 @@ from ..grpc_channel import GrpcConnection
 from .tokenizer import MAX_ARCHIVE
 
 if TYPE_CHECKING:
-    from ...base.config import GeneralistEndpoint
+    from ...base.config import JudgeEndpoint
     from ..prompt import Picture
     from ..retry import RetryPolicy
     from .request import Request
@@ -54,7 +54,7 @@ class Engine(GrpcConnection):
         messages: The protocol's message classes.
     """
 
-    def __init__(self, endpoint: GeneralistEndpoint, service: str, policy: RetryPolicy) -> None:
+    def __init__(self, endpoint: JudgeEndpoint, service: str, policy: RetryPolicy) -> None:
         try:
             import tokenizers  # noqa: F401 - looked for here, so that it fails here
             from grpc_health.v1 import health_pb2, health_pb2_grpc

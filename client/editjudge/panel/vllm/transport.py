@@ -36,14 +36,14 @@ from ..transport import (
     Choice,
     Completion,
     Finish,
-    GeneralistModel,
+    JudgeModel,
     Sampling,
     Transport,
 )
 from .engine import MEDIA_OFF, Engine
 
 if TYPE_CHECKING:
-    from ...base.config import GeneralistEndpoint
+    from ...base.config import JudgeEndpoint
     from ..prompt import Prompt
     from .request import Request
     from .tokenizer import Chat
@@ -64,7 +64,7 @@ _FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length"}
 class _Served:
     """What the server serves, as `identify` learned it."""
 
-    model: GeneralistModel
+    model: JudgeModel
     info: Any
     chat: Chat
     stops: frozenset[int]
@@ -89,7 +89,7 @@ class VllmTransport(Transport):
 
     def __init__(
         self,
-        endpoint: GeneralistEndpoint,
+        endpoint: JudgeEndpoint,
         policy: RetryPolicy,
         *,
         service: str = "generalist.judge",
@@ -110,7 +110,7 @@ class VllmTransport(Transport):
         """Close the connection; calls in flight are cancelled."""
         await self._engine.close()
 
-    async def identify(self, timeout: float) -> GeneralistModel:
+    async def identify(self, timeout: float) -> JudgeModel:
         """Find the model, and fetch its tokenizer.
 
         Facts: `model_type`, `max_model_len` (tokens), `tokenizer` (digest of what decides
@@ -121,7 +121,7 @@ class VllmTransport(Transport):
             ServiceError: it cannot be reached or asked.
         """
 
-        async def once(end: float) -> GeneralistModel:
+        async def once(end: float) -> JudgeModel:
             async with self._finding:
                 self._served = await self._look(end)
             return self._served.model
@@ -264,7 +264,7 @@ class VllmTransport(Transport):
             "tokenizer": digest,
             "media": server.mm_processor if media else "off",
         }
-        model = GeneralistModel(name, f"vllm {await self._version(end)}".strip(), facts)
+        model = JudgeModel(name, f"vllm {await self._version(end)}".strip(), facts)
         return _Served(model, info, chat, stops, media)
 
     async def _version(self, end: float) -> str:

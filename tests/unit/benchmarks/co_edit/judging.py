@@ -1,4 +1,4 @@
-"""Co-EditEval with replies that are set: of a generalist, and of CLIP, DINO and LPIPS."""
+"""Co-EditEval with replies that are set: of a judge, and of CLIP, DINO and LPIPS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from editjudge.engine.judge import judge
 from editjudge.engine.outcomes import derive
 
 from ....fakes.transport import seen
-from ...scorers.test_generalist_scorers import Panel
+from ...scorers.test_judge_scorers import Panel
 
 EDITING = (
     "editing_accuracy",
@@ -81,7 +81,7 @@ def said(scores: Mapping[str, Any] = SCORES) -> Any:
 
 
 class Specialists(Panel):
-    """One generalist, and specialists that answer with what is set for them.
+    """One judge, and specialists that answer with what is set for them.
 
     `measured` may hold an exception, which is raised. `found` has, by the grey of a picture, the
     columns in which the segmenter finds what it is asked for; none where it finds nothing.

@@ -38,7 +38,7 @@ from editjudge.cli.options import rules_from
 from editjudge.engine.judge import Signatures, judge
 from editjudge.prompts import get_template
 
-from ....fakes.transport import generalist, seen
+from ....fakes.transport import scripted_judge, seen
 from .judging import (
     EDITING,
     GROUP_OF,
@@ -479,11 +479,11 @@ class Two(Specialists):
     def __init__(self) -> None:
         super().__init__()
         worse = {name: score - 2 for name, score in SCORES.items()}
-        self.second = generalist(type(self.transport)(said(worse)))
+        self.second = scripted_judge(type(self.transport)(said(worse)))
         self.service_names |= {"generalist.second"}
 
-    def generalist(self, service: str) -> Any:
-        return self.second if service == "generalist.second" else super().generalist(service)
+    def scripted_judge(self, service: str) -> Any:
+        return self.second if service == "generalist.second" else super().judge(service)
 
 
 async def test_every_judge_has_an_overall_of_its_own() -> None:

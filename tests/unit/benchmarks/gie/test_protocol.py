@@ -29,7 +29,7 @@ from editjudge.engine.judge import judge
 from editjudge.scorers import pixels as module
 from editjudge.scorers.judge_scorer import JUDGE
 
-from ....fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
+from ....fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
 from .made import odd, picture, pixels, record, released, shifted
 from .stand_ins import imported
 
@@ -42,16 +42,16 @@ def _authors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Panel(PanelStandIn):
-    """A scripted generalist, and a CLIP that says the mean colour of the region."""
+    """A scripted judge, and a CLIP that says the mean colour of the region."""
 
     service_names = frozenset({JUDGE, CLIP})
 
     def __init__(self, *script: Any) -> None:
         self.transport = ScriptedTransport(*(script or ("The new one",)))
-        self.judge = generalist(self.transport)
+        self.judge = scripted_judge(self.transport)
         self.sent: list[tuple[np.ndarray, np.ndarray | None, Mapping[str, str]]] = []
 
-    def generalist(self, service: str) -> Any:
+    def scripted_judge(self, service: str) -> Any:
         return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:

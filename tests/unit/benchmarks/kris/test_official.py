@@ -32,7 +32,7 @@ from editjudge.panel.prompt import Picture
 from editjudge.scorers.rubric import Rubric
 
 from ....fakes.transport import ScriptedTransport, seen
-from ...scorers.test_generalist_scorers import Panel
+from ...scorers.test_judge_scorers import Panel
 from .made import released
 from .stand_ins import BY_OURS, PROMPTS, TEXTS, declared, imported
 from .test_protocol import MODELS, PRINTED, all_items, column, reply, row_of

@@ -38,7 +38,7 @@ from editjudge.engine.outcomes import derive
 from editjudge.scorers.rubric import Rubric
 
 from ....fakes.transport import seen
-from ...scorers.test_generalist_scorers import Panel
+from ...scorers.test_judge_scorers import Panel
 from ..signing import signature_of
 from .made import released
 

@@ -33,7 +33,7 @@ from editjudge.panel.prompt import Prompt
 from editjudge.scorers.judge_scorer import JUDGE
 from editjudge.scorers.square_images import squared
 
-from ....fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
+from ....fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
 
 OMNI = load_benchmark("omni_iie")
 PRINTED = list(csv.DictReader(Path(__file__).with_name("tables.csv").read_text().splitlines()))
@@ -158,7 +158,7 @@ class Panel(PanelStandIn):
 
     def __post_init__(self) -> None:
         self.transport = ScriptedTransport(self._said)
-        self.judge = generalist(self.transport)
+        self.judge = scripted_judge(self.transport)
 
     def _said(self, prompt: Prompt) -> Any:
         if "Which" in seen(prompt) or "neither the image nor the result" in seen(prompt):
@@ -167,7 +167,7 @@ class Panel(PanelStandIn):
             return "A  red cup."
         return {"True": 0.9, "False": 0.1}
 
-    def generalist(self, service: str) -> Any:
+    def scripted_judge(self, service: str) -> Any:
         return self.judge.within(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:

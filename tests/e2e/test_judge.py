@@ -83,7 +83,7 @@ async def test_the_table_says_whose_words_and_what_it_took(score: Any) -> None:
     ran = await score(Judge(), "--dimension", "core.editing_artifacts", "--generalist", "{}")
     assert ran.code == 0, ran.err
     assert "prompts in own words: core.editing_artifacts" in ran.out
-    assert "the generalist took 1 call, 100 prompt tokens" in ran.out
+    assert "the judge took 1 call, 100 prompt tokens" in ran.out
 
 
 async def test_a_failing_judge_costs_its_dimensions_only(score: Any) -> None:
@@ -112,7 +112,7 @@ async def test_a_key_is_sent_and_shown_nowhere(
     async with server.serving() as url:
         config = tmp_path / "editjudge.toml"
         config.write_text(
-            f'[generalists.judge]\nurl = "{url}"\napi_key = {{ env = "KEY" }}\n'
+            f'[judges.judge]\nurl = "{url}"\napi_key = {{ env = "KEY" }}\n'
             "price = { input = 1000, output = 1000 }\n"
         )
         given = ["--source", photo_file, "--edited", photo_file, "--instruction", "x"]
@@ -126,7 +126,7 @@ async def test_a_key_is_sent_and_shown_nowhere(
     assert ran.json["usage"]["cost"] == pytest.approx(0.101)
 
 
-async def test_doctor_asks_a_generalist(command: Command) -> None:
+async def test_doctor_asks_a_judge(command: Command) -> None:
     async with Judge().serving() as url:
         ran = await asyncio.to_thread(command, "doctor", "--generalist", url, "--json")
     assert ran.code == 0, ran.out
@@ -160,7 +160,7 @@ async def test_doctor_asks_a_judge_that_tells_no_probabilities(
     asked = 0
     async with server.serving() as url:
         config.write_text(
-            f'ledger = "{ledger}"\n[generalists.judge]\nurl = "{url}"\nlogprobs = "never"\n'
+            f'ledger = "{ledger}"\n[judges.judge]\nurl = "{url}"\nlogprobs = "never"\n'
         )
         for _ in range(2):  # no stored reply answers in its place
             ran = await asyncio.to_thread(command, "doctor", "--config", config, "--json")

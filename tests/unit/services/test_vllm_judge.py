@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from editjudge.app.client import add_local_stack
-from editjudge.base.config import Endpoint, GeneralistEndpoint, Settings, StackSettings
+from editjudge.base.config import Endpoint, JudgeEndpoint, Settings, StackSettings
 from editjudge.base.errors import ConfigError
-from editjudge.base.local_stack import LocalGeneralist, StackState, stack_lock, state_file
+from editjudge.base.local_stack import LocalJudge, StackState, stack_lock, state_file
 from editjudge_services.runtime.supervisor import up
 from editjudge_services.runtime.vllm_server import (
     check_model,
@@ -84,23 +84,23 @@ def test_the_last_error_of_a_log(case: str) -> None:
 
 
 def test_a_running_stack_is_bound_where_nothing_is_configured(tmp_path: Path) -> None:
-    local = LocalGeneralist(pid=1, url="http://127.0.0.1:9/v1", model="judge", log=tmp_path / "v")
+    local = LocalJudge(pid=1, url="http://127.0.0.1:9/v1", model="judge", log=tmp_path / "v")
     state = StackState(
-        pid=1, grpc="", http="", metrics="", log=tmp_path / "t", started=0, generalist=local
+        pid=1, grpc="", http="", metrics="", log=tmp_path / "t", started=0, judge=local
     )
     state_file().parent.mkdir(parents=True, exist_ok=True)
     with stack_lock():
         state_file().write_text(state.model_dump_json())
         bound = add_local_stack(Settings())
         assert bound.endpoints == {}
-        assert bound.generalists == {"judge": GeneralistEndpoint(url=local.url, model="judge")}
+        assert bound.judges == {"judge": JudgeEndpoint(url=local.url, model="judge")}
 
-        mine = Settings(generalists={"judge": GeneralistEndpoint(url="https://api.example/v1")})
-        assert add_local_stack(mine).generalists == mine.generalists
+        mine = Settings(judges={"judge": JudgeEndpoint(url="https://api.example/v1")})
+        assert add_local_stack(mine).judges == mine.judges
         both = state.model_copy(update={"grpc": "grpc://127.0.0.1:8"})
         state_file().write_text(both.model_dump_json())
         assert [e.url for e in add_local_stack(mine).endpoints.values()] == [both.grpc]
         elsewhere = Settings(endpoints={"gpu": Endpoint(url="grpc://gpu:8001")})
         assert add_local_stack(elsewhere).endpoints == elsewhere.endpoints
-        assert set(add_local_stack(elsewhere).generalists) == {"judge"}
+        assert set(add_local_stack(elsewhere).judges) == {"judge"}
     assert add_local_stack(Settings()) == Settings()

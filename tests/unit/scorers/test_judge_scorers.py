@@ -1,4 +1,4 @@
-"""What the ways of asking a generalist make of its answers."""
+"""What the ways of asking a judge make of its answers."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from editjudge.scorers.judge_scorer import JudgeScorer
 from editjudge.scorers.rubric import Rubric
 from editjudge.scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList, YesNo
 
-from ...fakes.transport import PanelStandIn, ScriptedTransport, generalist, seen
+from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
 
 JUDGE = "generalist.judge"
 QUESTIONS = [f"Is part {i} right?" for i in range(5)]
 
 
 class Panel(PanelStandIn):
-    """Has one generalist."""
+    """Has one judge."""
 
     def __init__(self, *script: Any, **settings: Any) -> None:
         self.transport = ScriptedTransport(*script)
-        self.judge = generalist(self.transport, **settings)
+        self.judge = scripted_judge(self.transport, **settings)
         self.service_names = frozenset({JUDGE})
 
-    def generalist(self, service: str) -> Any:
+    def scripted_judge(self, service: str) -> Any:
         assert service == JUDGE
         return self.judge.within(self.context)
 
@@ -331,7 +331,7 @@ def test_specs_name_the_prompts_with_their_digests() -> None:
 
 
 async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:
-    """Every generic dimension from a generalist alone, and the calls that it takes."""
+    """Every generic dimension from a judge alone, and the calls that it takes."""
     levels = {"excellent": 0.5, "good": 0.5, "Yes": 1.0}
 
     def reply(prompt: Prompt) -> Any:

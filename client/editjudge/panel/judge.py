@@ -1,4 +1,4 @@
-"""The generalist, a multimodal LLM: probabilities of choices, and answers with a contract.
+"""The judge, a multimodal LLM: probabilities of choices, and answers with a contract.
 
 What a transport does not know is here: no call is made twice, calls with a common prefix
 follow each other, replies are read by their contract and asked for once more where they
@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from ..answers import FirstWord, Option, OutputContract, Unparsable
 from ..answers.refusals import is_refusal
-from ..base.config import GeneralistEndpoint
+from ..base.config import JudgeEndpoint
 from ..base.errors import (
     Abstained,
     CostLimit,
@@ -37,7 +37,7 @@ from .context import NO_CALLER, CallContext, SharedTerms
 from .pool import EndpointPool
 from .prompt import Picture, PictureCache, Prompt, Text, parse_max_pixels
 from .replica import Replica
-from .transport import MAX_TOKENS, Completion, GeneralistModel, Sampling, Transport
+from .transport import MAX_TOKENS, Completion, JudgeModel, Sampling, Transport
 
 if TYPE_CHECKING:
     from ..base.images import Image
@@ -50,7 +50,7 @@ _PROBE = Prompt("", (Text("Is ice frozen water? Answer with one word, Yes or No.
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """A generalist's answer to one question.
+    """A judge's answer to one question.
 
     Attributes:
         value: A `ChoiceDistribution`, or what the contract reads.
@@ -84,7 +84,7 @@ class _Learned:
     wrong: WrongModel | None = None
 
 
-class Generalist:
+class Judge:
     """One multimodal LLM, bound as `generalist.<name>`.
 
     Args:
@@ -106,7 +106,7 @@ class Generalist:
     def __init__(
         self,
         name: ServiceName,
-        endpoint: GeneralistEndpoint,
+        endpoint: JudgeEndpoint,
         pool: EndpointPool[Transport] | None,
         ledger: ReplyStore,
         *,
@@ -115,7 +115,7 @@ class Generalist:
     ) -> None:
         self.name = name
         self.endpoint = endpoint
-        self.model = GeneralistModel(identity.name if identity else endpoint.model)
+        self.model = JudgeModel(identity.name if identity else endpoint.model)
         self.problems: dict[str, str] = {}
         self.context = NO_CALLER
         self._pictures = PictureCache(endpoint.max_pixels)
@@ -163,13 +163,13 @@ class Generalist:
             self._leaders = PrefixLeaders(enabled=False)
         await self._recall()
 
-    def within(self, context: CallContext) -> Generalist:
+    def within(self, context: CallContext) -> Judge:
         """The same judge, asked on somebody's behalf."""
         bound = copy.copy(self)
         bound.context = context
         return bound
 
-    def with_replies(self, ledger: ReplyStore) -> Generalist:
+    def with_replies(self, ledger: ReplyStore) -> Judge:
         """The same judge, whose replies are kept elsewhere."""
         apart = copy.copy(self)
         apart._ledger = ledger
@@ -180,8 +180,8 @@ class Generalist:
         """Why choices are sampled although the settings ask for probabilities."""
         return self._learned.without_logprobs
 
-    def is_still(self, later: Generalist) -> bool:
-        """Whether a generalist opened later is this one: the same model at the same servers.
+    def is_still(self, later: Judge) -> bool:
+        """Whether a judge opened later is this one: the same model at the same servers.
 
         It is not where another model than the one asked for has answered: `later` asks again.
         """
@@ -550,13 +550,13 @@ def limit_of(fact: str) -> int | None:
     return None if fact == str(MAX_TOKENS) else int(fact.removesuffix(" at most"))
 
 
-def _facts(model: GeneralistModel) -> dict[str, str]:
+def _facts(model: JudgeModel) -> dict[str, str]:
     """The facts that identify a model; its folder on the server is none of them."""
     portable = {name: fact for name, fact in model.facts.items() if not fact.startswith("/")}
     return portable | {"server": model.server}
 
 
-def _identity(model: GeneralistModel) -> ModelIdentity:
+def _identity(model: JudgeModel) -> ModelIdentity:
     return ModelIdentity(model.name, {name: fact for name, fact in _facts(model).items() if fact})
 
 
@@ -569,13 +569,13 @@ def _retried(reasons: list[str]) -> dict[str, Any]:
     return {"unreadable": reasons} if reasons else {}
 
 
-def replaying_generalist(
+def replay_judge(
     name: ServiceName,
     identity: ModelIdentity,
     ledger: ReplyStore,
-    endpoint: GeneralistEndpoint | None,
-) -> Generalist:
-    """A generalist as it was, whose calls are all in the ledger or fail.
+    endpoint: JudgeEndpoint | None,
+) -> Judge:
+    """A judge as it was, whose calls are all in the ledger or fail.
 
     Args:
         name: `generalist.<name>`.
@@ -596,5 +596,5 @@ def replaying_generalist(
         known["seed"] = None if facts["seed"] == "None" else int(facts["seed"])
     if "images" in facts:
         known["max_pixels"] = parse_max_pixels(facts["images"])
-    endpoint = (endpoint or GeneralistEndpoint(url="http://ledger/v1")).model_copy(update=known)
-    return Generalist(name, endpoint, None, ledger, identity=identity)
+    endpoint = (endpoint or JudgeEndpoint(url="http://ledger/v1")).model_copy(update=known)
+    return Judge(name, endpoint, None, ledger, identity=identity)

@@ -31,7 +31,7 @@ from panel import Call, rate
 from rich.console import Console
 from rich.table import Table
 
-from editjudge.base.config import GeneralistEndpoint
+from editjudge.base.config import JudgeEndpoint
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.retry import RetryPolicy
@@ -79,7 +79,7 @@ async def http_clients(url: str, stack: AsyncExitStack) -> dict[str, Call]:
 
     images = [os.urandom(IMAGE_BYTES) for _ in range(2)]
     fixed = {"model": "null", "temperature": 0.0, "top_p": 1.0, "max_tokens": 16, "seed": 0}
-    endpoint = GeneralistEndpoint(url=url, model="null")
+    endpoint = JudgeEndpoint(url=url, model="null")
     transport = await stack.enter_async_context(OpenAiTransport(endpoint, RetryPolicy()))
     session = await stack.enter_async_context(aiohttp.ClientSession())
     ours, ours_new = through(transport, images)
@@ -146,7 +146,7 @@ async def grpc_clients(address: str, stack: AsyncExitStack) -> dict[str, Call]:
     from smg_grpc_proto import vllm_engine_pb2_grpc
 
     images = [os.urandom(IMAGE_BYTES) for _ in range(2)]
-    endpoint = GeneralistEndpoint(url=f"grpc://{address}", model="null")
+    endpoint = JudgeEndpoint(url=f"grpc://{address}", model="null")
     transport = await stack.enter_async_context(VllmTransport(endpoint, RetryPolicy()))
     kept, new = through(transport, images)
     channel = await stack.enter_async_context(grpc.aio.insecure_channel(address))

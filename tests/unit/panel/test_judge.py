@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from editjudge.answers import Option, ScoreField, Scores
-from editjudge.base.config import GeneralistEndpoint
+from editjudge.base.config import JudgeEndpoint
 from editjudge.base.errors import (
     Abstained,
     ConfigError,
@@ -25,12 +25,12 @@ from editjudge.panel.budget import Budget
 from editjudge.panel.calls import CallRecord, MemoryReplies
 from editjudge.panel.context import CallContext, CallLog
 from editjudge.panel.endpoints import check_consent
-from editjudge.panel.generalist import limit_of
+from editjudge.panel.judge import limit_of
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.transport import Completion, Usage
 from editjudge.storage.ledger import Ledger
 
-from ...fakes.transport import PRICE, ScriptedTransport, generalist, seen
+from ...fakes.transport import PRICE, ScriptedTransport, scripted_judge, seen
 
 YES_NO = ("Yes", "No")
 PROMPT = Prompt("judge", (Text("Is it red?"),))
@@ -51,7 +51,7 @@ async def replies(store: MemoryReplies, calls: Sequence[str]) -> list[CallRecord
 
 async def test_a_choice_with_its_evidence() -> None:
     store = MemoryReplies()
-    judge = generalist(ScriptedTransport({"Yes": 0.6, "No": 0.2}), ledger=store)
+    judge = scripted_judge(ScriptedTransport({"Yes": 0.6, "No": 0.2}), ledger=store)
     await judge.open(1)
     said = await judge.choose(PROMPT, YES_NO)
     assert said.value.probabilities == {"Yes": pytest.approx(0.75), "No": pytest.approx(0.25)}
@@ -66,13 +66,13 @@ async def test_a_choice_with_its_evidence() -> None:
 
 
 async def test_probability_outside_the_choices_is_no_score() -> None:
-    judge = generalist(ScriptedTransport({"Yes": 0.3, "No": 0.1}), max_outside=0.5)
+    judge = scripted_judge(ScriptedTransport({"Yes": 0.3, "No": 0.1}), max_outside=0.5)
     with pytest.raises(Abstained, match="60% of the probability fell on none") as caught:
         await judge.choose(PROMPT, YES_NO)
     assert caught.value.kind == "abstained"
     assert len(caught.value.calls) == 1
     assert (
-        await generalist(ScriptedTransport({"Yes": 0.3, "No": 0.1}), max_outside=0.6).choose(
+        await scripted_judge(ScriptedTransport({"Yes": 0.3, "No": 0.1}), max_outside=0.6).choose(
             PROMPT, YES_NO
         )
     ).value.probabilities["Yes"] == pytest.approx(0.75)
@@ -81,7 +81,7 @@ async def test_probability_outside_the_choices_is_no_score() -> None:
 async def test_identical_calls_are_made_once() -> None:
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.01)
     notes = CallLog()
-    judge = generalist(transport).within(CallContext(logs=(notes,)))
+    judge = scripted_judge(transport).within(CallContext(logs=(notes,)))
     await asyncio.gather(*(judge.choose(PROMPT, YES_NO) for _ in range(8)))
     taken = notes.usage
     assert len(transport.asked) == 1
@@ -94,12 +94,12 @@ async def test_identical_calls_are_made_once() -> None:
 async def test_the_ledger_outlives_the_judge(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     with Ledger(path) as ledger:
-        first = generalist(ScriptedTransport({"Yes": 0.9, "No": 0.05}), ledger=ledger)
+        first = scripted_judge(ScriptedTransport({"Yes": 0.9, "No": 0.05}), ledger=ledger)
         await first.open(1)
         before = await first.choose(PROMPT, YES_NO)
     with Ledger(path) as ledger:
         transport = ScriptedTransport({"Yes": 0.0, "No": 1.0})
-        second = generalist(transport, ledger=ledger)
+        second = scripted_judge(transport, ledger=ledger)
         await second.open(1)
         notes = CallLog()
         after = await second.within(CallContext(logs=(notes,))).choose(PROMPT, YES_NO)
@@ -107,7 +107,7 @@ async def test_the_ledger_outlives_the_judge(tmp_path: Path) -> None:
         assert transport.asked == []
         assert (after.value, after.calls) == (before.value, before.calls)
         assert taken["calls"] == 0
-        other = generalist(ScriptedTransport({"No": 1.0}, model="judge-2"), ledger=ledger)
+        other = scripted_judge(ScriptedTransport({"No": 1.0}, model="judge-2"), ledger=ledger)
         await other.open(1)
         assert (await other.choose(PROMPT, YES_NO)).value.probabilities["No"] == 1
 
@@ -115,7 +115,9 @@ async def test_the_ledger_outlives_the_judge(tmp_path: Path) -> None:
 async def test_an_answer_with_a_contract() -> None:
     transport = ScriptedTransport(GOOD)
     store = MemoryReplies()
-    said = await generalist(transport, ledger=store, max_tokens=77, seed=5).answer(PROMPT, SCORES)
+    said = await scripted_judge(transport, ledger=store, max_tokens=77, seed=5).answer(
+        PROMPT, SCORES
+    )
     assert said.value.scores == {"quality": 4}
     assert [one.reply for one in await replies(store, said.calls)] == [
         {"text": GOOD, "finish": "stop"}
@@ -127,7 +129,7 @@ async def test_an_answer_with_a_contract() -> None:
 
 async def test_an_unreadable_reply_is_asked_for_once_more() -> None:
     transport = ScriptedTransport("I would say 4.", GOOD)
-    said = await generalist(transport).answer(PROMPT, SCORES)
+    said = await scripted_judge(transport).answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
     assert len(said.evidence["unreadable"]) == 1
     assert len(said.calls) == 2
@@ -138,7 +140,7 @@ async def test_a_second_unreadable_reply_is_unparsable() -> None:
     transport = ScriptedTransport("I would say 4.", '{"reasoning": "", "quality": 4.5}')
     store = MemoryReplies()
     with pytest.raises(Abstained) as caught:
-        await generalist(transport, ledger=store).answer(PROMPT, SCORES)
+        await scripted_judge(transport, ledger=store).answer(PROMPT, SCORES)
     assert caught.value.kind == "unparsable"
     assert len(caught.value.evidence["unreadable"]) == 2
     assert "4.5" in str((await replies(store, caught.value.calls))[1].reply)
@@ -160,7 +162,7 @@ def cut(text: str) -> Completion:
 async def test_a_cut_reply_is_not_asked_for_again(script: list[Any], calls: int) -> None:
     transport = ScriptedTransport(*script)
     with pytest.raises(Abstained) as caught:
-        await generalist(transport, max_tokens=77).answer(PROMPT, SCORES)
+        await scripted_judge(transport, max_tokens=77).answer(PROMPT, SCORES)
     assert caught.value.kind == "unparsable"
     told = "the reply was cut at max_tokens = 77; set a higher one for generalist.judge"
     assert told in caught.value.reason
@@ -169,7 +171,7 @@ async def test_a_cut_reply_is_not_asked_for_again(script: list[Any], calls: int)
 
 
 async def test_a_cut_reply_with_its_answer_is_one() -> None:
-    said = await generalist(ScriptedTransport(cut(f"{GOOD}\n\n "))).answer(PROMPT, SCORES)
+    said = await scripted_judge(ScriptedTransport(cut(f"{GOOD}\n\n "))).answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
     assert "unreadable" not in said.evidence
 
@@ -177,7 +179,7 @@ async def test_a_cut_reply_with_its_answer_is_one() -> None:
 async def test_an_answer_that_a_cut_reply_goes_on_after_is_none() -> None:
     transport = ScriptedTransport(cut(f"{GOOD} And so"))
     with pytest.raises(Abstained, match="may be a draft") as caught:
-        await generalist(transport).answer(PROMPT, SCORES)
+        await scripted_judge(transport).answer(PROMPT, SCORES)
     assert caught.value.kind == "unparsable"
     assert len(transport.asked) == 1
 
@@ -185,7 +187,7 @@ async def test_an_answer_that_a_cut_reply_goes_on_after_is_none() -> None:
 async def test_what_goes_on_after_its_answer_is_asked_for_once_more() -> None:
     perfect = GOOD.replace("4", "5")
     transport = ScriptedTransport(f"If it were perfect I would say {perfect}, but", GOOD)
-    said = await generalist(transport).answer(PROMPT, SCORES)
+    said = await scripted_judge(transport).answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
     assert said.evidence["unreadable"] == ["text follows the answer, which has to end the reply"]
     assert "text follows the answer" in seen(transport.asked[1])
@@ -195,19 +197,19 @@ async def test_a_judge_that_declines_in_words_is_asked_once_more() -> None:
     words = "I'm sorry, but I can't assist\nwith that request."
     transport = ScriptedTransport(words, words)
     with pytest.raises(Abstained) as caught:
-        await generalist(transport).answer(PROMPT, SCORES)
+        await scripted_judge(transport).answer(PROMPT, SCORES)
     assert caught.value.kind == "refused"
     assert caught.value.reason == f"declined: {' '.join(words.split())}"
     assert caught.value.evidence["unreadable"] == ["no JSON object"] * 2
     assert len(transport.asked) == 2
-    said = await generalist(ScriptedTransport(words, GOOD)).answer(PROMPT, SCORES)
+    said = await scripted_judge(ScriptedTransport(words, GOOD)).answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
 
 
 async def test_a_sampled_judge_that_declines_in_words() -> None:
     transport = ScriptedTransport("抱歉，我无法回答。", "抱歉，我无法回答。")
     with pytest.raises(Abstained) as caught:
-        await generalist(transport, logprobs="never").choose(PROMPT, YES_NO)
+        await scripted_judge(transport, logprobs="never").choose(PROMPT, YES_NO)
     assert caught.value.kind == "refused"
 
 
@@ -223,7 +225,7 @@ async def test_a_sampled_judge_that_declines_in_words() -> None:
 async def test_the_model_that_answers(answered: str, accept: Any, wrong: bool) -> None:
     transport = ScriptedTransport(Completion(GOOD, "stop", answered, Usage()))
     store = MemoryReplies()
-    judge = generalist(transport, ledger=store, accept=accept)
+    judge = scripted_judge(transport, ledger=store, accept=accept)
     if not wrong:
         said = await judge.answer(PROMPT, SCORES)
         assert [one.model for one in await replies(store, said.calls)] == [answered]
@@ -248,7 +250,7 @@ async def test_a_limit_follows_the_prompt_unless_it_is_set(
     settings: dict[str, int], limit: int, fact: str
 ) -> None:
     transport = ScriptedTransport(GOOD)
-    judge = generalist(transport, **settings)
+    judge = scripted_judge(transport, **settings)
     await judge.answer(PROMPT, SCORES, max_tokens=4096)
     assert transport.samplings[0].max_tokens == limit
     assert judge.identity.facts["max_tokens"] == fact
@@ -260,7 +262,7 @@ async def test_a_reply_that_is_cut_before_its_object_is_named_and_no_number() ->
     cut = Completion("1. The hat is red, {so", "length", "judge")
     transport = ScriptedTransport(cut)
     with pytest.raises(Abstained, match=r"before the JSON object.*max_tokens = 4096") as caught:
-        await generalist(transport).answer(PROMPT, contract, max_tokens=4096)
+        await scripted_judge(transport).answer(PROMPT, contract, max_tokens=4096)
     assert caught.value.kind == "unparsable"
     assert len(transport.asked) == 1
     assert transport.schemas == [None]
@@ -270,21 +272,21 @@ async def test_how_choices_are_answered_is_asked_once_and_again_where_it_was_wro
     tmp_path: Path,
 ) -> None:
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        first = generalist(ScriptedTransport({"Yes": 1.0}), ledger=ledger)
+        first = scripted_judge(ScriptedTransport({"Yes": 1.0}), ledger=ledger)
         assert await first.method() == "logprobs"
-        later = generalist(ScriptedTransport(NO_LOGPROBS), ledger=ledger)
+        later = scripted_judge(ScriptedTransport(NO_LOGPROBS), ledger=ledger)
         assert await later.method() == "logprobs", "nobody was asked"
         with pytest.raises(LogprobsUnavailable):
             await later.choose(PROMPT, YES_NO)
-        again = generalist(ScriptedTransport(NO_LOGPROBS), ledger=ledger)
+        again = scripted_judge(ScriptedTransport(NO_LOGPROBS), ledger=ledger)
         assert await again.method() == "sampled"
-        another = generalist(ScriptedTransport({"Yes": 1.0}, model="judge-2"), ledger=ledger)
+        another = scripted_judge(ScriptedTransport({"Yes": 1.0}, model="judge-2"), ledger=ledger)
         assert await another.method() == "logprobs", "another model is asked itself"
 
 
 async def test_without_probabilities_the_word_is_sampled() -> None:
     transport = ScriptedTransport(NO_LOGPROBS, "No, it is blue.", "yes", '"Yes"', " YES.")
-    judge = generalist(transport, samples=4, temperature=1.0)
+    judge = scripted_judge(transport, samples=4, temperature=1.0)
     assert await judge.method() == "sampled"
     transport.script.pop(0)
     said = await judge.choose(PROMPT, YES_NO)
@@ -298,7 +300,7 @@ async def test_without_probabilities_the_word_is_sampled() -> None:
 async def test_the_evidence_of_several_samples() -> None:
     store = MemoryReplies()
     transport = ScriptedTransport("No.", "Perhaps", "Yes", "Yes")
-    judge = generalist(transport, ledger=store, logprobs="never", samples=3, price=PRICE)
+    judge = scripted_judge(transport, ledger=store, logprobs="never", samples=3, price=PRICE)
     notes = CallLog()
     judge = judge.within(CallContext(Budget(), logs=(notes,)))
     said = await judge.choose(PROMPT, YES_NO)
@@ -314,12 +316,12 @@ async def test_the_evidence_of_several_samples() -> None:
 
 async def test_logprobs_can_be_declined() -> None:
     transport = ScriptedTransport("Yes")
-    judge = generalist(transport, logprobs="never")
+    judge = scripted_judge(transport, logprobs="never")
     assert (await judge.choose(PROMPT, YES_NO)).value.probabilities == {"Yes": 1.0, "No": 0.0}
 
 
 async def test_a_sampled_reply_that_is_no_choice() -> None:
-    judge = generalist(ScriptedTransport("Maybe"), logprobs="never", samples=2)
+    judge = scripted_judge(ScriptedTransport("Maybe"), logprobs="never", samples=2)
     with pytest.raises(Abstained) as caught:
         await judge.choose(PROMPT, YES_NO)
     assert caught.value.kind == "unparsable"
@@ -327,14 +329,14 @@ async def test_a_sampled_reply_that_is_no_choice() -> None:
 
 async def test_calls_in_flight_are_limited() -> None:
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
-    judge = generalist(transport, concurrency=3)
+    judge = scripted_judge(transport, concurrency=3)
     await asyncio.gather(*(judge.choose(asked(i), YES_NO) for i in range(12)))
     assert transport.most_in_flight == 3
 
 
 async def test_the_first_call_about_an_image_goes_ahead() -> None:
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
-    judge = generalist(transport)
+    judge = scripted_judge(transport)
     picture = judge.picture(load_image(np.zeros((8, 8, 3), np.uint8)))
     prompts = [Prompt("judge", (picture, Text(f"Question {i}?"))) for i in range(4)]
     await judge.method()
@@ -349,7 +351,7 @@ async def test_costs_are_counted_and_limited() -> None:
     budget = Budget(limit=0.12)
     transport = ScriptedTransport({"Yes": 1.0})
     context, notes = CallContext(budget), CallLog()
-    judge = generalist(transport, price=PRICE).within(context)
+    judge = scripted_judge(transport, price=PRICE).within(context)
     await judge.within(context.with_log(notes)).choose(asked(0), YES_NO)
     assert notes.usage["cost"] == pytest.approx(0.051)
     await judge.choose(asked(1), YES_NO)
@@ -364,7 +366,7 @@ async def test_costs_are_counted_and_limited() -> None:
 async def test_calls_in_flight_count_against_the_limit() -> None:
     budget = Budget(limit=0.2)
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
-    judge = generalist(transport, price=PRICE).within(CallContext(budget))
+    judge = scripted_judge(transport, price=PRICE).within(CallContext(budget))
     await judge.choose(asked(0), YES_NO)
     results = await asyncio.gather(
         *(judge.choose(asked(i), YES_NO) for i in range(1, 9)), return_exceptions=True
@@ -375,7 +377,7 @@ async def test_calls_in_flight_count_against_the_limit() -> None:
 
 async def test_calls_go_one_by_one_until_their_cost_is_known() -> None:
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
-    judge = generalist(transport, price=PRICE)
+    judge = scripted_judge(transport, price=PRICE)
     await judge.method()
     pictures = [judge.picture(load_image(np.full((8, 8, 3), i, np.uint8))) for i in range(8)]
     prompts = [Prompt("judge", (picture, Text("Good?"))) for picture in pictures]
@@ -396,7 +398,7 @@ async def test_calls_go_one_by_one_until_their_cost_is_known() -> None:
 
 async def test_callers_of_one_judge_spend_separately() -> None:
     poor, rich = Budget(limit=0.06), Budget(limit=1.0)
-    judge = generalist(ScriptedTransport({"Yes": 1.0}, seconds=0.002), price=PRICE)
+    judge = scripted_judge(ScriptedTransport({"Yes": 1.0}, seconds=0.002), price=PRICE)
     judge._learned.method = "logprobs"
 
     async def ask(budget: Budget, questions: range) -> list[object]:
@@ -418,7 +420,7 @@ async def test_a_call_that_another_cannot_pay_is_paid_by_who_can() -> None:
     poor, rich = Budget(limit=0.01), Budget(limit=1.0)
     poor.add_earlier_cost(0.01, 0.0)
     transport = ScriptedTransport({"Yes": 1.0})
-    judge = generalist(transport, price=PRICE)
+    judge = scripted_judge(transport, price=PRICE)
     judge._learned.method = "logprobs"
 
     async def ask(budget: Budget) -> object:
@@ -432,7 +434,7 @@ async def test_a_call_that_another_cannot_pay_is_paid_by_who_can() -> None:
 
 async def test_nothing_with_a_price_is_asked_where_nobody_pays() -> None:
     transport = ScriptedTransport({"Yes": 1.0})
-    judge = generalist(transport, price=PRICE)
+    judge = scripted_judge(transport, price=PRICE)
     judge._learned.method = "logprobs"
     with pytest.raises(RuntimeError, match="CallContext"):
         await judge.choose(PROMPT, YES_NO)
@@ -441,7 +443,7 @@ async def test_nothing_with_a_price_is_asked_where_nobody_pays() -> None:
 
 async def test_a_failed_call_is_not_kept() -> None:
     transport = ScriptedTransport(Overloaded("busy", service="generalist.judge"), {"Yes": 1.0})
-    judge = generalist(transport)
+    judge = scripted_judge(transport)
     judge._learned.method = "logprobs"
     with pytest.raises(Overloaded):
         await judge.choose(PROMPT, YES_NO)
@@ -449,7 +451,7 @@ async def test_a_failed_call_is_not_kept() -> None:
 
 
 async def test_untrained_models_say_so() -> None:
-    judge = generalist(ScriptedTransport({"Yes": 1.0}, model="qwen3-vl-tiny-untrained"))
+    judge = scripted_judge(ScriptedTransport({"Yes": 1.0}, model="qwen3-vl-tiny-untrained"))
     await judge.open(1)
     assert judge.identity.is_untrained
 
@@ -469,42 +471,42 @@ async def test_untrained_models_say_so() -> None:
     ],
 )
 def test_images_leave_the_network_only_with_consent(url: str, own: bool) -> None:
-    check_consent(GeneralistEndpoint(url=url, send_images=True))
+    check_consent(JudgeEndpoint(url=url, send_images=True))
     if own:
-        check_consent(GeneralistEndpoint(url=url))
+        check_consent(JudgeEndpoint(url=url))
         return
     with pytest.raises(ConfigError, match="send_images"):
-        check_consent(GeneralistEndpoint(url=url))
+        check_consent(JudgeEndpoint(url=url))
 
 
 @pytest.mark.parametrize("url", ["http://10.2.3.4:8000/v1", "grpc://vllm:50051"])
 def test_a_proxy_counts_as_leaving_the_network(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://me:pa55@proxy.test:3128")
-    check_consent(GeneralistEndpoint(url="http://127.0.0.1:8000/v1"))
-    check_consent(GeneralistEndpoint(url="http://localhost:8000/v1"))
+    check_consent(JudgeEndpoint(url="http://127.0.0.1:8000/v1"))
+    check_consent(JudgeEndpoint(url="http://localhost:8000/v1"))
     with pytest.raises(
         ConfigError, match=r"by the proxy http://proxy\.test:3128.*no_proxy="
     ) as told:
-        check_consent(GeneralistEndpoint(url=url))
+        check_consent(JudgeEndpoint(url=url))
     assert "pa55" not in str(told.value)
-    check_consent(GeneralistEndpoint(url=url, send_images=True))
+    check_consent(JudgeEndpoint(url=url, send_images=True))
     monkeypatch.setenv("no_proxy", "10.2.3.4,vllm")
-    check_consent(GeneralistEndpoint(url=url))
+    check_consent(JudgeEndpoint(url=url))
 
 
 async def test_answers_name_the_calls_they_rest_on() -> None:
     with Ledger() as ledger:
-        judge = generalist(ScriptedTransport("I would say 4.", GOOD), ledger=ledger)
+        judge = scripted_judge(ScriptedTransport("I would say 4.", GOOD), ledger=ledger)
         said = await judge.answer(PROMPT, SCORES)
         assert len(set(said.calls)) == 2
         assert await ledger.drop(said.calls) == 2
-        judge = generalist(ScriptedTransport({"Yes": 1.0}), ledger=ledger)
+        judge = scripted_judge(ScriptedTransport({"Yes": 1.0}), ledger=ledger)
         chosen = await judge.choose(PROMPT, YES_NO)
         assert await ledger.drop(chosen.calls) == 1
 
 
 async def test_what_is_counted_is_counted_for_whom_it_was_asked() -> None:
-    judge = generalist(ScriptedTransport({"Yes": 1.0}, seconds=0.001))
+    judge = scripted_judge(ScriptedTransport({"Yes": 1.0}, seconds=0.001))
 
     async def ask(*numbers: int) -> dict[str, float]:
         notes = CallLog()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import MissingExtra, StackError
-from editjudge.base.local_stack import LocalJudge
+from editjudge.base.local_stack import LocalGateway
 
 from .process import LOOPBACK, Server, fetch, reserve_ports
 
@@ -20,7 +20,7 @@ _DRAIN_SECONDS = 30.0
 _KILL_SECONDS = 10.0
 
 
-def check_judge() -> None:
+def check_gateway() -> None:
     """Find out whether it can be started here.
 
     Raises:
@@ -30,7 +30,7 @@ def check_judge() -> None:
         raise MissingExtra("the Judge service", "judge")
 
 
-class JudgeServer(Server):
+class GatewayServer(Server):
     """The Judge service.
 
     Args:
@@ -45,21 +45,21 @@ class JudgeServer(Server):
 
     def __init__(self, log: Path, settings: StackSettings, config: Path | None = None) -> None:
         super().__init__(log)
-        self._arguments = settings.judge_args
+        self._arguments = settings.gateway_args
         self._config = config
         self._servers: Sequence[str] = ()
-        self._grpc, self._http = settings.judge_port, settings.judge_http_port
+        self._grpc, self._http = settings.gateway_port, settings.gateway_http_port
         self._start_error = ""
 
     def set_backends(self, triton: str, vllm: str) -> None:
         """Judge with these servers; vLLM's address is "" where there is none."""
-        generalist = ("--generalist", vllm) if vllm else ()
-        self._servers = ("--endpoint", triton, *generalist)
+        judge = ("--judge", vllm) if vllm else ()
+        self._servers = ("--endpoint", triton, *judge)
 
     @property
-    def state(self) -> LocalJudge:
+    def state(self) -> LocalGateway:
         """Where it is, and why it is away if it is."""
-        return LocalJudge(
+        return LocalGateway(
             pid=self.pid,
             url=f"grpc://{LOOPBACK}:{self._grpc}",
             http=f"http://{LOOPBACK}:{self._http}",
