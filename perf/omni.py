@@ -204,7 +204,7 @@ def install(entry: str, recipe: Any, precision: Precision) -> None:
     checkpoint = checkpoint_dir(entry)
     if not checkpoint.is_dir():
         checkpoint.mkdir(parents=True)
-        recipe.untrained(checkpoint)
+        recipe.make_untrained(checkpoint)
     folder = models_dir() / entry / precision
     folder.mkdir()
     recipe.export(checkpoint, folder, precision)

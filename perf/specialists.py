@@ -95,7 +95,7 @@ class Timed:
 def install(entry: str, recipe: Any) -> None:
     """Make random weights of full size, export them and write the record."""
     checkpoint_dir(entry).mkdir(parents=True)
-    recipe.untrained(checkpoint_dir(entry))
+    recipe.make_untrained(checkpoint_dir(entry))
     folder = models_dir() / entry / "fp32"
     folder.mkdir()
     parity = recipe.export(checkpoint_dir(entry), folder, "fp32")

@@ -42,7 +42,7 @@ class SpeakingSa2Va(Sa2VaRecipe):
     reads it. All else is as random as before, the masks too: they cover 0.1 to 0.4 of a picture.
     """
 
-    def untrained(self, folder: Path) -> None:
+    def make_untrained(self, folder: Path) -> None:
         """Save the tiny checkpoint with these rows set by hand."""
         super().make_untrained(folder)
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
