@@ -22,8 +22,8 @@ from ..base.errors import ConfigError
 from ..base.identity import Identities
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count, shorten_list
-from ..report.numbers import format_pending_warning, format_untrained_warning
-from ..report.table import Heading, Row, Table
+from ..report.numbers import format_pending_warning, untrained_warning
+from ..report.table import Head, Row, Table
 from ..stats.paired_comparison import smallest_p
 from .output import print_json, print_tables
 
@@ -92,7 +92,7 @@ def _print_ranking(view: RunView, dimensions: tuple[str, ...], *, as_json: bool)
     if as_json:
         print_json(ranking)
         return
-    if warning := format_untrained_warning(identities):
+    if warning := untrained_warning(identities):
         print_text(warning, fg="red", bold=True)
     print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
     print_text("(1-2): the possible places; models without a significant difference share them")
@@ -106,7 +106,7 @@ def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:
         cells = [_place_text(each.models.get(model)) for model in models]
         counts = f"{each.edits:,}/{each.items:,}"
         rows.append(Row((f"{each.dimension} {_arrow(each)}", *cells, counts)))
-    heads = (Heading("dimension"), *(Heading(name, right=True) for name in (*models, "edits")))
+    heads = (Head("dimension"), *(Head(name, right=True) for name in (*models, "edits")))
     return Table(heads, rows)
 
 
@@ -129,7 +129,7 @@ def _print_comparison(comparison: ModelComparison, identities: Identities) -> No
             f"; {format_count(comparison.other_items, 'item differs', 'items differ')} in the runs"
         )
     print_text(f"{heading}, {items}")
-    if warning := format_untrained_warning(identities):
+    if warning := untrained_warning(identities):
         print_text(warning, fg="red", bold=True)
     print_tables([_comparison_table(comparison.dimensions, comparison.items)])
     for line in describe_comparison(comparison):
@@ -140,9 +140,9 @@ def _print_comparison(comparison: ModelComparison, identities: Identities) -> No
 def _comparison_table(dimensions: Iterable[DimensionComparison], items: int) -> Table:
     figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "detects ≥", "edits")
     heads = (
-        Heading("dimension"),
-        *(Heading(name, right=True) for name in figures),
-        Heading("better"),
+        Head("dimension"),
+        *(Head(name, right=True) for name in figures),
+        Head("better"),
     )
     rows = [
         Row((f"{each.dimension} {_arrow(each)}", *_cells(each, items), _winner(each)))

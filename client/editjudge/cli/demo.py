@@ -42,7 +42,7 @@ def demo_command(out: Path) -> int:
     print_tables(build_results_tables(some, results.models, width=make_console().width))
     with wrap_disk_errors(out):
         write_file(table, to_json(results).encode())
-    write_report([folder], page, about=words)
+    write_report([folder], page, options=words)
     print_notice(format_progress(result.last_event))
     print_text(f"wrote {table} and {page}")
     return result.last_event.exit_code

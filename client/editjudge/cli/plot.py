@@ -19,15 +19,15 @@ from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.figures import Figure, Kind, load_figures, make_means_figure
 from ..report.figures import (
     MAX_LOOKS,
-    ColumnValues,
-    FileFormat,
+    Format,
     Intervals,
+    Numbers,
     draw_figure,
     draw_mask_sizes,
     drawable_columns,
     drawable_panels,
 )
-from ..report.numbers import format_untrained_warning
+from ..report.numbers import untrained_warning
 from ..report.summary import select_columns
 
 
@@ -36,7 +36,7 @@ def plot_command(
     figure: Kind | None,
     dimension: tuple[str, ...],
     model: tuple[str, ...],
-    format_: FileFormat,
+    format_: Format,
     out: Path | None,
     *,
     published: bool,
@@ -54,7 +54,7 @@ def plot_command(
         print_notice(
             f"{len(numbers)} models: after {MAX_LOOKS} looks come again; choose some with --model"
         )
-    warning = format_untrained_warning(results.services)
+    warning = untrained_warning(results.services)
     count = 0
     for number, each in enumerate(selection, 1):
         if each.kind == "masks":
@@ -86,7 +86,7 @@ def _select_figures(results: Results, kind: Kind | None) -> list[Figure]:
     return matching
 
 
-def _draw_masks(dataset: Dataset, figure: Figure, form: FileFormat, *, with_paper: bool) -> bytes:
+def _draw_masks(dataset: Dataset, figure: Figure, form: Format, *, with_paper: bool) -> bytes:
     """The figure; empty where the data has no masks."""
     shares = mask_shares(dataset)
     return (
@@ -97,7 +97,7 @@ def _draw_masks(dataset: Dataset, figure: Figure, form: FileFormat, *, with_pape
 
 
 def _draw_figure(
-    figure: Figure, results: Results, numbers: ColumnValues, form: FileFormat, warning: str
+    figure: Figure, results: Results, numbers: Numbers, form: Format, warning: str
 ) -> bytes:
     """The figure, empty where there is nothing to show."""
     panels = drawable_panels(figure, results.columns, numbers)
@@ -142,7 +142,7 @@ def _collect_numbers(
     return rows
 
 
-def _describe_coverage(results: Results, figure: Figure, numbers: ColumnValues) -> Iterator[str]:
+def _describe_coverage(results: Results, figure: Figure, numbers: Numbers) -> Iterator[str]:
     """Where numbers rest on a part of the edits, which a figure does not show."""
     columns = drawable_columns(figure, results.columns, numbers)
     for model in numbers:

@@ -19,7 +19,7 @@ from ..base.errors import ConfigError, EditjudgeError
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count
 from ..benchmarks.rounds import JudgeRounds
-from ..report.numbers import explain_signs, format_untrained_warning
+from ..report.numbers import explain_signs, untrained_warning
 from ..report.summary import (
     build_agreement_tables,
     build_results_tables,
@@ -28,7 +28,7 @@ from ..report.summary import (
     drop_empty_columns,
     format_results,
     list_interval_reasons,
-    list_missing_reasons,
+    list_reasons,
     narrow_results,
 )
 from ..report.table import Table, TextFormat
@@ -113,7 +113,7 @@ def _print_summary(
     of_table = (row[column.id] for row in results.models.values() for column in columns)
     for line in (
         *explain_signs(of_table),
-        *list_missing_reasons(columns, results.models),
+        *list_reasons(columns, results.models),
         *list_interval_reasons(columns, results.models),
         *(() if paper else left_out),
         *describe_counting(results),
@@ -135,7 +135,7 @@ def _print_heading(results: Results) -> None:
     print_text(", ".join(filter(None, about)))
     for role, identity in results.services.items():
         print_text(f"{role}: {identity}")
-    if warning := format_untrained_warning(results.services):
+    if warning := untrained_warning(results.services):
         print_text(warning, fg="red", bold=True)
     if results.judge_rounds.each_round and any(role.is_judge for role in results.services):
         print_text(_judges_text(results.judge_rounds))

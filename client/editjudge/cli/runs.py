@@ -34,9 +34,9 @@ from ..base.text import format_count
 from ..base.verdict import Pending
 from ..benchmarks.cell import Tally
 from ..report.display import format_progress, make_display
-from ..report.numbers import format_untrained_warning, format_usage
+from ..report.numbers import format_usage, untrained_warning
 from ..report.summary import build_results_tables, drop_empty_columns
-from ..report.table import Heading, Row, Table
+from ..report.table import Head, Row, Table
 from .options import check_judges, parse_judges, parse_shard, settings_from, spec_from
 from .output import print_json, print_tables
 from .services import provide_services
@@ -215,7 +215,7 @@ def _print_result(result: RunResult, notes: Sequence[str], titles: Mapping[str, 
         print_tables(
             build_results_tables(columns, result.cells, result.judge_spread, make_console().width)
         )
-    if warning := format_untrained_warning(result.services_of(d.id for d in dimensions)):
+    if warning := untrained_warning(result.services_of(d.id for d in dimensions)):
         print_text(warning, fg="red", bold=True)
     for line in notes:
         print_text(line)
@@ -347,8 +347,8 @@ def changes_table(changes: Changes) -> Table:
         rows.append(Row((model, dimension, count, *means, change.changed_count, change.kept_count)))
     return Table(
         (
-            *(Heading(name, fold=True) for name in words),
-            *(Heading(name, right=True) for name in figures),
+            *(Head(name, fold=True) for name in words),
+            *(Head(name, right=True) for name in figures),
         ),
         rows,
         notes=["Means of the verdicts with a number; missing outputs are not judged."],

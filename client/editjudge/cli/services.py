@@ -27,7 +27,7 @@ from ..base.identity import format_identities
 from ..base.local_stack import StackState, running_stack
 from ..base.terminal import print_notice, print_text
 from ..panel import Panel
-from ..report.table import Heading, Row, Table
+from ..report.table import Head, Row, Table
 from .options import check_judges, parse_judges, settings_from
 from .output import print_json, print_tables
 
@@ -266,7 +266,7 @@ def _print_canaries(result: canary.CanaryResult, file: Path) -> None:
 
 def _canary_table(result: canary.CanaryResult) -> Table:
     figures = ("place", "first", "now", "difference")
-    heads = (Heading("canary"), *(Heading(name, right=True) for name in figures))
+    heads = (Head("canary"), *(Head(name, right=True) for name in figures))
     since = f"1 to 5; now against the first look, {result.since or 'none'}"
     return Table(heads, [*map(_canary_row, result.canaries)], notes=[since])
 

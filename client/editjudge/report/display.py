@@ -1,4 +1,4 @@
-"""A run while it goes on: live on a terminal, lines elsewhere, or events as JSON."""
+"""Displays the progress of a run: a live table, lines of text, or events as JSON."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from ..engine.progress import DimensionProgress
 from .numbers import format_usage
 
 _SELDOM = 0.1
-"""Share of the time gone by that passes between two lines: an hour has about 50 of them."""
+"""Share of the elapsed time that passes between two lines; an hour has about 50 lines."""
 _ENDPOINTS = 3
-"""Whose calls a terminal shows."""
+"""Number of endpoints that a terminal shows."""
 
 
 class Display(AbstractContextManager["Display"]):
-    """Shows events; use as a context manager, and give it as a run's `progress`.
+    """Shows the events of a run; used as a context manager and as the run's `progress`.
 
     Attributes:
-        seconds_between: Seconds between two events `progress`.
+        seconds_between: Seconds between two events of kind `progress`.
     """
 
     seconds_between = 1.0
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is to be ended."""
+        """End the display; the base class has nothing to end."""
 
     def __call__(self, event: RunEvent) -> None:
         """Show an event."""
@@ -48,15 +48,15 @@ class Display(AbstractContextManager["Display"]):
                 self.show_progress(event)
 
     def show_message(self, line: str) -> None:
-        """Something people should know."""
+        """Show a message to the user."""
         print_notice(line)
 
     def show_progress(self, event: ProgressEvent) -> None:
-        """How far it is."""
+        """Show how far the run is."""
 
 
 class LineDisplay(Display):
-    """A line now and then, on standard error: the longer it takes, the more seldom."""
+    """Writes lines to standard error, at intervals that grow with the elapsed time."""
 
     seconds_between = 5.0
 
@@ -65,7 +65,7 @@ class LineDisplay(Display):
         self._last_line_at = self._began_at
 
     def show_progress(self, event: ProgressEvent) -> None:
-        """One line, where the last one is a while ago: how far, how fast, and what is in flight."""
+        """Write one line, unless the last one is too recent."""
         now = time.monotonic()
         if now - self._last_line_at >= (now - self._began_at) * _SELDOM:
             self._last_line_at = now
@@ -73,24 +73,21 @@ class LineDisplay(Display):
 
 
 class EventDisplay(Display):
-    """One JSON object per line, on standard output."""
+    """Writes one JSON object per line to standard output."""
 
     seconds_between = 2.0
 
     def __call__(self, event: RunEvent) -> None:
-        """As it is."""
+        """Write the event."""
         print_json_text(to_json(event, indent=None))
 
     def show_message(self, line: str) -> None:
-        """The event `note`."""
+        """Write the message as an event of kind `note`."""
         self(NoteEvent(text=line))
 
 
 class TerminalDisplay(Display):
-    """A table that is drawn anew, on standard error.
-
-    Drawn when it is told to, not by a thread of its own.
-    """
+    """Redraws a table on standard error at every event, without a thread of its own."""
 
     seconds_between = 0.25
 
@@ -106,24 +103,24 @@ class TerminalDisplay(Display):
         self._live.stop()
 
     def show_progress(self, event: ProgressEvent) -> None:
-        """Draw how far it is, on no more lines than there are."""
+        """Redraw the table within the size of the terminal."""
         size = self._console.size
         self._live.update(draw_progress(event, size.width, size.height), refresh=True)
 
     def show_message(self, line: str) -> None:
-        """Above the table."""
+        """Print the message above the table."""
         self._console.print(line)
 
 
 def make_display(*, as_json: bool) -> Display:
-    """What suits where the output goes."""
+    """Return events for JSON, a table for a terminal, and lines for any other output."""
     if as_json:
         return EventDisplay()
     return TerminalDisplay() if sys.stderr.isatty() else LineDisplay()
 
 
 def format_progress(counts: CountsEvent) -> str:
-    """How far a run is, in one line: what is done of all that was asked for, by all sessions."""
+    """Describe in one line how much of a run all its sessions have done."""
     parts = [_edits(counts), _verdicts(counts), *_without_number(counts), *_speed(counts)]
     if isinstance(counts, ProgressEvent):
         parts += _in_flight(counts)
@@ -174,7 +171,7 @@ def _in_flight(event: ProgressEvent) -> list[str]:
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds as people say them."""
+    """Format seconds as hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -183,10 +180,10 @@ def format_duration(seconds: float) -> str:
 
 
 def draw_progress(event: ProgressEvent, width: int, height: int) -> Group:
-    """How far a run is, on a terminal of so many columns and rows.
+    """Draw the progress of a run for a terminal of `width` columns and `height` rows.
 
-    A bar over all edits, which moves with every call that is done; speed and time left; what is in
-    flight at each endpoint, and what it took; then the dimensions, as many as there is room for.
+    A bar over all edits advances with every call; beside it stand the speed and the time left,
+    below it the calls in flight at each endpoint, the usage, and as many dimensions as fit.
     """
     before = event.judged_before
     bar = ProgressBar(total=max(before + event.edits, 1), completed=before + event.done, width=24)
@@ -203,7 +200,7 @@ def draw_progress(event: ProgressEvent, width: int, height: int) -> Group:
     texts = [style_text(line[:1000], "dim" if place else "") for place, line in enumerate(lines)]
     for text in texts:
         text.truncate(width, overflow="ellipsis")
-    # Beside these lines: the bar, an empty line, the head of the table, and the cursor's.
+    # Four more lines are taken by the bar, an empty line, the head of the table and the cursor.
     room = height - len(lines) - 4
     if room <= 1:
         return Group(head, *texts)
@@ -211,7 +208,7 @@ def draw_progress(event: ProgressEvent, width: int, height: int) -> Group:
 
 
 def _table(counts: CountsEvent, width: int, room: int) -> Table:
-    """The dimensions; where there are too many, those with trouble and the least done."""
+    """List the dimensions; if too many, those with failures and the least progress."""
     wide = width >= 100
     table = Table(box=None, pad_edge=False, width=min(width, 120))
     table.add_column("dimension", no_wrap=True, overflow="ellipsis", ratio=1)
@@ -240,6 +237,6 @@ def _urgency(line: DimensionProgress) -> tuple[bool, float]:
 
 
 def _short(name: str, width: int) -> str:
-    """A name without its middle, where it is too long: ids differ at their ends."""
+    """Cut the middle out of a long name, since ids differ at their ends."""
     width = max(width, 8)
     return name if len(name) <= width else f"{name[: width // 3]}…{name[width // 3 - width + 1 :]}"

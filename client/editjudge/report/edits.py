@@ -1,6 +1,6 @@
-"""The edits of runs as a page shows them: an index of all, and what there is to say of each.
+"""Builds the JSON of a page's edits: an index of all edits, and the details of each.
 
-Everything is plain JSON. What strings hold comes from data, judges and servers.
+Strings hold text from data sets, judges and servers, so that readers must not trust them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .pictures import PictureNames
 
 JsonObject: TypeAlias = dict[str, Any]
 FindPrompt: TypeAlias = Callable[[str], StoredPrompt | None]
-"""The prompt of a digest; None where it is not kept."""
+"""Finds the prompt with a digest; returns None where it is not stored."""
 CHUNK = 50
-"""Edits whose details come together."""
+"""Number of edits whose details are loaded together."""
 _DIGITS = 6
 STATUS_LETTERS: Mapping[str, str] = {
     "scored": "S",
@@ -38,7 +38,7 @@ STATUS_LETTERS: Mapping[str, str] = {
 _IMPUTED = "I"
 _KIND_LETTERS = {"abstained": "a", "unparsable": "u", "refused": "r", "degenerate": "d"}
 _WITH_REASON = frozenset({"unscored", "failed", "not_applicable"})
-"""Statuses whose reason is shown although nothing is stored."""
+"""Statuses whose reason is shown even where no verdict is stored."""
 _ITEM_FIELDS = ("id", "run", "task", "instruction", "target_text", "sources", "mask", "target")
 _EDIT_FIELDS = ("item", "model", "picture", "missing")
 
@@ -47,20 +47,20 @@ class PageRun:
     """A run on a page.
 
     Args:
-        number: Of the run on the page.
-        models_before: How many models the runs before it have.
+        number: Index of the run on the page.
+        models_before: Number of models of all runs before this one.
 
     Attributes:
-        name: What it is called.
-        models: Numbers of its models on the page, by name.
-        data: What tells its data from others: items of the same data are the same.
-        pictures: Where the pictures of an item lie.
-        results: Its table; there once it is read.
-        checks: How its judges were when they were last checked, in one line; empty without judges.
-        published: What the paper prints; None where nobody wants it.
+        name: The folder of the run.
+        models: Indices of its models on the page, by name.
+        data: Identity of its data set: two runs with equal values share their items.
+        pictures: Returns the picture files of an item.
+        results: Its table; set by `read`.
+        checks: Result of the last check of its judges, in one line; empty without judges.
+        published_beside: What the paper prints; None unless asked for; set by `read`.
 
     Raises:
-        InputError: its data is not there any more.
+        InputError: its data set no longer exists.
     """
 
     results: Results
@@ -72,26 +72,26 @@ class PageRun:
         self.view, self.number, self.name = view, number, str(view.folder)
         self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
         self.pictures = view.all_pictures()
-        # Its digest is of what the data says; the pictures beside it may be others elsewhere.
+        # The digest covers the records; pictures beside the same records may differ elsewhere.
         self.data = f"{header.benchmark} {header.data_digest} {header.data}"
 
     @classmethod
     def from_views(cls, views: Sequence[RunView]) -> list[PageRun]:
-        """Several runs for one page."""
+        """Number several runs for one page."""
         runs: list[PageRun] = []
         for number, view in enumerate(views):
             runs.append(cls(view, number, sum(len(run.models) for run in runs)))
         return runs
 
     def read(self, edits: Edits, *, with_published: bool) -> None:
-        """Read all of it once: its edits are added on the way to its table.
+        """Read the run once: fill its table and add its edits.
 
         Args:
-            published: Also what the paper prints.
+            with_published: Also read what the paper prints.
 
         Raises:
-            ConfigError: it has dimensions that this editjudge does not know, or its data has none
-                of its items.
+            ConfigError: the run has dimensions that this version does not know, or its data set
+                has none of its items.
         """
         evidence = edits.save_chunk is not None
         self.results = self.view.results(each=partial(edits.add, self), evidence=evidence)
@@ -99,7 +99,7 @@ class PageRun:
         self.checks = last_checks_line(self.results.services)
 
     def add_details(self, edits: Edits, numbers: Collection[int], chunk: DetailChunk) -> None:
-        """Add to a chunk those of some edits that are of this run."""
+        """Add the details of this run's edits among `numbers` to a chunk."""
         numbers_here = {edits.keys[n][1:]: n for n in numbers if edits.keys[n][0] == self.number}
 
         def add_row(row: Row, verdicts: Sequence[StoredVerdict]) -> None:
@@ -113,21 +113,21 @@ class PageRun:
 
 @dataclass(slots=True)
 class _Dimension:
-    """A dimension over the edits so far."""
+    """The outcomes of one dimension for all edits so far."""
 
     values: list[float | None] = field(default_factory=list)
     status: list[str] = field(default_factory=list)
     kind: list[str] = field(default_factory=list)
 
     def fill(self, count: int) -> None:
-        """Fill up with edits that it asks nothing about."""
+        """Fill up to `count` edits with the status `not_applicable`."""
         missing = count - len(self.values)
         self.values += [None] * missing
         self.status += [STATUS_LETTERS["not_applicable"]] * missing
         self.kind += [" "] * missing
 
     def add(self, outcome: Outcome) -> None:
-        """Add the outcome of a further edit."""
+        """Append the outcome of one more edit."""
         letter, value = STATUS_LETTERS[outcome.status], None
         if isinstance(outcome, Score):
             letter = _IMPUTED if outcome.imputed else letter
@@ -137,7 +137,7 @@ class _Dimension:
         self.kind.append(_KIND_LETTERS[outcome.kind] if isinstance(outcome, NoScore) else " ")
 
     def to_json(self) -> tuple[list[float | None] | None, str, str | None]:
-        """Values, status and kind, each short where all edits are alike."""
+        """Return values, statuses and kinds; a list of equal entries is shortened."""
         values = self.values if any(value is not None for value in self.values) else None
         status = "".join(self.status) if len({*self.status}) > 1 else "".join(self.status[:1])
         kind = "".join(self.kind)
@@ -145,23 +145,23 @@ class _Dimension:
 
 
 class Edits:
-    """The index of the edits, which are added run after run, and their details.
+    """Collects the edits of all runs: their index and their details.
 
     Args:
-        names: What the page calls pictures.
-        keep: Gets each chunk of details as soon as it is whole: its name, and it. Without, there
-            are none.
+        names: Gives pictures their names on the page.
+        save_chunk: Receives the name and the content of each full chunk of details; without it
+            no details are collected.
 
     Attributes:
-        dimensions: By id their number on the page.
-        keys: Of each edit the number of its run, its item and its model.
+        dimensions: Index of each dimension on the page, by id.
+        keys: Run index, item id and model name of each edit.
     """
 
     def __init__(
-        self, names: PictureNames, keep: Callable[[str, JsonObject], None] | None = None
+        self, names: PictureNames, save_chunk: Callable[[str, JsonObject], None] | None = None
     ) -> None:
         self.names = names
-        self.save_chunk = keep
+        self.save_chunk = save_chunk
         self._chunk = DetailChunk()
         self.dimensions: dict[str, int] = {}
         self.keys: list[tuple[int, str, str]] = []
@@ -172,26 +172,26 @@ class Edits:
 
     @property
     def count(self) -> int:
-        """Edits so far."""
+        """Number of edits so far."""
         return len(self.keys)
 
     @property
     def chunks(self) -> int:
-        """Chunks of details of all edits so far."""
+        """Number of chunks that hold the details of all edits so far."""
         return -(-self.count // CHUNK)
 
     def item_of(self, edit: int) -> int:
-        """The number of the item of an edit."""
+        """Return the index of the item of an edit."""
         return int(self._edits[edit]["item"])
 
     def count_finished(self) -> int:
-        """Edits of which nothing is still to be judged."""
+        """Count the edits without a pending verdict."""
         pending = STATUS_LETTERS["pending"]
         columns = [column.status for column in self._columns]
         return sum(pending not in letters for letters in zip(*columns, strict=True))
 
     def add(self, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]) -> None:
-        """Add an edit of a run, with its verdicts, also those that nothing counts."""
+        """Add an edit of a run with its stored verdicts, including those that no column counts."""
         pictures = run.pictures(row.item.id)
         item = self._numbers.setdefault((run.data, row.item.id), len(self._items))
         if item == len(self._items):
@@ -216,14 +216,14 @@ class Edits:
                 self.flush()
 
     def flush(self) -> None:
-        """Hand over the details that are left."""
+        """Save the details that do not fill a chunk."""
         chunk = self._chunk.to_json()
         if self.save_chunk is not None and chunk["edits"]:
             self.save_chunk(f"detail-{self.chunks - 1}", chunk)
             self._chunk = DetailChunk()
 
     def build_index(self) -> JsonObject:
-        """All edits, column by column."""
+        """Return all edits as JSON, column by column."""
         for column in self._columns:
             column.fill(self.count)
         columns = [column.to_json() for column in self._columns]
@@ -256,7 +256,7 @@ class Edits:
 
 
 class DetailChunk:
-    """What there is to say of some edits; what they share is held once."""
+    """The details of some edits; texts, prompts and calls that they share are stored once."""
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
@@ -267,7 +267,7 @@ class DetailChunk:
         self._edits: dict[int, JsonObject] = {}
 
     def to_json(self) -> JsonObject:
-        """As JSON."""
+        """Return the chunk as JSON."""
         return {
             "texts": list(self._texts),
             "prompts": {digest: prompt for digest, prompt in self._prompts.items() if prompt},
@@ -279,7 +279,7 @@ class DetailChunk:
     def add(
         self, number: int, edits: Edits, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]
     ) -> None:
-        """Add an edit by its number."""
+        """Add the details of the edit with this index."""
         pictures, item = run.pictures(row.item.id), edits.item_of(number)
         if item not in self._items:
             files = {
@@ -308,7 +308,7 @@ class DetailChunk:
         }
 
     def _verdict(self, row: VerdictRow, prompt: FindPrompt) -> JsonObject:
-        """A verdict as `show --json` has it, with its long parts by number."""
+        """Return a verdict as in `show --json`, with indices in place of its long texts."""
         calls = row.calls or ()
         for call in calls:
             if self._calls.setdefault(call.call, len(self._replies)) == len(self._replies):
@@ -334,10 +334,10 @@ class DetailChunk:
         return {"system": self._text(prompt.system or None), "parts": parts}
 
     def _text(self, text: str | None) -> int | None:
-        """The number of a text here."""
+        """Return the index of a text in this chunk."""
         return None if text is None else self._texts.setdefault(text, len(self._texts))
 
 
 def _path(file: object) -> str | None:
-    # What is no text in a path comes as lone surrogates, which JSON can hold.
+    # Bytes of a path that are no text become lone surrogates, which JSON can hold.
     return None if file is None else str(file)

@@ -22,8 +22,8 @@ from ..stats.clusters import Floats
 from .numbers import direction_arrow
 
 _T = TypeVar("_T")
-FileFormat: TypeAlias = Literal["svg", "pdf", "png"]
-ColumnValues: TypeAlias = Mapping[str, Mapping[str, float | None]]
+Format: TypeAlias = Literal["svg", "pdf", "png"]
+Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
 """By model and column id."""
 Intervals: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]
 """Ends by model and column id, where there are any."""
@@ -47,7 +47,7 @@ _WRAPPED = 14
 
 
 def drawable_panels(
-    figure: Figure, columns: Sequence[Column], numbers: ColumnValues
+    figure: Figure, columns: Sequence[Column], numbers: Numbers
 ) -> tuple[FigurePanel, ...]:
     """The panels that have something to show: a radar of three axes, otherwise one number."""
     return tuple(
@@ -58,7 +58,7 @@ def drawable_panels(
 
 
 def drawable_columns(
-    figure: Figure, columns: Sequence[Column], numbers: ColumnValues
+    figure: Figure, columns: Sequence[Column], numbers: Numbers
 ) -> tuple[Column, ...]:
     """The columns of which the figure shows a number, each once."""
     panels = drawable_panels(figure, columns, numbers)
@@ -68,8 +68,8 @@ def drawable_columns(
 def draw_figure(
     figure: Figure,
     columns: Sequence[Column],
-    numbers: ColumnValues,
-    form: FileFormat,
+    numbers: Numbers,
+    form: Format,
     warning: str = "",
     intervals: Intervals = MappingProxyType({}),
 ) -> bytes:
@@ -113,7 +113,7 @@ def draw_figure(
 
 
 def draw_mask_sizes(
-    shares: Sequence[float], form: FileFormat, printed_share: float | None = None
+    shares: Sequence[float], form: Format, printed_share: float | None = None
 ) -> bytes:
     """Draw how many items have a mask of which size, in steps of a twentieth of the picture.
 
@@ -180,7 +180,7 @@ def _canvas(width: float, height: float) -> Iterator[Any]:
         yield Canvas(figsize=(width, height))
 
 
-def _save_figure(canvas: Any, form: FileFormat) -> bytes:
+def _save_figure(canvas: Any, form: Format) -> bytes:
     out = io.BytesIO()
     # What would say when it was drawn.
     nothing = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": None}[form]
@@ -237,7 +237,7 @@ def _label(number: int) -> str:
 
 
 def _panel_columns(
-    figure: Figure, panel: FigurePanel, columns: Sequence[Column], numbers: ColumnValues
+    figure: Figure, panel: FigurePanel, columns: Sequence[Column], numbers: Numbers
 ) -> list[Column]:
     """What the panel has a place for: of turns also those without numbers before the last."""
     columns_with_numbers = _with_numbers(panel, columns, numbers)
@@ -248,7 +248,7 @@ def _panel_columns(
 
 
 def _with_numbers(
-    panel: FigurePanel, columns: Sequence[Column], numbers: ColumnValues
+    panel: FigurePanel, columns: Sequence[Column], numbers: Numbers
 ) -> list[Column]:
     rows = numbers.values()
     return [
@@ -256,7 +256,7 @@ def _with_numbers(
     ]
 
 
-def _values(columns: Sequence[Column], numbers: ColumnValues) -> Floats:
+def _values(columns: Sequence[Column], numbers: Numbers) -> Floats:
     """The numbers of each model (a row) in each column; NaN where there is none."""
     rows = [[row.get(column.id) for column in columns] for row in numbers.values()]
     return np.array(rows, dtype=np.float64)

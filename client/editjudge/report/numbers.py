@@ -1,4 +1,4 @@
-"""Numbers and outcomes as people read them."""
+"""Formats numbers, intervals and outcomes as text."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from ..base.verdict import (
 from ..benchmarks.cell import Cell
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
-from .table import Heading, Number, Row, Table
+from .table import Head, Number, Row, Table
 
 _SMALLEST = 6
-"""Decimals with which half of an interval is still spelt out."""
+"""Most decimals of half an interval before it is written with an exponent."""
 _SKIPPED = (NotApplicable, NotServed, MissingOutput)
-_NOTE = Heading("note", fold=True)
+_NOTE = Head("note", fold=True)
 _STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
 
 
 def direction_arrow(higher_is_better: bool) -> str:
-    """The direction of a metric, as papers print it."""
+    """Return the arrow by which papers print the direction of a metric."""
     return "↑" if higher_is_better else "↓"
 
 
 def format_value(value: float, dimension: Dimension) -> str:
-    """A value with its unit, to four significant digits or the unit's usual two."""
+    """Format a value: two decimals with a unit, four significant digits without one."""
     return f"{value:.2f} {dimension.unit}" if dimension.unit else f"{value:.4g}"
 
 
 def build_verdict_table(judgement: Judgement, *, with_skipped: bool = False) -> Table:
-    """Build the table of a judged edit, with a row per dimension.
+    """Build the table of one judged edit, with a row for each dimension.
 
     Args:
-        with_skipped: Show dimensions that were not judged too, each with the reason.
+        with_skipped: Also show the dimensions that were not judged, each with the reason.
     """
     return Table(
-        (Heading("dimension"), Heading("value", right=True), *map(Heading, ("range", "")), _NOTE),
+        (Head("dimension"), Head("value", right=True), *map(Head, ("range", "")), _NOTE),
         [
             _verdict_row(judgement, name, outcome)
             for name, outcome in judgement.outcomes.items()
@@ -66,7 +66,7 @@ def _verdict_row(judgement: Judgement, name: str, outcome: Outcome) -> Row:
 
 
 def describe_judge_use(judgement: Judgement) -> list[str]:
-    """What a reader must know of the judge's part: whose prompts, and what it took."""
+    """Return lines on the use of the judge's part: whose prompts were asked, and the usage."""
     names_by_words: dict[str, list[str]] = {}
     for name, outcome in judgement.outcomes.items():
         words = judgement.dimensions[name].prompt_origins
@@ -80,29 +80,27 @@ def describe_judge_use(judgement: Judgement) -> list[str]:
     return lines
 
 
-def format_untrained_warning(identities: Identities) -> str:
-    """A warning where weights are random; empty where none are."""
+def untrained_warning(identities: Identities) -> str:
+    """Name the services with random weights; empty where there are none."""
     names = untrained_services(identities)
     return f"UNTRAINED weights, not a result: {', '.join(names)}" if names else ""
 
 
 def format_usage(usage: Mapping[str, float]) -> str:
-    """Calls, cost and tokens in words; known are calls whose replies are kept."""
-    prompt, cached_tokens = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
-    cached_calls = usage.get("known", 0)
+    """Describe calls, cost and tokens; `known` counts calls that the cache answered."""
+    prompt, reused = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
+    hits = f" ({usage['known']:,.0f} from the cache)" if usage.get("known") else ""
     parts = (
-        format_count(round(usage.get("calls", 0)), "call")
-        + f" ({cached_calls:,.0f} known)" * bool(cached_calls),
+        format_count(round(usage.get("calls", 0)), "call") + hits,
         f"cost {usage['cost']:.4g}" if "cost" in usage else "",
-        f"{prompt:,.0f} prompt tokens"
-        + (f" ({cached_tokens / prompt:.0%} cached)" if prompt else ""),
+        f"{prompt:,.0f} prompt tokens" + (f" ({reused / prompt:.0%} cached)" if prompt else ""),
         f"{usage.get('completion_tokens', 0):,.0f} generated",
     )
     return ", ".join(filter(None, parts))
 
 
 def group_skip_reasons(judgement: Judgement) -> dict[str, list[str]]:
-    """Why dimensions were not judged, each reason with the dimensions it concerns."""
+    """Group the dimensions that were not judged by their reason."""
     reasons: dict[str, list[str]] = {}
     for name, outcome in judgement.outcomes.items():
         if isinstance(outcome, _SKIPPED):
@@ -111,7 +109,7 @@ def group_skip_reasons(judgement: Judgement) -> dict[str, list[str]]:
 
 
 def describe_outcome(outcome: Outcome) -> str:
-    """What a reader should know of an outcome beside its number."""
+    """Describe an outcome beyond its value: notes of a score, or why there is none."""
     match outcome:
         case Score(evidence=evidence):
             parts = ["capped: images are (nearly) identical"] if evidence.get("capped") else []
@@ -128,13 +126,13 @@ def describe_outcome(outcome: Outcome) -> str:
 def rank_best_two(
     texts: Sequence[str], values: Sequence[float | None], *, higher_is_better: bool
 ) -> list[int]:
-    """The place of each number of a column: 1 for the best, 2 for the second, 0 for others.
+    """Rank the numbers of a column: 1 for the best, 2 for the second, 0 for all others.
 
-    Numbers that are printed alike share a place; of a single one nothing is the best.
+    Numbers that are printed alike share a rank. A column with a single number has no best.
 
     Args:
-        texts: As printed.
-        values: None where there is none.
+        texts: The numbers as printed.
+        values: The numbers; None where there is none.
     """
     of_values = {
         text: value for text, value in zip(texts, values, strict=True) if value is not None
@@ -145,14 +143,12 @@ def rank_best_two(
     return [places.get(text, 0) for text in texts]
 
 
-def format_cell(cell: Cell, decimals: int | None = None, place: int = 0) -> Number:
-    """A mean with its coverage: how many of the edits asked about have a number.
-
-    Beside it half of its interval and what else a reader has to know; see `sure_text`.
+def format_cell(cell: Cell, decimals: int | None = None, rank: int = 0) -> Number:
+    """Format a mean with its uncertainty and its coverage, which is `scored/asked`.
 
     Args:
-        decimals: As papers print; None for four significant digits.
-        place: 1 for the best of its column, 2 for the second.
+        decimals: Decimals to print; None for four significant digits.
+        rank: 1 for the best number of its column, 2 for the second.
     """
     coverage = f"{cell.scored}/{cell.asked}"
     footnote = ""
@@ -160,25 +156,25 @@ def format_cell(cell: Cell, decimals: int | None = None, place: int = 0) -> Numb
         footnote = f"{cell.scored:,} of {cell.asked:,} edits have a number"
     if cell.value is None:
         return Number("-", 0, "", cell.reason if decimals is None else coverage, footnote)
-    value = format_decimals(cell.value, decimals)
-    return Number(value, place, format_uncertainty(cell, decimals), coverage, footnote)
+    value = format_number(cell.value, decimals)
+    return Number(value, rank, format_uncertainty(cell, decimals), coverage, footnote)
 
 
 def choose_decimals(cells: Iterable[Cell]) -> int:
-    """To how many decimals the numbers of a column are printed that no paper has printed.
+    """Choose the decimals of a column that no paper prints.
 
-    The largest has four significant digits, and no half of an interval is smaller than the last.
+    The largest number gets four significant digits, and no half of an interval rounds to zero.
     """
-    numbered_cells = [cell for cell in cells if cell.value is not None]
-    largest = max((abs(cell.value) for cell in numbered_cells if cell.value), default=1.0)
-    halves = (cell.interval.half_width for cell in numbered_cells if cell.interval)
+    with_value = [cell for cell in cells if cell.value is not None]
+    largest = max((abs(cell.value) for cell in with_value if cell.value), default=1.0)
+    halves = (cell.interval.half_width for cell in with_value if cell.interval)
     least = min((half for half in halves if half), default=math.inf)
     first = 0 if math.isinf(least) else -math.floor(math.log10(least))
     return max(0, 3 - math.floor(math.log10(largest)), first if first <= _SMALLEST else 0)
 
 
-def format_decimals(value: float, decimals: int | None) -> str:
-    """A number to so many decimals; None for four significant digits."""
+def format_number(value: float, decimals: int | None) -> str:
+    """Format a number to `decimals` decimals; None for four significant digits."""
     if decimals is None:
         return f"{value:.4g}"
     # Adding 0 makes a plain zero of a negative one.
@@ -186,10 +182,10 @@ def format_decimals(value: float, decimals: int | None) -> str:
 
 
 def format_uncertainty(cell: Cell, decimals: int | None = None) -> str:
-    """What stands behind a mean: half of its interval, its spread over rounds, and its signs.
+    """Format what follows a mean: half of its interval, its spread over rounds, and signs.
 
-    `*2` says that a rule put two of its numbers in, `^3` that three are capped, `~` that it rests
-    on other items than those that all models have; see `legend`.
+    `*2` says that a rule set two of its values, `^3` that three values are capped, `~` that the
+    mean rests on other items than those that all models share; see `explain_signs`.
     """
     form = ".2g" if decimals is None else f".{decimals}f"
     half = cell.interval.half_width if cell.interval else None
@@ -205,53 +201,53 @@ def format_uncertainty(cell: Cell, decimals: int | None = None) -> str:
 
 
 def format_interval(low: float, high: float) -> str:
-    """The ends of an interval, to the digits of its half: they are never printed alike."""
+    """Format the ends of an interval with enough digits to tell them apart."""
     first = _first((high - low) / 2)
     if first > _SMALLEST:
         places = max(0, first + 1 - _first(max(abs(low), abs(high))))
         return f"{low:.{places}e} \u2013 {high:.{places}e}"
     places = max(0, first + 1)
-    return f"{format_decimals(low, places)} \u2013 {format_decimals(high, places)}"
+    return f"{format_number(low, places)} \u2013 {format_number(high, places)}"
 
 
 def _first(number: float) -> int:
-    """Where the first digit of a number stands that is not 0: 1 for tenths, 0 for ones."""
+    """Return the decimal place of the first digit that is not 0: 1 for tenths, 0 for ones."""
     return -math.floor(math.log10(number))
 
 
 def format_half_width(half: float, decimals: int | None = None) -> str:
-    """Half of an interval, which is more than 0 and is never printed as 0.
+    """Format half of an interval; as it is more than 0, it is never printed as 0.
 
     Args:
-        decimals: Of the number before it; None for two significant digits.
+        decimals: Decimals of the number before it; None for two significant digits.
     """
     first = _first(half)
     if first > _SMALLEST:
         return f"{half:.1e}"
-    return format_decimals(half, max(0, first + 1) if decimals is None else max(decimals, first))
+    return format_number(half, max(0, first + 1) if decimals is None else max(decimals, first))
 
 
 def format_pending_warning(edits: int) -> str:
-    """What a reader must know of numbers of half a run.
+    """Warn that a run is not finished.
 
     Args:
-        edits: That are pending, of each model its own.
+        edits: Number of pending edits, summed over models.
     """
     return f"the run is not finished: at least {format_count(edits, 'edit')} pending"
 
 
 def explain_signs(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:
-    """What the signs mean that stand in these cells, a line each.
+    """Explain the signs that occur in these cells, one line for each sign.
 
     Args:
-        mend: Say too by which option it would be otherwise.
+        mend: Also name the option that avoids it.
     """
-    numbered_cells = [cell for cell in cells if cell.value is not None]
-    if any(cell.interval and cell.interval.half_width is not None for cell in numbered_cells):
+    with_value = [cell for cell in cells if cell.value is not None]
+    if any(cell.interval and cell.interval.half_width is not None for cell in with_value):
         yield "±: half of the 95 % interval, clustered by source picture"
-    if any(cell.imputed for cell in numbered_cells):
+    if any(cell.imputed for cell in with_value):
         yield "*n: imputed: a rule put n of these numbers in, no judge did"
-    if any(cell.capped for cell in numbered_cells):
+    if any(cell.capped for cell in with_value):
         yield "^n: n of these numbers are capped: the pictures are (nearly) identical"
-    if any(cell.other_items for cell in numbered_cells):
+    if any(cell.other_items for cell in with_value):
         yield f"~: rests on items on which not all models have a number{': see --common' * mend}"

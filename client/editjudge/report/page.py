@@ -1,6 +1,6 @@
-"""A page as data and as HTML: the leaderboard, the figures, and what a reader has to know.
+"""Builds the page of runs: its data (leaderboard, figures, warnings) and its HTML.
 
-The page is whole in itself, and strict about what it may load and run.
+A content security policy limits what the page may load and run.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.figures import load_figures
 from .edits import CHUNK, Edits, JsonObject, PageRun
 from .figures import MAX_LOOKS, draw_figure, drawable_panels, extract_svg_element
-from .numbers import format_interval, format_untrained_warning
-from .summary import describe_comparability, drop_empty_columns, format_column, list_missing_reasons
+from .numbers import format_interval, untrained_warning
+from .summary import describe_comparability, drop_empty_columns, format_column, list_reasons
 
 Mode: TypeAlias = Literal["file", "folder", "view"]
-"""How a page comes to what it shows: it is all in it, in files beside it, or at a server."""
+"""Where a page finds its data: in the page itself, in files beside it, or at a server."""
 _WEB = "web"
 _JSON = "application/json"
-# What would end the element, begin another or be no line of JavaScript.
+# Characters that would end the script element, begin another, or break a line of JavaScript.
 _ESCAPES = {
     "<": "\\u003c",
     ">": "\\u003e",
@@ -55,17 +55,17 @@ _CONNECTS = {"file": "'none'", "folder": "'none'", "view": "'self'"}
 
 @dataclass(frozen=True)
 class PageOptions:
-    """What a page says besides what its runs hold.
+    """What a page shows besides the contents of its runs.
 
     Attributes:
-        title: Of the page; by default the benchmarks and names of its runs.
-        mode: How it comes to what it shows.
-        version: Another one where anything on the page is another.
-        introduction: Paragraphs, by heading; "" for none.
-        figures: Further figures, SVG by title.
-        warnings: Further lines that a reader has to see.
-        data: Folder of what is loaded when it is needed.
-        review: What people decide about, where they do; see `prepare.review`.
+        title: Title of the page; by default the benchmarks and names of its runs.
+        mode: Where the page finds its data.
+        version: Version of the contents; a different text whenever they differ.
+        introduction: Pairs of a heading ("" for none) and a paragraph.
+        figures: Additional figures: SVG by title.
+        warnings: Additional warnings, a line each.
+        data: Folder of the files that the page loads on demand.
+        review: The decisions that people review on the page, if any; see `prepare.review`.
     """
 
     title: str = ""
@@ -78,26 +78,26 @@ class PageOptions:
     review: JsonObject | None = None
 
 
-def build_report(runs: Sequence[PageRun], edits: Edits, about: PageOptions) -> JsonObject:
-    """What the page needs first, as JSON; see the page's scripts for who reads what.
+def build_report(runs: Sequence[PageRun], edits: Edits, options: PageOptions) -> JsonObject:
+    """Build the JSON that the page reads first; its scripts in `web` say who reads what.
 
     Args:
-        runs: In the order in which their edits were added.
+        runs: The runs, in the order in which their edits were added.
     """
     places = {key: n for n, key in enumerate(_models(runs))}
     dimensions = {
         name: one for run in runs for name, one in run.view.resolved_spec.dimensions_by_id.items()
     }
-    further = [{"title": title, "note": "", "svg": svg} for title, svg in about.figures.items()]
+    further = [{"title": title, "note": "", "svg": svg} for title, svg in options.figures.items()]
     paper_figures, why = _figures_of(runs)
     return {
-        "version": about.version,
-        "title": about.title or make_title(runs),
-        "mode": about.mode,
+        "version": options.version,
+        "title": options.title or make_title(runs),
+        "mode": options.mode,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "editjudge": package_version("editjudge"),
-        "introduction": [{"heading": h, "text": text} for h, text in about.introduction],
-        "warnings": [*_warnings(runs), *_pending_warnings(edits), *about.warnings, *why],
+        "introduction": [{"heading": h, "text": text} for h, text in options.introduction],
+        "warnings": [*_warnings(runs), *_pending_warnings(edits), *options.warnings, *why],
         "runs": [_run(run) for run in runs],
         "models": [{"name": name, "run": number} for number, name in places],
         "dimensions": [_dimension(dimensions[name]) for name in edits.dimensions],
@@ -105,19 +105,19 @@ def build_report(runs: Sequence[PageRun], edits: Edits, about: PageOptions) -> J
         "figures": [*further, *paper_figures],
         "chunk": CHUNK,
         "chunks": edits.chunks,
-        "data": about.data,
-        "review": about.review,
+        "data": options.data,
+        "review": options.review,
     }
 
 
 def make_title(runs: Sequence[PageRun]) -> str:
-    """What a page of these runs is called."""
+    """Return the default title of a page of these runs."""
     names = dict.fromkeys(run.results.benchmark.title for run in runs)
     return f"{', '.join(names)}: {', '.join(run.name for run in runs)}"
 
 
 def _models(runs: Sequence[PageRun]) -> Iterator[tuple[int, str]]:
-    """Number of the run and name of each model on the page."""
+    """Yield the run index and the name of each model on the page."""
     return ((number, name) for number, run in enumerate(runs) for name in run.header.outputs)
 
 
@@ -143,9 +143,7 @@ def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
     today = package_version("editjudge")
     for run in runs:
         before = f"{run.name}: " if len(runs) > 1 else ""
-        untrained_warning = format_untrained_warning(run.results.services)
-        lines = [untrained_warning] if untrained_warning else []
-        lines += [*filter(None, [run.checks])]
+        lines = [*filter(None, [untrained_warning(run.results.services), run.checks])]
         if run.header.editjudge != today:
             by = run.header.editjudge
             lines.append(f"the run was last written by editjudge {by}, this is {today}")
@@ -153,7 +151,7 @@ def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
 
 
 def _pending_warnings(edits: Edits) -> Iterator[str]:
-    """What the numbers do not rest on, for it is still to be judged."""
+    """Warn of edits that are still to be judged, which the numbers leave out."""
     if pending := edits.count - edits.count_finished():
         are = format_count(pending, "edit is", "edits are")
         yield f"{are} pending (not judged yet, or changed since): the numbers are of the others"
@@ -171,7 +169,7 @@ def _dimension(dimension: Dimension) -> JsonObject:
 
 
 def _alike(runs: Sequence[PageRun]) -> list[list[int]]:
-    """The runs that have the same table, by number."""
+    """Group the indices of runs whose tables have the same columns and rules."""
     tables: dict[tuple[Any, ...], list[int]] = {}
     for number, run in enumerate(runs):
         results = run.results
@@ -184,13 +182,13 @@ def _alike(runs: Sequence[PageRun]) -> list[list[int]]:
 def _table(
     numbers: Sequence[int], runs: Sequence[PageRun], places: Mapping[tuple[int, str], int]
 ) -> JsonObject:
-    """One table of runs that have the same columns."""
+    """Build one table for runs that have the same columns."""
     first = runs[numbers[0]]
     keys = [key for key in places if key[0] in numbers]
     results = _together(first.results, keys, runs)
     columns, left_out = drop_empty_columns(results.columns, results.models, Path(first.name))
     by_column = [_cells(results, column) for column in columns]
-    notes = [*list_missing_reasons(columns, results.models), *left_out]
+    notes = [*list_reasons(columns, results.models), *left_out]
     if any(row[c.id].imputed for row in results.models.values() for c in columns):
         notes.append("* imputed: a rule put some of these numbers in, no judge did")
     if first.published_beside is not None:
@@ -210,7 +208,7 @@ def _table(
 def _together(
     results: Results, keys: Sequence[tuple[int, str]], runs: Sequence[PageRun]
 ) -> Results:
-    """The table of the first run, with the rows of all; names that come twice have their run's."""
+    """Put the rows of all runs into one table; a model name that occurs twice gets its run's."""
     names = [model for _, model in keys]
     labels = [m if names.count(m) == 1 else f"{m} ({runs[n].name}, {n + 1})" for n, m in keys]
     cells = {label: runs[n].results.models[m] for (n, m), label in zip(keys, labels, strict=True)}
@@ -218,7 +216,7 @@ def _together(
 
 
 def _cells(results: Results, column: Column) -> list[JsonObject]:
-    """One column, model by model: a cell as `summary --json` has it, and as it is printed."""
+    """Return the cells of a column: each as in `summary --json`, with its printed form."""
     cells = [row[column.id] for row in results.models.values()]
     numbers = format_column(results, column, [*results.models])
     return [
@@ -233,7 +231,7 @@ def _cells(results: Results, column: Column) -> list[JsonObject]:
 
 
 def _ends(interval: Interval | None) -> str:
-    """The ends of a 95 % interval; empty where there is none."""
+    """Format the ends of a 95 % interval; empty where there is none."""
     if interval is None or interval.low is None or interval.high is None:
         return ""
     return format_interval(interval.low, interval.high)
@@ -253,7 +251,7 @@ def _column(column: Column, benchmark: Benchmark) -> JsonObject:
 
 
 def _figures_of(runs: Sequence[PageRun]) -> tuple[list[JsonObject], list[str]]:
-    """The figures of all runs, and why there are none."""
+    """Return the figures of all runs, or a warning why there are none."""
     try:
         return [figure for run in runs for figure in _figures(run)], []
     except MissingExtra as error:
@@ -261,12 +259,12 @@ def _figures_of(runs: Sequence[PageRun]) -> tuple[list[JsonObject], list[str]]:
 
 
 def _figures(run: PageRun) -> Iterator[JsonObject]:
-    """The figures of the benchmark's paper, as far as there is something to show."""
+    """Draw the figures of the benchmark's paper for which the run has numbers."""
     results = run.results
     numbers = {m: {c: cell.value for c, cell in row.items()} for m, row in results.models.items()}
     if len(numbers) > MAX_LOOKS:
         return
-    warning = format_untrained_warning(results.services)
+    warning = untrained_warning(results.services)
     for figure in load_figures(results.benchmark.name):
         if drawable_panels(figure, results.columns, numbers):
             svg = extract_svg_element(draw_figure(figure, results.columns, numbers, "svg", warning))
@@ -280,14 +278,14 @@ def render_page(
     pictures: Mapping[str, str] | None = None,
     mode: Mode = "file",
 ) -> str:
-    """Write a page of results as HTML; every text from data stays text.
+    """Render a page of results as HTML; text from data is escaped.
 
     Args:
-        report: See `report_of`.
-        edits: See `Edits.index`; None where the page asks for both.
-        details: By name of the chunk, where the page holds all of them; as text that `script_json`
-            has made where they are many.
-        pictures: Data URIs by name of the picture, in the same case.
+        report: What `build_report` returns.
+        edits: What `Edits.build_index` returns; None where the page requests both from a server.
+        details: Chunks of details by name, for a page that contains them all; as text from
+            `dump_script_json` where there are many.
+        pictures: Data URIs by name, for a page that contains its pictures.
     """
     environment = Environment(
         loader=PackageLoader("editjudge.report", _WEB),
@@ -314,7 +312,7 @@ def _blocks(
     details: Mapping[str, Any],
     pictures: Mapping[str, str],
 ) -> Iterator[tuple[str, str, Markup]]:
-    """What the page holds beside its own words, as `(id, type, text)`."""
+    """Yield the data blocks of the page as `(id, type, text)`."""
     if edits is not None:
         details = {"report": report, "edits": edits, **details}
     for name, chunk in details.items():
@@ -325,9 +323,9 @@ def _blocks(
 
 
 def build_security_policy(mode: Mode) -> str:
-    """What a page may do: its own style and script, its pictures, and nothing else.
+    """Build the content security policy: a page's own style, script and pictures, nothing else.
 
-    It is a header where a server sends the page, which none may frame then.
+    A server sends it as a header and then also forbids frames.
     """
     script, style = _digest(_join_sources(".js")), _digest(_join_sources(".css"))
     rules = [
@@ -345,13 +343,13 @@ def build_security_policy(mode: Mode) -> str:
 
 
 def dump_script_json(value: object) -> str:
-    """JSON that stays JSON within a script element, and as an expression of a script.
+    """Dump JSON that is safe in a script element and as an expression of a script.
 
-    Lone surrogates of a judge's reply, which no file can hold, are escaped.
+    Lone surrogates from a judge's reply, which no file can hold, are escaped.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError:  # what a service returned may be no number
+    except ValueError:  # a service may return NaN or infinity
         text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
     for character, escape in _ESCAPES.items():
         text = text.replace(character, escape)
@@ -359,7 +357,7 @@ def dump_script_json(value: object) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """The same with words for what is no number in JSON."""
+    """Replace NaN and infinity by text."""
     if isinstance(value, Mapping):
         return {name: _finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -371,7 +369,7 @@ def _finite(value: Any) -> Any:
 
 @cache
 def _join_sources(suffix: str) -> str:
-    """All files of the page of one kind, in the order of their names."""
+    """Join all source files with this suffix, in the order of their names."""
     folder = files(__package__) / _WEB
     texts = {one.name: one for one in folder.iterdir() if one.name.endswith(suffix)}
     return "".join(texts[name].read_text("utf-8") for name in sorted(texts))

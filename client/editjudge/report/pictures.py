@@ -1,4 +1,4 @@
-"""Pictures for a page: small, in one form, and called by a name that tells nothing."""
+"""Makes the pictures of a page: small WebP files under names that reveal nothing."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _AHEAD = 64
 
 
 class PictureNames:
-    """The pictures that a page may show, as they are once: no others are ever read for it.
+    """Names the pictures that a page may show; no other files are read for it.
 
     Attributes:
-        files: By the name that the page knows; see `picture_name`.
+        files: Picture files by their names on the page; see `name_picture`.
 
     Args:
-        files: Those of names that were made before, which stay known; nothing by default.
+        files: Files that were named before and keep their names; none by default.
     """
 
     def __init__(self, files: dict[str, Path] | None = None) -> None:
@@ -41,7 +41,7 @@ class PictureNames:
         self._names: dict[Path, str | None] = {}
 
     def name(self, file: Path | None) -> str | None:
-        """What the page calls a picture; None where there is no such file."""
+        """Return the name of a picture on the page; None where there is no such file."""
         if file is None:
             return None
         if file not in self._names:
@@ -52,30 +52,30 @@ class PictureNames:
 
 
 def name_picture(file: Path) -> str | None:
-    """The name of a picture as it is now: another one as soon as it changes.
+    """Name a picture by its current state: a file that changes gets another name.
 
     Returns:
-        16 hex digits of where the file lies, its size and its times; None where there is no file.
+        16 hex digits of a digest over path, size and times; None where there is no file.
     """
     stat = stat_of(file)
     if stat == ABSENT:
         return None
-    # A path may hold bytes that are no text.
+    # A path may hold bytes that are not text.
     where = os.fsencode(file.absolute())
     return hashlib.sha256(where + stat).hexdigest()[:_NAME]
 
 
 def make_thumbnail(file: Path, side: int = SIDE) -> bytes:
-    """A picture as WebP, at most so large; never enlarged.
+    """Read a picture and encode it as WebP, its longer side at most `side` pixels.
 
     Raises:
-        ImageError: it cannot be read; see `load_image`.
+        ImageError: the file cannot be read; see `load_image`.
     """
     return encode_thumbnail(load_image(file).rgb, side)
 
 
 def encode_thumbnail(pixels: RGB, side: int = SIDE) -> bytes:
-    """The same of pixels."""
+    """Encode pixels as WebP, the longer side at most `side` pixels; never enlarges."""
     picture = Pil.fromarray(pixels)
     picture.thumbnail((side, side), Pil.Resampling.BICUBIC, reducing_gap=3.0)
     buffer = io.BytesIO()
@@ -84,21 +84,21 @@ def encode_thumbnail(pixels: RGB, side: int = SIDE) -> bytes:
 
 
 def to_data_uri(webp: bytes) -> str:
-    """A thumbnail that needs no file."""
+    """Return a thumbnail as a data URI."""
     return f"data:image/webp;base64,{pybase64.b64encode(webp).decode('ascii')}"
 
 
 def make_thumbnails(
-    files: Mapping[str, Path], keep: Callable[[str, bytes], None], side: int = SIDE
+    files: Mapping[str, Path], save: Callable[[str, bytes], None], side: int = SIDE
 ) -> Iterator[str | None]:
-    """Make thumbnails on all cores, and hand each over as soon as it is made.
+    """Make thumbnails on all cores and hand each over as soon as it is made.
 
     Args:
-        files: By name.
-        keep: Gets the name and the WebP, one after another.
+        files: Picture files by name.
+        save: Receives the name and the WebP of each, one after another.
 
     Yields:
-        After each, why it could not be made; None where it could.
+        For each picture why it could not be made; None where it could.
     """
 
     def make_one(name: str) -> tuple[str, bytes | ImageError]:
@@ -108,12 +108,12 @@ def make_thumbnails(
             return name, error
 
     remaining = iter(files)
-    # In threads, for Pillow works without the interpreter's lock; few are held at once.
+    # Threads suffice since Pillow releases the interpreter's lock; few pictures are held at once.
     with ThreadPoolExecutor(os.cpu_count() or 1, "thumbnails") as pool:
         while some := list(islice(remaining, _AHEAD)):
             for name, webp in pool.map(make_one, some):
                 if isinstance(webp, ImageError):
                     yield str(webp)
                 else:
-                    keep(name, webp)
+                    save(name, webp)
                     yield None

@@ -1,4 +1,4 @@
-"""Pages of runs, written as a file or as a folder."""
+"""Writes the page of runs as one file or as a folder."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .page import Mode, PageOptions, build_report, dump_script_json, render_page
 from .pictures import SIDE, PictureNames, make_thumbnails, to_data_uri
 
 MAX_EDITS_IN_FILE = 1000
-"""Edits up to which a page may be one file."""
+"""Most edits of a page that is one file."""
 INDEX = "index.html"
 _MARK = b'<meta name="generator" content="editjudge report">'
 _HEAD = 4096
-"""Bytes of a page in which its mark is."""
+"""Number of leading bytes that contain the mark of a page."""
 _DATA = "editjudge-"
-"""How folders of details begin: other folders beside them are somebody else's."""
+"""Prefix of the folders of details; other folders beside them belong to somebody else."""
 Progress = Callable[[Iterable[str | None], int], Iterable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPage:
-    """What was written.
+    """A page that was written.
 
     Attributes:
-        page: The file to be opened.
-        edits: How many it shows.
-        unshown: Why pictures cannot be shown, a line each.
+        page: The HTML file to open.
+        edits: Number of edits that it shows.
+        picture_problems: Why pictures cannot be shown, a line each.
     """
 
     page: Path
@@ -45,7 +45,7 @@ class WrittenPage:
 
 @dataclass
 class _File:
-    """A page that is one file: it holds details and pictures."""
+    """A page that is one file and contains its details and pictures."""
 
     page: Path
     mode: Mode = "file"
@@ -53,19 +53,19 @@ class _File:
     details: dict[str, str] = field(default_factory=dict)
     pictures: dict[str, str] = field(default_factory=dict)
 
-    def keep(self, name: str, chunk: JsonObject) -> None:
-        """Hold a chunk of details."""
+    def save_chunk(self, name: str, chunk: JsonObject) -> None:
+        """Store a chunk of details."""
         self.details[name] = dump_script_json(chunk)
 
-    def keep_picture(self, name: str, webp: bytes) -> None:
-        """Hold a thumbnail."""
+    def save_picture(self, name: str, webp: bytes) -> None:
+        """Store a thumbnail."""
         self.pictures[name] = to_data_uri(webp)
 
-    def lacks(self, name: str) -> bool:
+    def needs_picture(self, name: str) -> bool:
         """Whether a thumbnail is to be made."""
         return name not in self.pictures
 
-    def end(self, report: JsonObject, edits: JsonObject) -> None:
+    def finish(self, report: JsonObject, edits: JsonObject) -> None:
         """Write the page."""
         write_file(self.page, render_page(report, edits, self.details, self.pictures).encode())
 
@@ -82,21 +82,21 @@ class _Folder:
         for folder in (self.data, "pictures"):
             (out / folder).mkdir(parents=True, exist_ok=True)
 
-    def keep(self, name: str, chunk: JsonObject) -> None:
+    def save_chunk(self, name: str, chunk: JsonObject) -> None:
         """Write a chunk of details as a script."""
         text = f"editjudge.put({dump_script_json(name)},{dump_script_json(chunk)});\n"
         (self._out / self.data / f"{name}.js").write_bytes(text.encode())
 
-    def keep_picture(self, name: str, webp: bytes) -> None:
+    def save_picture(self, name: str, webp: bytes) -> None:
         """Write a thumbnail."""
         write_file(self._picture(name), webp)
 
-    def lacks(self, name: str) -> bool:
+    def needs_picture(self, name: str) -> bool:
         """Whether a thumbnail is to be made."""
         return not self._picture(name).is_file()
 
-    def end(self, report: JsonObject, edits: JsonObject) -> None:
-        """Write the page in the place of the old one, whose details go then."""
+    def finish(self, report: JsonObject, edits: JsonObject) -> None:
+        """Replace the old page, then remove its details."""
         write_file(self.page, render_page(report, edits, mode="folder").encode())
         for details in (self._out / "data").glob(f"{_DATA}*"):
             if details != self._out / self.data:
@@ -113,24 +113,24 @@ def write_report(
     with_published: bool = False,
     pictures: bool = True,
     side: int = SIDE,
-    about: PageOptions | None = None,
+    options: PageOptions | None = None,
     progress: Progress = lambda outcomes, _: outcomes,
 ) -> WrittenPage:
     """Write a page of runs: one file where its name ends in .html, else a folder.
 
-    A page is there whole or not at all; in a folder thumbnails that are there are not made again.
+    The page appears whole or not at all. A folder keeps the thumbnails that it already has.
 
     Args:
-        published: Also what the papers print.
-        pictures: Without them the page says where they lie.
-        side: Pixels of the longer side of its pictures.
-        about: What it says besides.
-        progress: Shows how many thumbnails of how many are made.
+        with_published: Also show what the papers print.
+        pictures: Include the pictures; otherwise the page names their files.
+        side: Longer side of the pictures in pixels.
+        options: Further contents of the page.
+        progress: Wraps the thumbnails and shows how many of how many are made.
 
     Raises:
-        ConfigError: a folder holds no run, `out` cannot be written or is something else, or the
-            edits are too many for one file.
-        InputError: the data of a run is not there any more.
+        ConfigError: a folder holds no run, `out` cannot be written or is not a page of ours, or
+            there are too many edits for one file.
+        InputError: the data set of a run no longer exists.
         StoreError: a run is damaged, or the disk is full.
     """
     is_file = out.suffix.lower() in {".html", ".htm"}
@@ -142,28 +142,26 @@ def write_report(
                 f"{count:,} edits are too many for one file, at most {MAX_EDITS_IN_FILE:,}",
                 f"give a folder: --out {out.with_suffix('')}",
             )
-        place = _File(out) if is_file else _Folder(out)
-        edits = Edits(PictureNames(), place.keep)
+        target = _File(out) if is_file else _Folder(out)
+        edits = Edits(PictureNames(), target.save_chunk)
         page_runs = PageRun.from_views(views)
         for run in page_runs:
             run.read(edits, with_published=with_published)
         edits.flush()
-        picture_files = edits.names.files if pictures else {}
-        missing_files = {name: file for name, file in picture_files.items() if place.lacks(name)}
-        outcomes = progress(
-            make_thumbnails(missing_files, place.keep_picture, side), len(missing_files)
-        )
+        files = edits.names.files if pictures else {}
+        missing = {name: file for name, file in files.items() if target.needs_picture(name)}
+        outcomes = progress(make_thumbnails(missing, target.save_picture, side), len(missing))
         problems = tuple(why for why in outcomes if why is not None)
-        about = about or PageOptions()
-        warnings = (*about.warnings, *_warn_of_pictures(problems))
-        data = place.data
-        about = replace(about, mode=place.mode, version=data, data=data, warnings=warnings)
-        place.end(build_report(page_runs, edits, about), edits.build_index())
-    return WrittenPage(place.page, edits.count, problems)
+        options = options or PageOptions()
+        warnings = (*options.warnings, *_warn_of_pictures(problems))
+        data = target.data
+        options = replace(options, mode=target.mode, version=data, data=data, warnings=warnings)
+        target.finish(build_report(page_runs, edits, options), edits.build_index())
+    return WrittenPage(target.page, edits.count, problems)
 
 
 def _count_edits(view: RunView) -> int:
-    """How many edits a page of a run would have."""
+    """Count the edits of the page of a run."""
     return sum(1 for _ in view.resolved_spec.dataset.items()) * len(view.header.outputs)
 
 
@@ -173,17 +171,17 @@ def _warn_of_pictures(problems: Sequence[str]) -> Iterator[str]:
 
 
 def _check_out(out: Path, *, is_file: bool) -> None:
-    """Refuse to write over what is no page of ours.
+    """Refuse to overwrite anything but a page of ours.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: `out` is something else.
     """
     mend = "give another --out, or remove it"
     if is_file:
         if out.is_dir():
             raise ConfigError(f"{out} is a folder", "give a file, or a name without .html")
         if out.exists() and not _is_page(out):
-            raise ConfigError(f"{out} is there, and is no page of editjudge report", mend)
+            raise ConfigError(f"{out} exists and is no page of editjudge report", mend)
         return
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file", "give a folder, or a name that ends in .html")
@@ -191,7 +189,7 @@ def _check_out(out: Path, *, is_file: bool) -> None:
         raise ConfigError(f"{out} is a run", "give another folder with --out")
     ours = any(out.glob(f"data/{_DATA}*"))
     if out.is_dir() and any(out.iterdir()) and not ours:
-        raise ConfigError(f"{out} holds something, and is no page of editjudge report", mend)
+        raise ConfigError(f"{out} is not empty and is no page of editjudge report", mend)
 
 
 def _is_page(file: Path) -> bool:

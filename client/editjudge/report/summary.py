@@ -1,4 +1,4 @@
-"""A run's table and what is said around it: columns, spread over judges, agreement, notes."""
+"""Builds the tables of a run's results, with spread over judges, agreement and notes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from ..app.agreement import Statistic
 from ..app.dimensions import models_needed, unserved_command
-from ..app.judge_spread import Agreement, JudgeSpread
+from ..app.judge_spread import Agreement, Cells, JudgeSpread
 from ..app.results import Comparability, PublishedNumbers, Results
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
@@ -26,14 +26,14 @@ from .numbers import (
     direction_arrow,
     explain_signs,
     format_cell,
-    format_decimals,
+    format_number,
     format_pending_warning,
     rank_best_two,
 )
-from .table import Heading, Number, Row, Table, TextFormat
+from .table import Head, Number, Row, Table, TextFormat
 
 _Grid: TypeAlias = Mapping[tuple[str, str], Sequence[Number]]
-"""By model and judge (none for all judges together), the number of each column."""
+"""The numbers of all columns, by model and judge ("" for all judges together)."""
 _NOTHING = Number("")
 _FIGURES = {
     "agreement": ("equal", ".1%"),
@@ -43,12 +43,12 @@ _FIGURES = {
     "equal": ("always equal", ".1%"),
     "standard_deviation": ("deviation", ".3f"),
 }
-"""How people call figures of agreement, and the form of their numbers."""
+"""Title and number format of each statistic of agreement."""
 _BETWEEN_CELLS = 3
 _NAMED = 6
-"""Columns that a line names at most."""
+"""Most columns that a line names."""
 _WIDE = 6
-"""Columns that fit on a page; more of them become rows where there are fewer models."""
+"""Columns that fit on a page; if there are more of them than models, they become rows."""
 _NUMBERS = (
     *("model", "column", "group", "title", "value", "deviation", "scored", "asked", "imputed"),
     *("low", "high", "error", "clusters", "method", "capped", "other_items"),
@@ -58,15 +58,15 @@ _NUMBERS = (
 def select_columns(
     results: Results, columns: Collection[str] = (), models: Collection[str] = ()
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """The columns and models that are meant.
+    """Select columns and models of a table.
 
     Args:
-        columns: Globs of ids or titles, parts of ids, or words that stand in group, title and id;
-            by default all that ask anything of any model.
-        models: Names, in the order of the table; by default all.
+        columns: Globs of ids or titles, parts of ids, or words from group, title and id; by
+            default all. Columns that ask nothing of these models are left out.
+        models: Names of models; by default all, in the order of the table.
 
     Raises:
-        ConfigError: a name or glob matches none.
+        ConfigError: a model does not exist, or a pattern matches no column.
     """
     for model in models:
         if model not in results.models:
@@ -96,23 +96,23 @@ def _is_meant(column: Column, patterns: Iterable[str]) -> bool:
 def narrow_results(
     results: Results, columns: Collection[str] = (), models: Collection[str] = ()
 ) -> Results:
-    """The table with these columns and models alone; with all where none are named.
+    """Reduce the table to these columns and models; unchanged where neither is given.
 
     Raises:
-        ConfigError: a name or glob matches none; see `chosen`.
+        ConfigError: a model does not exist, or a pattern matches no column; see `select_columns`.
     """
     if not columns and not models:
         return results
-    selected_columns, names = select_columns(results, columns, models)
-    ids = {column.id for column in selected_columns}
+    selection, names = select_columns(results, columns, models)
+    ids = {column.id for column in selection}
 
     def of_ids(row: Mapping[str, Cell]) -> dict[str, Cell]:
         return {name: cell for name, cell in row.items() if name in ids}
 
-    dimension_ids = {name for column in selected_columns for name in column.dimensions}
+    dimension_ids = {name for column in selection for name in column.dimensions}
     return replace(
         results,
-        columns=selected_columns,
+        columns=selection,
         models={name: of_ids(results.models[name]) for name in names},
         judges={
             name: {judge: of_ids(row) for judge, row in results.judges[name].items()}
@@ -124,49 +124,47 @@ def narrow_results(
 
 
 def format_results(results: Results, form: TextFormat) -> str:
-    """The table as text, best numbers bold and second ones underlined.
+    """Format the table for a paper: best numbers bold, second-best ones underlined.
 
-    Of each number that not all edits asked about have a part in, a footnote says how many have.
+    A number that does not cover all edits gets a footnote with its coverage.
 
     Args:
-        form: `latex` needs the package booktabs; `csv` has each number unrounded.
+        form: `latex` needs the package booktabs; `csv` leaves numbers unrounded.
     """
     return (build_numbers_table if form == "csv" else build_paper_table)(results).to_text(form)
 
 
 def build_paper_table(results: Results) -> Table:
     """Build the table as papers print it, with notes on coverage and intervals."""
-    selected_columns, names = select_columns(results)
-    by_column = [format_column(results, column, names) for column in selected_columns]
+    selection, names = select_columns(results)
+    by_column = [format_column(results, column, names) for column in selection]
     rows = zip(*by_column, strict=True) if by_column else ((),) * len(names)
     grid = {(name, ""): row for name, row in zip(names, rows, strict=True)}
-    has_groups = any(column.group for column in selected_columns)
-    as_rows = has_groups or len(selected_columns) > max(_WIDE, len(names))
-    table = (
-        _by_column(selected_columns, grid, names) if as_rows else _by_model(selected_columns, grid)
-    )
-    notes, about = tuple(_notes(results, selected_columns, names)), tuple(_made_of(results))
+    has_groups = any(column.group for column in selection)
+    as_rows = has_groups or len(selection) > max(_WIDE, len(names))
+    table = _by_column(selection, grid, names) if as_rows else _by_model(selection, grid)
+    notes, about = tuple(_notes(results, selection, names)), tuple(_describe_run(results))
     return replace(table, notes=notes, about=about)
 
 
 def format_column(results: Results, column: Column, models: Sequence[str]) -> list[Number]:
-    """The numbers of one column, with the best and the second."""
+    """Format the numbers of one column and rank the best two."""
     cells = [results.models[model][column.id] for model in models]
     decimals = _decimals(results, column, cells)
-    texts = ["-" if cell.value is None else format_decimals(cell.value, decimals) for cell in cells]
+    texts = ["-" if cell.value is None else format_number(cell.value, decimals) for cell in cells]
     values = [cell.value for cell in cells]
     places = rank_best_two(texts, values, higher_is_better=column.higher_is_better)
     return [format_cell(cell, decimals, place) for cell, place in zip(cells, places, strict=True)]
 
 
 def _decimals(results: Results, column: Column, cells: Sequence[Cell]) -> int:
-    """As the paper prints; where there is no such table, as many as the numbers carry."""
+    """Return the decimals of the paper's table, or of the numbers if it has none."""
     if column.decimals is not None:
         return column.decimals
     return results.benchmark.decimals if results.benchmark.table else choose_decimals(cells)
 
 
-def _made_of(results: Results) -> Iterator[str]:
+def _describe_run(results: Results) -> Iterator[str]:
     switches = f" with {', '.join(sorted(results.switches))}" if results.switches else ""
     title = ", ".join(filter(None, [results.benchmark.title, results.protocol]))
     yield f"{title}{switches}, {results.items:,} items"
@@ -184,7 +182,7 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
 
 
 def describe_counting(results: Results) -> Iterator[str]:
-    """Which edits count otherwise than usual, or not yet."""
+    """Yield notes on edits that are pending or counted by a special rule."""
     rows = results.models.values()
     if pending := sum(
         max((c.counts.get("pending", 0) for c in r.values()), default=0) for r in rows
@@ -193,11 +191,11 @@ def describe_counting(results: Results) -> Iterator[str]:
     if results.count_missing:
         yield "missing outputs count as the worst value of each metric"
     if results.common:
-        yield "each dimension counts the items alone on which all models have a number"
+        yield "each dimension counts only the items on which all models have a number"
 
 
 def build_numbers_table(results: Results) -> Table:
-    """Build the table of unrounded numbers: a row for each model and column."""
+    """Build the table of unrounded numbers, with a row for each model and column."""
     columns, models = select_columns(results)
     rows = []
     for model in models:
@@ -209,94 +207,93 @@ def build_numbers_table(results: Results) -> Table:
             counts = (cell.scored, cell.asked, cell.imputed)
             further = (cell.capped, int(cell.other_items))
             rows.append(Row((*names, cell.value, cell.sd, *counts, *interval, *further)))
-    return Table([Heading(name) for name in _NUMBERS], rows)
+    return Table([Head(name) for name in _NUMBERS], rows)
 
 
 def build_results_tables(
     columns: Iterable[Column],
-    cells: Mapping[str, Mapping[str, Cell]],
+    cells: Cells,
     beside: JudgeSpread | None = None,
     width: int = WIDTH,
     decimals: int = 2,
-    published_rows: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    paper_rows: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     *,
     each_round: bool = False,
 ) -> tuple[Table, ...]:
-    """A benchmark's table, each number with its spread and its coverage.
+    """Build a benchmark's table, each number with its spread and coverage.
 
-    A row per model; where columns have groups, or that is too wide, a row per column, in as many
-    tables as the models need. Where several judged, each has a row below the one of all. Grouped
-    columns that ask nothing of any model are left out.
+    Each model is a row. Where columns have groups or the table is too wide, each column is a row,
+    in as many tables as the models need. Several judges have a row each below the one for all.
+    Grouped columns that ask nothing of any model are left out.
 
     Args:
-        width: In characters.
-        decimals: Of grouped columns that have none of their own.
-        each_round: Show the number of every round too, as GIE-Bench's table 6 does.
-        published: Rows of the paper, by name and column; they have no coverage.
+        beside: Numbers of each judge and round.
+        width: Width of the terminal in characters.
+        decimals: Decimals of grouped columns that have none of their own.
+        each_round: Also show the number of every round, as table 6 of GIE-Bench does.
+        paper_rows: Rows of the paper, by name and column id; they have no coverage.
     """
     columns, beside = tuple(columns), beside or JudgeSpread()
     has_groups = any(column.group for column in columns)
     if has_groups:
         columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
-    usual = decimals if has_groups or published_rows else None
-    grid = _grid(columns, cells, beside, published_rows, usual, each_round=each_round)
+    usual = decimals if has_groups or paper_rows else None
+    grid = _grid(columns, cells, beside, paper_rows, usual, each_round=each_round)
     if not has_groups:
         table = _by_model(columns, grid)
         if _width(table) <= width:
             return (table,)
-    # The paper's rows go on in further tables, the run's own stand in each.
-    always = tuple(cells) if published_rows else ()
+    # The models of the run stand in each table, the rows of the paper follow one another.
+    own = tuple(cells) if paper_rows else ()
     names = _width(_by_column(columns, grid, ()))
-    split = _that_fit(grid, width - names, always)
+    split = _split_models(grid, width - names, own)
     return tuple(_by_column(columns, grid, models) for models in split)
 
 
 def drop_empty_columns(
-    columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]], run: Path
+    columns: Iterable[Column], cells: Cells, run: Path
 ) -> tuple[tuple[Column, ...], list[str]]:
-    """The columns that have a number of any model, or a reason of their own why there is none.
+    """Drop the columns that ask nothing of any item, or only wait for a service.
 
     Returns:
-        With them what is left out, and who names it, a line each.
+        The remaining columns, and lines that count the others.
     """
-    filled_columns, without_services, without_items = [], 0, 0
+    filled_columns, no_service, no_item = [], 0, 0
     for column in columns:
         asked_cells = [row[column.id] for row in cells.values() if row[column.id].asked]
         if not asked_cells:
-            # Of a paper's table what is about other tasks is not missed.
-            without_items += not column.group
+            # Columns of a paper's table that concern other tasks are not reported.
+            no_item += not column.group
         elif all(_waits(cell) for cell in asked_cells):
-            without_services += 1
+            no_service += 1
         else:
             filled_columns.append(column)
-    lines = (
-        [f"{models_needed(without_services, 'number')}: {unserved_command(run)}"]
-        if without_services
-        else []
-    )
-    if without_items:
+    lines = []
+    if no_service:
+        lines.append(f"{models_needed(no_service, 'number')}: {unserved_command(run)}")
+    if no_item:
         lines.append(
-            f"{format_count(without_items, 'number asks', 'numbers ask')} nothing of any item"
+            f"{format_count(no_item, 'number asks', 'numbers ask')} nothing of any item"
         )
     return tuple(filled_columns), lines
 
 
 def _waits(cell: Cell) -> bool:
-    """Whether nothing but a service is lacking."""
+    """Whether only a missing service prevents a number."""
     missing = {*cell.counts} <= {"not_served", "missing_output"} and "not_served" in cell.counts
     return cell.value is None and (missing or "not_served" in cell.open_statuses)
 
 
 def _grid(
     columns: Sequence[Column],
-    cells: Mapping[str, Mapping[str, Cell]],
+    cells: Cells,
     beside: JudgeSpread,
-    published_rows: Mapping[str, Mapping[str, float]],
+    paper_rows: Mapping[str, Mapping[str, float]],
     decimals: int | None,
     *,
     each_round: bool,
 ) -> dict[tuple[str, str], list[Number]]:
-    """The numbers, as papers print them where there are decimals."""
+    """Format all numbers, by model and judge; with `decimals` as papers print them."""
     grid: dict[tuple[str, str], list[Number]] = {}
     places = {
         c.id: decimals if decimals is None or c.decimals is None else c.decimals for c in columns
@@ -310,14 +307,14 @@ def _grid(
     def bare(row: Mapping[str, float | None]) -> list[Number]:
         values = ((row.get(name), n) for name, n in places.items())
         return [
-            _NOTHING if value is None else Number(format_decimals(value, n)) for value, n in values
+            _NOTHING if value is None else Number(format_number(value, n)) for value, n in values
         ]
 
     for model, row in cells.items():
         grid[model, ""] = whole(row)
         judges = beside.judges.get(model, {})
         several = len(judges) > 1
-        if several:  # a single judge is all of them
+        if several:  # a single judge has the numbers of the row for all
             grid |= {(model, judge): whole(of) for judge, of in judges.items()}
         for judge, of in judges.items() if each_round else ():
             for n in range(beside.rounds):
@@ -326,13 +323,13 @@ def _grid(
                 grid[model, label] = bare(
                     {name: cell.rounds[n] for name, cell in judged_rounds.items()}
                 )
-    return grid | {(name, ""): bare(numbers) for name, numbers in published_rows.items()}
+    return grid | {(name, ""): bare(numbers) for name, numbers in paper_rows.items()}
 
 
 def describe_comparability(beside: PublishedNumbers) -> Iterator[str]:
-    """Which columns can be compared with the printed ones, and why, a line for each reason."""
+    """Say which columns can be compared with the paper's, one line for each reason."""
     if not beside.shared_columns:
-        yield f"{beside.title} prints nothing of what was asked for"
+        yield f"{beside.title} prints none of these columns"
     titles_by_verdict: dict[Comparability, list[str]] = {}
     for column in beside.shared_columns:
         titles = titles_by_verdict.setdefault(beside.columns[column.id], [])
@@ -344,10 +341,10 @@ def describe_comparability(beside: PublishedNumbers) -> Iterator[str]:
 
 
 def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
-    """A row for each model and judge."""
+    """Build a table with a row for each model and judge."""
     heads = (
-        Heading("model"),
-        *(Heading(_title_with_arrow(column), right=True) for column in columns),
+        Head("model"),
+        *(Head(_title(column), right=True) for column in columns),
     )
     rows = [
         Row((_label(model, judge), *numbers), "dim" if judge else "")
@@ -357,7 +354,7 @@ def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
 
 
 def _by_column(columns: Sequence[Column], grid: _Grid, models: Sequence[str]) -> Table:
-    """A row for each column and judge; the groups of columns first, where they have any."""
+    """Build a table with a row for each column and judge, under the groups of columns."""
     judges = list(dict.fromkeys(judge for _, judge in grid))
     has_groups = any(column.group for column in columns)
     rows = []
@@ -367,50 +364,48 @@ def _by_column(columns: Sequence[Column], grid: _Grid, models: Sequence[str]) ->
             of = (grid.get((model, judge)) for model in models)
             numbers = [_NOTHING if row is None else row[place] for row in of]
             if not models or any(one.text for one in numbers):
-                label = _label(_title_with_arrow(column), judge)
+                label = _label(_title(column), judge)
                 rows.append(Row((*group, label, *numbers), "dim" if judge else ""))
-    names = [Heading("")] if has_groups else []
-    heads = (*names, Heading("metric"), *(Heading(model, right=True) for model in models))
+    names = [Head("")] if has_groups else []
+    heads = (*names, Head("metric"), *(Head(model, right=True) for model in models))
     return Table(heads, rows, has_groups=has_groups)
 
 
 def _width(table: Table) -> int:
-    """Of a table on a terminal, in characters."""
+    """Return the width of a table on a terminal, in characters."""
     columns = zip(
         [head.title for head in table.heads], *(row.cells for row in table.rows), strict=True
     )
     return 1 + sum(max(cell_len(str(one)) for one in c) + _BETWEEN_CELLS for c in columns)
 
 
-def _that_fit(grid: _Grid, width: int, always: Collection[str]) -> Iterator[list[str]]:
-    """The models, as many at once as there is room for; at least one.
+def _split_models(grid: _Grid, width: int, own: Collection[str]) -> Iterator[list[str]]:
+    """Divide the models into groups that fit the width, with at least one model each.
 
     Args:
-        always: Models that stand in every table, where half of it is enough for them.
+        own: Models repeated in every group, unless they take more than half of the width.
     """
     widths: dict[str, int] = {}
     for (model, _), numbers in grid.items():
         longest = max(cell_len(str(text)) for text in (model, *numbers)) + _BETWEEN_CELLS
         widths[model] = max(widths.get(model, 0), longest)
-    fixed_models = [model for model in widths if model in always]
-    if sum(widths[model] for model in fixed_models) > width // 2:
-        fixed_models = []
-    some = list(fixed_models)
+    always = [model for model in widths if model in own]
+    if sum(widths[model] for model in always) > width // 2:
+        always = []
+    some = list(always)
     for model in widths:
-        if model in fixed_models:
+        if model in always:
             continue
-        if len(some) > len(fixed_models) and sum(widths[name] for name in (*some, model)) > width:
+        if len(some) > len(always) and sum(widths[name] for name in (*some, model)) > width:
             yield some
-            some = list(fixed_models)
+            some = list(always)
         some.append(model)
     if some:
         yield some
 
 
-def list_missing_reasons(
-    columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]
-) -> tuple[str, ...]:
-    """Why cells have no number, one line for each reason with the columns and models it is of."""
+def list_reasons(columns: Iterable[Column], cells: Cells) -> tuple[str, ...]:
+    """List why cells have no number: one line per reason, with its columns and models."""
     titles_by_reason: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for column in columns:
         by_reason: dict[str, list[str]] = {}
@@ -428,10 +423,8 @@ def list_missing_reasons(
     )
 
 
-def list_interval_reasons(
-    columns: Iterable[Column], cells: Mapping[str, Mapping[str, Cell]]
-) -> Iterator[str]:
-    """Why numbers have no interval, one line for each reason with the columns it is of."""
+def list_interval_reasons(columns: Iterable[Column], cells: Cells) -> Iterator[str]:
+    """List why numbers have no interval: one line per reason, with its columns."""
     titles: dict[str, dict[str, None]] = {}
     for column in columns:
         for row in cells.values():
@@ -454,7 +447,7 @@ def _why(cell: Cell) -> str:
 
 
 def build_agreement_tables(agreements: Iterable[Agreement]) -> tuple[Table, ...]:
-    """How far each two judges agree, and each over its rounds; reasons stand below."""
+    """Build tables of agreement: of each pair of judges, and of each judge over its rounds."""
     agreements = tuple(agreements)
     kinds = {
         "Two judges, over the edits of all models that both gave a number": 2,
@@ -468,8 +461,8 @@ def _agreement_table(title: str, agreements: Sequence[Agreement]) -> Table:
     names = [name for name in _FIGURES if any(name in a.figures for a in agreements)]
     why = dict.fromkeys(f.reason for a in agreements for f in a.figures.values() if f.reason)
     marks = {reason: "*" * place for place, reason in enumerate(why, 1)}
-    figures = [Heading(_FIGURES[name][0], right=True) for name in names]
-    heads = (Heading("dimension"), Heading("judged by"), Heading("edits", right=True), *figures)
+    figures = [Head(_FIGURES[name][0], right=True) for name in names]
+    heads = (Head("dimension"), Head("judged by"), Head("edits", right=True), *figures)
     rows = [
         Row(
             (
@@ -493,7 +486,7 @@ def _figure(name: str, figure: Statistic | None, marks: Mapping[str, str]) -> st
     return format(figure.value, _FIGURES[name][1])
 
 
-def _title_with_arrow(column: Column) -> str:
+def _title(column: Column) -> str:
     return f"{column.title} {direction_arrow(column.higher_is_better)}"
 
 

@@ -49,7 +49,7 @@ Content: TypeAlias = Plain | Number | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class Head:
     """A column.
 
     Attributes:
@@ -86,7 +86,7 @@ class Table:
         about: What it was made of, a line each, for a paper.
     """
 
-    heads: Sequence[Heading]
+    heads: Sequence[Head]
     rows: Sequence[Row]
     title: str = ""
     has_groups: bool = False

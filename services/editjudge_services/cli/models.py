@@ -11,7 +11,7 @@ from typing import Any
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.terminal import print_text
 from editjudge.cli.output import print_json, print_tables
-from editjudge.report.table import Heading, Row, Table
+from editjudge.report.table import Head, Row, Table
 
 from ..zoo import export
 from ..zoo.artefact import Artefact, Precision
@@ -40,7 +40,7 @@ def list_command(*, json: bool) -> None:
         )
         for entry in entries
     ]
-    print_tables([Table([Heading(name) for name in heads], rows)])
+    print_tables([Table([Head(name) for name in heads], rows)])
 
 
 def pull_command(

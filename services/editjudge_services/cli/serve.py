@@ -15,7 +15,7 @@ from editjudge.base.terminal import print_notice, print_text
 from editjudge.cli.options import check_judges, parse_judges, settings_from
 from editjudge.cli.output import print_json, print_tables
 from editjudge.cli.services import provide_services
-from editjudge.report.table import Heading, Row, Table
+from editjudge.report.table import Head, Row, Table
 
 from ..gateway.calls import lock_folder, measure_space, purge, purge_periodically
 from ..gateway.options import ServiceOptions, split_address
@@ -60,7 +60,7 @@ def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool)
     if json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
         return
-    table = Table(list(map(Heading, columns)), list(map(Row, rows)))
+    table = Table(list(map(Head, columns)), list(map(Row, rows)))
     if csv:
         print_text(table.to_text("csv"), nl=False)
     else:

@@ -16,7 +16,7 @@ from editjudge.benchmarks.published_tables import load_published_tables
 from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.report.figures import (
     MAX_LOOKS,
-    ColumnValues,
+    Numbers,
     _shares,
     _shorten_names,
     _styles,
@@ -93,7 +93,7 @@ RADAR, BARS = load_figures("gie")[1], load_figures("gie")[0]
 COLUMNS = load_benchmark("gie").rules().columns
 
 
-def marks_of(rows: ColumnValues, figure: Figure) -> int:
+def marks_of(rows: Numbers, figure: Figure) -> int:
     """Lines, bars and points of the picture: fewer where there are gaps."""
     return len(re.findall(rb"<use |<path ", draw_figure(figure, COLUMNS, rows, "svg")))
 
@@ -223,7 +223,7 @@ def test_means_are_drawn_with_their_intervals() -> None:
     assert not load_figures("core")
     columns = load_benchmark("i2i").rules().columns[:2]
     first, second = (column.id for column in columns)
-    rows: ColumnValues = {"ours": {first: 1.5, second: None}, "theirs": {first: 1.25, second: None}}
+    rows: Numbers = {"ours": {first: 1.5, second: None}, "theirs": {first: 1.25, second: None}}
     figure = make_means_figure(columns)
     (panel,) = drawable_panels(figure, columns, rows)
     assert panel.columns == (first,)

@@ -14,8 +14,8 @@ from editjudge.engine.judge import Judgement, judge
 from editjudge.report.numbers import (
     describe_outcome,
     format_cell,
-    format_untrained_warning,
     rank_best_two,
+    untrained_warning,
 )
 
 from ...fakes.scorers import FakePanel, Scripted, edit
@@ -51,10 +51,8 @@ def test_notes(outcome: Any, text: str) -> None:
 def test_random_weights_are_told() -> None:
     reader = {ServiceName("ocr", "ppocr"): ModelIdentity("untrained=yes/1")}
     network = {ServiceName("lpips", "vgg"): ModelIdentity("lpips_vgg/1", {"untrained": "yes"})}
-    assert (
-        format_untrained_warning(network | reader) == "UNTRAINED weights, not a result: lpips.vgg"
-    )
-    assert format_untrained_warning(reader) == "", "a name is not a fact"
+    assert untrained_warning(network | reader) == "UNTRAINED weights, not a result: lpips.vgg"
+    assert untrained_warning(reader) == "", "a name is not a fact"
 
 
 def test_cells_show_their_coverage() -> None:

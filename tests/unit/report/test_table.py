@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 import io
 
-from editjudge.report.table import Heading, Number, Row, Table
+from editjudge.report.table import Head, Number, Row, Table
 
 TABLE = Table(
     (
-        Heading("group"),
-        Heading("name"),
-        Heading("size", right=True),
-        Heading("done"),
-        Heading("of"),
+        Head("group"),
+        Head("name"),
+        Head("size", right=True),
+        Head("done"),
+        Head("of"),
     ),
     [
         Row(("a", "one", 1234, True, ("x", "y"))),
