@@ -58,7 +58,7 @@ async def test_a_page_says_that_its_run_cannot_be_read(
 
 def _said_of_it(address: str) -> None:
     with chromium() as browser, opened(browser, address, (address, "data:")) as page:
-        says(page, "#live", re.compile("what was read before is shown: .*no run"))
+        says(page, "#live", re.compile("the page shows an earlier state of the runs: .*no run"))
         assert page.locator(".board").count() == 1
         assert_fits(page, (1440, 390))
 

@@ -13,6 +13,8 @@ from editjudge.base.config import Settings
 from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.service import JudgeService
 
+from .browser import assert_fits
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -50,9 +52,7 @@ async def test_the_page_keeps_to_its_policy_fits_and_has_two_colours() -> None:
 
 def _colour(address: str, scheme: str) -> str:
     with opened(address, scheme) as page:
-        for width in (1280, 420):
-            page.set_viewport_size({"width": width, "height": 900})
-            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert_fits(page)
         page.click("a[href='#ScoreRequest']")
         assert page.evaluate("location.hash") == "#ScoreRequest"
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))

@@ -1,4 +1,4 @@
-"""The figures of papers, drawn from a run's table or from what a paper prints."""
+"""Draws the figures of papers, from a run's table or from the numbers that a paper prints."""
 
 from __future__ import annotations
 
@@ -23,33 +23,32 @@ from .numbers import direction_arrow
 
 _T = TypeVar("_T")
 Format: TypeAlias = Literal["svg", "pdf", "png"]
+Columns: TypeAlias = Sequence[Column]
 Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
-"""By model and column id."""
+"""Numbers by model and column id."""
 Intervals: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]
-"""Ends by model and column id, where there are any."""
+"""Ends of intervals by model and column id, where there are any."""
 
 _FORMS = Path(__file__).parent / "forms"
 _LOOKS = tomllib.loads((_FORMS / "looks.toml").read_text("utf-8"))
 _COLOURS: list[str] = _LOOKS["colours"]
 MAX_LOOKS = len(_COLOURS) * len(_LOOKS["rounds"])
-"""Models that a figure tells apart; after them looks come again."""
+"""Most models that a figure can tell apart; further models repeat the looks."""
 _LINE = ("color", "marker", "linestyle", "fillstyle")
 _FILLED = 4
-"""Models up to which a radar is filled: more would only be murky."""
+"""Most models in a radar chart with filled areas."""
 _WIDTH = 5.2
 _LONGEST = 48
-"""Characters of a name in the legend; a paper's rows with their judge have as many."""
+"""Most characters of a name in the legend, enough for a paper's row with its judge."""
 _LETTERS, _HANDLE = 14, 6
-"""Letters on an inch of the legend, and those whose place a line or a marker takes."""
+"""Letters per inch of the legend, and the letters that a line or marker takes up."""
 _STEPS = 20
-"""Of shares from 0 to 1."""
+"""Number of bins of shares from 0 to 1."""
 _WRAPPED = 14
 
 
-def drawable_panels(
-    figure: Figure, columns: Sequence[Column], numbers: Numbers
-) -> tuple[FigurePanel, ...]:
-    """The panels that have something to show: a radar of three axes, otherwise one number."""
+def drawable_panels(figure: Figure, columns: Columns, numbers: Numbers) -> tuple[FigurePanel, ...]:
+    """Return the panels with enough numbers: three axes for a radar, one number otherwise."""
     return tuple(
         panel
         for panel in figure.panels
@@ -57,36 +56,34 @@ def drawable_panels(
     )
 
 
-def drawable_columns(
-    figure: Figure, columns: Sequence[Column], numbers: Numbers
-) -> tuple[Column, ...]:
-    """The columns of which the figure shows a number, each once."""
+def drawable_columns(figure: Figure, columns: Columns, numbers: Numbers) -> tuple[Column, ...]:
+    """Return the columns of which the figure shows a number, without duplicates."""
     panels = drawable_panels(figure, columns, numbers)
     return tuple({c.id: c for p in panels for c in _with_numbers(p, columns, numbers)}.values())
 
 
 def draw_figure(
     figure: Figure,
-    columns: Sequence[Column],
+    columns: Columns,
     numbers: Numbers,
     form: Format,
     warning: str = "",
     intervals: Intervals = MappingProxyType({}),
 ) -> bytes:
-    """Draw a figure; the same bytes for the same numbers.
+    """Draw a figure; equal numbers give equal bytes.
 
-    A number that is not there leaves a gap: no line goes through it and no bar stands for it.
+    A missing number leaves a gap in lines and bars.
 
     Args:
-        columns: Those of the table; what has no number of any model is left out, but a turn
-            before the last that has one keeps its place.
-        numbers: In the order of the legend.
-        warning: Written across the top, for what is no result.
-        intervals: Drawn in `means`.
+        columns: Columns of the table. Those without any number are left out, except for turns
+            before the last one with a number.
+        numbers: Numbers by model, in the order of the legend, and column id.
+        warning: Written across the top where the numbers are no result.
+        intervals: Ends of intervals; figures of kind `means` draw them.
 
     Raises:
         MissingExtra: matplotlib is not installed.
-        ValueError: no panel has anything to show; see `drawable_panels`.
+        ValueError: no panel has enough numbers; see `drawable_panels`.
     """
     panels = drawable_panels(figure, columns, numbers)
     if not panels:
@@ -113,13 +110,13 @@ def draw_figure(
 
 
 def draw_mask_sizes(
-    shares: Sequence[float], form: Format, printed_share: float | None = None
+    shares: Sequence[float], form: Format, most_below: float | None = None
 ) -> bytes:
-    """Draw how many items have a mask of which size, in steps of a twentieth of the picture.
+    """Draw a histogram of mask sizes, with bins of a twentieth of the picture.
 
     Args:
-        shares: Of the picture, 0..1; at least one.
-        printed: Where the paper says that most are below, marked.
+        shares: Shares of the picture that masks cover, 0..1; at least one.
+        most_below: Share below which most masks are in the paper; drawn as a line.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -128,11 +125,11 @@ def draw_mask_sizes(
         axes = canvas.add_subplot()
         steps = [step / _STEPS for step in range(_STEPS + 1)]
         axes.hist(shares, bins=steps, color=_COLOURS[0], edgecolor="white")
-        if printed_share is not None:
-            axes.axvline(printed_share, color=_COLOURS[1], linestyle="--", linewidth=1.2)
-            label = f"† most below {printed_share:.0%}"
+        if most_below is not None:
+            axes.axvline(most_below, color=_COLOURS[1], linestyle="--", linewidth=1.2)
+            label = f"† most below {most_below:.0%}"
             at = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-            axes.annotate(label, (printed_share, 0.95), (4, 0), color=_COLOURS[1], **at)
+            axes.annotate(label, (most_below, 0.95), (4, 0), color=_COLOURS[1], **at)
         axes.set_xlim(0, 1)
         axes.set_xlabel(f"share of the picture that the mask covers ({len(shares):,} masks)")
         axes.set_ylabel("items")
@@ -142,7 +139,7 @@ def draw_mask_sizes(
 def draw_points(
     points: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str
 ) -> str:
-    """Draw points of several models, as an `<svg>` element.
+    """Draw a scatter plot of several models as an `<svg>` element.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -159,17 +156,17 @@ def draw_points(
 
 
 def extract_svg_element(svg: bytes) -> str:
-    """A figure within a page, where the XML declaration and document type have no place."""
+    """Return the `<svg>` element alone, without XML declaration and document type."""
     text = svg.decode()
     return text[text.index("<svg") :]
 
 
 @contextmanager
 def _canvas(width: float, height: float) -> Iterator[Any]:
-    """A figure of matplotlib in our style.
+    """Make a figure of matplotlib in our style.
 
     Raises:
-        MissingExtra: it is not installed.
+        MissingExtra: matplotlib is not installed.
     """
     try:
         from matplotlib import rc_context
@@ -182,17 +179,14 @@ def _canvas(width: float, height: float) -> Iterator[Any]:
 
 def _save_figure(canvas: Any, form: Format) -> bytes:
     out = io.BytesIO()
-    # What would say when it was drawn.
+    # Metadata would contain the time of drawing.
     nothing = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": None}[form]
     canvas.savefig(out, format=form, metadata=nothing)
     return out.getvalue()
 
 
 def _legend(canvas: Any, models: Sequence[str]) -> None:
-    """Of the models of all panels, in the order of the table, below the picture.
-
-    What is saved is as large as the picture and the legend together.
-    """
+    """Add a legend of the models of all panels below the picture, in the order of the table."""
     handles: dict[str, Any] = {}
     for axes in canvas.axes:
         some, labels = axes.get_legend_handles_labels()
@@ -211,13 +205,13 @@ def _legend(canvas: Any, models: Sequence[str]) -> None:
         bbox_to_anchor=(0.5, 0),
         ncols=max(1, min(4, len(names), columns)),
     )
-    # Names that begin with `_` would be left out if they were labels.
+    # Names are set as texts, since matplotlib leaves out labels that begin with `_`.
     for text, name in zip(legend.get_texts(), names.values(), strict=True):
         text.set_text(name)
 
 
 def _shorten_names(names: Sequence[str]) -> list[str]:
-    """Long names without their middle, of which more stays where two would be the same."""
+    """Cut the middle out of long names, as far as the names stay different."""
     for most in count(_LONGEST):
         short = [_without_middle(name, most) for name in names]
         if len(set(short)) == len(names):
@@ -232,23 +226,23 @@ def _without_middle(name: str, most: int) -> str:
 
 
 def _label(number: int) -> str:
-    """What a model is called until the legend is there, which leaves out what begins with `_`."""
+    """Return the label of a model until the legend replaces it by the model's name."""
     return f"model {number}"
 
 
 def _panel_columns(
-    figure: Figure, panel: FigurePanel, columns: Sequence[Column], numbers: Numbers
+    figure: Figure, panel: FigurePanel, columns: Columns, numbers: Numbers
 ) -> list[Column]:
-    """What the panel has a place for: of turns also those without numbers before the last."""
-    columns_with_numbers = _with_numbers(panel, columns, numbers)
+    """Return the columns of a panel with numbers; of turns also earlier ones without."""
+    drawn_columns = _with_numbers(panel, columns, numbers)
     if figure.kind != "turns":
-        return columns_with_numbers
+        return drawn_columns
     all_columns = panel.select_columns(columns)
-    return list(all_columns[: all_columns.index(columns_with_numbers[-1]) + 1])
+    return list(all_columns[: all_columns.index(drawn_columns[-1]) + 1])
 
 
 def _with_numbers(
-    panel: FigurePanel, columns: Sequence[Column], numbers: Numbers
+    panel: FigurePanel, columns: Columns, numbers: Numbers
 ) -> list[Column]:
     rows = numbers.values()
     return [
@@ -256,21 +250,19 @@ def _with_numbers(
     ]
 
 
-def _values(columns: Sequence[Column], numbers: Numbers) -> Floats:
-    """The numbers of each model (a row) in each column; NaN where there is none."""
+def _values(columns: Columns, numbers: Numbers) -> Floats:
+    """Return the numbers with a row for each model and a column for each column, or NaN."""
     rows = [[row.get(column.id) for column in columns] for row in numbers.values()]
     return np.array(rows, dtype=np.float64)
 
 
-def _radar(axes: Any, figure: Figure, columns: Sequence[Column], values: Floats) -> None:
+def _radar(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
     angles = np.linspace(0, 2 * math.pi, len(columns), endpoint=False)
     names = [_wrap_label(figure.name(column)) for column in columns]
     if figure.relative:
         values = _shares(columns, values)
-        names = [
-            f"{n} {direction_arrow(c.higher_is_better)}"
-            for n, c in zip(names, columns, strict=True)
-        ]
+        arrows = (direction_arrow(column.higher_is_better) for column in columns)
+        names = [*map(" ".join, zip(names, arrows, strict=True))]
         axes.set_ylim(-0.15, 1.05)
         axes.set_yticks([0, 0.5, 1], ["worst", "", "best"], fontsize=7, color="#555555")
     else:
@@ -292,7 +284,7 @@ def _radar(axes: Any, figure: Figure, columns: Sequence[Column], values: Floats)
     axes.spines["polar"].set_alpha(0.3)
 
 
-def _tasks(axes: Any, figure: Figure, columns: Sequence[Column], values: Floats) -> None:
+def _tasks(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
     room = 0.82 / len(values)
     half = room * 0.46
     for index, (label, style, row) in enumerate(_each(values)):
@@ -300,7 +292,7 @@ def _tasks(axes: Any, figure: Figure, columns: Sequence[Column], values: Floats)
         hatching = {"hatch": style["hatch"], "edgecolor": "white"} if style["hatch"] else {}
         axes.bar(places, row, 2 * half, label=label, color=style["color"], **hatching)
         there = places[~np.isnan(row)]
-        # A foot, over the axis: a bar of 0 is seen, one that is not there has none.
+        # A foot on the axis makes a bar of 0 visible; a missing number has none.
         foot = {"colors": style["color"], "linewidth": 3, "clip_on": False, "zorder": 3}
         axes.hlines(np.zeros(len(there)), there - half, there + half, **foot)
     names = [figure.name(column) for column in columns]
@@ -311,7 +303,7 @@ def _tasks(axes: Any, figure: Figure, columns: Sequence[Column], values: Floats)
     axes.set_ylim(0, figure.top)
 
 
-def _turns(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> None:
+def _turns(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
     turns = range(1, 1 + len(columns))
     for label, style, row in _each(values):
         axes.plot(turns, row, label=label, markersize=4, **{name: style[name] for name in _LINE})
@@ -320,7 +312,7 @@ def _turns(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> N
     axes.set_ylabel(f"{columns[0].title} {direction_arrow(columns[0].higher_is_better)}")
 
 
-def _scatter(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> None:
+def _scatter(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
     x, y = columns[:2]
     for label, style, row in _each(values):
         if np.isnan(row[:2]).any():
@@ -332,8 +324,8 @@ def _scatter(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) ->
     axes.set_ylabel(f"{y.group}: {y.title} {direction_arrow(y.higher_is_better)}")
 
 
-def _means(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> None:
-    """A point for each model; the axis begins where the numbers do."""
+def _means(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
+    """Draw a point for each model, on an axis that need not begin at 0."""
     for place, (label, style, row) in enumerate(_each(values)):
         if not np.isnan(row[0]):
             look = {name: style[name] for name in _LINE if name != "linestyle"}
@@ -345,23 +337,23 @@ def _means(axes: Any, _: Figure, columns: Sequence[Column], values: Floats) -> N
 
 
 def _draw_intervals(axes: Any, ends: Sequence[tuple[float, float] | None], values: Floats) -> None:
-    """The interval of each model's mean."""
+    """Draw the interval of each model's mean."""
     for place, (of, (_, style, row)) in enumerate(zip(ends, _each(values), strict=True)):
         if of and not np.isnan(row[0]):
             axes.vlines([place], *of, colors=style["color"], linewidth=1.4)
 
 
 def _each(of_models: Iterable[_T]) -> Iterator[tuple[str, dict[str, str], _T]]:
-    """What is of each model, with how it is drawn."""
+    """Yield the label, the style and the element of each model."""
     for number, (style, each) in enumerate(zip(cycle(_styles()), of_models, strict=False)):
         yield _label(number), style, each
 
 
 def _styles() -> Iterator[dict[str, str]]:
-    """Of the models, one after the other.
+    """Yield the styles of the models.
 
-    A colour comes again with another marker, and another line or filling, and another hatch:
-    lines, points and bars are each told apart by what they have of it.
+    A colour that comes again has another marker, line or filling, and hatch, so that lines, points
+    and bars all stay distinguishable.
     """
     for again, look in enumerate(_LOOKS["rounds"]):
         markers = _LOOKS["markers"][again:] + _LOOKS["markers"][:again]
@@ -369,8 +361,8 @@ def _styles() -> Iterator[dict[str, str]]:
             yield {"color": colour, "marker": marker, **look}
 
 
-def _shares(columns: Sequence[Column], values: Floats) -> Floats:
-    """How far numbers are from the worst model's to the best one's, 0..1; 1 where all are equal."""
+def _shares(columns: Columns, values: Floats) -> Floats:
+    """Scale each column from the worst model (0) to the best (1); 1 where all are equal."""
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     worst = np.where([column.higher_is_better for column in columns], low, high)
     shares = np.abs(values - worst) / np.where(low == high, 1.0, high - low)
@@ -378,22 +370,22 @@ def _shares(columns: Sequence[Column], values: Floats) -> Floats:
 
 
 def _wrap_label(text: str) -> str:
-    """On several lines where it is long."""
+    """Break a long label into lines."""
     return "\n".join(wrap(text.replace("_", " "), _WRAPPED, break_long_words=False))
 
 
 class _Kind(NamedTuple):
-    """How figures of a kind are drawn.
+    """How to draw figures of a kind.
 
     Attributes:
-        draw: Draws a panel: its columns, and the numbers of each model in them.
-        fewest: Columns that a panel must have numbers of.
-        across: Panels beside each other.
-        size: Width and height of a panel.
-        pad: Between a panel and its title.
+        draw: Draws a panel from axes, figure, columns and numbers (models x columns).
+        fewest: Fewest columns with numbers that a panel needs.
+        across: Most panels side by side.
+        size: Width and height of a panel in inches.
+        pad: Distance between a panel and its title in points.
     """
 
-    draw: Callable[[Any, Figure, Sequence[Column], Floats], None]
+    draw: Callable[[Any, Figure, Columns, Floats], None]
     fewest: int = 1
     across: int = 2
     size: tuple[float, float] = (_WIDTH, 4.2)

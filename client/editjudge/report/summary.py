@@ -299,30 +299,25 @@ def _grid(
         c.id: decimals if decimals is None or c.decimals is None else c.decimals for c in columns
     }
 
-    def whole(row: Mapping[str, Cell]) -> list[Number]:
-        return [
-            format_cell(row[name], n) if name in row else _NOTHING for name, n in places.items()
-        ]
+    def full(row: Mapping[str, Cell]) -> list[Number]:
+        cells = ((row.get(name), n) for name, n in places.items())
+        return [_NOTHING if cell is None else format_cell(cell, n) for cell, n in cells]
 
     def bare(row: Mapping[str, float | None]) -> list[Number]:
         values = ((row.get(name), n) for name, n in places.items())
-        return [
-            _NOTHING if value is None else Number(format_number(value, n)) for value, n in values
-        ]
+        return [_NOTHING if v is None else Number(format_number(v, n)) for v, n in values]
 
     for model, row in cells.items():
-        grid[model, ""] = whole(row)
+        grid[model, ""] = full(row)
         judges = beside.judges.get(model, {})
         several = len(judges) > 1
         if several:  # a single judge has the numbers of the row for all
-            grid |= {(model, judge): whole(of) for judge, of in judges.items()}
+            grid |= {(model, judge): full(of) for judge, of in judges.items()}
         for judge, of in judges.items() if each_round else ():
             for n in range(beside.rounds):
                 label = f"{judge}, round {n + 1}" if several else f"run {n + 1}"
-                judged_rounds = {name: cell for name, cell in of.items() if n < len(cell.rounds)}
-                grid[model, label] = bare(
-                    {name: cell.rounds[n] for name, cell in judged_rounds.items()}
-                )
+                values = {name: c.rounds[n] for name, c in of.items() if n < len(c.rounds)}
+                grid[model, label] = bare(values)
     return grid | {(name, ""): bare(numbers) for name, numbers in paper_rows.items()}
 
 

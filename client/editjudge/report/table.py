@@ -1,4 +1,4 @@
-"""Tables as data, and how they are written: for a terminal, as Markdown, LaTeX and CSV."""
+"""Tables, and their form for a terminal, in Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 TextFormat: TypeAlias = Literal["latex", "markdown", "csv"]
 _LAST_LATIN = 0x17F
-"""Of the characters that pdflatex has without further packages, nearly."""
+"""Last character, roughly, that pdflatex prints without further packages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it is printed, with what belongs to it.
+    """A number as it is printed, with its uncertainty and coverage.
 
     Attributes:
-        text: "-" where there is none.
+        text: The number; "-" where there is none.
         place: 1 for the best of its column, 2 for the second, 0 for all others.
         beside: Half of its interval and further signs.
-        coverage: Behind it on a terminal, as `(3/4)`.
-        footnote: The same in a paper; equal footnotes share a mark.
+        coverage: Coverage as a terminal shows it, `3/4`.
+        footnote: Coverage as a paper shows it; equal footnotes share a mark.
     """
 
     text: str
@@ -50,12 +50,12 @@ Content: TypeAlias = Plain | Number | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A column.
+    """The head of a column.
 
     Attributes:
-        title: Above it.
-        right: Its cells stand on the right, as numbers do.
-        fold: A terminal may break its cells into lines.
+        title: Text above the column.
+        right: Align the cells to the right, as for numbers.
+        fold: A terminal may break the cells into lines.
     """
 
     title: str
@@ -65,10 +65,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Cells in the order of the columns.
+    """A row of cells, in the order of the columns.
 
     Attributes:
-        style: For a terminal, as `dim` or `yellow`.
+        style: Style on a terminal, such as `dim` or `yellow`.
     """
 
     cells: Sequence[Content]
@@ -77,13 +77,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table.
+    """A table with heads, rows and notes.
 
     Attributes:
-        title: Above it on a terminal.
-        grouped: The first column names groups: it is printed once for each.
-        notes: Below it, a line each.
-        about: What it was made of, a line each, for a paper.
+        title: Title above the table on a terminal.
+        has_groups: The first column names groups; each name is printed once.
+        notes: Notes below the table, a line each.
+        about: How the numbers were made, a line each, for a paper.
     """
 
     heads: Sequence[Head]
@@ -94,15 +94,15 @@ class Table:
     about: Sequence[str] = ()
 
     def to_text(self, form: TextFormat) -> str:
-        """The table as text that ends with a line."""
-        return _csv(self) if form == "csv" else _marked_up(self, form)
+        """Write the table as text that ends with a newline."""
+        return _csv(self) if form == "csv" else _fill_template(self, form)
 
     def to_html(self) -> str:
         """The table as HTML, each text escaped: for a notebook."""
         return _marked_up(self, "html")
 
     def to_terminal(self) -> Terminal:
-        """The table for a console."""
+        """Make the table for a terminal."""
         from rich.table import Table as Terminal
         from rich.text import Text
 
@@ -120,7 +120,7 @@ class Table:
         return table
 
     def _texts(self) -> Iterator[tuple[Row, bool, list[str]]]:
-        """Each row, whether a further group begins with it, and its cells as text."""
+        """Yield each row, whether it begins another group, and its cells as text."""
         above: str | None = None
         for row in self.rows:
             texts = [_text(cell) for cell in row.cells]
@@ -133,7 +133,7 @@ class Table:
 
 
 def _text(cell: Content) -> str:
-    """A cell on one line."""
+    """Format a cell on one line."""
     match cell:
         case None:
             return ""
@@ -160,14 +160,14 @@ def _csv(table: Table) -> str:
 
 
 def _plain(cell: Content) -> Plain:
-    """A cell as CSV has it, unrounded."""
+    """Return a cell for CSV, unrounded."""
     if isinstance(cell, Number):
         return cell.text
     return cell if cell is None or isinstance(cell, str | int | float) else ", ".join(cell)
 
 
-def _marked_up(table: Table, form: Literal["latex", "markdown", "html"]) -> str:
-    """The table in a markup, from the template of its form."""
+def _fill_template(table: Table, form: Literal["latex", "markdown", "html"]) -> str:
+    """Write the table in a markup language, from the template of its form."""
     environment = Environment(
         loader=PackageLoader(__package__, "forms"),
         autoescape=False,  # noqa: S701 - each text is escaped for its own form
@@ -192,7 +192,7 @@ def _marked_up(table: Table, form: Literal["latex", "markdown", "html"]) -> str:
 
 
 def _letters(number: int) -> str:
-    """As a, b, … z, aa, ab, …."""
+    """Return the mark of a footnote: a, b, … z, aa, ab, …."""
     text = ""
     number += 1
     while number:
@@ -202,19 +202,19 @@ def _letters(number: int) -> str:
 
 
 def _other_script(table: Table) -> bool:
-    """Whether a name has letters that pdflatex stops at."""
+    """Whether a name has letters that pdflatex cannot print."""
     names = [head.title for head in table.heads]
     names += [cell for row in table.rows for cell in row.cells if isinstance(cell, str)]
     return any(ord(each) > _LAST_LATIN for each in {*"".join(names)} - _LATEX_CHARACTERS.keys())
 
 
 def _one_line(text: str) -> str:
-    """Text on one line; what follows a number stays apart from it."""
+    """Put text on one line; a leading space is kept."""
     return " " * text.startswith(" ") + " ".join(text.split())
 
 
 def _latex_text(text: str) -> str:
-    """Text of which LaTeX takes nothing for a command."""
+    """Escape text for LaTeX."""
     return "".join(_LATEX_CHARACTERS.get(each, each) for each in _one_line(text))
 
 
@@ -224,11 +224,9 @@ def _html_text(text: str) -> str:
 
 
 def _markdown_text(text: str) -> str:
-    """Text of which Markdown and HTML take nothing for a mark."""
-    escaped_text = "".join(
-        f"\\{each}" if each in "\\`*_[]|#~$" else each for each in _one_line(text)
-    )
-    return escaped_text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Escape text for Markdown and HTML."""
+    safe = "".join(f"\\{each}" if each in "\\`*_[]|#~$" else each for each in _one_line(text))
+    return safe.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 _LATEX_CHARACTERS = {

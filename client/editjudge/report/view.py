@@ -1,4 +1,4 @@
-"""Runs in one person's browser: a page at an address of this machine, new while a run goes on."""
+"""Serves a page of runs to a browser on this machine, and refreshes it while a run goes on."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .pictures import SIDE, PictureNames, make_thumbnail, name_picture
 
 HOST = "127.0.0.1"
 LARGE = 2048
-"""Pixels of the longer side of a picture that is looked at closely."""
+"""Longer side of an enlarged picture, in pixels."""
 _AT_ONCE = 4
-"""Pictures that are made at a time: each may take much memory while it is decoded."""
+"""Pictures decoded at the same time, since each may take much memory."""
 _SECRET_BYTES = 16
 _USUAL = 80
-"""Port that browsers leave out of an address."""
+"""The default port of HTTP, which browsers leave out of an address."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -39,28 +39,28 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _OURS = frozenset({"same-origin", "none"})
-"""Who asks, as browsers say it: the page itself, or a person who typed the address."""
+"""Values of Sec-Fetch-Site for the page itself and for a person who typed the address."""
 _LOG = logging.getLogger("editjudge.view")
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _SHARE = 4
-"""Runs are read anew after so many times what it took last, so that the judging has the cores: of
-the processor, for beside other work the clock says little."""
+"""Runs are read again after this multiple of the processor time that the last reading took, which
+leaves the cores to the judging."""
 _FEWEST_SECONDS = 1.0
 _QUIET_SECONDS = 60.0
-"""Where nothing changed for so long nobody writes, as far as a page cares."""
+"""A run counts as finished once nothing has changed for this long."""
 _FILES = ("run.sqlite", "run.sqlite-wal")
 
 
 class _Snapshot:
-    """Runs as they were when they were read; they stay open.
+    """The runs as they were when read; their files stay open.
 
     Attributes:
-        version: Another one where a run changed since.
-        report: See `report_of`, as JSON.
-        edits: See `Edits.index`, as JSON.
-        asked: How many edits there are.
-        judged: Of these, those of which nothing is still to be judged.
+        version: Version of the runs; a different text once a run changes.
+        report: What `build_report` returns, as JSON.
+        edits: What `Edits.build_index` returns, as JSON.
+        edit_count: Number of edits.
+        finished_count: Number of edits without a pending verdict.
     """
 
     def __init__(
@@ -74,17 +74,14 @@ class _Snapshot:
             for run in self._runs:
                 run.read(edits, with_published=with_published)
             self._views = stack.pop_all()
-        self.version, self.edit_count, self.finished_count = (
-            version,
-            edits.count,
-            edits.count_finished(),
-        )
+        self.version, self.edit_count = version, edits.count
+        self.finished_count = edits.count_finished()
         self.edits = dump_script_json(edits.build_index())
         report = build_report(self._runs, edits, PageOptions(mode="view", version=version))
         self.title, self.report = report["title"], dump_script_json(report)
 
     def detail(self, number: int) -> str | None:
-        """A chunk of details as JSON; None where there is no such, or the runs were closed."""
+        """Return a chunk of details as JSON; None if it does not exist or the runs are closed."""
         edits, chunk = self._edits, DetailChunk()
         if not 0 <= number < edits.chunks:
             return None
@@ -97,29 +94,27 @@ class _Snapshot:
         return dump_script_json(chunk.to_json())
 
     def close(self) -> None:
-        """Close the runs, once nobody reads them."""
+        """Close the runs once no reader is left."""
         with self._lock:
             self._open = False
             self._views.close()
 
 
 class LiveRuns:
-    """Runs that are looked at while they go on: read anew where they changed.
-
-    Use as a context manager. Methods may be called in any thread.
+    """Reads runs again whenever they change; a context manager, safe to use from any thread.
 
     Args:
-        runs: Folders.
-        published: Also what the papers print.
+        runs: Folders of the runs.
+        with_published: Also show what the papers print.
 
     Raises:
-        ConfigError: a folder holds no run, or one that cannot be read here.
-        InputError: the data of a run is not there any more.
+        ConfigError: a folder holds no run, or one that this version cannot read.
+        InputError: the data set of a run no longer exists.
         StoreError: a run is damaged.
     """
 
     def __init__(self, runs: Sequence[Path], *, with_published: bool = False) -> None:
-        self._runs, self._with_published = tuple(runs), with_published
+        self._runs, self._with_paper = tuple(runs), with_published
         self._pictures: dict[str, Path] = {}
         self._changed_pictures: set[str] = set()
         self._lock = Lock()
@@ -134,7 +129,7 @@ class LiveRuns:
         self.snapshot.close()
 
     def check_progress(self) -> JsonObject:
-        """How far the runs are, read anew where that is due, and why that cannot be."""
+        """Read the runs again if due, and return their progress and any problem."""
         with self._lock:
             self._refresh()
             snapshot, problem = self.snapshot, self._problem
@@ -143,22 +138,22 @@ class LiveRuns:
         return {
             "version": snapshot.version,
             "live": live and not problem,
-            "said": problem,
+            "problem": problem,
             "judged": snapshot.finished_count,
             "asked": snapshot.edit_count,
         }
 
     def detail(self, number: int) -> str | None:
-        """A chunk of details as JSON; None where there is no such."""
+        """Return a chunk of details as JSON; None if it does not exist."""
         snapshot = self.snapshot
         text = snapshot.detail(number)
-        # Read anew meanwhile: what is asked for is in the next one.
+        # The runs may have been read again meanwhile; then the next snapshot has the chunk.
         return self.snapshot.detail(number) if text is None else text
 
     def picture(self, name: str) -> Path | None:
-        """Where a picture lies; None where there is no such, or it is another one by now.
+        """Return the file of a picture; None if it does not exist or has changed.
 
-        Of another one the runs are read anew, for what was judged is not what is there.
+        A changed picture causes the runs to be read again, since another picture was judged.
         """
         file = self._pictures.get(name)
         if file is None or name_picture(file) == name:
@@ -174,9 +169,9 @@ class LiveRuns:
             self._changed_at = time.monotonic()
             try:
                 before, self.snapshot = self.snapshot, self._read(version)
-            except (EditjudgeError, StoreError) as error:  # it is being merged, moved or removed
+            except (EditjudgeError, StoreError) as error:  # a run is being merged, moved or removed
                 self._due_at = time.monotonic() + _QUIET_SECONDS / 10
-                problem = f"what was read before is shown: {error}"
+                problem = f"the page shows an earlier state of the runs: {error}"
                 if problem != self._problem:
                     print_notice(problem)
                 self._problem = problem
@@ -186,22 +181,20 @@ class LiveRuns:
 
     def _read(self, version: str) -> _Snapshot:
         began = time.thread_time()
-        snapshot = _Snapshot(
-            self._runs, self._pictures, version, with_published=self._with_published
-        )
+        snapshot = _Snapshot(self._runs, self._pictures, version, with_published=self._with_paper)
         took = time.thread_time() - began
         self._due_at = time.monotonic() + max(_FEWEST_SECONDS, _SHARE * took)
         return snapshot
 
     def _version(self) -> str:
-        """Another text where a run was written to, or a picture changed; no file is opened."""
+        """Return a text that changes with every run and picture, without opening files."""
         stats = [_size_and_time(run / name) for run in self._runs for name in _FILES]
         facts = repr((stats, len(self._changed_pictures)))
         return hashlib.sha256(facts.encode()).hexdigest()[:16]
 
 
 def _size_and_time(file: Path) -> tuple[int, int]:
-    """Of what was written last; an empty log, which readers leave too, is none."""
+    """Return size and time of a file; zeros if it is absent or empty, as readers leave logs."""
     try:
         stat = file.stat()
     except OSError:
@@ -210,14 +203,14 @@ def _size_and_time(file: Path) -> tuple[int, int]:
 
 
 class _Pages:
-    """What there is below the secret of the address."""
+    """The handlers of all addresses below the secret."""
 
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
         self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def page(self, _: web.Request) -> web.Response:
-        """The page, which asks for all else."""
+        """Send the page, which requests everything else."""
         report = json.loads(self._runs.snapshot.report)
         html = await asyncio.to_thread(render_page, report, mode="view")
         return web.Response(
@@ -228,7 +221,7 @@ class _Pages:
         )
 
     async def data(self, request: web.Request) -> web.Response:
-        """The report, the index of edits, or a chunk of details."""
+        """Send the progress, the report, the index of edits, or a chunk of details."""
         name, snapshot = request.match_info["name"], self._runs.snapshot
         if name == "state":
             return _json(json.dumps(await asyncio.to_thread(self._runs.check_progress)))
@@ -243,13 +236,13 @@ class _Pages:
         return _json(text)
 
     async def picture(self, request: web.Request) -> web.Response:
-        """A picture of the runs as WebP, small or large; browsers keep it."""
+        """Send a picture as WebP, small or large; browsers may cache it."""
         side = LARGE if request.query.get("full") == "1" else SIDE
         try:
             webp = await self._webp(request.match_info["name"], side)
         except ImageError as error:
             return web.Response(status=422, text=str(error))
-        # Another picture has another name.
+        # A picture that changes gets another name.
         headers = {"Cache-Control": "private, max-age=3600, immutable"}
         return web.Response(body=webp, content_type="image/webp", headers=headers)
 
@@ -259,18 +252,18 @@ class _Pages:
             raise web.HTTPNotFound
         async with self._places:
             webp = await asyncio.to_thread(make_thumbnail, file, side)
-        # It may have been written while it was read.
+        # The file may have changed while it was read.
         if await asyncio.to_thread(self._runs.picture, name) is None:
             raise web.HTTPNotFound
         return webp
 
 
-def _worth_telling(record: logging.LogRecord) -> bool:
-    """False of what is no request at all: it was answered, and says nothing of us."""
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Return False for malformed requests, which say nothing of this server."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-_LOG.addFilter(_worth_telling)
+_LOG.addFilter(_is_worth_logging)
 
 
 def _json(text: str) -> web.Response:
@@ -281,20 +274,20 @@ def _json(text: str) -> web.Response:
 
 @asynccontextmanager
 async def serve_page(runs: LiveRuns, port: int = 0) -> AsyncIterator[str]:
-    """Serve a page of runs on this machine alone; where it is.
+    """Serve a page of runs on this machine, and yield its address.
 
-    Whoever does not know the address finds nothing: its path holds a secret, for other people on
-    this machine and pages of other places can reach the port too.
+    The address contains a secret, since other users of this machine and other web pages can also
+    reach the port.
 
     Args:
         port: 0 for a free one.
 
     Raises:
-        ConfigError: the port is taken.
+        ConfigError: the port is in use.
     """
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     pages = _Pages(runs)
-    application = web.Application(middlewares=[_careful])
+    application = web.Application(middlewares=[_guard])
     application.add_routes(
         [
             web.get(f"/{secret}/", pages.page),
@@ -316,20 +309,20 @@ async def serve_page(runs: LiveRuns, port: int = 0) -> AsyncIterator[str]:
 
 
 def _names(port: int) -> frozenset[str]:
-    """What browsers call this server: without the port where it is the usual one."""
+    """Return the Host headers of this server; the default port may be left out."""
     names = (HOST, "localhost")
     return frozenset([*(f"{name}:{port}" for name in names), *(names if port == _USUAL else ())])
 
 
 @web.middleware
-async def _careful(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Answer our own page alone: not one whose name leads here, nor one of another place."""
+async def _guard(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """Refuse requests under other host names and from pages of other origins."""
     address = request.transport.get_extra_info("sockname") if request.transport else None
     hosts = _names(address[1]) if address else frozenset()
     if request.host not in hosts:
-        raise web.HTTPMisdirectedRequest(text="this is no name of this server", headers=_HEADERS)
+        raise web.HTTPMisdirectedRequest(text="unknown host name", headers=_HEADERS)
     if request.headers.get("Sec-Fetch-Site", "none") not in _OURS:
-        raise web.HTTPForbidden(text="not for other pages", headers=_HEADERS)
+        raise web.HTTPForbidden(text="requests from other pages are refused", headers=_HEADERS)
     try:
         response = await handler(request)
     except web.HTTPException as error:

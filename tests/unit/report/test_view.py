@@ -215,10 +215,10 @@ def test_what_was_read_stays_where_a_run_goes(
         live.check_progress()
         told = live.check_progress()
         assert live.snapshot.edits == before
-        assert (told["live"], "what was read before is shown" in told["said"]) == (False, True)
+        assert (told["live"], "the page shows an earlier state" in told["problem"]) == (False, True)
         (run / "away.sqlite").rename(run / "run.sqlite")
-        assert live.check_progress()["said"] == ""
-    assert capsys.readouterr().err.count("what was read before is shown") == 1
+        assert live.check_progress()["problem"] == ""
+    assert capsys.readouterr().err.count("the page shows an earlier state") == 1
 
 
 def test_what_is_no_run_is_told(tmp_path: Path) -> None:

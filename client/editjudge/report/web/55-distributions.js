@@ -6,6 +6,7 @@
   const BINS = 24;
   const WIDE = 480;
   const HIGH = 40;
+  const LETTER = 2.5; // width of a letter in percent of a narrow axis
   let chosen = null;
 
   function byModel(dimension) {
@@ -88,12 +89,19 @@
   }
 
   function axis(scale, unit) {
-    const made = node("div", { class: scale.whole ? "axis whole" : "axis", "aria-hidden": "true" }, scale.ticks.map(tick => {
+    const labels = [];
+    let free = -Infinity; // where the next label may begin: labels of close values would overlap
+    for (const tick of scale.ticks) {
+      const at = 100 * (tick - scale.from) / (scale.to - scale.from || 1);
+      const half = LETTER * number(tick).length / 2;
+      if (at - half < free) continue;
+      free = at + half + LETTER;
       const label = node("span", {}, number(tick));
-      label.style.left = `${100 * (tick - scale.from) / (scale.to - scale.from || 1)}%`;
-      return label;
-    }));
-    return node("tr", {}, node("td"), node("td", {}, made), node("td", {}, unit), node("td"));
+      label.style.left = `${at}%`;
+      labels.push(label);
+    }
+    const line = node("div", { class: scale.whole ? "axis whole" : "axis", "aria-hidden": "true" }, labels);
+    return node("tr", {}, node("td"), node("td", {}, line), node("td", {}, unit), node("td"));
   }
 
   function draw(into) {

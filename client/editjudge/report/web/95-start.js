@@ -92,7 +92,7 @@
       if (!reply.ok) throw new Error(String(reply.status));
       const state = await reply.json();
       if (state.version !== app.report.version) await again();
-      find("live").textContent = app.plainly(state.said) || (state.live ? `live, ${state.judged.toLocaleString("en-GB")} of ${state.asked.toLocaleString("en-GB")} judged` : "");
+      find("live").textContent = app.plainly(state.problem) || (state.live ? `live, ${state.judged.toLocaleString("en-GB")} of ${state.asked.toLocaleString("en-GB")} judged` : "");
       if (state.live) next = OFTEN;
     } catch {
       find("live").textContent = "the server has ended";
