@@ -241,9 +241,7 @@ def _panel_columns(
     return list(all_columns[: all_columns.index(drawn_columns[-1]) + 1])
 
 
-def _with_numbers(
-    panel: FigurePanel, columns: Columns, numbers: Numbers
-) -> list[Column]:
+def _with_numbers(panel: FigurePanel, columns: Columns, numbers: Numbers) -> list[Column]:
     rows = numbers.values()
     return [
         c for c in panel.select_columns(columns) if any(row.get(c.id) is not None for row in rows)
