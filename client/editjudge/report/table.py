@@ -99,7 +99,7 @@ class Table:
 
     def to_html(self) -> str:
         """The table as HTML, each text escaped: for a notebook."""
-        return _marked_up(self, "html")
+        return _fill_template(self, "html")
 
     def to_terminal(self) -> Terminal:
         """Make the table for a terminal."""
