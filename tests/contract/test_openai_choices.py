@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import Abstained, BadReply, LogprobsUnavailable, Refused, ServiceError
-from editjudge.panel.choices import labels
+from editjudge.panel.choices import list_labels
 from editjudge.panel.prompt import Prompt, Text
 
 from ..fakes.openai import POLICY, ScriptedOpenAi, asking, problem, reply
@@ -86,7 +86,7 @@ async def test_callers_share_one_look_at_the_labels() -> None:
     async with asking(server) as transport:
         await asyncio.gather(*(transport.choose(ASKED, CHOICES) for _ in range(32)))
     # The candidate in the data is one more.
-    assert sorted(server.tokenized) == sorted(["<|im_end|>", *labels(CHOICES)])
+    assert sorted(server.tokenized) == sorted(["<|im_end|>", *list_labels(CHOICES)])
     assert len(server.requests) == 32
     assert server.listed == 1
 
@@ -221,6 +221,6 @@ async def test_no_deadline_is_passed_while_waiting_for_others() -> None:
         await slow.wait()
 
     async with asking(server, replace(POLICY, deadline=0.2)) as transport:
-        transport._vocabulary._ask = never  # type: ignore[method-assign,assignment]
+        transport._vocabulary._tokenize = never  # type: ignore[method-assign,assignment]
         with pytest.raises(ServiceError, match="no reply within"):
             await transport.choose(ASKED, CHOICES)

@@ -91,7 +91,7 @@ async def test_a_sampled_token_that_is_no_label_takes_the_last_place_of_the_list
     server = ScriptedVllmGrpc(logits=LOGITS, sampled="<|vision_end|>", most=30)
     async with judge(server) as transport:
         await transport.identify(5)
-        transport._processed = True
+        transport._includes_bias = True
         choice = await transport.choose(PROMPT, LEVELS)
     listed = server.requests[-1].sampling_params.logprobs
     assert len(server.requests[-1].sampling_params.logit_bias) == 29

@@ -21,7 +21,7 @@ from editjudge.app.doctor import check_services
 from editjudge.base.config import JudgeEndpoint
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
-from editjudge.panel.openai.http import _tls
+from editjudge.panel.openai.http import _make_tls_context
 from editjudge_services.front.identity import TeamKeys
 from editjudge_services.runtime.triton_server import TritonServer
 
@@ -64,7 +64,9 @@ async def listed(door: Door, token: str, **shown: Path) -> int:
         url=f"https://{door.target}/v1", ca_file=door.authority.certificate, **shown
     )
     async with aiohttp.ClientSession(headers={"authorization": f"Bearer {token}"}) as session:
-        async with session.get(f"{judge.url}/models", ssl=_tls(judge) or True) as reply:
+        async with session.get(
+            f"{judge.url}/models", ssl=_make_tls_context(judge) or True
+        ) as reply:
             return reply.status
 
 

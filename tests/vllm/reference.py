@@ -17,7 +17,7 @@ from transformers import (
     Qwen2VLImageProcessorPil,
 )
 
-from editjudge.panel.choices import label_set, labels
+from editjudge.panel.choices import list_labels, select_label_tokens
 from editjudge.panel.prompt import Picture, Prompt, Text
 
 
@@ -74,8 +74,10 @@ def logprobs(folder: Path, prompt: Prompt) -> torch.Tensor:
 def choice_ids(folder: Path, choices: Sequence[str]) -> dict[int, str]:
     """Every token that stands for one choice, with that choice."""
     tokens = tokens_of(folder)
-    ids = {text: tokens.encode(text, add_special_tokens=False) for text in labels(choices)}
-    return label_set(choices, {text: of[0] if len(of) == 1 else None for text, of in ids.items()})
+    ids = {text: tokens.encode(text, add_special_tokens=False) for text in list_labels(choices)}
+    return select_label_tokens(
+        choices, {text: of[0] if len(of) == 1 else None for text, of in ids.items()}
+    )
 
 
 def spread_of(

@@ -62,16 +62,16 @@ def make_message(kind: type[M], fields: Mapping[str, Any]) -> M:
 
     The proto calls such a field by its name and `_json`.
     """
-    known = kind.DESCRIPTOR.fields_by_name
-    sent = {}
+    descriptors = kind.DESCRIPTOR.fields_by_name
+    values = {}
     for name, value in fields.items():
-        if f"{name}_json" in known:
-            sent[f"{name}_json"] = json.dumps(value, ensure_ascii=False, default=dict)
-        elif value is not None and known[name].enum_type is not None:
-            sent[name] = f"{known[name].enum_type.name}_{value}".upper()
+        if f"{name}_json" in descriptors:
+            values[f"{name}_json"] = json.dumps(value, ensure_ascii=False, default=dict)
+        elif value is not None and descriptors[name].enum_type is not None:
+            values[name] = f"{descriptors[name].enum_type.name}_{value}".upper()
         else:
-            sent[name] = join_surrogates(value) if isinstance(value, str) else value
-    message: M = kind(**sent)
+            values[name] = join_surrogates(value) if isinstance(value, str) else value
+    message: M = kind(**values)
     return message
 
 
@@ -81,13 +81,13 @@ def read_fields(message: Message) -> dict[str, Any]:
     Raises:
         ValueError: what is to be JSON is none, or a word is none that the proto has.
     """
-    return dict(_field(field, value) for field, value in message.ListFields())
+    return dict(_read_field(field, value) for field, value in message.ListFields())
 
 
-def _field(field: Any, value: Any) -> tuple[str, Any]:
+def _read_field(field: Any, value: Any) -> tuple[str, Any]:
     name = field.name
     if name.endswith("_json"):
-        return name.removesuffix("_json"), _read(name, value)
+        return name.removesuffix("_json"), _read_json(name, value)
     if field.enum_type is not None:
         word = field.enum_type.values_by_number.get(value)
         if word is None:
@@ -102,7 +102,7 @@ def _field(field: Any, value: Any) -> tuple[str, Any]:
     return name, value
 
 
-def _read(name: str, text: str) -> Any:
+def _read_json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -118,24 +118,24 @@ def make_score_request(
         "id": item.id,
         "model": edit.model,
         "instruction": item.instruction,
-        "sources": [_picture(image) for image in item.sources],
-        "edited": edit.image and _picture(edit.image),
-        "mask": item.mask and _mask(item.mask),
-        "target": item.target and _picture(item.target),
+        "sources": [_make_picture(image) for image in item.sources],
+        "edited": edit.image and _make_picture(edit.image),
+        "mask": item.mask and _make_mask(item.mask),
+        "target": item.target and _make_picture(item.target),
         "target_text": item.target_text,
         "hint": item.hint,
         "questions": item.questions,
         "task": item.task,
         "extra": item.extra,
-        "flaws": [_flaw(field, outcome) for field, outcome in item.flaws.items()],
+        "flaws": [_make_flaw(field, outcome) for field, outcome in item.flaws.items()],
         "mask_over_frame": item.mask is not None and item.mask.stretches_to_frame,
     }
     if edit.image is None and edit.missing is not None:
         fields["missing"] = pb.Missing(
             kind=edit.missing.kind, reason=join_surrogates(edit.missing.reason)
         )
-    named = [dimension.id for dimension in dimensions]
-    return pb.ScoreRequest(edit=make_message(pb.Edit, fields), dimensions=named, protocol=protocol)
+    ids = [dimension.id for dimension in dimensions]
+    return pb.ScoreRequest(edit=make_message(pb.Edit, fields), dimensions=ids, protocol=protocol)
 
 
 def make_protocol(
@@ -157,17 +157,17 @@ def make_protocol(
     )
 
 
-def _flaw(field: str, outcome: NoScore | Failure) -> pb.Flaw:
+def _make_flaw(field: str, outcome: NoScore | Failure) -> pb.Flaw:
     fields = outcome.model_dump(exclude={"error", "calls"})
     return make_message(pb.Flaw, fields | {"field": field, "reason": outcome.reason})
 
 
-def _picture(image: Image) -> pb.Picture:
+def _make_picture(image: Image) -> pb.Picture:
     """Its folders are nobody's business there."""
     return pb.Picture(data=image.encoded_bytes, name=join_surrogates(PurePath(image.name).name))
 
 
-def _mask(mask: Mask) -> pb.Picture:
+def _make_mask(mask: Mask) -> pb.Picture:
     """What it selects: its file may have meant the opposite, or be no file at all."""
     buffer = io.BytesIO()
     Pil.fromarray(mask.region.astype(np.uint8) * 255).convert("1").save(buffer, "PNG")
@@ -223,9 +223,9 @@ def get_error_kind(failure: int) -> type[ServiceError] | None:
     return next((kind for kind, number in FAILURES.items() if number == failure), None)
 
 
-def make_call(said: CallRecord) -> pb.Call:
+def make_call(record: CallRecord) -> pb.Call:
     """A call to a judge and what came back, as a message."""
-    fields = said.model_dump()
+    fields = record.model_dump()
     return make_message(pb.Call, {"key": fields.pop("call"), **fields})
 
 

@@ -50,21 +50,21 @@ class Gateway(Panel):
         self.url = endpoint.url
         self.version = ""
         self._endpoint = endpoint
-        self._known: dict[ServiceName, ModelIdentity] = {}
-        self._priced: frozenset[ServiceName] = frozenset()
+        self._identities: dict[ServiceName, ModelIdentity] = {}
+        self._priced_judges: frozenset[ServiceName] = frozenset()
         self.service_problems: tuple[str, ...] = ()
 
     async def __aenter__(self) -> Self:
         def connect(policy: RetryPolicy) -> JudgeService:
-            limited = replace(policy, deadline=self._endpoint.edit_deadline)
-            return JudgeService(self._endpoint, limited)
+            edit_policy = replace(policy, deadline=self._endpoint.edit_deadline)
+            return JudgeService(self._endpoint, edit_policy)
 
         try:
-            replica: Replica[JudgeService] = await self._replica(self.url, connect)
+            replica: Replica[JudgeService] = await self._connect_replica(self.url, connect)
         except BaseException:  # also when cancelled: what is open already must be closed
             await self._stack.aclose()
             raise
-        self._beside.append(replica)
+        self._other_replicas.append(replica)
         self._pool = EndpointPool([replica], self._policy)
         return self
 
@@ -83,25 +83,25 @@ class Gateway(Panel):
                 was never reached is not waited for.
         """
 
-        async def asked(service: JudgeService) -> PanelReport:
+        async def request_panel(service: JudgeService) -> PanelReport:
             try:
                 return await service.panel(request, self._settings.probe_timeout)
             except (Unreachable, DeadlineExceeded) as error:
-                if self._asked:
+                if self._is_connected:
                     raise
                 # For the pool it would be lost, and waited for; perhaps it never was there.
                 raise self.make_error(ServiceError, error.detail) from error
 
-        report = await self._pool.run(asked)
+        report = await self._pool.run(request_panel)
         try:
-            self._known = read_identities(report.panel)
+            self._identities = read_identities(report.panel)
         except ValueError as error:
             raise self.make_error(BadReply, str(error)) from error
-        priced = (service.role for service in report.panel.services if service.priced)
-        self._priced = frozenset(map(ServiceName.parse, priced))
+        priced_roles = (service.role for service in report.panel.services if service.priced)
+        self._priced_judges = frozenset(map(ServiceName.parse, priced_roles))
         self.version = report.panel.version
         self.service_problems = tuple(map(shorten, report.panel.problems))
-        self._asked = True
+        self._is_connected = True
         return report
 
     async def score(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
@@ -120,23 +120,23 @@ class Gateway(Panel):
     def service_names(self) -> frozenset[ServiceName]:
         """Every service that judges there."""
         self._check_entered()
-        return frozenset(self._known)
+        return frozenset(self._identities)
 
     @property
     def has_prices(self) -> bool:
         """Whether any judge there has a price, so that costs are told."""
-        return bool(self._priced)
+        return bool(self._priced_judges)
 
     def list_unpriced(self, roles: Iterable[ServiceName]) -> list[ServiceName]:
         """The judges among these of which no costs are told."""
-        return sorted(r for r in roles if r.is_judge and r not in self._priced)
+        return sorted(r for r in roles if r.is_judge and r not in self._priced_judges)
 
     def why_not(self, service: ServiceName) -> str:
         """Why a service does not judge there."""
         self._check_entered()
-        report = "; ".join(self.service_problems)
-        return f"the Judge service at {self.url} does not have it{report and f': {report}'}"
+        problems = "; ".join(self.service_problems)
+        return f"the Judge service at {self.url} does not have it{problems and f': {problems}'}"
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         """Identity of every service there, for signatures."""
-        return dict(self._known)
+        return dict(self._identities)

@@ -68,13 +68,13 @@ class GatewaySession:
         self._protocol = protocol
         self._budget = budget
         self._calls = calls
-        self._paid = 0.0
+        self._total_paid = 0.0
         self._learning = asyncio.Lock()
 
     async def begin(
         self,
         dimensions: Iterable[Dimension],
-        known: Mapping[str, Dimension],
+        known_dimensions: Mapping[str, Dimension],
         signatures: Signatures,
     ) -> None:
         """Find out who judges there, and that both sides mean the same by these dimensions.
@@ -83,34 +83,34 @@ class GatewaySession:
             ConfigError: the service cannot be used, has not the judges that are named, tells no
                 costs where they are limited, or judges otherwise than this client would.
         """
-        asked = tuple(dimensions)
-        request = pb.GetPanelRequest(protocol=self._protocol, dimensions=[d.id for d in asked])
+        selection = tuple(dimensions)
+        request = pb.GetPanelRequest(protocol=self._protocol, dimensions=[d.id for d in selection])
         try:
-            told = await self.panel.learn(request)
+            report = await self.panel.learn(request)
         except ServiceError as error:
             raise ConfigError(str(error), MEND) from error
-        self._check_judges(frozenset().union(*(roles_of(d, known) for d in asked)))
-        here = _texts(signatures.of(asked, self.panel.identities()))
-        there = dict(told.panel.signatures)
-        if otherwise := _otherwise(here, there):
+        self._check_judges(frozenset().union(*(roles_of(d, known_dimensions) for d in selection)))
+        here = _to_texts(signatures.of(selection, self.panel.identities()))
+        there = dict(report.panel.signatures)
+        if otherwise := _find_difference(here, there):
             name, why = otherwise
             raise ConfigError(
                 f"{SERVICE} at {self.panel.url} judges {name} otherwise than this client: {why}"
                 f" (editjudge {package_version('editjudge')} here, {self.panel.version} there)",
                 "use the same editjudge on both sides",
             )
-        await self._recall()
+        await self._load_paid()
 
     def _check_judges(self, roles: frozenset[ServiceName]) -> None:
         for name in self._protocol.judges:
             role = ServiceName.judge(name)
             if role not in self.panel.service_names:
                 raise ConfigError(f"{role} cannot be used: {self.panel.why_not(role)}", MEND)
-        unpriced = self.panel.list_unpriced(roles & self.panel.service_names)
-        if self._budget.limit is not None and unpriced:
+        unpriced_roles = self.panel.list_unpriced(roles & self.panel.service_names)
+        if self._budget.limit is not None and unpriced_roles:
             raise ConfigError(
                 f"max_cost is set, but {SERVICE} at {self.panel.url} tells no costs of"
-                f" {unpriced[0]}",
+                f" {unpriced_roles[0]}",
                 "leave max_cost out, or have a price set there",
             )
 
@@ -118,7 +118,7 @@ class GatewaySession:
         self,
         edit: Edit,
         dimensions: Iterable[Dimension],
-        known: Mapping[str, Dimension],
+        known_dimensions: Mapping[str, Dimension],
         signatures: Signatures,
         wait_for_identities: WaitForIdentities | None = None,
         report_progress: ReportProgress | None = None,
@@ -129,28 +129,30 @@ class GatewaySession:
         """
         if wait_for_identities is not None:
             await wait_for_identities()
-        asked = tuple(dimensions)
-        ordered = sort_by_dependency(asked, {**known, **{d.id: d for d in asked}})
-        if not plan_calls(edit, ordered, explain_unserved(ordered, self.panel, is_local=False)):
-            return await judge(edit, asked, known, self.panel, signatures)
-        request = make_score_request(edit, asked, self._protocol)
+        selection = tuple(dimensions)
+        in_order = sort_by_dependency(
+            selection, {**known_dimensions, **{d.id: d for d in selection}}
+        )
+        if not plan_calls(edit, in_order, explain_unserved(in_order, self.panel, is_local=False)):
+            return await judge(edit, selection, known_dimensions, self.panel, signatures)
+        request = make_score_request(edit, selection, self._protocol)
         try:
-            judgement = await self._judged(edit, asked, request, signatures)
+            judgement = await self._judge_remotely(edit, selection, request, signatures)
         except ServiceError as error:
-            expected = signatures.of(asked, self.panel.identities())
-            outcomes: dict[str, Outcome] = dict.fromkeys(expected, make_failure(error))
-            errors = dict.fromkeys(expected, error)
-            named = {d.id: d for d in asked}
+            signatures_here = signatures.of(selection, self.panel.identities())
+            outcomes: dict[str, Outcome] = dict.fromkeys(signatures_here, make_failure(error))
+            errors = dict.fromkeys(signatures_here, error)
+            by_id = {d.id: d for d in selection}
             services = self.panel.identities()
-            return Judgement(edit, named, outcomes, expected, services, errors=errors)
+            return Judgement(edit, by_id, outcomes, signatures_here, services, errors=errors)
         if self._calls is not None:
             await self._calls.put_records(judgement.replies.values())
         return judgement
 
-    async def _judged(
+    async def _judge_remotely(
         self,
         edit: Edit,
-        asked: tuple[Dimension, ...],
+        dimensions: tuple[Dimension, ...],
         request: pb.ScoreRequest,
         signatures: Signatures,
     ) -> Judgement:
@@ -163,29 +165,29 @@ class GatewaySession:
             WrongModel: the answer has signatures that this client cannot make.
             ServiceError: see `editjudge.base.errors`.
         """
-        before = signatures.of(asked, self.panel.identities())
-        response = await self._asked(request)
-        if _signed(response, before):
-            return self._judgement(edit, asked, response, before)
+        before = signatures.of(dimensions, self.panel.identities())
+        response = await self._score_in_turn(request)
+        if _has_signatures(response, before):
+            return self._judgement(edit, dimensions, response, before)
         async with self._learning:
             await self.panel.learn(pb.GetPanelRequest())  # who judges; signatures are made here
-        now = signatures.of(asked, self.panel.identities())
-        if _signed(response, now):
-            return self._judgement(edit, asked, response, now)
-        response = await self._asked(request)
-        if (otherwise := _otherwise(_texts(now), _signatures_in(response))) is None:
-            return self._judgement(edit, asked, response, now)
+        now = signatures.of(dimensions, self.panel.identities())
+        if _has_signatures(response, now):
+            return self._judgement(edit, dimensions, response, now)
+        response = await self._score_in_turn(request)
+        if (otherwise := _find_difference(_to_texts(now), _get_texts(response))) is None:
+            return self._judgement(edit, dimensions, response, now)
         name, why = otherwise
         raise self.panel.make_error(
             WrongModel, f"it signs {name} otherwise than this client: {why}"
         )
 
-    async def _asked(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
+    async def _score_in_turn(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         """The answer to an edit, paid for."""
         async with self._budget.turn(has_price=self.panel.has_prices):
-            return await self._answered(request)
+            return await self._score_reserved(request)
 
-    async def _answered(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
+    async def _score_reserved(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         budget = self._budget
         with budget.reserve(SERVICE):
             response = await self.panel.score(request)
@@ -194,75 +196,75 @@ class GatewaySession:
                 tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
                 budget.count_calls(Usage(*tokens), usage.calls)
             budget.pay(usage.spent)
-        await self._keep_paid(usage.spent)
+        await self._store_paid(usage.spent)
         return response
 
     def _judgement(
         self,
         edit: Edit,
-        asked: tuple[Dimension, ...],
+        dimensions: tuple[Dimension, ...],
         response: pb.ScoreResponse,
         signatures: Mapping[str, Signature],
     ) -> Judgement:
-        told = {outcome.dimension: outcome for outcome in response.outcomes}
+        messages = {outcome.dimension: outcome for outcome in response.outcomes}
         try:
-            outcomes = {d.id: read_outcome(told[d.id], d) for d in asked}
-            said = {call.key: read_call(call) for call in response.calls}
+            outcomes = {d.id: read_outcome(messages[d.id], d) for d in dimensions}
+            records = {call.key: read_call(call) for call in response.calls}
         except (KeyError, ValueError, RecursionError) as error:
             told_of = f"no outcome of {error}" if isinstance(error, KeyError) else str(error)
             raise self.panel.make_error(BadReply, told_of) from error
-        kinds = {name: get_error_kind(told[name].failure) for name in outcomes}
+        kinds = {name: get_error_kind(messages[name].failure) for name in outcomes}
         return Judgement(
             edit=edit,
-            dimensions={d.id: d for d in asked},
+            dimensions={d.id: d for d in dimensions},
             outcomes=outcomes,
             signatures=signatures,
             services=self.panel.identities(),
-            untrained_ids=frozenset(name for name in outcomes if told[name].untrained),
+            untrained_ids=frozenset(name for name in outcomes if messages[name].untrained),
             usage=read_usage(response.usage),
             errors={
-                name: self.panel.make_error(kind, told[name].reason)
+                name: self.panel.make_error(kind, messages[name].reason)
                 for name, kind in kinds.items()
                 if kind is not None and isinstance(outcomes[name], Failure)
             },
-            replies=said,
+            replies=records,
             versions=next((outcome.versions for outcome in response.outcomes), None),
         )
 
-    async def _recall(self) -> None:
+    async def _load_paid(self) -> None:
         """Count in what earlier sessions spent."""
-        known = None if self._calls is None else await self._calls.get_fact(_FACT)
-        if known is not None:
-            self._paid, dearest = json.loads(known)
-            self._budget.add_earlier_cost(self._paid, dearest)
+        fact = None if self._calls is None else await self._calls.get_fact(_FACT)
+        if fact is not None:
+            self._total_paid, dearest = json.loads(fact)
+            self._budget.add_earlier_cost(self._total_paid, dearest)
 
-    async def _keep_paid(self, cost: float) -> None:
+    async def _store_paid(self, cost: float) -> None:
         """Keep what was spent, for later sessions."""
         if self._calls is not None and cost:
-            self._paid += cost
-            await self._calls.put_fact(_FACT, json.dumps([self._paid, self._budget.dearest]))
+            self._total_paid += cost
+            await self._calls.put_fact(_FACT, json.dumps([self._total_paid, self._budget.dearest]))
 
 
-def _signatures_in(response: pb.ScoreResponse) -> dict[str, str]:
+def _get_texts(response: pb.ScoreResponse) -> dict[str, str]:
     return {outcome.dimension: outcome.signature for outcome in response.outcomes}
 
 
-def _signed(response: pb.ScoreResponse, signatures: Mapping[str, Signature]) -> bool:
+def _has_signatures(response: pb.ScoreResponse, signatures: Mapping[str, Signature]) -> bool:
     """Whether an answer has these signatures."""
-    there = _signatures_in(response)
+    there = _get_texts(response)
     return all(there.get(name) == str(signature) for name, signature in signatures.items())
 
 
-def _texts(signatures: Mapping[str, Signature]) -> dict[str, str]:
+def _to_texts(signatures: Mapping[str, Signature]) -> dict[str, str]:
     return {name: str(signature) for name, signature in signatures.items()}
 
 
-def _otherwise(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, str] | None:
+def _find_difference(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, str] | None:
     """A dimension that is signed otherwise there, and in what; None where there is none.
 
     One that is derived from others is named only where its parts are not among them.
     """
-    derived = None
+    derived_difference = None
     for name, signature in here.items():
         if there.get(name) == signature:
             continue
@@ -272,8 +274,8 @@ def _otherwise(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, 
         why = "; ".join(map(str, parts[:_NAMED]))
         if all(one.kind != "operand" for one in parts):
             return name, why
-        derived = derived or (name, why)
-    return derived
+        derived_difference = derived_difference or (name, why)
+    return derived_difference
 
 
 @contextlib.asynccontextmanager

@@ -75,9 +75,9 @@ class Panel:
         self._policy = policy
         self._replies = MemoryReplies() if ledger is None else ledger
         self._calls = ledger
-        self._cached = SpecialistCache()
+        self._specialist_cache = SpecialistCache()
         self._replaying = False
-        self._asked = False
+        self._is_connected = False
         # What `within` returns holds the same objects, so they are filled and never replaced.
         self.specialists: dict[ServiceName, Specialist] = {}
         self.judges: dict[ServiceName, Judge] = {}
@@ -85,8 +85,8 @@ class Panel:
         self.context = NO_CALLER
         self._tritons: list[tuple[Replica[TritonEndpoint], tuple[ServiceName, ...]]] = []
         self._transports: dict[ServiceName, list[Replica[Transport]]] = {}
-        self._refused: dict[str, str] = {}
-        self._beside: list[Replica[Any]] = []
+        self._refused_urls: dict[str, str] = {}
+        self._other_replicas: list[Replica[Any]] = []
         self._binding = asyncio.Lock()
 
     @classmethod
@@ -108,7 +108,7 @@ class Panel:
         # No file and no variables are read: only what is given counts.
         settings = settings or Settings.model_construct()
         panel = cls(settings, ledger=ledger)
-        panel._replaying = panel._asked = True
+        panel._replaying = panel._is_connected = True
         for name, identity in identities.items():
             if name.is_judge:
                 endpoint = settings.judges.get(name.variant)
@@ -119,9 +119,9 @@ class Panel:
 
     def with_context(self, context: CallContext) -> Self:
         """The same services, called on somebody's behalf; the panel itself stays as it is."""
-        bound = copy.copy(self)
-        bound.context = context
-        return bound
+        panel = copy.copy(self)
+        panel.context = context
+        return panel
 
     async def __aenter__(self) -> Self:
         if self._replaying:
@@ -132,7 +132,7 @@ class Panel:
         except BaseException:  # also when cancelled: what is open already must be closed
             await self._stack.aclose()
             raise
-        self._asked = True
+        self._is_connected = True
         return self
 
     async def __aexit__(
@@ -166,15 +166,15 @@ class Panel:
             ServiceError: see `editjudge.base.errors`.
         """
         name = ServiceName.parse(service)
-        bound = self.specialists.get(name)
-        if bound is None:
+        specialist = self.specialists.get(name)
+        if specialist is None:
             raise NotServed(self.why_not(name), service=name)
         context = self.context
         calls = context.calls or self._calls
         if calls is None:
             # In memory a digest of every image would cost more than it saves.
-            return await bound.call(inputs, parameters, context.terms)
-        return await self._cached(calls, bound, inputs, parameters, context)
+            return await specialist.call(inputs, parameters, context.terms)
+        return await self._specialist_cache(calls, specialist, inputs, parameters, context)
 
     def judge(self, service: str) -> Judge:
         """A multimodal LLM.
@@ -183,10 +183,10 @@ class Panel:
             NotServed: none is bound under this name.
         """
         name = ServiceName.parse(service)
-        bound = self.judges.get(name)
-        if bound is None:
+        judge = self.judges.get(name)
+        if judge is None:
             raise NotServed(self.why_not(name), service=name)
-        return bound.within(self.context)
+        return judge.within(self.context)
 
     @property
     def service_names(self) -> frozenset[ServiceName]:
@@ -233,7 +233,7 @@ class Panel:
         }
 
     def _check_entered(self) -> None:
-        if not self._asked:
+        if not self._is_connected:
             raise RuntimeError("nobody was asked yet: enter it, `async with Panel(…) as panel`")
 
     async def get_records(self, calls: Iterable[str]) -> Mapping[str, CallRecord]:
@@ -242,13 +242,13 @@ class Panel:
 
     def measure_loads(self) -> dict[str, ServerLoad]:
         """The load of every endpoint now, by its address."""
-        return {replica.url: replica.measure_load() for replica in self._servers()}
+        return {replica.url: replica.measure_load() for replica in self._list_replicas()}
 
-    def _servers(self) -> tuple[Replica[Any], ...]:
+    def _list_replicas(self) -> tuple[Replica[Any], ...]:
         """Those that are used: the specialists' first, in the order of the settings."""
         tritons = (triton for triton, _ in self._tritons)
         transports = (each for group in self._transports.values() for each in group)
-        return (*tritons, *transports, *self._beside)
+        return (*tritons, *transports, *self._other_replicas)
 
     async def _connect(self) -> None:
         """Make the connections; no server is asked anything.
@@ -259,10 +259,10 @@ class Panel:
         check_prices(self._settings)
         for endpoint in self._settings.endpoints.values():
             names = parse_services(endpoint.services or SPECIALISTS, endpoint.url)
-            self._tritons.append((await self._triton(endpoint), names))
+            self._tritons.append((await self._connect_triton(endpoint), names))
         for name, judge in self._settings.judges.items():
             service = ServiceName.judge(name)
-            self._transports[service] = await self._replicas(service, judge)
+            self._transports[service] = await self._connect_judge(service, judge)
 
     async def rebind(self) -> None:
         """Ask the endpoints again: services that came are taken up, those that went are dropped.
@@ -273,43 +273,44 @@ class Panel:
         if self._replaying:
             return
         async with self._binding:
-            problems: dict[str, str] = dict(self._refused)
-            services = await self._served(problems)
-            opened = await asyncio.gather(
-                *(self._opened(name, problems) for name in self._transports)
+            problems: dict[str, str] = dict(self._refused_urls)
+            specialists = await self._find_specialists(problems)
+            judges = await asyncio.gather(
+                *(self._open_judge(name, problems) for name in self._transports)
             )
-            judges = {one.name: one for one in opened if one is not None}
-            replace_contents(self.specialists, services)
-            replace_contents(self.judges, judges)
+            replace_contents(self.specialists, specialists)
+            replace_contents(self.judges, {judge.name: judge for judge in judges if judge})
             replace_contents(self.problems, problems)
 
     async def list_model_changes(self) -> tuple[str, ...]:
         """Ask the servers in use what they are: a line for each that is not what was bound."""
         if self._replaying:
             return ()
-        specialists = (self._altered(*triton) for triton in self._tritons)
-        judges = (one.altered(self._settings.probe_timeout) for one in self.judges.values())
-        told = await asyncio.gather(*specialists, *judges)
-        return tuple(line for lines in told for line in lines)
+        specialists = (self._list_triton_changes(*triton) for triton in self._tritons)
+        judges = (
+            one.altered(self._settings.probe_timeout) for one in self.judges.values()
+        )
+        changes = await asyncio.gather(*specialists, *judges)
+        return tuple(line for lines in changes for line in lines)
 
-    async def _altered(
+    async def _list_triton_changes(
         self, triton: Replica[TritonEndpoint], names: tuple[ServiceName, ...]
     ) -> list[str]:
-        bound = {n: self.specialists[n] for n in names if n in self.specialists}
-        used = {n: one.identity for n, one in bound.items() if triton in one.replicas}
-        if not used or triton.measure_load().is_lost:
+        specialists = {n: self.specialists[n] for n in names if n in self.specialists}
+        identities = {n: one.identity for n, one in specialists.items() if triton in one.replicas}
+        if not identities or triton.measure_load().is_lost:
             return []
-        now = await self._ready(triton, tuple(used), {})
+        now = await self._find_ready(triton, tuple(identities), {})
         return [
-            altered_line(name, triton.url, used[name], identity)
+            altered_line(name, triton.url, identities[name], identity)
             for name, identity in now.items()
-            if identity != used[name]
+            if identity != identities[name]
         ]
 
-    async def _served(self, problems: dict[str, str]) -> dict[ServiceName, Specialist]:
+    async def _find_specialists(self, problems: dict[str, str]) -> dict[ServiceName, Specialist]:
         """The specialists that any Triton has ready."""
         answers = await asyncio.gather(
-            *(self._ready(triton, names, problems) for triton, names in self._tritons)
+            *(self._find_ready(triton, names, problems) for triton, names in self._tritons)
         )
         serving: dict[ServiceName, list[Replica[TritonEndpoint]]] = {}
         identities: dict[ServiceName, ModelIdentity] = {}
@@ -323,21 +324,25 @@ class Panel:
                     what = f"{name} is not used: {describe_difference(identity, first)} at {there}"
                     add_problem(problems, triton.url, what)
         return {
-            name: self._service(name, identities[name], serving[name])
+            name: self._make_specialist(name, identities[name], serving[name])
             for name in dict.fromkeys((*SPECIALISTS, *serving))
             if name in serving
         }
 
-    def _service(
+    def _make_specialist(
         self, name: ServiceName, identity: ModelIdentity, tritons: list[Replica[TritonEndpoint]]
     ) -> Specialist:
         """The service as it is bound already, where nothing of it has changed."""
-        bound = self.specialists.get(name)
-        if bound is not None and bound.identity == identity and bound.replicas == tuple(tritons):
-            return bound
+        current = self.specialists.get(name)
+        if (
+            current is not None
+            and current.identity == identity
+            and current.replicas == tuple(tritons)
+        ):
+            return current
         return Specialist(name, identity, EndpointPool(tritons, self._policy))
 
-    async def _opened(self, name: ServiceName, problems: dict[str, str]) -> Judge | None:
+    async def _open_judge(self, name: ServiceName, problems: dict[str, str]) -> Judge | None:
         """A judge with the replicas that have its model; None where none has."""
         if not (transports := self._transports[name]):
             return None
@@ -350,13 +355,15 @@ class Panel:
         finally:
             for url, problem in judge.problems.items():
                 add_problem(problems, url, problem)
-        bound = self.judges.get(name)
-        return bound if bound is not None and bound.is_still(judge) else judge
+        current = self.judges.get(name)
+        return current if current is not None and current.is_still(judge) else judge
 
-    async def _triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
-        return await self._replica(endpoint.url, lambda policy: TritonEndpoint(endpoint, policy))
+    async def _connect_triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
+        return await self._connect_replica(
+            endpoint.url, lambda policy: TritonEndpoint(endpoint, policy)
+        )
 
-    async def _replicas(
+    async def _connect_judge(
         self, name: ServiceName, endpoint: JudgeEndpoint
     ) -> list[Replica[Transport]]:
         transports = []
@@ -365,30 +372,32 @@ class Panel:
             try:
                 check_consent(replica)
             except ConfigError as error:
-                add_problem(self._refused, url, str(error))
+                add_problem(self._refused_urls, url, str(error))
                 continue
-            transports.append(await self._transport(replica, name))
+            transports.append(await self._connect_transport(replica, name))
         return transports
 
-    async def _transport(self, endpoint: JudgeEndpoint, name: str) -> Replica[Transport]:
+    async def _connect_transport(
+        self, endpoint: JudgeEndpoint, name: str
+    ) -> Replica[Transport]:
         concurrency = self._settings.concurrency
-        return await self._replica(
+        return await self._connect_replica(
             endpoint.url, lambda policy: make_transport(endpoint, policy, name, concurrency)
         )
 
-    async def _replica(self, url: str, connect: Callable[[RetryPolicy], E]) -> Replica[E]:
+    async def _connect_replica(self, url: str, connect: Callable[[RetryPolicy], E]) -> Replica[E]:
         """A server with its client, both closed with the panel: first the server's queue."""
         policy = make_retry_policy(self._settings)
 
-        def connected(server: Replica[E]) -> E:
+        def connect_server(server: Replica[E]) -> E:
             return connect(replace(policy, observe=server.observe, pause=server.pause))
 
-        replica = Replica(url, connected, self._settings.concurrency, self._policy)
+        replica = Replica(url, connect_server, self._settings.concurrency, self._policy)
         await self._stack.enter_async_context(replica.target)
         self._stack.callback(replica.close)
         return replica
 
-    async def _ready(
+    async def _find_ready(
         self,
         triton: Replica[TritonEndpoint],
         names: tuple[ServiceName, ...],

@@ -104,8 +104,8 @@ class Budget:
         Raises:
             CostLimit: it could pass the limit.
         """
-        expected = self.cost + (self._in_flight + 1) * self._dearest
-        if self.limit is not None and (expected > self.limit or self.cost >= self.limit):
+        possible_cost = self.cost + (self._in_flight + 1) * self._dearest
+        if self.limit is not None and (possible_cost > self.limit or self.cost >= self.limit):
             raise CostLimit(
                 f"{self.cost:.4g} of max_cost = {self.limit:g} is spent; what was judged is kept,"
                 " raise the limit to go on",

@@ -21,7 +21,7 @@ _MOST_TOKENS = 10**9
 """Of one call; what says more does not count."""
 
 
-def _tokens(value: object) -> int:
+def _count_tokens(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
     return value if 0 < value <= _MOST_TOKENS else 0
@@ -42,10 +42,14 @@ class Usage:
     completion_tokens: int = 0
 
     @classmethod
-    def from_counts(cls, prompt: object, cached: object, completion: object) -> Self:
+    def from_counts(
+        cls, prompt_tokens: object, cached_tokens: object, completion_tokens: object
+    ) -> Self:
         """What a server says that a call took; 0 for what is no count of tokens."""
-        tokens = _tokens(prompt)
-        return cls(tokens, min(_tokens(cached), tokens), _tokens(completion))
+        tokens = _count_tokens(prompt_tokens)
+        return cls(
+            tokens, min(_count_tokens(cached_tokens), tokens), _count_tokens(completion_tokens)
+        )
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -77,7 +81,7 @@ class Call:
     @cached_property
     def key(self) -> str:
         """`sha256:` and 64 hex digits."""
-        return _key([self.judge, self.prompt.digest, self.form, self.repeat])
+        return _make_key([self.judge, self.prompt.digest, self.form, self.repeat])
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ class SpecialistCall:
     @cached_property
     def key(self) -> str:
         """`sha256:` and 64 hex digits."""
-        return _key(["specialist", self.service, self.identity, self.inputs, self.parameters])
+        return _make_key(["specialist", self.service, self.identity, self.inputs, self.parameters])
 
     def outputs(self, reply: Reply) -> Tensors:
         """What the specialist returned.
@@ -229,26 +233,26 @@ class MemoryReplies:
     def __init__(self, most: int | None = None) -> None:
         self._most = most
         # Of a call no more is kept than is shown of it: a prompt holds its pictures.
-        self._made: OrderedDict[str, tuple[Reply, CallRecord]] = OrderedDict()
+        self._entries: OrderedDict[str, tuple[Reply, CallRecord]] = OrderedDict()
         self._facts: dict[str, str] = {}
 
     async def get(self, call: AnyCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
-        made = self._made.get(call.key)
-        return made[0] if made else None
+        entry = self._entries.get(call.key)
+        return entry[0] if entry else None
 
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
         """Keep a judge's reply; the first one for a call stays."""
         if isinstance(call, SpecialistCall):
             return reply
-        kept, _ = self._made.setdefault(call.key, (reply, make_record(call, reply)))
-        if self._most is not None and len(self._made) > self._most:
-            self._made.popitem(last=False)
-        return kept
+        first_reply, _ = self._entries.setdefault(call.key, (reply, make_record(call, reply)))
+        if self._most is not None and len(self._entries) > self._most:
+            self._entries.popitem(last=False)
+        return first_reply
 
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         """What came back from calls, by key; those that are not known are left out."""
-        return {key: self._made[key][1] for key in keys if key in self._made}
+        return {key: self._entries[key][1] for key in keys if key in self._entries}
 
     async def get_fact(self, name: str) -> str | None:
         """Something found out about a service before, or None."""
@@ -259,7 +263,7 @@ class MemoryReplies:
         self._facts[name] = value
 
 
-def _key(depends: list[object]) -> str:
+def _make_key(depends: list[object]) -> str:
     text = to_canonical_json(depends)
     return content_digest(text.encode("utf-8", "surrogatepass"))
 

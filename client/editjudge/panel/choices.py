@@ -51,17 +51,17 @@ def check_choices(choices: Iterable[str]) -> tuple[str, ...]:
         ValueError: fewer than two, an empty one, one twice, or one that begins another; case
             does not tell choices apart.
     """
-    checked = tuple(choices)
-    if len(checked) < 2 or not all(choice.strip() for choice in checked):
-        raise ValueError(f"give at least two different choices, none empty: {checked}")
-    for place, choice in enumerate(checked):
-        others = checked[:place] + checked[place + 1 :]
+    texts = tuple(choices)
+    if len(texts) < 2 or not all(choice.strip() for choice in texts):
+        raise ValueError(f"give at least two different choices, none empty: {texts}")
+    for place, choice in enumerate(texts):
+        others = texts[:place] + texts[place + 1 :]
         if any(_begins(other, choice) for other in others):
             raise ValueError(f"choice {choice!r} is the beginning of another")
-    return checked
+    return texts
 
 
-def labels(choices: Iterable[str]) -> dict[str, str]:
+def list_labels(choices: Iterable[str]) -> dict[str, str]:
     """The texts that stand for one choice: its beginnings that begin no other choice.
 
     Each as it is spelt, in lower case, capitalised and in capitals, with and without a space
@@ -69,7 +69,7 @@ def labels(choices: Iterable[str]) -> dict[str, str]:
     likeliest spellings stand first.
     """
     choices = tuple(choices)
-    begun = {
+    choice_by_prefix = {
         choice[:end]: choice
         for choice in choices
         for end in range(1, len(choice) + 1)
@@ -80,11 +80,11 @@ def labels(choices: Iterable[str]) -> dict[str, str]:
         f"{space}{spelt(text)}": choice
         for spelt in spellings
         for space in ("", " ")
-        for text, choice in begun.items()
+        for text, choice in choice_by_prefix.items()
     }
 
 
-def label_set(choices: Iterable[str], tokens: Mapping[str, int | None]) -> dict[int, str]:
+def select_label_tokens(choices: Iterable[str], tokens: Mapping[str, int | None]) -> dict[int, str]:
     """The tokens that stand for one choice each.
 
     Those of the choices as they are spelt, and of other spellings as many as make 64: over gRPC a
@@ -94,16 +94,16 @@ def label_set(choices: Iterable[str], tokens: Mapping[str, int | None]) -> dict[
     Args:
         tokens: By text of `labels`, the one token that is the text; None where it takes several.
     """
-    texts = labels(choices)
+    texts = list_labels(choices)
     choice_of: dict[int, str] = {}
-    shared = set()
+    shared_tokens = set()
     for text, choice in texts.items():
         token = tokens[text]
         # A tokenizer that folds case or maps the unknown to one token gives the same id to
         # beginnings of different choices: it speaks for neither.
         if token is not None and choice_of.setdefault(token, choice) != choice:
-            shared.add(token)
-    alone = {token: choice for token, choice in choice_of.items() if token not in shared}
+            shared_tokens.add(token)
+    alone = {token: choice for token, choice in choice_of.items() if token not in shared_tokens}
     own = {tokens[text] for text, choice in texts.items() if choice.startswith(text)}
     return dict(islice(alone.items(), max(LABEL_TOKENS, len(own & alone.keys()))))
 
@@ -112,7 +112,7 @@ def _begins(text: str, beginning: str) -> bool:
     return text.casefold().startswith(beginning.casefold())
 
 
-def distribution(
+def make_distribution(
     choices: tuple[str, ...],
     logprobs: Iterable[tuple[str, float]],
     method: Method,

@@ -43,9 +43,9 @@ class Coalescer(Generic[T]):
         """
         if key not in self._running:
             joint = SharedTerms()
-            task: asyncio.Task[T] = asyncio.ensure_future(_awaited(make, joint))
+            task: asyncio.Task[T] = asyncio.ensure_future(_run(make, joint))
             self._running[key] = (task, joint)
-            task.add_done_callback(lambda done: self._forget(key, done))
+            task.add_done_callback(lambda ended_task: self._forget(key, ended_task))
         task, joint = self._running[key]
         try:
             with joint.join(terms):
@@ -74,22 +74,22 @@ class PrefixLeaders:
         enabled: False lets everybody go at once.
     """
 
-    def __init__(self, *, enabled: bool = True) -> None:
-        self._enabled = enabled
+    def __init__(self, *, is_enabled: bool = True) -> None:
+        self._is_enabled = is_enabled
         self._ahead: dict[str, asyncio.Event] = {}
         self._through: OrderedDict[str, None] = OrderedDict()
 
     @asynccontextmanager
     async def turn(self, prefix: str) -> AsyncIterator[None]:
         """Wait for the leader of a prefix, or be it."""
-        if not self._enabled or prefix in self._through:
+        if not self._is_enabled or prefix in self._through:
             yield
             return
         if prefix in self._ahead:
             await self._ahead[prefix].wait()
             yield
             return
-        done = self._ahead[prefix] = asyncio.Event()
+        is_through = self._ahead[prefix] = asyncio.Event()
         try:
             yield
         finally:
@@ -97,10 +97,10 @@ class PrefixLeaders:
             if len(self._through) > _REMEMBERED:
                 self._through.popitem(last=False)
             del self._ahead[prefix]
-            done.set()
+            is_through.set()
 
 
-async def _awaited(make: Callable[[SharedTerms], Awaitable[T]], joint: SharedTerms) -> T:
+async def _run(make: Callable[[SharedTerms], Awaitable[T]], joint: SharedTerms) -> T:
     return await make(joint)
 
 

@@ -74,9 +74,9 @@ class AdaptiveLimit:
         self._overload = FailureRate()
         self._answered_in_round = 0
         self._before = self.size
-        self._taken = 0
+        self._places_taken = 0
         self._episode = self._full = float("-inf")
-        self._busy = self._counted = 0.0
+        self._busy = self._counted_until = 0.0
 
     @property
     def has_room(self) -> bool:
@@ -120,15 +120,15 @@ class AdaptiveLimit:
             self.is_saturated = True
             self._answered_in_round = 0
         if began >= self._episode:
-            self._episode, self._before, self._taken = now, self.size, 0
-        if self._taken >= self._before // 2:
+            self._episode, self._before, self._places_taken = now, self.size, 0
+        if self._places_taken >= self._before // 2:
             return
-        self._taken += 1
+        self._places_taken += 1
         self.size = max(1, self.size - 1)
 
     def _count(self, now: float, change: int) -> None:
-        self._busy += self.in_flight * (now - self._counted)
-        self._counted = now
+        self._busy += self.in_flight * (now - self._counted_until)
+        self._counted_until = now
         if self.in_flight + max(change, 0) >= self.size:
             self._full = now
         self.in_flight += change

@@ -138,10 +138,10 @@ class CallContext:
     terms: AnyTerms = DEFAULT_TERMS
     logs: tuple[CallLog, ...] = ()
 
-    def add_counts(self, *, stored: int = 0, requests: int = 0, answers: int = 0) -> None:
+    def add_counts(self, *, stored_replies: int = 0, requests: int = 0, answers: int = 0) -> None:
         """Add to the numbers of `notes`."""
         for logs in self.logs:
-            logs.stored_count += stored
+            logs.stored_count += stored_replies
             logs.request_count += requests
             logs.answer_count += answers
 

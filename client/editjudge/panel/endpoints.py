@@ -27,10 +27,10 @@ def make_retry_policy(settings: Settings) -> RetryPolicy:
     )
 
 
-def replace_contents(held: dict[K, V], now: Mapping[K, V]) -> None:
+def replace_contents(target: dict[K, V], now: Mapping[K, V]) -> None:
     """Replace what a dictionary holds; others hold the dictionary."""
-    held.clear()
-    held.update(now)
+    target.clear()
+    target.update(now)
 
 
 def add_problem(problems: dict[str, str], url: str, text: str) -> None:

@@ -146,8 +146,8 @@ class GrpcConnection(Connection):
         secure = urlsplit(endpoint.url).scheme == "grpcs"
         certificates = endpoint.certificates() if secure else {}
         self._credentials = grpc.ssl_channel_credentials(**certificates) if secure else None
-        self._opened = self._heard = float("-inf")
-        self._old: dict[asyncio.Task[None], Any] = {}
+        self._renewed_at = self._last_reply_at = float("-inf")
+        self._old_channels: dict[asyncio.Task[None], Any] = {}
         self._stub_of = stub
         self._open()
 
@@ -165,10 +165,10 @@ class GrpcConnection(Connection):
     async def close(self) -> None:
         """Close all channels; calls in flight are cancelled."""
         await self._channel.close()
-        for task, channel in list(self._old.items()):
+        for task, channel in list(self._old_channels.items()):
             task.cancel()
             await channel.close()
-        await asyncio.gather(*self._old, return_exceptions=True)
+        await asyncio.gather(*self._old_channels, return_exceptions=True)
 
     async def call_with_retries(
         self,
@@ -181,7 +181,9 @@ class GrpcConnection(Connection):
         Args:
             once: Takes the seconds that are left.
         """
-        return await call_with_retries(once, policy or self._policy, terms=terms, late=self._late)
+        return await call_with_retries(
+            once, policy or self._policy, terms=terms, late=self._renew_if_dead
+        )
 
     async def await_reply(
         self, call: Awaitable[T], service: str | None = None, model: str | None = None
@@ -196,7 +198,7 @@ class GrpcConnection(Connection):
             reply = await call
         except self._rpc_error as error:
             raise self.to_error(error, service, model) from error
-        self._heard = asyncio.get_running_loop().time()
+        self._last_reply_at = asyncio.get_running_loop().time()
         return reply
 
     def to_error(
@@ -227,16 +229,16 @@ class GrpcConnection(Connection):
         model = self.model if model is None else model
         return kind(self.secrets.redact(detail), service=service, endpoint=self.url, model=model)
 
-    def _late(self, began: float) -> None:
+    def _renew_if_dead(self, began: float) -> None:
         """A call that began then, by the event loop's clock, got no reply in time."""
-        if began < max(self._opened, self._heard):
+        if began < max(self._renewed_at, self._last_reply_at):
             return
-        self._opened = asyncio.get_running_loop().time()
+        self._renewed_at = asyncio.get_running_loop().time()
         old = self._channel
         self._open()
         task = asyncio.create_task(old.close(self._policy.deadline + _MORE))
-        self._old[task] = old
-        task.add_done_callback(self._old.pop)
+        self._old_channels[task] = old
+        task.add_done_callback(self._old_channels.pop)
 
 
 async def read_team(call: Any) -> str:

@@ -121,7 +121,7 @@ class Judge:
         self._pictures = PictureCache(endpoint.max_pixels)
         self._ledger = ledger
         self._pool = pool
-        self._leaders = PrefixLeaders(enabled=prefix_first is not False)
+        self._leaders = PrefixLeaders(is_enabled=prefix_first is not False)
         self._prefix_first = prefix_first
         self._coalesced: Coalescer[Reply] = Coalescer()
         self._learned = _Learned("sampled" if endpoint.logprobs == "never" else "")
@@ -160,7 +160,7 @@ class Judge:
             raise next(error for error in models if isinstance(error, ServiceError))
         self._pool = self._pool and self._pool.with_replicas(used)
         if self._prefix_first is None and len(used) == 1 and self.model.server.startswith("vllm"):
-            self._leaders = PrefixLeaders(enabled=False)
+            self._leaders = PrefixLeaders(is_enabled=False)
         await self._recall()
 
     def within(self, context: CallContext) -> Judge:
@@ -430,7 +430,7 @@ class Judge:
             nonlocal fresh
             if (known := await ledger.get(call)) is not None:
                 context.require_budget().stored_replies += 1
-                context.add_counts(stored=1)
+                context.add_counts(stored_replies=1)
                 return known
             fresh = True
             return await self._make(call, ledger, before, replace(context, terms=terms))

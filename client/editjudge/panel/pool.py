@@ -38,7 +38,7 @@ class _Losses(Generic[E]):
         refusals: How often it did.
     """
 
-    tried: set[Replica[E]] = field(default_factory=set)
+    tried_replicas: set[Replica[E]] = field(default_factory=set)
     since: float | None = None
     late: bool = False
     full: float | None = None
@@ -100,13 +100,13 @@ class EndpointPool(Generic[E]):
         """
         losses: _Losses[E] = _Losses()
         while True:
-            place = await self._place(prefer, losses.tried, terms)
+            place = await self._take_place(prefer, losses.tried_replicas, terms)
             replica = place.replica
             replica.assign(place, asyncio.current_task())
             try:
                 result = await call(replica.target)
             except (Unreachable, DeadlineExceeded) as error:
-                if not self._is_made_again(place, error, losses):
+                if not self._release_and_decide(place, error, losses):
                     raise
                 replica.retry_count += 1
             except Overloaded as error:
@@ -126,20 +126,20 @@ class EndpointPool(Generic[E]):
                 replica.release_after_answer(place)
                 return result
 
-    def _is_made_again(
+    def _release_and_decide(
         self, place: Place[E], error: Unreachable | DeadlineExceeded, losses: _Losses[E]
     ) -> bool:
         """Give the place back, note the loss and decide; the class says by which rules."""
         replica = place.replica
         out_of_time = isinstance(error, DeadlineExceeded)
-        shown = self._lost_since(error, place)
+        shown_since = self._find_loss_start(error, place)
         if losses.since is None:
-            losses.since = shown
+            losses.since = shown_since
         # That nobody is there is the server's doing, whatever became of the call before.
         alone = isinstance(error, Unconnected)
-        blamed = replica.release_after_loss(place, error, shown if alone else losses.since)
-        hopeless = losses.late if out_of_time else not (blamed or self._may_wait(error, losses))
-        losses.tried.add(replica)
+        is_blamed = replica.release_after_loss(place, error, shown_since if alone else losses.since)
+        hopeless = losses.late if out_of_time else not (is_blamed or self._may_wait(error, losses))
+        losses.tried_replicas.add(replica)
         losses.late |= out_of_time
         # A connection that died takes its calls along, though the server may be back by now.
         was_lost = replica.state.is_lost or place.began < replica.lost_at
@@ -147,7 +147,7 @@ class EndpointPool(Generic[E]):
             losses.since, losses.late = None, False
         if replica.state is State.CLOSED:
             return False
-        if self._has_another(losses.tried) and (place.is_probe or not out_of_time):
+        if self._has_another(losses.tried_replicas) and (place.is_probe or not out_of_time):
             return True
         return self._policy.patience > 0 and (was_lost or not hopeless)
 
@@ -163,54 +163,56 @@ class EndpointPool(Generic[E]):
         now = self._clock.now()
         losses.full = now if losses.full is None else losses.full
         losses.refusals += 1
-        doubled = self._policy.first_pause * 2.0 ** min(losses.refusals - 1, 64)
-        wait = max(error.retry_after or 0.0, min(doubled, self._policy.longest_pause))
+        backoff = self._policy.first_pause * 2.0 ** min(losses.refusals - 1, 64)
+        wait = max(error.retry_after or 0.0, min(backoff, self._policy.longest_pause))
         if now + wait >= min(losses.full, replica.full_since) + self._policy.patience:
             raise error
         await self._clock.sleep(wait)
 
-    def _has_another(self, tried: set[Replica[E]]) -> bool:
+    def _has_another(self, tried_replicas: set[Replica[E]]) -> bool:
         serving = (replica for replica in self.replicas if not replica.state.is_lost)
-        return any(replica not in tried for replica in serving)
+        return any(replica not in tried_replicas for replica in serving)
 
-    def _lost_since(self, error: ServiceError, place: Place[E]) -> float:
+    def _find_loss_start(self, error: ServiceError, place: Place[E]) -> float:
         """When it began to show that a call does not reach its server."""
         if isinstance(error, DeadlineExceeded):
             return place.began
         return self._clock.now() if error.since is None else error.since
 
-    async def _place(self, prefer: str, tried: set[Replica[E]], terms: AnyTerms) -> Place[E]:
+    async def _take_place(
+        self, prefer: str, tried_replicas: set[Replica[E]], terms: AnyTerms
+    ) -> Place[E]:
         while True:
             if any(replica.state is State.CLOSED for replica in self.replicas):
                 raise Unreachable("the panel is closed", service="")
             serving = [each for each in self.replicas if each.state is State.SERVING]
-            due = [r for r in self.replicas if r.state is State.DUE and r not in tried]
+            due = [r for r in self.replicas if r.state is State.DUE and r not in tried_replicas]
             seconds = None
             if serving:
-                untried = [replica for replica in serving if replica not in tried]
-                candidates = due + self._ordered(untried or serving, prefer)
+                new_replicas = [replica for replica in serving if replica not in tried_replicas]
+                candidates = due + self._sort_by_load(new_replicas or serving, prefer)
             else:
                 seconds = self._patience_left()
                 if seconds <= 0 and not due:
                     self._give_up()
-                tried.clear()
+                tried_replicas.clear()
                 candidates = list(self.replicas)
             place = await take_first_free(candidates, seconds, self._clock, urgent=terms.urgent)
             if place is not None:
                 return place
 
-    def _ordered(self, replicas: list[Replica[E]], prefer: str) -> list[Replica[E]]:
+    def _sort_by_load(self, replicas: list[Replica[E]], prefer: str) -> list[Replica[E]]:
         """The preferred replica alone, or all of them, the least busy first."""
         if len(replicas) == 1:
             return replicas
         if prefer:
-            preferred = max(replicas, key=lambda replica: _affinity(replica.url, prefer))
+            favourite = max(replicas, key=lambda replica: _affinity(replica.url, prefer))
             least = min(replica.utilisation for replica in replicas)
-            if preferred.utilisation <= least + self._policy.preference:
-                return [preferred]
+            if favourite.utilisation <= least + self._policy.preference:
+                return [favourite]
         self._turn += 1
-        turned = [replicas[(i + self._turn) % len(replicas)] for i in range(len(replicas))]
-        return sorted(turned, key=lambda replica: replica.utilisation)
+        rotation = [replicas[(i + self._turn) % len(replicas)] for i in range(len(replicas))]
+        return sorted(rotation, key=lambda replica: replica.utilisation)
 
     def _patience_left(self) -> float:
         """Seconds that calls may still wait for the replicas, which are all lost."""
@@ -220,9 +222,9 @@ class EndpointPool(Generic[E]):
     def _give_up(self) -> NoReturn:
         latest = max(self.replicas, key=lambda replica: replica.lost_at)
         last = latest.last_error
-        gone = self._clock.now() - latest.lost_at
+        seconds = self._clock.now() - latest.lost_at
         raise Unreachable(
-            f"{last.detail if last else 'unreachable'} (lost {gone:.0f} s ago, not back since)",
+            f"{last.detail if last else 'unreachable'} (lost {seconds:.0f} s ago, not back since)",
             service=last.service if last else "",
             endpoint=latest.url,
             model=last.model if last else "",

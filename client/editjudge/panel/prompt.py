@@ -85,11 +85,11 @@ class Picture:
         _ = self.digest
         return self
 
-    def _once(self, name: str, made: Callable[[], T]) -> T:
+    def _once(self, name: str, make: Callable[[], T]) -> T:
         # The lock of Python 3.11's `cached_property` is one for all pictures.
-        known: dict[str, T] = vars(self)
-        kept = known[f"_{name}"] if f"_{name}" in known else made()
-        return known.setdefault(f"_{name}", kept)
+        values: dict[str, T] = vars(self)
+        value = values[f"_{name}"] if f"_{name}" in values else make()
+        return values.setdefault(f"_{name}", value)
 
 
 class PictureCache:
@@ -102,12 +102,12 @@ class PictureCache:
         kept: Bytes of prepared images that stay at hand.
     """
 
-    def __init__(self, max_pixels: int, kept: int = MAX_KEPT) -> None:
+    def __init__(self, max_pixels: int, max_bytes: int = MAX_KEPT) -> None:
         self.max_pixels = max_pixels
-        self._kept = kept
-        self._held = 0
-        self._made: OrderedDict[str, Picture] = OrderedDict()
-        self._of: WeakKeyDictionary[Image, Picture] = WeakKeyDictionary()
+        self._max_bytes = max_bytes
+        self._stored_bytes = 0
+        self._by_digest: OrderedDict[str, Picture] = OrderedDict()
+        self._by_image: WeakKeyDictionary[Image, Picture] = WeakKeyDictionary()
         self._lock = Lock()
 
     @property
@@ -119,22 +119,22 @@ class PictureCache:
         """The image as it is sent; the same object for the same image."""
         digest = image.digest
         with self._lock:
-            known = self._of.get(image) or self._made.get(digest)
+            stored_picture = self._by_image.get(image) or self._by_digest.get(digest)
         # Outside the lock: two threads may both prepare an image, and the first one's stays.
-        made = known or _prepare(image, self.max_pixels)
+        picture = stored_picture or _prepare(image, self.max_pixels)
         with self._lock:
-            made = self._of.setdefault(image, self._made.get(digest, made))
-            self._keep(digest, made)
-        return made
+            picture = self._by_image.setdefault(image, self._by_digest.get(digest, picture))
+            self._store(digest, picture)
+        return picture
 
-    def _keep(self, digest: str, made: Picture) -> None:
+    def _store(self, digest: str, picture: Picture) -> None:
         """Put it first, and let go of the last."""
-        if digest not in self._made:
-            self._made[digest] = made
-            self._held += made.memory_bytes
-        self._made.move_to_end(digest)
-        while self._held > self._kept:
-            self._held -= self._made.popitem(last=False)[1].memory_bytes
+        if digest not in self._by_digest:
+            self._by_digest[digest] = picture
+            self._stored_bytes += picture.memory_bytes
+        self._by_digest.move_to_end(digest)
+        while self._stored_bytes > self._max_bytes:
+            self._stored_bytes -= self._by_digest.popitem(last=False)[1].memory_bytes
 
 
 def parse_max_pixels(rule: str) -> int:
@@ -200,11 +200,11 @@ class Prompt:
     @cached_property
     def digest(self) -> str:
         """`sha256:` and 64 hex digits of all that a model sees of it."""
-        shown = [
+        contents = [
             self.system,
             *([p.digest] if isinstance(p, Picture) else [p.text, p.is_data] for p in self.parts),
         ]
-        return content_digest(json.dumps(shown, ensure_ascii=False).encode("utf-8"))
+        return content_digest(json.dumps(contents, ensure_ascii=False).encode("utf-8"))
 
     @cached_property
     def prefix(self) -> str:

@@ -42,21 +42,21 @@ class Secrets:
         """An error's text with every secret blotted out."""
         return _without(self._all, text)
 
-    def redact_json(self, said: Any) -> Any:
+    def redact_json(self, reply: Any) -> Any:
         """What a server said, JSON or text, with each secret of 8 characters or more blotted out.
 
         Names of fields stay as they are.
         """
         if not self._long:
-            return said
-        match said:
+            return reply
+        match reply:
             case str():
-                return _without(self._long, said)
+                return _without(self._long, reply)
             case list():
-                return [self.redact_json(each) for each in said]
+                return [self.redact_json(each) for each in reply]
             case dict():
-                return {name: self.redact_json(value) for name, value in said.items()}
-        return said
+                return {name: self.redact_json(value) for name, value in reply.items()}
+        return reply
 
     def redact_message(self, message: Any) -> Any:
         """The same of a protobuf message."""

@@ -161,11 +161,11 @@ class Replica(Generic[E]):
         self._policy = policy
         self._clock = clock
         self._limit = AdaptiveLimit(most)
-        self._met: tuple[str, float] = ("", float("-inf"))
+        self._latest_failure: tuple[str, float] = ("", float("-inf"))
         self._failures = FailureRate()
         self._calls: dict[asyncio.Task[Any], Place[E]] = {}
-        self._returning: OrderedDict[asyncio.Future[None], Place[E]] = OrderedDict()
-        self._urgent: OrderedDict[asyncio.Future[Place[E] | None], None] = OrderedDict()
+        self._returning_calls: OrderedDict[asyncio.Future[None], Place[E]] = OrderedDict()
+        self._urgent_queue: OrderedDict[asyncio.Future[Place[E] | None], None] = OrderedDict()
         self._queue: OrderedDict[asyncio.Future[Place[E] | None], None] = OrderedDict()
         self._answered_until = float("-inf")
         self._lost_in_a_row = 0
@@ -176,7 +176,7 @@ class Replica(Generic[E]):
     @property
     def queue_length(self) -> int:
         """Calls that wait for a place."""
-        return len(self._urgent) + len(self._queue) + len(self._returning)
+        return len(self._urgent_queue) + len(self._queue) + len(self._returning_calls)
 
     @property
     def utilisation(self) -> float:
@@ -192,16 +192,16 @@ class Replica(Generic[E]):
         """The load now."""
         busy = self._limit.busy_seconds(self._clock.now())
         limit, in_flight = self._limit.size, self._limit.in_flight
-        lost = self.state.is_lost
-        waits_for = self._waits_for(lost)
+        is_lost = self.state.is_lost
+        waits_for = self._waits_for(is_lost)
         return ServerLoad(
-            limit, in_flight, self.queue_length, busy, lost, waits_for, self.retry_count
+            limit, in_flight, self.queue_length, busy, is_lost, waits_for, self.retry_count
         )
 
     def _waits_for(self, lost: bool) -> str:
         if lost and self.last_error is not None:
             return f"an answer: {self.last_error.detail}"
-        what, until = self._met
+        what, until = self._latest_failure
         return what if self._clock.now() < until else ""
 
     def take(self) -> Place[E]:
@@ -244,18 +244,18 @@ class Replica(Generic[E]):
             later than `since`.
         """
         self.last_error = error
-        blamed = self.state.is_lost or since >= self._answered_until
+        is_blamed = self.state.is_lost or since >= self._answered_until
         if self.state is State.PROBING and place.is_probe:
             self._pause = min(2 * self._pause, self._policy.longest_pause)
             self._enter(State.LOST)
-        elif self.state is State.SERVING and blamed:
+        elif self.state is State.SERVING and is_blamed:
             self._lost_in_a_row += 1
             if self._lost_in_a_row >= self._policy.lost_after:
                 self.lost_at = self._clock.now()
                 self._enter(State.LOST)
         self.observe(error, place.began)
         self._give_back(place)
-        return blamed
+        return is_blamed
 
     def release_inconclusive(self, place: Place[E]) -> None:
         """Give a place back after a call that says nothing of the server."""
@@ -276,7 +276,10 @@ class Replica(Generic[E]):
         if heavy or error.retryable:
             self._failures.add_failure(self._limit.size)
             what = "room" if heavy else "another attempt"
-            self._met = (f"{what}: {error.detail}", now + max(_TOLD, error.retry_after or 0.0))
+            self._latest_failure = (
+                f"{what}: {error.detail}",
+                now + max(_TOLD, error.retry_after or 0.0),
+            )
 
     def assign(self, place: Place[E], task: asyncio.Task[Any] | None) -> None:
         """Take note that a task makes the call of a place, so that `pause` knows it."""
@@ -301,26 +304,26 @@ class Replica(Generic[E]):
         if place is None or self.state is not State.SERVING or not rare:
             await self._clock.sleep(seconds)
             return 0.0
-        self._leave(place)
+        self._free_place(place)
         await self._clock.sleep(seconds)
         ready = self._clock.now()
         future = asyncio.get_running_loop().create_future()
-        self._returning[future] = place
+        self._returning_calls[future] = place
         self._hand_out()
         try:
             await future
         finally:
-            self._returning.pop(future, None)
+            self._returning_calls.pop(future, None)
         return self._clock.now() - ready
 
     def enqueue(self, future: asyncio.Future[Place[E] | None], *, urgent: bool = False) -> None:
         """Promise the next free place; None means: look elsewhere."""
-        (self._urgent if urgent else self._queue)[future] = None
+        (self._urgent_queue if urgent else self._queue)[future] = None
         self._hand_out()
 
     def leave(self, future: asyncio.Future[Place[E] | None]) -> None:
         """Wait no more."""
-        self._urgent.pop(future, None)
+        self._urgent_queue.pop(future, None)
         self._queue.pop(future, None)
 
     def close(self) -> None:
@@ -345,30 +348,30 @@ class Replica(Generic[E]):
         if place.task is not None:
             self._calls.pop(place.task, None)
         if place.is_counted:
-            self._leave(place)
+            self._free_place(place)
 
-    def _leave(self, place: Place[E]) -> None:
+    def _free_place(self, place: Place[E]) -> None:
         place.is_counted = False
         self._limit.end(self._clock.now())
         self._hand_out()
 
     def _hand_out(self) -> None:
         # A server that is lost or closed has no places to wait for: its retries find that out.
-        while self._returning and (self._limit.has_room or self.state is not State.SERVING):
-            back, place = self._returning.popitem(last=False)
+        while self._returning_calls and (self._limit.has_room or self.state is not State.SERVING):
+            back, place = self._returning_calls.popitem(last=False)
             if not back.done():
                 place.is_counted = True
                 self._limit.begin(self._clock.now())
                 back.set_result(None)
-        while (queue := self._urgent or self._queue) and self.has_room:
+        while (queue := self._urgent_queue or self._queue) and self.has_room:
             future, _ = queue.popitem(last=False)
             if not future.done():
                 future.set_result(self.take())
 
     def _send_away(self) -> None:
-        for queue in (self._urgent, self._queue):
+        for queue in (self._urgent_queue, self._queue):
             for future in queue:
-                _settle(future)
+                _release(future)
             queue.clear()
 
 
@@ -397,7 +400,7 @@ async def take_first_free(
         replica.enqueue(future, urgent=urgent)
         if future.done():
             break
-    cancel = None if seconds is None else clock.call_later(seconds, lambda: _settle(future))
+    cancel = None if seconds is None else clock.call_later(seconds, lambda: _release(future))
     try:
         return await future
     except asyncio.CancelledError:
@@ -413,7 +416,7 @@ async def take_first_free(
         future.cancel()
 
 
-def _settle(future: asyncio.Future[Place[E] | None]) -> None:
+def _release(future: asyncio.Future[Place[E] | None]) -> None:
     """Give nothing to whoever waits still."""
     if not future.done():
         future.set_result(None)

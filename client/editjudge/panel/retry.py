@@ -77,8 +77,8 @@ class RetryPolicy:
             error: Its `retry_after` is the least.
         """
         # No power of two beyond this one is needed, and larger ones are no floats.
-        doubled = self.first_wait * 2.0 ** min(attempt - 1, 64)
-        backoff = min(doubled, self.longest_wait) + random.uniform(0, self.first_wait)
+        backoff = self.first_wait * 2.0 ** min(attempt - 1, 64)
+        backoff = min(backoff, self.longest_wait) + random.uniform(0, self.first_wait)
         return max(backoff, error.retry_after or 0.0)
 
 
@@ -104,7 +104,7 @@ async def call_with_retries(
     began = clock.now()
     end = began + policy.deadline
     since: float | None = None
-    made = {True: 0, False: 0}
+    attempts = {True: 0, False: 0}
     while True:
         until, attempt = terms.deadline, clock.now()
         try:
@@ -120,11 +120,11 @@ async def call_with_retries(
             policy.report_failure(error, began)
             now = clock.now()
             since = now if since is None else since
-            reached = not isinstance(error, Unconnected)
-            made[reached] += 1
-            wait = policy.get_wait(made[reached], error)
-            if not error.retryable or made[reached] >= policy.attempts or now + wait >= end:
-                error.gave_up(sum(made.values()), since)
+            has_reached = not isinstance(error, Unconnected)
+            attempts[has_reached] += 1
+            wait = policy.get_wait(attempts[has_reached], error)
+            if not error.retryable or attempts[has_reached] >= policy.attempts or now + wait >= end:
+                error.gave_up(sum(attempts.values()), since)
                 raise
             if is_past(terms.deadline, now):
                 raise OutOfTime.of(error) from error

@@ -112,7 +112,7 @@ class SpecialistCache:
     """
 
     def __init__(self) -> None:
-        self._running: Coalescer[Reply] = Coalescer()
+        self._coalescer: Coalescer[Reply] = Coalescer()
 
     async def __call__(
         self,
@@ -134,9 +134,9 @@ class SpecialistCache:
             notes.specialist_calls.add(call.key)
 
         async def stored_or_made(terms: SharedTerms) -> Reply:
-            if (stored := await calls.get(call)) is not None:
-                context.add_counts(stored=1)
-                return stored
+            if (stored_reply := await calls.get(call)) is not None:
+                context.add_counts(stored_replies=1)
+                return stored_reply
             context.add_counts(requests=1)
             content: Mapping[str, Any]
             try:
@@ -146,7 +146,7 @@ class SpecialistCache:
             context.add_counts(answers=1)
             return await calls.put(call, Reply(content))
 
-        reply = await self._running((id(calls), call.key), stored_or_made, context.terms)
+        reply = await self._coalescer((id(calls), call.key), stored_or_made, context.terms)
         return call.outputs(reply)
 
 
@@ -178,8 +178,8 @@ def list_custom_services(settings: Settings) -> tuple[ServiceName, ...]:
     Raises:
         ConfigError: see `known`.
     """
-    named = (parse_services(each.services, each.url) for each in settings.endpoints.values())
-    return filter_custom(chain.from_iterable(named))
+    names = (parse_services(each.services, each.url) for each in settings.endpoints.values())
+    return filter_custom(chain.from_iterable(names))
 
 
 def filter_custom(names: Iterable[ServiceName]) -> tuple[ServiceName, ...]:

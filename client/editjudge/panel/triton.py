@@ -88,7 +88,7 @@ class TritonEndpoint(GrpcConnection):
             ServiceError: the server cannot be reached or asked.
         """
         try:
-            reply = await self._ask("ModelReady", model, timeout)
+            reply = await self._fetch("ModelReady", model, timeout)
         except NotServed:
             return False
         return bool(reply.ready)
@@ -100,14 +100,14 @@ class TritonEndpoint(GrpcConnection):
             NotServed: the server has no such model.
             ServiceError: it cannot be reached or asked.
         """
-        about = await self._ask("ModelMetadata", model, timeout)
+        about = await self._fetch("ModelMetadata", model, timeout)
         self._versions[model] = max(about.versions, key=_order, default="")
         config = await self._config(model, timeout)
         parameters = {k: v.string_value for k, v in config.parameters.items()}
         version = parameters.pop("version", "1")
-        hidden = {"EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS", "device"}
-        shown = {k: v for k, v in parameters.items() if k not in hidden}
-        return ModelIdentity(f"{model}/{version}", shown)
+        omitted_keys = {"EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS", "device"}
+        facts = {k: v for k, v in parameters.items() if k not in omitted_keys}
+        return ModelIdentity(f"{model}/{version}", facts)
 
     async def device(self, model: str, timeout: float) -> str:
         """On what its instances run: `gpu`, `cpu`, `auto`; several with + between them.
@@ -118,11 +118,11 @@ class TritonEndpoint(GrpcConnection):
         config = await self._config(model, timeout)
         group = type(config).DESCRIPTOR.fields_by_name["instance_group"].message_type
         kinds = group.enum_types_by_name["Kind"].values_by_number
-        told = {kinds[each.kind].name for each in config.instance_group}
-        return "+".join(sorted(kind.removeprefix("KIND_").lower() for kind in told))
+        kinds_in_use = {kinds[each.kind].name for each in config.instance_group}
+        return "+".join(sorted(kind.removeprefix("KIND_").lower() for kind in kinds_in_use))
 
     async def _config(self, model: str, timeout: float) -> Any:
-        return (await self._ask("ModelConfig", model, timeout)).config
+        return (await self._fetch("ModelConfig", model, timeout)).config
 
     async def infer(
         self,
@@ -157,7 +157,7 @@ class TritonEndpoint(GrpcConnection):
         if terms.urgent:
             request.parameters["priority"].int64_param = FIRST
 
-        metadata = self._addressed(model)
+        metadata = self._make_metadata(model)
 
         async def once(left: float) -> Any:
             call = self.stub.ModelInfer(request, timeout=left, metadata=metadata)
@@ -166,7 +166,7 @@ class TritonEndpoint(GrpcConnection):
         reply = await self.call_with_retries(once, terms=terms)
         try:
             _check_model(request, reply)
-            outputs = _checked(contract, reply)
+            outputs = _read_outputs(contract, reply)
         except ValueError as error:
             raise self.make_error(BadReply, str(error), service, model) from error
         return self._without_secrets(contract, outputs)
@@ -197,13 +197,13 @@ class TritonEndpoint(GrpcConnection):
             request.raw_input_contents.append(_LENGTH.pack(len(payload)) + payload)
         return request
 
-    async def _ask(self, method: str, model: str, timeout: float) -> Any:
+    async def _fetch(self, method: str, model: str, timeout: float) -> Any:
         request = getattr(self._messages, f"{method}Request")(name=model)
         call = getattr(self.stub, method)
-        call = call(request, timeout=timeout, metadata=self._addressed(model))
+        call = call(request, timeout=timeout, metadata=self._make_metadata(model))
         return self.secrets.redact_message(await self.await_reply(call, model, model))
 
-    def _addressed(self, model: str) -> tuple[tuple[str, str], ...]:
+    def _make_metadata(self, model: str) -> tuple[tuple[str, str], ...]:
         """What goes with a call: a proxy in between sees headers, and finds the server by them."""
         return (*self.metadata, (MODEL_HEADER, model))
 
@@ -234,15 +234,15 @@ def _check_model(request: Any, reply: Any) -> None:
     Raises:
         ValueError: naming both.
     """
-    asked, version = request.model_name, request.model_version
-    if reply.model_name != asked or (version and reply.model_version != version):
+    name, version = request.model_name, request.model_version
+    if reply.model_name != name or (version and reply.model_version != version):
         raise ValueError(
             f"{reply.model_name[:80]!r}, version {reply.model_version[:40]!r}, answers for"
-            f" {asked!r}, version {version or 'any'!r}"
+            f" {name!r}, version {version or 'any'!r}"
         )
 
 
-def _checked(contract: Contract, reply: Any) -> Tensors:
+def _read_outputs(contract: Contract, reply: Any) -> Tensors:
     """Read a reply's tensors, refusing whatever breaks the contract.
 
     Raises:
@@ -259,11 +259,11 @@ def _checked(contract: Contract, reply: Any) -> Tensors:
     for tensor in contract.outputs:
         if tensor.name not in tensors:
             raise ValueError(f"the reply lacks {tensor.name}")
-        got, raw = tensors[tensor.name]
-        shape = tuple(got.shape)
-        if got.datatype != tensor.dtype or not _fits(shape, tensor):
+        output, raw = tensors[tensor.name]
+        shape = tuple(output.shape)
+        if output.datatype != tensor.dtype or not _fits(shape, tensor):
             raise ValueError(
-                f"{tensor.name} is {got.datatype}{list(shape)}, "
+                f"{tensor.name} is {output.datatype}{list(shape)}, "
                 f"not {tensor.dtype}{[1, *tensor.shape]}"
             )
         if max(shape) > MAX_ROWS:
@@ -273,15 +273,15 @@ def _checked(contract: Contract, reply: Any) -> Tensors:
         )
     lengths = {name: len(outputs[name]) for name in contract.alike}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{length:,} of {name}" for name, length in lengths.items())
-        raise ValueError(f"as many are due of each: {told}")
+        lengths_text = ", ".join(f"{length:,} of {name}" for name, length in lengths.items())
+        raise ValueError(f"as many are due of each: {lengths_text}")
     return outputs
 
 
 def _fits(shape: Sequence[int], tensor: Tensor) -> bool:
-    expected = (1, *tensor.shape)
-    return len(shape) == len(expected) and all(
-        e in {-1, s} for s, e in zip(shape, expected, strict=True)
+    full_shape = (1, *tensor.shape)
+    return len(shape) == len(full_shape) and all(
+        e in {-1, s} for s, e in zip(shape, full_shape, strict=True)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from editjudge.base.differences import compare_signatures
 from editjudge.base.signature import Signature
-from editjudge.gateway.session import _otherwise
+from editjudge.gateway.session import _find_difference
 
 JUDGED = (
     "dimension:kris.visual_quality|protocol:kris.1|variant:rubric.1to5|"
@@ -58,14 +58,14 @@ def test_what_is_derived_differs_in_what_its_parts_do() -> None:
     first, second = (Signature.parse(text).digest for text in (JUDGED, later))
     mean = "dimension:kris.average|protocol:kris.1|formula:mean.1|parts:kris.visual_quality="
     here, there = {"kris.average": mean + first}, {"kris.average": mean + second}
-    name, why = _otherwise(here, there) or ("", "")
+    name, why = _find_difference(here, there) or ("", "")
     assert name == "kris.average"
     assert why.startswith("kris.visual_quality, of which it is made (")
     part = "kris.visual_quality"
-    otherwise = _otherwise({**here, part: JUDGED}, {**there, part: later})
+    otherwise = _find_difference({**here, part: JUDGED}, {**there, part: later})
     assert otherwise == (part, "generalist.judge: temperature (0 → 1)")
-    assert _otherwise(here, here) is None
-    assert _otherwise(here, {}) == ("kris.average", "it is not signed there")
+    assert _find_difference(here, here) is None
+    assert _find_difference(here, {}) == ("kris.average", "it is not signed there")
 
 
 def test_services_differ_in_their_facts() -> None:

@@ -12,7 +12,7 @@ from editjudge.base.config import load_settings
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.base.parse import parse_json, parse_toml
 from editjudge.benchmarks.registry import load_benchmark
-from editjudge.panel.vllm.tokenizer import Tokens
+from editjudge.panel.vllm.tokenizer import ModelTokenizer
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.storage.compression import Compressor
 
@@ -65,7 +65,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "a template": lambda: load_custom_templates(
         {"core/instruction_following.toml": f"user = {DEEP}"}, "mine"
     ),
-    "a tokenizer": lambda: Tokens(DEEP),
+    "a tokenizer": lambda: ModelTokenizer(DEEP),
     "what is stored": lambda: Compressor(list, None).decompress(DEEP.encode()),
 }
 

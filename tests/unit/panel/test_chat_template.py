@@ -12,7 +12,13 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import PreTrainedTokenizerFast
 
 from editjudge.panel.prompt import Picture, Prompt, Text
-from editjudge.panel.vllm.tokenizer import MAX_FILES, Bundle, Chat, Tokens, unpack
+from editjudge.panel.vllm.tokenizer import (
+    MAX_FILES,
+    ChatTemplate,
+    ModelTokenizer,
+    TokenizerFiles,
+    unpack,
+)
 
 from ...fakes.vllm_grpc import (
     MARKUP,
@@ -26,7 +32,9 @@ from ...fakes.vllm_grpc import (
 
 PICTURE = Picture(b"\x89PNG", "image/png", (32, 32))
 WHOLE = tokenizer()
-CHAT = Chat(TEMPLATE, Tokens(WHOLE.to_str()), {}, WHOLE.token_to_id("<|image_pad|>"))
+CHAT = ChatTemplate(
+    TEMPLATE, ModelTokenizer(WHOLE.to_str()), {}, WHOLE.token_to_id("<|image_pad|>")
+)
 CONTROL = (*SPECIAL, *MARKUP)
 
 # Written anew in the manner of well-known ones.
@@ -74,7 +82,7 @@ GEMMA = """\
 VARIABLES = {"bos_token": "<|endoftext|>"}
 
 
-def rendered(chat: Chat, prompt: Prompt) -> str:
+def rendered(chat: ChatTemplate, prompt: Prompt) -> str:
     return "".join(text for text, _ in chat.pieces(prompt))
 
 
@@ -112,7 +120,7 @@ def test_rendering_is_that_of_transformers(template: str, case: str) -> None:
     expected = theirs.apply_chat_template(
         messages(prompt, as_text=template == "chatml"), tokenize=False, add_generation_prompt=True
     )
-    assert rendered(Chat(TEMPLATES[template], CHAT.tokens, VARIABLES), prompt) == expected
+    assert rendered(ChatTemplate(TEMPLATES[template], CHAT.tokens, VARIABLES), prompt) == expected
 
 
 @pytest.mark.parametrize("case", PROMPTS)
@@ -181,7 +189,7 @@ def test_a_control_token_put_together_from_two_parts() -> None:
 
 def test_a_control_token_put_together_with_the_template() -> None:
     template = "{{ messages[0].content[0].text }}nd|>{{ '<|im_start|>' }}"
-    chat = Chat(template, CHAT.tokens)
+    chat = ChatTemplate(template, CHAT.tokens)
     with pytest.raises(ValueError, match=r"makes '<\|im_end\|>' of a text"):
         chat.ids(Prompt("", (Text("<|im_e", is_data=True),)))
 
@@ -203,7 +211,7 @@ STRIPPING = {
 @pytest.mark.parametrize("text", ["  good", "good\n ", "x"])
 def test_control_tokens_that_take_in_white_space(case: str, text: str) -> None:
     made = with_added(STRIPPING[case])
-    tokens = Tokens(made.to_str())
+    tokens = ModelTokenizer(made.to_str())
     pieces = [(" <|end|> ", False), (text, True), ("\n<|end|>", False)]
     whole = "".join(part for part, _ in pieces)
     assert tokens.encode(pieces) == made.encode(whole, add_special_tokens=False).ids
@@ -211,7 +219,7 @@ def test_control_tokens_that_take_in_white_space(case: str, text: str) -> None:
 
 def test_runs_of_white_space_are_no_control_tokens() -> None:
     made = with_added(AddedToken("    ", special=False, normalized=False))
-    tokens = Tokens(made.to_str())
+    tokens = ModelTokenizer(made.to_str())
     assert made.token_to_id("    ") in tokens.encode([("a    b<think>", True)])
 
 
@@ -219,7 +227,7 @@ def test_a_normaliser_that_makes_a_control_token() -> None:
     made = tokenizer()
     made.normalizer = normalizers.NFKC()
     made.add_special_tokens([AddedToken("<s>", normalized=True, special=True)])
-    tokens = Tokens(made.to_str())
+    tokens = ModelTokenizer(made.to_str())
     assert made.token_to_id("<s>") in made.encode("＜s＞").ids
     with pytest.raises(ValueError, match="makes '<s>' of a text"):
         tokens.encode([("＜s＞", True)])
@@ -230,7 +238,7 @@ def test_a_tokenizer_that_cannot_write_the_text() -> None:
     made = Tokenizer(models.WordLevel(vocabulary, unk_token="[U]"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     made.add_special_tokens(["[U]", "<s>"])
-    tokens = Tokens(made.to_str())
+    tokens = ModelTokenizer(made.to_str())
     assert tokens.encode([("a b", True)]) == [2, 0]
     assert tokens.encode([("a <s>", True)]) == [2, 0]
 
@@ -239,7 +247,7 @@ def test_truncation_and_padding_of_the_file_are_off() -> None:
     made = tokenizer()
     made.enable_truncation(2)
     made.enable_padding(length=9)
-    assert len(Tokens(made.to_str()).encode([("bad Yes good", True)])) == 5
+    assert len(ModelTokenizer(made.to_str()).encode([("bad Yes good", True)])) == 5
 
 
 def test_sentence_pieces_prefix_is_that_of_the_whole() -> None:
@@ -249,14 +257,14 @@ def test_sentence_pieces_prefix_is_that_of_the_whole() -> None:
     made.decoder = decoders.Metaspace()
     made.add_special_tokens(["<s>"])
     pieces = [("<s>a", False), ("a", True), ("<s>", False), ("b", True)]
-    assert Tokens(made.to_str()).encode(pieces) == made.encode("<s>aa<s>b").ids
+    assert ModelTokenizer(made.to_str()).encode(pieces) == made.encode("<s>aa<s>b").ids
 
 
 def test_labels_that_are_one_token() -> None:
-    tokens = Tokens(tokenizer(SPLIT).to_str())
-    assert tokens.single("good") == WHOLE_SPLIT.token_to_id("good")
-    assert tokens.single("excellent") is None
-    assert tokens.single("<|im_end|>") is None
+    tokens = ModelTokenizer(tokenizer(SPLIT).to_str())
+    assert tokens.single_token("good") == WHOLE_SPLIT.token_to_id("good")
+    assert tokens.single_token("excellent") is None
+    assert tokens.single_token("<|im_end|>") is None
 
 
 WHOLE_SPLIT = tokenizer(SPLIT)
@@ -275,27 +283,27 @@ REFUSING = {
 def test_templates_that_do_not_take_the_prompt(case: str) -> None:
     template, text = REFUSING[case]
     with pytest.raises(ValueError, match=text):
-        Chat(template, CHAT.tokens).pieces(PROMPTS["text"])
+        ChatTemplate(template, CHAT.tokens).pieces(PROMPTS["text"])
 
 
 def test_images_where_a_template_takes_text_only() -> None:
     with pytest.raises(ValueError, match="does not take the prompt"):
-        Chat(CHATML, CHAT.tokens).ids(PROMPTS["images"])
+        ChatTemplate(CHATML, CHAT.tokens).ids(PROMPTS["images"])
     placeholder = WHOLE.token_to_id("<|image_pad|>")
-    ids = Chat(CHATML, CHAT.tokens, image_id=placeholder).ids(PROMPTS["images"])
+    ids = ChatTemplate(CHATML, CHAT.tokens, image_id=placeholder).ids(PROMPTS["images"])
     assert ids.count(placeholder) == 2
 
 
 def test_a_template_that_writes_another_number_of_placeholders() -> None:
     twice = TEMPLATE.replace("<|image_pad|>", "<|image_pad|><|image_pad|>")
-    chat = Chat(twice, CHAT.tokens, image_id=WHOLE.token_to_id("<|image_pad|>"))
+    chat = ChatTemplate(twice, CHAT.tokens, image_id=WHOLE.token_to_id("<|image_pad|>"))
     with pytest.raises(ValueError, match="4 placeholders for 2 images"):
         chat.ids(PROMPTS["images"])
 
 
 def test_a_template_with_a_mistake() -> None:
     with pytest.raises(ValueError, match="cannot be read"):
-        Chat("{% if %}", CHAT.tokens)
+        ChatTemplate("{% if %}", CHAT.tokens)
 
 
 def test_neighbouring_texts_are_one_and_empty_ones_none() -> None:
@@ -307,7 +315,10 @@ def test_neighbouring_texts_are_one_and_empty_ones_none() -> None:
 
 def test_json_and_dates_in_templates() -> None:
     template = "{{ {'a': '<é>'} | tojson }}{{ strftime_now('%Y')[:2] }}{{ messages[0].content }}"
-    assert rendered(Chat(template, CHAT.tokens), PROMPTS["text"]) == '{"a": "<é>"}20Is it good?'
+    assert (
+        rendered(ChatTemplate(template, CHAT.tokens), PROMPTS["text"])
+        == '{"a": "<é>"}20Is it good?'
+    )
 
 
 FILES = bundle_files(WHOLE)
@@ -376,4 +387,4 @@ def test_an_archive_that_holds_too_much(monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_models_without_what_is_needed(files: dict[str, bytes], text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        Chat.of(Bundle(files))
+        ChatTemplate.of(TokenizerFiles(files))

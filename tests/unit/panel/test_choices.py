@@ -7,13 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.panel.choices import check_choices, distribution, label_set, labels
+from editjudge.panel.choices import (
+    check_choices,
+    list_labels,
+    make_distribution,
+    select_label_tokens,
+)
 
 LEVELS = ("excellent", "good", "fair", "poor", "bad")
 
 
 def test_a_label_is_a_prefix_of_exactly_one_choice() -> None:
-    found = labels(("better", "bad", "good"))
+    found = list_labels(("better", "bad", "good"))
     lower = {text: choice for text, choice in found.items() if text.islower() and text[0] != " "}
     assert lower == {
         **dict.fromkeys(("be", "bet", "bett", "bette", "better"), "better"),
@@ -25,7 +30,7 @@ def test_a_label_is_a_prefix_of_exactly_one_choice() -> None:
 
 @pytest.mark.parametrize("choices", [("Yes", "No"), ("yes", "no"), LEVELS])
 def test_spellings_of_a_choice_are_that_choice(choices: tuple[str, ...]) -> None:
-    found = labels(choices)
+    found = list_labels(choices)
     for choice in choices:
         for spelt in (choice, choice.lower(), choice.capitalize(), choice.upper()):
             assert found[spelt] == found[f" {spelt}"] == choice
@@ -33,26 +38,28 @@ def test_spellings_of_a_choice_are_that_choice(choices: tuple[str, ...]) -> None
 
 
 def test_as_many_spellings_as_leave_room_for_what_is_no_label() -> None:
-    texts = list(labels(LEVELS))
+    texts = list(list_labels(LEVELS))
     tokens: dict[str, int | None] = {text: i for i, text in enumerate(texts)}
-    found = label_set(LEVELS, tokens)
+    found = select_label_tokens(LEVELS, tokens)
     assert len(found) == 64 < len(texts)
     assert set(found.values()) == set(LEVELS)
-    assert found == {i: labels(LEVELS)[text] for i, text in enumerate(texts[:64])}
+    assert found == {i: list_labels(LEVELS)[text] for i, text in enumerate(texts[:64])}
     many = tuple(f"{i:03}" for i in range(100))
-    own = label_set(many, dict.fromkeys(labels(many)) | {text: int(text) for text in many})
+    own = select_label_tokens(
+        many, dict.fromkeys(list_labels(many)) | {text: int(text) for text in many}
+    )
     assert len(own) == 100, "the choices' own are never left out"
 
 
 def test_a_token_of_two_choices_speaks_for_neither() -> None:
-    tokens = dict.fromkeys(labels(("Yes", "No"))) | {"Yes": 1, "No": 2, "YES": 3, "NO": 3}
-    assert label_set(("Yes", "No"), tokens) == {1: "Yes", 2: "No"}
+    tokens = dict.fromkeys(list_labels(("Yes", "No"))) | {"Yes": 1, "No": 2, "YES": 3, "NO": 3}
+    assert select_label_tokens(("Yes", "No"), tokens) == {1: "Yes", 2: "No"}
 
 
 def test_the_five_levels_share_no_first_letter() -> None:
     letters = sum(map(len, LEVELS))
     # Lower, capitalised and upper, with and without a space; a first letter has two of these.
-    assert len(labels(LEVELS)) == 2 * (3 * letters - len(LEVELS))
+    assert len(list_labels(LEVELS)) == 2 * (3 * letters - len(LEVELS))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +87,7 @@ def test_equals_the_softmax_over_the_label_set(logits: list[float]) -> None:
     """Tokens 0 and 1 speak for Yes, 2 for No, the others for nothing."""
     z = np.array(logits)
     logprobs = z - (z.max() + np.log(np.exp(z - z.max()).sum()))
-    found = distribution(
+    found = make_distribution(
         ("Yes", "No"), [("Yes", logprobs[0]), ("Yes", logprobs[1]), ("No", logprobs[2])], "logprobs"
     )
     p = np.exp(z[:3] - z[:3].max())
@@ -90,13 +97,13 @@ def test_equals_the_softmax_over_the_label_set(logits: list[float]) -> None:
 
 
 def test_tiny_probabilities_keep_their_ratio() -> None:
-    found = distribution(("Yes", "No"), [("Yes", -800.0), ("No", -801.0)], "logprobs")
+    found = make_distribution(("Yes", "No"), [("Yes", -800.0), ("No", -801.0)], "logprobs")
     assert found.probabilities["Yes"] == pytest.approx(1 / (1 + math.exp(-1)))
     assert found.outside == 1
 
 
 def test_a_choice_without_a_token_has_no_probability() -> None:
-    found = distribution(("Yes", "No"), [("Yes", -0.1)], "top_logprobs", outside=0.25)
+    found = make_distribution(("Yes", "No"), [("Yes", -0.1)], "top_logprobs", outside=0.25)
     assert found.probabilities == {"Yes": 1.0, "No": 0.0}
     assert found.outside == 0.25
 
@@ -106,10 +113,10 @@ def test_a_choice_without_a_token_has_no_probability() -> None:
 )
 def test_what_is_no_distribution(given: list[tuple[str, float]]) -> None:
     with pytest.raises(ValueError, match="probability"):
-        distribution(("Yes", "No"), given, "logprobs")
+        make_distribution(("Yes", "No"), given, "logprobs")
 
 
 def test_expectation() -> None:
     weights = dict(zip(LEVELS, (1, 0.75, 0.5, 0.25, 0), strict=True))
-    found = distribution(LEVELS, [(c, math.log(0.2)) for c in LEVELS], "logprobs")
+    found = make_distribution(LEVELS, [(c, math.log(0.2)) for c in LEVELS], "logprobs")
     assert found.expectation(weights) == pytest.approx(0.5)

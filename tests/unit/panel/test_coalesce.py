@@ -94,7 +94,9 @@ async def test_nobody_waits_once_it_is_through_or_when_disabled() -> None:
     leaders = PrefixLeaders()
     await run(leaders, "a")
     assert [what for what, _ in await run(leaders, "aaa")][:3] == ["began"] * 3
-    assert [what for what, _ in await run(PrefixLeaders(enabled=False), "aaa")][:3] == ["began"] * 3
+    assert [what for what, _ in await run(PrefixLeaders(is_enabled=False), "aaa")][:3] == [
+        "began"
+    ] * 3
 
 
 async def test_a_leader_that_fails_lets_the_others_go() -> None:

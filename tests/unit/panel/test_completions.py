@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from editjudge.base.errors import Abstained
 from editjudge.panel.openai.completions import (
     break_control_tokens,
-    candidates,
-    chat_body,
-    first_choice,
-    joined,
-    text_of,
+    find_token_candidates,
+    join_parts,
+    make_chat_body,
+    read_choice,
+    read_text,
 )
 from editjudge.panel.prompt import Picture, Prompt, Text
 
@@ -25,7 +25,7 @@ PICTURES = st.builds(Picture, st.binary(max_size=20), st.just("image/png"), st.j
 
 @given(TEXTS, st.lists(TEXTS | PICTURES))
 def test_a_body_is_valid_json_whatever_is_in_it(system: str, parts: list[str | Picture]) -> None:
-    pieces = chat_body({"model": "m", "temperature": 0.0}, system, parts)
+    pieces = make_chat_body({"model": "m", "temperature": 0.0}, system, parts)
     body = b"".join(p.base64() if isinstance(p, Picture) else p for p in pieces)
     read = json.loads(body)
     assert body == json.dumps(read, separators=(",", ":")).encode()
@@ -41,13 +41,13 @@ def test_a_body_is_valid_json_whatever_is_in_it(system: str, parts: list[str | P
 
 def test_images_are_not_copied() -> None:
     picture = Picture(b"abc", "image/png", (1, 1))
-    assert any(piece is picture for piece in chat_body({}, "", [picture, "x"]))
+    assert any(piece is picture for piece in make_chat_body({}, "", [picture, "x"]))
 
 
 def test_a_sentence_stays_one() -> None:
     picture = Picture(b"abc", "image/png", (1, 1))
     prompt = Prompt("", (Text("a"), Text("b", is_data=True), picture, Text("c"), Text("d")))
-    assert joined(prompt) == ["ab", picture, "cd"]
+    assert join_parts(prompt) == ["ab", picture, "cd"]
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_a_sentence_stays_one() -> None:
     ],
 )
 def test_what_looks_like_a_control_token(text: str, found: set[str]) -> None:
-    assert candidates(text) == found
+    assert find_token_candidates(text) == found
 
 
 @given(st.text(alphabet="<|>[]INST/ab"))
 def test_no_control_token_is_left(text: str) -> None:
-    tokens = candidates(text)
+    tokens = find_token_candidates(text)
     left = break_control_tokens(text, tokens)
     assert left.replace("\u200b", "") == text
     assert not any(token in left for token in tokens)
@@ -77,12 +77,12 @@ def test_no_control_token_is_left(text: str) -> None:
 
 def test_halves_of_characters_are_no_part_of_a_reply() -> None:
     """What a judge said may stand in the prompt of another, over a protocol that is UTF-8."""
-    text = text_of({"message": {"content": "a \ud800 b \ud83d\ude00 c"}})
+    text = read_text({"message": {"content": "a \ud800 b \ud83d\ude00 c"}})
     assert text == "a \ufffd b \U0001f600 c"
 
 
 def test_half_a_character_in_a_refusal_is_replaced_too() -> None:
     cut = {"choices": [{"message": {"refusal": "I cannot \ud83d"}}]}
     with pytest.raises(Abstained) as caught:
-        first_choice(cut)
+        read_choice(cut)
     assert caught.value.reason == "I cannot \ufffd"

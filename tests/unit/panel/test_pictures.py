@@ -95,7 +95,7 @@ def test_the_latest_stay_at_hand_and_those_whose_image_does() -> None:
 
     image = flat(0)
     two = 2 * PictureCache(1024).prepare(image).memory_bytes + 1
-    pictures = PictureCache(1024 * 1024, kept=two)
+    pictures = PictureCache(1024 * 1024, max_bytes=two)
     alive, gone = pictures.prepare(image), pictures.prepare(flat(1))
     for value in (2, 3):
         pictures.prepare(flat(value))

@@ -11,7 +11,7 @@ import pytest
 from editjudge.base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unreachable
 from editjudge.panel.coalesce import Coalescer
 from editjudge.panel.context import CallTerms, SharedTerms
-from editjudge.panel.openai.completions import Habits
+from editjudge.panel.openai.completions import Capabilities
 from editjudge.panel.openai.http import HttpReply
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.replica import Replica, State, take_first_free
@@ -187,7 +187,7 @@ async def test_urgent_calls_get_the_next_place() -> None:
 def test_a_server_that_takes_no_priority_is_asked_without(
     status: int, words: str, again: bool
 ) -> None:
-    habits = Habits()
+    habits = Capabilities()
     assert habits.learn(HttpReply(status, words=words), {"priority": -1}) is again
     assert habits.priority is not again
     assert not habits.learn(HttpReply(status, words=words), {})

@@ -21,7 +21,7 @@ def test_it_is_read_as_the_message_that_it_is(sizes: tuple[int, ...]) -> None:
     message = pb.GenerateRequest(request_id="é", stream=False)
     message.tokenized.input_ids.extend(range(300))
     message.sampling_params.logit_bias[7] = 100.0
-    read = pb.GenerateRequest.FromString(Request(message, pictures).encoded())
+    read = pb.GenerateRequest.FromString(Request(message, pictures).encode())
     whole = pb.GenerateRequest()
     whole.CopyFrom(message)
     for picture in pictures:

@@ -31,12 +31,12 @@ _ROUNDING = 1e-3  # of a logarithm that should not be above 0
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
 
-def dumps(value: Any) -> bytes:
+def dump_json(value: Any) -> bytes:
     """JSON without spaces; characters that are not ASCII are escaped."""
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def chat_body(
+def make_chat_body(
     fields: Mapping[str, Any], system: str, parts: Sequence[Part]
 ) -> list[bytes | Picture]:
     """A request in pieces: an image stands for its base64, which is made when it is sent.
@@ -47,18 +47,18 @@ def chat_body(
             text-only models need.
     """
     pieces: list[bytes | Picture] = []
-    pending = dumps(fields)[:-1] + b',"messages":['
+    pending = dump_json(fields)[:-1] + b',"messages":['
     if system:
-        pending += dumps({"role": "system", "content": system}) + b","
+        pending += dump_json({"role": "system", "content": system}) + b","
     pending += b'{"role":"user","content":'
     if all(isinstance(part, str) for part in parts):
-        return [pending + dumps("".join(map(str, parts))) + b"}]}"]
+        return [pending + dump_json("".join(map(str, parts))) + b"}]}"]
     separator = b"["
     for part in parts:
         pending += separator
         separator = b","
         if isinstance(part, str):
-            pending += dumps({"type": "text", "text": part})
+            pending += dump_json({"type": "text", "text": part})
         else:
             pending += b'{"type":"image_url","image_url":{"url":"' + part.url_head
             pieces += [pending, part]
@@ -66,14 +66,14 @@ def chat_body(
     return [*pieces, pending + b"]}]}"]
 
 
-def data_runs(prompt: Prompt) -> Iterator[str]:
+def join_data_runs(prompt: Prompt) -> Iterator[str]:
     """The text from data, joined where nothing else is between: a token could span two parts."""
     for data, run in groupby(prompt.parts, _is_data):
         if data:
             yield "".join(part.text for part in run if isinstance(part, Text))
 
 
-def joined(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]:
+def join_parts(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]:
     """The user turn with neighbouring texts as one, control tokens in data broken.
 
     Servers put line breaks of their own between text parts, which would tear a sentence in
@@ -93,12 +93,12 @@ def joined(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]:
     return parts
 
 
-def candidates(text: str) -> set[str]:
+def find_token_candidates(text: str) -> set[str]:
     """What looks like a control token."""
     return {m.group() for pattern in (_ANGLED, _BRACKETED) for m in pattern.finditer(text)}
 
 
-def first_choice(data: Any) -> dict[str, Any]:
+def read_choice(data: Any) -> dict[str, Any]:
     """The reply's only choice, which has a message.
 
     Raises:
@@ -120,7 +120,7 @@ def first_choice(data: Any) -> dict[str, Any]:
     return choice
 
 
-def text_of(choice: Mapping[str, Any]) -> str:
+def read_text(choice: Mapping[str, Any]) -> str:
     """The reply's text, halves of characters replaced: it may become part of another prompt.
 
     Raises:
@@ -135,12 +135,12 @@ def text_of(choice: Mapping[str, Any]) -> str:
     return join_surrogates(content)
 
 
-def finish_of(choice: Mapping[str, Any]) -> Finish:
+def read_finish(choice: Mapping[str, Any]) -> Finish:
     """How the reply ended."""
     return _FINISH.get(str(choice.get("finish_reason")), "other")
 
 
-def first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
+def read_first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
     """Tokens and natural logarithms of their probability, for the first token.
 
     Only those that were asked for: the token that was sampled is not added to them, or the
@@ -162,19 +162,21 @@ def first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
     top = first.get("top_logprobs") if isinstance(first, dict) else None
     if not isinstance(top, list) or not top:
         raise ValueError("logprobs hold no list of tokens for the first position")
-    listed = [_token(entry) for entry in top]
-    if (total := math.fsum(math.exp(value) for _, value in listed)) > 1.01:
+    tokens = [_token(entry) for entry in top]
+    if (total := math.fsum(math.exp(value) for _, value in tokens)) > 1.01:
         raise ValueError(f"the probabilities of the first token sum to {total:.3f}")
-    return listed
+    return tokens
 
 
-def usage_of(data: Mapping[str, Any]) -> Usage:
+def read_usage(data: Mapping[str, Any]) -> Usage:
     """What the call took; zeros where the server does not count."""
     usage = data.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return Usage.from_counts(usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))
+    cached_tokens = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return Usage.from_counts(
+        usage.get("prompt_tokens"), cached_tokens, usage.get("completion_tokens")
+    )
 
 
 def _is_data(part: Text | Picture) -> bool:
@@ -209,7 +211,7 @@ _REJECTED = frozenset({400, 403, 422})
 
 
 @dataclass(slots=True)
-class Habits:
+class Capabilities:
     """What the server was found to take; every rejection is met once.
 
     Attributes:
@@ -234,21 +236,21 @@ class Habits:
         """Why there are no probabilities; empty while there may be."""
         return self._why if self._lacking >= _SURE else ""
 
-    def with_logprobs(self) -> None:
+    def add_logprobs(self) -> None:
         """Note a reply that has probabilities."""
         self._lacking = 0
 
-    def without_logprobs(self, why: str) -> None:
+    def add_missing_logprobs(self, why: str) -> None:
         """Note a reply that has none: the call's own failure, until several in a row have none."""
         self._lacking += 1
         self._why = why
 
-    def denies_logprobs(self, reply: HttpReply, sent: Mapping[str, Any]) -> bool:
+    def denies_logprobs(self, reply: HttpReply, body_fields: Mapping[str, Any]) -> bool:
         """Whether a rejection that nothing was learnt from says that there are no probabilities."""
         about = f"{reply.param} {reply.words}".lower()
-        return reply.status in _REJECTED and "logprobs" in sent and "logprobs" in about
+        return reply.status in _REJECTED and "logprobs" in body_fields and "logprobs" in about
 
-    def learn(self, reply: HttpReply, sent: Mapping[str, Any]) -> bool:
+    def learn(self, reply: HttpReply, body_fields: Mapping[str, Any]) -> bool:
         """Whether a request that was rejected is worth sending in another form.
 
         Args:
@@ -257,26 +259,26 @@ class Habits:
         if reply.status not in _REJECTED:
             return False
         about = f"{reply.param} {reply.words}".lower()
-        if "priority" in sent and "priority" in about:
+        if "priority" in body_fields and "priority" in about:
             self.priority = False
             return True
-        unsupported = _UNSUPPORTED.search(f"{about} {reply.codes}") is not None
-        if unsupported and "logprob_token_ids" in sent and "logprob_token_ids" in about:
+        is_unsupported = _UNSUPPORTED.search(f"{about} {reply.codes}") is not None
+        if is_unsupported and "logprob_token_ids" in body_fields and "logprob_token_ids" in about:
             self.by_ids = False
             return True
-        if "logprobs" in sent and "logprobs" in about:
-            if unsupported or sent["top_logprobs"] <= _FEWER:
+        if "logprobs" in body_fields and "logprobs" in about:
+            if is_unsupported or body_fields["top_logprobs"] <= _FEWER:
                 return False
             self.top_logprobs = _FEWER
             return True
-        if unsupported and "max_tokens" in sent and "max_tokens" in about:
+        if is_unsupported and "max_tokens" in body_fields and "max_tokens" in about:
             self.limit = "max_completion_tokens"
             return True
-        return unsupported and self._without_schema(about, sent)
+        return is_unsupported and self._without_schema(about, body_fields)
 
-    def _without_schema(self, about: str, sent: Mapping[str, Any]) -> bool:
-        named = "response_format" in about or "json_schema" in about
-        if "response_format" not in sent or not named or "invalid schema" in about:
+    def _without_schema(self, about: str, body_fields: Mapping[str, Any]) -> bool:
+        names_schema = "response_format" in about or "json_schema" in about
+        if "response_format" not in body_fields or not names_schema or "invalid schema" in about:
             return False
         self.schemas = False
         return True

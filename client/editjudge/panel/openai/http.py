@@ -73,7 +73,7 @@ class HttpReply:
         return 200 <= self.status < 300
 
 
-def failure_of(data: Any) -> tuple[str, str, str]:
+def read_failure(data: Any) -> tuple[str, str, str]:
     """The words of an error body, its codes, and the field that it names."""
     if not isinstance(data, dict):
         return "", "", ""
@@ -91,14 +91,14 @@ def failure_of(data: Any) -> tuple[str, str, str]:
     )
 
 
-def blocked(reply: HttpReply) -> bool:
+def is_blocked(reply: HttpReply) -> bool:
     """Whether a policy of the provider stopped the call."""
     if "invalid_prompt" in reply.codes:
         return "policy" in reply.words
     return _POLICY_CODES.search(reply.codes) is not None
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds; None where the header is missing or unreadable."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         value = headers.get(name, "")
@@ -115,7 +115,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return max(at - time.time(), 0.0)
 
 
-def address(location: str) -> str:
+def strip_query(location: str) -> str:
     """Where a redirect goes, without its query, which may hold what was sent."""
     return location.partition("?")[0] or "nowhere"
 
@@ -163,15 +163,15 @@ class HttpServer:
         for name, value in self._headers.items():
             if re.search(r"[\x00-\x1f\x7f]", name + value):
                 raise ConfigError(f"{self.url}: header {name} holds a control character")
-        self._tls = _tls(endpoint)
+        self._tls = _make_tls_context(endpoint)
         self._proxy = find_proxy(endpoint.url)
         self._secrets = Secrets(endpoint.headers, self._headers, self._proxy)
         self._session: aiohttp.ClientSession | None = None
-        self._closed = False
+        self._is_closed = False
 
     async def close(self) -> None:
         """Close the connections; calls in flight fail, and later ones too."""
-        self._closed = True
+        self._is_closed = True
         if self._session is not None:
             await self._session.close()
 
@@ -188,7 +188,7 @@ class HttpServer:
             ServiceError: it cannot be reached, replies with something that is no JSON, or says what
                 asking again can mend.
         """
-        reply = await self._once(url, body, model)
+        reply = await self._request(url, body, model)
         if not reply.ok:
             error = self.to_error(reply, model)
             if isinstance(error, ServiceError) and error.retryable:
@@ -197,7 +197,7 @@ class HttpServer:
 
     def to_error(self, reply: HttpReply, model: str = "") -> ServiceError | Abstained:
         """The typed error of a failure."""
-        if reply.status in {400, 403, 422} and blocked(reply):
+        if reply.status in {400, 403, 422} and is_blocked(reply):
             return Abstained("refused", f"blocked by the provider: {reply.words}")
         kind = _ERRORS.get(reply.status, Unreachable if reply.status >= 500 else Refused)
         if reply.status == 429 and "insufficient_quota" in reply.codes:
@@ -233,26 +233,26 @@ class HttpServer:
             error.retryable = again  # type: ignore[misc]  # the server knows better than the class
         return error
 
-    async def _once(
+    async def _request(
         self, url: str, body: Sequence[bytes | Picture] | None, model: str
     ) -> HttpReply:
         import aiohttp
 
-        if self._closed:
+        if self._is_closed:
             raise self.make_error(Unreachable, "the connection is closed", model, again=False)
         # Errors are made outside of `except`: aiohttp's own hold the request's headers, and
         # must not be printed as the context of ours.
         problem: tuple[type[ServiceError], str, bool | None]
         try:
-            async with self._opened().request(
+            async with self._open_session().request(
                 "GET" if body is None else "POST",
                 url,
-                data=None if body is None else _pieces()(body),
+                data=None if body is None else _make_payload_type()(body),
                 timeout=aiohttp.ClientTimeout(total=None),
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as response:
-                payload = await _read(response)
+                payload = await _read_body(response)
                 status, headers = response.status, response.headers
         except aiohttp.ClientSSLError as error:
             problem = Unconnected, f"TLS: {error}", False
@@ -261,11 +261,11 @@ class HttpServer:
         except (aiohttp.ClientError, OSError) as error:
             problem = Unreachable, str(error) or type(error).__name__, None
         else:
-            return self._reply(status, headers, payload, model)
+            return self._read_reply(status, headers, payload, model)
         kind, detail, again = problem
         raise self.make_error(kind, shorten(self._secrets.redact(detail)), model, again=again)
 
-    def _reply(
+    def _read_reply(
         self, status: int, headers: Mapping[str, str], payload: bytes | None, model: str
     ) -> HttpReply:
         if payload is None:
@@ -286,15 +286,17 @@ class HttpServer:
             # Gateways report what happened behind them in a reply of status 200.
             code = problem.get("code") if isinstance(problem, dict) else None
             status = code if isinstance(code, int) and 400 <= code < 600 else 502
-        words, codes, param = failure_of(body)
+        words, codes, param = read_failure(body)
         if 300 <= status < 400:
-            words = f"redirects to {address(headers.get('location', ''))}, which is not followed"
+            words = (
+                f"redirects to {strip_query(headers.get('location', ''))}, which is not followed"
+            )
         words = shorten(self._secrets.redact(words or payload.decode("utf-8", "replace")))
         if request := headers.get("x-request-id"):
             words += f" (request {shorten(self._secrets.redact(request))})"
         wish = headers.get("x-should-retry", "").lower()
         again = {"true": True, "false": False}.get(wish)
-        return HttpReply(status, data, words, codes, param, again, retry_after(headers))
+        return HttpReply(status, data, words, codes, param, again, read_retry_after(headers))
 
     def _no_json(self, headers: Mapping[str, str], payload: bytes, model: str) -> ServiceError:
         if "text/html" in headers.get("content-type", ""):
@@ -305,7 +307,7 @@ class HttpServer:
         text = shorten(self._secrets.redact(payload[:10_000].decode("utf-8", "replace")))
         return self.make_error(Unreachable, f"cut short, or no JSON: {text[:80]}", model)
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             import aiohttp
 
@@ -322,7 +324,7 @@ class HttpServer:
 
 
 @cache
-def _pieces() -> type[Any]:
+def _make_payload_type() -> type[Any]:
     """A body sent piece by piece: joining would copy every image once more per call.
 
     What is in base64 is made as it is sent, and gone while the reply is waited for.
@@ -336,11 +338,11 @@ def _pieces() -> type[Any]:
             self._size = sum(p.base64_size if isinstance(p, Picture) else len(p) for p in pieces)
 
         def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-            return b"".join(map(_sent, self._value)).decode(encoding, errors)
+            return b"".join(map(_encode_piece, self._value)).decode(encoding, errors)
 
         async def write(self, writer: AbstractStreamWriter) -> None:
             for piece in self._value:
-                await writer.write(_sent(piece))
+                await writer.write(_encode_piece(piece))
 
         async def write_with_length(
             self, writer: AbstractStreamWriter, content_length: int | None
@@ -350,11 +352,11 @@ def _pieces() -> type[Any]:
     return Pieces
 
 
-def _sent(piece: bytes | Picture) -> bytes:
+def _encode_piece(piece: bytes | Picture) -> bytes:
     return piece.base64() if isinstance(piece, Picture) else piece
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes | None:
+async def _read_body(response: aiohttp.ClientResponse) -> bytes | None:
     """The reply's body, or None where it is larger than the limit (after decompression)."""
     pieces: list[bytes] = []
     size = 0
@@ -367,7 +369,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes | None:
     return b"".join(pieces)
 
 
-def _tls(endpoint: JudgeEndpoint) -> ssl.SSLContext | None:
+def _make_tls_context(endpoint: JudgeEndpoint) -> ssl.SSLContext | None:
     if endpoint.ca_file is None and endpoint.cert_file is None:
         return None
     try:
@@ -376,11 +378,11 @@ def _tls(endpoint: JudgeEndpoint) -> ssl.SSLContext | None:
         reason = error.strerror or "no certificate in it"
         raise ConfigError(f"{endpoint.url}: {endpoint.ca_file}: {reason}") from error
     if endpoint.cert_file is not None:
-        _show(context, endpoint)
+        _load_client_certificate(context, endpoint)
     return context
 
 
-def _show(context: ssl.SSLContext, endpoint: JudgeEndpoint) -> None:
+def _load_client_certificate(context: ssl.SSLContext, endpoint: JudgeEndpoint) -> None:
     """Have the client's certificate shown to servers that ask for one."""
     cert, key = endpoint.cert_file or "", endpoint.key_file
     try:

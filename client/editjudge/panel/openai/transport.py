@@ -18,13 +18,13 @@ from ...base.errors import (
     Refused,
     ServiceError,
 )
-from ..choices import ChoiceDistribution, distribution, label_set, labels
+from ..choices import ChoiceDistribution, list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..prompt import Prompt
 from ..retry import RetryPolicy, call_with_retries
 from ..transport import LONGEST_NAME, Choice, Completion, JudgeModel, Sampling, Transport
 from . import completions as chat
-from .completions import Habits
+from .completions import Capabilities
 from .http import HttpReply, HttpServer
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Vocabulary:
     def __init__(self, server: HttpServer, url: str) -> None:
         self._server = server
         self._url = f"{url}/tokenize"
-        self._asking = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._tokens: dict[str, tuple[int, ...] | None] = {}
         self._label_sets: dict[tuple[str, ...], dict[int, str] | None] = {}
 
@@ -56,11 +56,11 @@ class Vocabulary:
             ServiceError: it cannot be asked, or answers something else.
         """
         texts = tuple(texts)
-        async with self._asking:
+        async with self._lock:
             if len(self._tokens) > _KEPT:
                 self._tokens.clear()
             new = [text for text in dict.fromkeys(texts) if text not in self._tokens]
-            answers = await asyncio.gather(*(self._ask(text, model) for text in new))
+            answers = await asyncio.gather(*(self._tokenize(text, model) for text in new))
             self._tokens.update(zip(new, answers, strict=True))
             return [self._tokens[text] for text in texts]
 
@@ -84,7 +84,7 @@ class Vocabulary:
         All candidates where the server does not answer that, or where there are so many that they
         can only be an attack.
         """
-        suspects = set().union(*map(chat.candidates, chat.data_runs(prompt)))
+        suspects = set().union(*map(chat.find_token_candidates, chat.join_data_runs(prompt)))
         if not suspects or len(suspects) > _MANY:
             return suspects
         # Sorted, so that a failure is the same at every run.
@@ -92,28 +92,30 @@ class Vocabulary:
         return {t for t, i in zip(sorted(suspects), ids, strict=True) if i is None or len(i) == 1}
 
     async def _find_labels(self, choices: tuple[str, ...], model: str) -> dict[int, str] | None:
-        texts = list(labels(choices))
-        asked = await self.tokens(texts, model)
-        known = {text: ids for text, ids in zip(texts, asked, strict=True) if ids is not None}
-        if len(known) < len(texts):
+        texts = list(list_labels(choices))
+        answers = await self.tokens(texts, model)
+        ids_by_text = {
+            text: ids for text, ids in zip(texts, answers, strict=True) if ids is not None
+        }
+        if len(ids_by_text) < len(texts):
             return None
-        single = {text: ids[0] if len(ids) == 1 else None for text, ids in known.items()}
-        speaks = label_set(choices, single)
-        if missing := [choice for choice in choices if choice not in speaks.values()]:
+        single = {text: ids[0] if len(ids) == 1 else None for text, ids in ids_by_text.items()}
+        choice_by_token = select_label_tokens(choices, single)
+        if missing := [choice for choice in choices if choice not in choice_by_token.values()]:
             raise self._server.make_error(
                 LogprobsUnavailable, f"no token of the model begins {missing[0]!r} only", model
             )
-        if len(speaks) > MAX_LABELS:
+        if len(choice_by_token) > MAX_LABELS:
             raise self._server.make_error(
                 Refused,
-                f"{len(choices)} choices have {len(speaks)} label tokens, "
+                f"{len(choices)} choices have {len(choice_by_token)} label tokens, "
                 f"the limit is {MAX_LABELS}: give fewer or shorter choices",
                 model,
             )
-        return speaks
+        return choice_by_token
 
-    async def _ask(self, text: str, model: str) -> tuple[int, ...] | None:
-        body = chat.dumps({"model": model, "prompt": text, "add_special_tokens": False})
+    async def _tokenize(self, text: str, model: str) -> tuple[int, ...] | None:
+        body = chat.dump_json({"model": model, "prompt": text, "add_special_tokens": False})
         reply = await self._server.ask(self._url, [body], model=model)
         if reply.status in {404, 405}:
             return None
@@ -171,11 +173,11 @@ class OpenAiTransport(Transport):
     ) -> None:
         self.url = endpoint.url
         self._policy = policy
-        self._asked = endpoint.model
+        self._requested_model = endpoint.model
         self._base = endpoint.url.removesuffix("/v1")
         self._server = HttpServer(endpoint, service, concurrency)
         self._vocabulary = Vocabulary(self._server, self._base)
-        self._habits = Habits()
+        self._habits = Capabilities()
         self._model: JudgeModel | None = None
         self._identifying = asyncio.Lock()
 
@@ -193,18 +195,18 @@ class OpenAiTransport(Transport):
 
         async def once() -> JudgeModel:
             async with self._identifying:
-                self._model = await self._look()
+                self._model = await self._fetch_model()
             return self._model
 
-        return await self._retried(once, DEFAULT_TERMS, replace(self._policy, deadline=timeout))
+        return await self._retry(once, DEFAULT_TERMS, replace(self._policy, deadline=timeout))
 
-    async def _look(self) -> JudgeModel:
-        reply = await self._server.ask(f"{self.url}/models", model=self._asked)
-        if reply.status in {404, 405} and self._asked:
-            return JudgeModel(self._asked)
+    async def _fetch_model(self) -> JudgeModel:
+        reply = await self._server.ask(f"{self.url}/models", model=self._requested_model)
+        if reply.status in {404, 405} and self._requested_model:
+            return JudgeModel(self._requested_model)
         if not reply.ok:
-            raise self._server.to_error(reply, self._asked)
-        card = self._chosen(reply.data)
+            raise self._server.to_error(reply, self._requested_model)
+        card = self._select_card(reply.data)
         server = card.get("owned_by")
         vllm = server == "vllm"
         facts = {n: str(card[n]) for n in ("root", "max_model_len", "owned_by") if card.get(n)}
@@ -230,7 +232,7 @@ class OpenAiTransport(Transport):
         def fields() -> dict[str, Any]:
             if self._habits.no_logprobs:
                 raise self._error(LogprobsUnavailable, self._habits.no_logprobs)
-            sent: dict[str, Any] = {
+            body_fields: dict[str, Any] = {
                 "temperature": 1.0,
                 "top_p": 1.0,
                 self._habits.limit: 1,
@@ -238,28 +240,28 @@ class OpenAiTransport(Transport):
                 "top_logprobs": self._habits.top_logprobs,
             }
             if ids:
-                sent["return_tokens_as_token_ids"] = True
+                body_fields["return_tokens_as_token_ids"] = True
             if ids and self._habits.by_ids:
                 # An older vLLM ignores the ids and lists the likeliest tokens, a newer one
                 # ignores how many of these are asked for: one call is enough for both.
-                sent["logprob_token_ids"] = list(ids)
-            return sent
+                body_fields["logprob_token_ids"] = list(ids)
+            return body_fields
 
         async def once() -> Choice:
             nonlocal ids
-            model = await self._known()
+            model = await self._get_model()
             if _is_vllm(model) and not self._habits.no_logprobs:
                 ids = await self._vocabulary.label_set(choices, model.name)
             reply = await self._chat(prompt, fields, model, context)
-            with self._reading():
-                top = chat.first_logprobs(chat.first_choice(reply.data))
+            with self._bad_replies():
+                top = chat.read_first_logprobs(chat.read_choice(reply.data))
                 if top is not None:
-                    self._habits.with_logprobs()
-                    spread = _spread(choices, top, ids or {})
-                    return Choice(spread, self._named(reply), chat.usage_of(reply.data))
+                    self._habits.add_logprobs()
+                    spread = _distribute(choices, top, ids or {})
+                    return Choice(spread, self._read_model_name(reply), chat.read_usage(reply.data))
             raise self._without_logprobs("its reply holds no logprobs")
 
-        return await self._retried(once, context.terms)
+        return await self._retry(once, context.terms)
 
     async def complete(
         self,
@@ -276,29 +278,31 @@ class OpenAiTransport(Transport):
         """
 
         def fields() -> dict[str, Any]:
-            sent: dict[str, Any] = {
+            body_fields: dict[str, Any] = {
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
                 self._habits.limit: sampling.max_tokens,
             }
             if sampling.seed is not None:
-                sent["seed"] = sampling.seed
+                body_fields["seed"] = sampling.seed
             if schema is not None and self._habits.schemas:
                 json_schema = {"name": "reply", "schema": dict(schema), "strict": True}
-                sent["response_format"] = {"type": "json_schema", "json_schema": json_schema}
-            return sent
+                body_fields["response_format"] = {"type": "json_schema", "json_schema": json_schema}
+            return body_fields
 
         async def once() -> Completion:
-            model = await self._known()
+            model = await self._get_model()
             reply = await self._chat(prompt, fields, model, context)
-            with self._reading():
-                choice = chat.first_choice(reply.data)
-                text, finish = chat.text_of(choice), chat.finish_of(choice)
-                return Completion(text, finish, self._named(reply), chat.usage_of(reply.data))
+            with self._bad_replies():
+                choice = chat.read_choice(reply.data)
+                text, finish = chat.read_text(choice), chat.read_finish(choice)
+                return Completion(
+                    text, finish, self._read_model_name(reply), chat.read_usage(reply.data)
+                )
 
-        return await self._retried(once, context.terms)
+        return await self._retry(once, context.terms)
 
-    async def _retried(
+    async def _retry(
         self, once: Callable[[], Awaitable[T]], terms: AnyTerms, policy: RetryPolicy | None = None
     ) -> T:
         async def attempt(seconds: float) -> T:
@@ -322,39 +326,39 @@ class OpenAiTransport(Transport):
         Args:
             fields: What to send beside model and messages; made anew for each form.
         """
-        fixed: dict[str, Any] = {"model": model.name}
+        fixed_fields: dict[str, Any] = {"model": model.name}
         control: set[str] = set()
         if _is_vllm(model):
-            fixed |= _NEUTRAL
+            fixed_fields |= _NEUTRAL
             if context.salt:
-                fixed["cache_salt"] = context.salt
+                fixed_fields["cache_salt"] = context.salt
             control = await self._vocabulary.control_tokens(prompt, model.name)
-        parts = chat.joined(prompt, control)
+        parts = chat.join_parts(prompt, control)
         while True:
-            sent = fixed | fields()
+            body_fields = fixed_fields | fields()
             if _is_vllm(model) and context.terms.urgent and self._habits.priority:
-                sent["priority"] = _FIRST
-            body = chat.chat_body(sent, prompt.system, parts)
+                body_fields["priority"] = _FIRST
+            body = chat.make_chat_body(body_fields, prompt.system, parts)
             url = f"{self.url}/chat/completions"
             reply = await self._server.ask(url, body, model=model.name)
             if reply.ok:
                 return reply
-            if not self._habits.learn(reply, sent):
-                if self._habits.denies_logprobs(reply, sent):
+            if not self._habits.learn(reply, body_fields):
+                if self._habits.denies_logprobs(reply, body_fields):
                     raise self._without_logprobs(reply.words)
                 raise self._server.to_error(reply, model.name)
 
     def _without_logprobs(self, why: str) -> ServiceError:
-        self._habits.without_logprobs(why)
+        self._habits.add_missing_logprobs(why)
         return self._error(LogprobsUnavailable, why)
 
-    async def _known(self) -> JudgeModel:
+    async def _get_model(self) -> JudgeModel:
         async with self._identifying:
             if self._model is None:
-                self._model = await self._look()
+                self._model = await self._fetch_model()
             return self._model
 
-    def _chosen(self, data: Any) -> dict[str, Any]:
+    def _select_card(self, data: Any) -> dict[str, Any]:
         """The card of the model asked for, or of the only one."""
         cards = data.get("data") if isinstance(data, dict) else None
         if not isinstance(cards, list):
@@ -362,13 +366,15 @@ class OpenAiTransport(Transport):
         by_name = {
             c["id"]: c for c in cards if isinstance(c, dict) and isinstance(c.get("id"), str)
         }
-        if not self._asked and len(by_name) == 1:
+        if not self._requested_model and len(by_name) == 1:
             return next(iter(by_name.values()))
-        if self._asked in by_name:
-            return by_name[self._asked]
+        if self._requested_model in by_name:
+            return by_name[self._requested_model]
         there = ", ".join(sorted(by_name)[:10]) + (", …" if len(by_name) > 10 else "")
-        if self._asked:
-            raise self._error(NotServed, f"no model {self._asked}; there is {there or 'none'}")
+        if self._requested_model:
+            raise self._error(
+                NotServed, f"no model {self._requested_model}; there is {there or 'none'}"
+            )
         mend = "name the `model` (--judge-model)"
         raise self._error(NotServed, f"{mend}; there is {there or 'none'}")
 
@@ -381,14 +387,14 @@ class OpenAiTransport(Transport):
         version = reply.data.get("version") if reply.ok and isinstance(reply.data, dict) else ""
         return version if isinstance(version, str) else ""
 
-    def _named(self, reply: HttpReply) -> str:
+    def _read_model_name(self, reply: HttpReply) -> str:
         name = reply.data.get("model")
         if isinstance(name, str) and len(name) > LONGEST_NAME:
             raise ValueError(f"the model's name has {len(name):,} characters")
         return name if isinstance(name, str) else ""
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _bad_replies(self) -> Iterator[None]:
         try:
             yield
         except ValueError as error:
@@ -396,7 +402,7 @@ class OpenAiTransport(Transport):
 
     def _error(self, kind: type[ServiceError], detail: str) -> ServiceError:
         return self._server.make_error(
-            kind, detail, self._model.name if self._model else self._asked
+            kind, detail, self._model.name if self._model else self._requested_model
         )
 
 
@@ -404,7 +410,7 @@ def _is_vllm(model: JudgeModel) -> bool:
     return model.facts.get("owned_by") == "vllm"
 
 
-def _spread(
+def _distribute(
     choices: tuple[str, ...], top: list[tuple[str, float]], ids: Mapping[int, str]
 ) -> ChoiceDistribution:
     """The distribution over the choices, from the first token's list.
@@ -415,16 +421,20 @@ def _spread(
     Raises:
         ValueError: a token that speaks for a choice is listed twice.
     """
-    speaks = {f"token_id:{token}": choice for token, choice in ids.items()}
-    listed = Counter(token for token, _ in top)
-    exact = bool(speaks) and speaks.keys() <= listed.keys()
-    if not exact and not speaks.keys() & listed.keys():
+    choice_by_token = {f"token_id:{token}": choice for token, choice in ids.items()}
+    counts = Counter(token for token, _ in top)
+    exact = bool(choice_by_token) and choice_by_token.keys() <= counts.keys()
+    if not exact and not choice_by_token.keys() & counts.keys():
         # By their texts, for servers that do not write tokens as ids.
-        speaks = labels(choices)
+        choice_by_token = list_labels(choices)
     # Others may have the same text: pieces of characters are all written as one.
-    if twice := [token for token, count in listed.items() if count > 1 and token in speaks]:
-        raise ValueError(f"the token {twice[0]!r} is listed {listed[twice[0]]} times")
-    logprobs = [(speaks[token], value) for token, value in top if token in speaks]
+    if repeated_tokens := [
+        token for token, count in counts.items() if count > 1 and token in choice_by_token
+    ]:
+        raise ValueError(
+            f"the token {repeated_tokens[0]!r} is listed {counts[repeated_tokens[0]]} times"
+        )
+    logprobs = [(choice_by_token[token], value) for token, value in top if token in choice_by_token]
     if not logprobs:
         raise Abstained("abstained", f"no choice is among the {len(top)} likeliest first tokens")
-    return distribution(choices, logprobs, "logprobs" if exact else "top_logprobs")
+    return make_distribution(choices, logprobs, "logprobs" if exact else "top_logprobs")

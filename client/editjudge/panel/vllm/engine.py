@@ -74,7 +74,7 @@ class Engine(GrpcConnection):
             stub.Check = health_pb2_grpc.HealthStub(channel).Check
             stub.Generate = channel.unary_stream(
                 f"/{SERVICE}/Generate",
-                request_serializer=Request.encoded,
+                request_serializer=Request.encode,
                 response_deserializer=vllm_engine_pb2.GenerateResponse.FromString,
             )
             return stub
@@ -101,20 +101,22 @@ class Engine(GrpcConnection):
 
     async def _report(self, method: str, request: Any, end: float) -> Any:
         """The answer to a call that every such server takes."""
-        call = getattr(self.stub, method)(request, timeout=left(end), metadata=self.metadata)
+        call = getattr(self.stub, method)(
+            request, timeout=seconds_left(end), metadata=self.metadata
+        )
         try:
             return await self.await_reply(call)
         except ServiceError as failure:
-            raise self._not_here(failure) from failure.__cause__
+            raise self._explain_missing_service(failure) from failure.__cause__
 
     async def tokenizer(self, end: float) -> bytes:
         """The zip of the tokenizer's files, compared with the digest that comes with it."""
         archive = bytearray()
         digest = ""
         request = self._tokenizer_request()
-        call = self.stub.GetTokenizer(request, timeout=left(end), metadata=self.metadata)
+        call = self.stub.GetTokenizer(request, timeout=seconds_left(end), metadata=self.metadata)
 
-        async def received() -> None:
+        async def receive() -> None:
             nonlocal digest
             async for chunk in call:
                 archive.extend(chunk.data)
@@ -123,7 +125,7 @@ class Engine(GrpcConnection):
                     raise self.make_error(BadReply, f"the tokenizer exceeds {MAX_ARCHIVE:,} bytes")
 
         try:
-            await self.await_reply(received())
+            await self.await_reply(receive())
         except BadReply:
             raise
         except ServiceError as failure:
@@ -131,7 +133,7 @@ class Engine(GrpcConnection):
                 # The servicer looks for a folder of that name, and does not ask the hub.
                 mend = "start vLLM with the model's local folder, not its hub id"
                 raise self.make_error(type(failure), f"{failure.detail} ({mend})") from failure
-            raise self._not_here(failure) from failure.__cause__
+            raise self._explain_missing_service(failure) from failure.__cause__
         finally:
             call.cancel()
         # The digest comes with the last chunk, so its absence means a cut as well.
@@ -164,9 +166,9 @@ class Engine(GrpcConnection):
         """
         # A repetition must not meet what the server still has of the first.
         request_id = request.message.request_id = f"editjudge-{uuid.uuid4().hex}"
-        call = self.stub.Generate(request, timeout=left(end), metadata=self.metadata)
+        call = self.stub.Generate(request, timeout=seconds_left(end), metadata=self.metadata)
         try:
-            complete = await self.await_reply(self._whole(call))
+            complete = await self.await_reply(self._read_complete(call))
         except asyncio.CancelledError:
             await self._abort(request_id)
             raise
@@ -176,7 +178,7 @@ class Engine(GrpcConnection):
             raise self.make_error(Unreachable, f"the engine gave up: {complete.finish_reason}")
         return complete
 
-    async def _whole(self, call: Any) -> Any:
+    async def _read_complete(self, call: Any) -> Any:
         complete = None
         async for response in call:
             if complete is not None or response.WhichOneof("response") != "complete":
@@ -209,13 +211,13 @@ class Engine(GrpcConnection):
             return self.make_error(Overloaded, failure.detail)
         return failure
 
-    def _not_here(self, failure: ServiceError) -> ServiceError:
+    def _explain_missing_service(self, failure: ServiceError) -> ServiceError:
         """The failure of a call that every such server takes, said as what it means."""
         if isinstance(failure, NotServed):
             return self.make_error(NotServed, f"no vLLM engine is served here: {failure.detail}")
         return failure
 
 
-def left(end: float) -> float:
+def seconds_left(end: float) -> float:
     """Seconds until then."""
     return max(end - time.monotonic(), 0.001)

@@ -31,7 +31,7 @@ class Request:
     message: Any
     pictures: tuple[Picture, ...] = ()
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Of a `GenerateRequest`, in protobuf's encoding."""
         return b"".join((self.message.SerializeToString(), *self._media()))
 

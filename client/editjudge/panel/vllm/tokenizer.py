@@ -47,7 +47,7 @@ _READ = (*_SHAPING, "config.json", "generation_config.json")
 
 
 @dataclass(frozen=True)
-class Bundle:
+class TokenizerFiles:
     """The files of a model's tokenizer, as its server sends them.
 
     Attributes:
@@ -100,8 +100,8 @@ class Bundle:
         template = template or self.tree("chat_template.json").get("chat_template")
         template = template or self.tree("tokenizer_config.json").get("chat_template")
         if isinstance(template, list):
-            named = {each.get("name"): each.get("template") for each in template}
-            template = named.get("default")
+            by_name = {each.get("name"): each.get("template") for each in template}
+            template = by_name.get("default")
         if not isinstance(template, str) or not template:
             raise ValueError("the model has no chat template")
         return template
@@ -130,7 +130,7 @@ class Bundle:
         return token if isinstance(token, int) else None
 
 
-def unpack(archive: bytes) -> Bundle:
+def unpack(archive: bytes) -> TokenizerFiles:
     """Read the files that are needed; nothing is written anywhere, so names can do no harm.
 
     Raises:
@@ -139,24 +139,24 @@ def unpack(archive: bytes) -> Bundle:
     files: dict[str, bytes] = {}
     left = MAX_FILES
     try:
-        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
-            for name in set(packed.namelist()) & set(_READ):
+        with zipfile.ZipFile(io.BytesIO(archive)) as archive_file:
+            for name in set(archive_file.namelist()) & set(_READ):
                 # What the directory says of sizes may be false: what is read is counted.
-                with packed.open(name) as file:
+                with archive_file.open(name) as file:
                     files[name] = file.read(left + 1)
                 left -= len(files[name])
                 if left < 0:
                     raise ValueError(f"the tokenizer's files exceed {MAX_FILES:,} bytes")
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise ValueError(f"the tokenizer's archive cannot be read: {error}") from error
-    return Bundle(files)
+    return TokenizerFiles(files)
 
 
 Piece: TypeAlias = tuple[str, bool]
 """Text, and whether it is of a prompt (True) or of the chat template (False)."""
 
 
-class Tokens:
+class ModelTokenizer:
     """A model's tokenizer.
 
     Args:
@@ -176,17 +176,17 @@ class Tokens:
         try:
             self._tokenizer = Tokenizer.from_str(source)
             # Runs of white space are added tokens of some models: no control tokens, those.
-            added = {t["content"]: int(t["id"]) for t in tree.get("added_tokens", ())}
-            added = {content: token for content, token in added.items() if content.strip()}
+            added_ids = {t["content"]: int(t["id"]) for t in tree.get("added_tokens", ())}
+            added_ids = {content: token for content, token in added_ids.items() if content.strip()}
         except Exception as error:  # the library raises nothing more precise
             raise ValueError(f"tokenizer.json: {error}") from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.size: int = self._tokenizer.get_vocab_size(with_added_tokens=True)
-        self._added = frozenset(added)
+        self._added_tokens = frozenset(added_ids)
         # The unknown token is no threat: it stands for what has no other token.
         unknown = tree["model"].get("unk_token") if isinstance(tree["model"], dict) else None
-        self._control = {token for content, token in added.items() if content != unknown}
+        self._control = {token for content, token in added_ids.items() if content != unknown}
 
     def encode(self, pieces: Sequence[Piece]) -> list[int]:
         """Token ids of a rendered prompt, in which only the template has control tokens.
@@ -198,15 +198,18 @@ class Tokens:
             ValueError: this tokenizer makes a control token of what is none.
         """
         of_template = (self.ids(part) for part, of_prompt in pieces if not of_prompt)
-        own = [token for ids in of_template for token in ids if token in self._control]
+        template_ids = [token for ids in of_template for token in ids if token in self._control]
         safe = (
-            break_control_tokens(part, self._added) if of_prompt else part
+            break_control_tokens(part, self._added_tokens) if of_prompt else part
             for part, of_prompt in pieces
         )
         ids = self.ids("".join(safe))
         # A normaliser could still have made one of something else (of a wide "<", say).
-        if (made := [token for token in ids if token in self._control]) != own:
-            other = next((token for token in made if token not in own), made[0] if made else own[0])
+        if (control_ids := [token for token in ids if token in self._control]) != template_ids:
+            other = next(
+                (token for token in control_ids if token not in template_ids),
+                control_ids[0] if control_ids else template_ids[0],
+            )
             name = self._tokenizer.id_to_token(other)
             raise ValueError(f"the tokenizer makes {name!r} of a text that is none")
         return ids
@@ -216,7 +219,7 @@ class Tokens:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
-    def single(self, text: str) -> int | None:
+    def single_token(self, text: str) -> int | None:
         """The one token that is the text, or None where it takes several or is a control token."""
         ids = self.ids(text)
         return ids[0] if len(ids) == 1 and ids[0] not in self._control else None
@@ -235,7 +238,7 @@ _Shape: TypeAlias = tuple[bool, ...]
 _KEPT = 256
 
 
-class Chat:
+class ChatTemplate:
     """Writes prompts for one model.
 
     Args:
@@ -251,7 +254,7 @@ class Chat:
     def __init__(
         self,
         source: str,
-        tokens: Tokens,
+        tokens: ModelTokenizer,
         variables: Mapping[str, str] | None = None,
         image_id: int | None = None,
     ) -> None:
@@ -260,14 +263,14 @@ class Chat:
         self._image_id = image_id
         self._key = secrets.token_hex(16)
         self._mark = re.compile(f"{self._key}x([0-9]+)x")
-        self._rendered: dict[tuple[bool, _Shape], list[str]] = {}
+        self._renderings: dict[tuple[bool, _Shape], list[str]] = {}
         try:
             self._template = _environment().from_string(source)
         except TemplateError as error:
             raise ValueError(f"the chat template cannot be read: {error}") from error
 
     @classmethod
-    def of(cls, bundle: Bundle) -> Chat:
+    def of(cls, bundle: TokenizerFiles) -> ChatTemplate:
         """From a model's files.
 
         Raises:
@@ -276,7 +279,7 @@ class Chat:
         source = bundle.text("tokenizer.json")
         if source is None:
             raise ValueError("the model has no tokenizer.json")
-        return cls(bundle.template, Tokens(source), bundle.special_texts, bundle.image_id)
+        return cls(bundle.template, ModelTokenizer(source), bundle.special_texts, bundle.image_id)
 
     def ids(self, prompt: Prompt) -> list[int]:
         """The prompt as token ids, up to where the reply begins; one placeholder per image.
@@ -300,17 +303,17 @@ class Chat:
         Raises:
             ValueError: the template does not take such a prompt.
         """
-        runs = _runs(prompt)
+        runs = _split_runs(prompt)
         shape = (bool(prompt.system), tuple(run is None for run in runs))
-        if shape not in self._rendered:
-            if len(self._rendered) >= _KEPT:
-                self._rendered.clear()
-            self._rendered[shape] = self._render(*shape)
+        if shape not in self._renderings:
+            if len(self._renderings) >= _KEPT:
+                self._renderings.clear()
+            self._renderings[shape] = self._render(*shape)
         # Every other element is the number of a text.
         texts = [prompt.system, *runs]
         return [
             (part, False) if i % 2 == 0 else (texts[int(part)] or "", True)
-            for i, part in enumerate(self._rendered[shape])
+            for i, part in enumerate(self._renderings[shape])
             if part
         ]
 
@@ -367,7 +370,7 @@ class Chat:
         return None if self._image_id is None else self.tokens.text_of(self._image_id)
 
 
-def _runs(prompt: Prompt) -> list[str | None]:
+def _split_runs(prompt: Prompt) -> list[str | None]:
     """The user turn: texts, neighbours as one, and None for an image."""
     runs: list[str | None] = []
     for part in prompt.parts:

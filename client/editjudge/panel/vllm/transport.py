@@ -28,7 +28,7 @@ from ...base.errors import (
     WrongModel,
 )
 from ..calls import Usage
-from ..choices import distribution, label_set, labels
+from ..choices import list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..retry import RetryPolicy
 from ..transport import (
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ...base.config import JudgeEndpoint
     from ..prompt import Prompt
     from .request import Request
-    from .tokenizer import Chat
+    from .tokenizer import ChatTemplate
 
 T = TypeVar("T")
 
@@ -61,12 +61,12 @@ _FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
 
 @dataclass(frozen=True)
-class _Served:
+class _ServedModel:
     """What the server serves, as `identify` learned it."""
 
     model: JudgeModel
     info: Any
-    chat: Chat
+    chat: ChatTemplate
     stops: frozenset[int]
     media: bool
 
@@ -95,15 +95,15 @@ class VllmTransport(Transport):
         service: str = "generalist.judge",
     ) -> None:
         self.url = endpoint.url
-        self._accepted = (endpoint.model, *endpoint.accept) if endpoint.model else ("*",)
+        self._accepted_names = (endpoint.model, *endpoint.accept) if endpoint.model else ("*",)
         self._policy = policy
         self._engine = Engine(endpoint, service, policy)
-        self._served: _Served | None = None
-        self._finding = asyncio.Lock()
-        self._doubtful = False
-        self._processed: bool | None = None
+        self._served_model: _ServedModel | None = None
+        self._lock = asyncio.Lock()
+        self._may_have_changed = False
+        self._includes_bias: bool | None = None
         self._probing = asyncio.Lock()
-        self._allowed = sys.maxsize
+        self._max_logprobs = sys.maxsize
         self._label_sets: dict[tuple[str, ...], dict[int, str]] = {}
 
     async def close(self) -> None:
@@ -122,11 +122,11 @@ class VllmTransport(Transport):
         """
 
         async def once(end: float) -> JudgeModel:
-            async with self._finding:
-                self._served = await self._look(end)
-            return self._served.model
+            async with self._lock:
+                self._served_model = await self._fetch_model(end)
+            return self._served_model.model
 
-        return await self._retried(once, DEFAULT_TERMS, replace(self._policy, deadline=timeout))
+        return await self._retry(once, DEFAULT_TERMS, replace(self._policy, deadline=timeout))
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
@@ -147,22 +147,22 @@ class VllmTransport(Transport):
         """
 
         async def once(end: float) -> Choice:
-            served = await self._known(end)
-            ids = self._labels(served, choices)
-            await self._check_mode(served, end)
-            request = self._request(served, prompt)
+            model = await self._get_served_model(end)
+            ids = self._get_label_tokens(model, choices)
+            await self._check_bias(model, end)
+            request = self._make_request(model, prompt)
             params = request.message.sampling_params
             params.max_tokens = 1
             params.logit_bias.update(dict.fromkeys(ids, BIAS))
-            reply = await self._listed(request, len(ids) + 1, served, end)
-            listed = self._first_tokens(reply)
+            reply = await self._generate_listing(request, len(ids) + 1, model, end)
+            logprobs = self._read_first_tokens(reply)
             try:
-                spread = _spread(choices, ids, listed)
+                spread = _distribute(choices, ids, logprobs)
             except ValueError as error:
                 raise self._engine.make_error(BadReply, str(error)) from error
-            return Choice(spread, served.model.name, _usage(reply))
+            return Choice(spread, model.model.name, _read_usage(reply))
 
-        return await self._retried(once, context.terms)
+        return await self._retry(once, context.terms)
 
     async def complete(
         self,
@@ -181,13 +181,13 @@ class VllmTransport(Transport):
         """
 
         async def once(end: float) -> Completion:
-            served = await self._known(end)
-            request = self._request(served, prompt)
+            model = await self._get_served_model(end)
+            request = self._make_request(model, prompt)
             params = request.message.sampling_params
             params.temperature = sampling.temperature
             params.top_p = sampling.top_p
             params.max_tokens = sampling.max_tokens
-            params.stop_token_ids.extend(sorted(served.stops))
+            params.stop_token_ids.extend(sorted(model.stops))
             if sampling.seed is not None:
                 # 32 bits with a sign are what the protocol has.
                 params.seed = sampling.seed & 0x7FFF_FFFF
@@ -195,19 +195,19 @@ class VllmTransport(Transport):
                 params.json_schema = json.dumps(schema, ensure_ascii=False)
             reply = await self._generate(request, end)
             ids = list(reply.output_ids)
-            if ids and ids[-1] in served.stops:
+            if ids and ids[-1] in model.stops:
                 ids.pop()
             try:
-                text = served.chat.tokens.decode(ids)
+                text = model.chat.tokens.decode(ids)
             except OverflowError as error:
                 raise self._engine.make_error(BadReply, "a token id is out of range") from error
             finish = _FINISHES.get(reply.finish_reason, "other")
             text = self._engine.secrets.redact_json(text)
-            return Completion(text, finish, served.model.name, _usage(reply))
+            return Completion(text, finish, model.model.name, _read_usage(reply))
 
-        return await self._retried(once, context.terms)
+        return await self._retry(once, context.terms)
 
-    async def _retried(
+    async def _retry(
         self,
         once: Callable[[float], Awaitable[T]],
         terms: AnyTerms,
@@ -218,40 +218,42 @@ class VllmTransport(Transport):
 
         return await self._engine.call_with_retries(attempt, policy, terms)
 
-    async def _known(self, end: float) -> _Served:
-        async with self._finding:
-            if self._served is None:
-                self._served = await self._look(end)
-            elif self._doubtful:
+    async def _get_served_model(self, end: float) -> _ServedModel:
+        async with self._lock:
+            if self._served_model is None:
+                self._served_model = await self._fetch_model(end)
+            elif self._may_have_changed:
                 # The server may have been started again, with another model.
                 info = await self._engine.ask("GetModelInfo", end)
-                if info != self._served.info:
+                if info != self._served_model.info:
                     raise self._engine.make_error(
                         WrongModel,
-                        f"{_name(info)!r} is served now, as {_kind(info)}; it was"
-                        f" {_name(self._served.info)!r}, as {_kind(self._served.info)}",
+                        f"{_read_name(info)!r} is served now, as {_describe_kind(info)}; it was"
+                        f" {_read_name(self._served_model.info)!r}, as {_describe_kind(self._served_model.info)}",
                     )
-                self._doubtful = False
-            return self._served
+                self._may_have_changed = False
+            return self._served_model
 
-    async def _look(self, end: float) -> _Served:
+    async def _fetch_model(self, end: float) -> _ServedModel:
         engine = self._engine
         await engine.check_ready(end)
         info = await engine.ask("GetModelInfo", end)
-        name = _name(info)
-        if not any(name == each or fnmatchcase(name, each) for each in self._accepted):
-            raise engine.make_error(NotServed, f"it serves {name!r}, not {self._accepted[0]!r}")
+        name = _read_name(info)
+        if not any(name == each or fnmatchcase(name, each) for each in self._accepted_names):
+            raise engine.make_error(
+                NotServed, f"it serves {name!r}, not {self._accepted_names[0]!r}"
+            )
         if not info.is_generation:
             raise engine.make_error(NotServed, f"{name!r} does not generate text")
         engine.model = name
         server = await engine.ask("GetServerInfo", end)
-        if self._served is not None and self._served.info == info:
-            chat, stops = self._served.chat, self._served.stops
-            digest = self._served.model.facts["tokenizer"]
+        if self._served_model is not None and self._served_model.info == info:
+            chat, stops = self._served_model.chat, self._served_model.stops
+            digest = self._served_model.model.facts["tokenizer"]
         else:
             # Reading a vocabulary of 150,000 tokens takes a second.
             chat, stops, digest = await asyncio.to_thread(
-                _read, await engine.tokenizer(end), engine
+                _read_tokenizer, await engine.tokenizer(end), engine
             )
             stops |= frozenset(info.eos_token_ids)
             self._label_sets.clear()
@@ -265,7 +267,7 @@ class VllmTransport(Transport):
             "media": server.mm_processor if media else "off",
         }
         model = JudgeModel(name, f"vllm {await self._version(end)}".strip(), facts)
-        return _Served(model, info, chat, stops, media)
+        return _ServedModel(model, info, chat, stops, media)
 
     async def _version(self, end: float) -> str:
         try:
@@ -273,11 +275,11 @@ class VllmTransport(Transport):
         except ServiceError:
             return ""  # which version it is decides nothing
 
-    def _request(self, served: _Served, prompt: Prompt) -> Request:
-        if prompt.pictures and not served.media:
+    def _make_request(self, model: _ServedModel, prompt: Prompt) -> Request:
+        if prompt.pictures and not model.media:
             raise self._engine.make_error(Refused, f"the server does not take images: {MEDIA_OFF}")
         try:
-            ids = served.chat.ids(prompt)
+            ids = model.chat.ids(prompt)
         except ValueError as error:
             raise self._engine.make_error(Refused, str(error)) from error
         return self._engine.request(ids, prompt.pictures)
@@ -286,16 +288,18 @@ class VllmTransport(Transport):
         try:
             return await self._engine.generate(request, end)
         except ServiceError as error:
-            self._doubtful |= isinstance(error, DeadlineExceeded) or error.retryable
+            self._may_have_changed |= isinstance(error, DeadlineExceeded) or error.retryable
             raise
 
-    async def _listed(self, request: Request, least: int, served: _Served, end: float) -> Any:
+    async def _generate_listing(
+        self, request: Request, least: int, model: _ServedModel, end: float
+    ) -> Any:
         """Generate, and list as many tokens with it as the server allows, at least so many."""
         # Asking for more tokens than there are would stop the engine.
-        there = min(n for n in (served.info.vocab_size, served.chat.tokens.size) if n)
+        there = min(n for n in (model.info.vocab_size, model.chat.tokens.size) if n)
         least = min(least, there)
         while True:
-            count = min(max(least, LISTED), there, self._allowed)
+            count = min(max(least, LISTED), there, self._max_logprobs)
             if count < least:
                 raise self._engine.make_error(
                     LogprobsUnavailable, f"it lists {count} tokens, {least} are needed: {_MODE}"
@@ -304,12 +308,12 @@ class VllmTransport(Transport):
             try:
                 return await self._generate(request, end)
             except Refused as error:
-                allowed = _ALLOWED.search(error.detail)
-                if allowed is None or int(allowed[1]) >= count:
+                limit = _ALLOWED.search(error.detail)
+                if limit is None or int(limit[1]) >= count:
                     raise
-                self._allowed = int(allowed[1])
+                self._max_logprobs = int(limit[1])
 
-    async def _check_mode(self, served: _Served, end: float) -> None:
+    async def _check_bias(self, model: _ServedModel, end: float) -> None:
         """Find out once whether probabilities include the bias.
 
         Two tokens are raised, one after the other. Each must then have all the probability,
@@ -319,40 +323,40 @@ class VllmTransport(Transport):
             LogprobsUnavailable: they do not.
         """
         async with self._probing:
-            if self._processed is None:
-                self._processed = True
+            if self._includes_bias is None:
+                self._includes_bias = True
                 try:
-                    tokens = [served.chat.tokens.ids(text)[0] for text in "ab"]
+                    tokens = [model.chat.tokens.ids(text)[0] for text in "ab"]
                     for token in tokens:
                         request = self._engine.request([tokens[0]])
                         params = request.message.sampling_params
                         params.max_tokens = 1
                         params.logit_bias[token] = BIAS
-                        reply = await self._listed(request, 1, served, end)
-                        alone = self._first_tokens(reply).get(token, -math.inf)
-                        self._processed &= abs(alone) < 1e-2
+                        reply = await self._generate_listing(request, 1, model, end)
+                        alone = self._read_first_tokens(reply).get(token, -math.inf)
+                        self._includes_bias &= abs(alone) < 1e-2
                 except BaseException as error:  # also when cancelled: nothing was found out
-                    self._processed = None
+                    self._includes_bias = None
                     if isinstance(error, Refused) and "logit_bias" in error.detail:
                         # Speculative decoding takes none.
                         raise self._engine.make_error(LogprobsUnavailable, error.detail) from error
                     raise
-        if not self._processed:
+        if not self._includes_bias:
             raise self._engine.make_error(
                 LogprobsUnavailable, f"its probabilities leave out the logit bias: {_MODE}"
             )
 
-    def _first_tokens(self, reply: Any) -> dict[int, float]:
+    def _read_first_tokens(self, reply: Any) -> dict[int, float]:
         try:
-            return _first_tokens(reply)
+            return _read_first_tokens(reply)
         except ValueError as error:
             raise self._engine.make_error(BadReply, str(error)) from error
 
-    def _labels(self, served: _Served, choices: tuple[str, ...]) -> dict[int, str]:
+    def _get_label_tokens(self, model: _ServedModel, choices: tuple[str, ...]) -> dict[int, str]:
         """The choice that each label token stands for."""
         if choices not in self._label_sets:
-            tokens = {text: served.chat.tokens.single(text) for text in labels(choices)}
-            self._label_sets[choices] = label_set(choices, tokens)
+            tokens = {text: model.chat.tokens.single_token(text) for text in list_labels(choices)}
+            self._label_sets[choices] = select_label_tokens(choices, tokens)
         speaks = self._label_sets[choices]
         if missing := [choice for choice in choices if choice not in speaks.values()]:
             raise self._engine.make_error(
@@ -361,18 +365,18 @@ class VllmTransport(Transport):
         return speaks
 
 
-def _read(archive: bytes, engine: Engine) -> tuple[Chat, frozenset[int], str]:
-    from .tokenizer import Chat, unpack
+def _read_tokenizer(archive: bytes, engine: Engine) -> tuple[ChatTemplate, frozenset[int], str]:
+    from .tokenizer import ChatTemplate, unpack
 
     try:
         bundle = unpack(archive)
-        return Chat.of(bundle), frozenset(bundle.stop_ids), bundle.digest
+        return ChatTemplate.of(bundle), frozenset(bundle.stop_ids), bundle.digest
     except (ValueError, TypeError, AttributeError) as error:
         # The two latter: JSON whose parts are not what they are elsewhere.
         raise engine.make_error(BadReply, f"the tokenizer cannot be used: {error}") from error
 
 
-def _first_tokens(reply: Any) -> dict[int, float]:
+def _read_first_tokens(reply: Any) -> dict[int, float]:
     """Log-probabilities of the tokens listed for the first place.
 
     Raises:
@@ -390,11 +394,13 @@ def _first_tokens(reply: Any) -> dict[int, float]:
     if any(math.isnan(value) for value in top.values):
         raise ValueError("a log-probability is NaN")
     # The sampled token is in its list, except where that is cut to its length.
-    listed = zip(top.token_ids, top.values, strict=True)
-    return {logprobs.token_ids[0]: logprobs.token_logprobs[0], **dict(listed)}
+    top_tokens = zip(top.token_ids, top.values, strict=True)
+    return {logprobs.token_ids[0]: logprobs.token_logprobs[0], **dict(top_tokens)}
 
 
-def _spread(choices: tuple[str, ...], ids: Mapping[int, str], logprobs: Mapping[int, float]) -> Any:
+def _distribute(
+    choices: tuple[str, ...], ids: Mapping[int, str], logprobs: Mapping[int, float]
+) -> Any:
     """The distribution, from log-probabilities that include the bias of the labels.
 
     Raises:
@@ -415,18 +421,18 @@ def _spread(choices: tuple[str, ...], ids: Mapping[int, str], logprobs: Mapping[
     scale = max(top, 0.0)
     beyond = math.fsum(math.exp(value - scale) for value in others)
     outside = beyond / (beyond + inside * math.exp(-scale))
-    spoken = [(choice, logprobs[token]) for token, choice in ids.items()]
-    return distribution(choices, spoken, "logprobs", outside)
+    label_logprobs = [(choice, logprobs[token]) for token, choice in ids.items()]
+    return make_distribution(choices, label_logprobs, "logprobs", outside)
 
 
-def _name(info: Any) -> str:
+def _read_name(info: Any) -> str:
     return str(info.served_model_name or info.model_path)[:LONGEST_NAME]
 
 
-def _kind(info: Any) -> str:
+def _describe_kind(info: Any) -> str:
     kind = ",".join(info.architectures) or info.model_type or "unknown"
     return f"{kind} of {info.vocab_size} tokens"
 
 
-def _usage(reply: Any) -> Usage:
+def _read_usage(reply: Any) -> Usage:
     return Usage.from_counts(reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens)
