@@ -225,11 +225,12 @@ class VllmTransport(Transport):
             elif self._may_have_changed:
                 # The server may have been started again, with another model.
                 info = await self._engine.ask("GetModelInfo", end)
-                if info != self._served_model.info:
+                before = self._served_model.info
+                if info != before:
                     raise self._engine.make_error(
                         WrongModel,
                         f"{_read_name(info)!r} is served now, as {_describe_kind(info)}; it was"
-                        f" {_read_name(self._served_model.info)!r}, as {_describe_kind(self._served_model.info)}",
+                        f" {_read_name(before)!r}, as {_describe_kind(before)}",
                     )
                 self._may_have_changed = False
             return self._served_model
