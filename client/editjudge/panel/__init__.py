@@ -287,9 +287,7 @@ class Panel:
         if self._replaying:
             return ()
         specialists = (self._list_triton_changes(*triton) for triton in self._tritons)
-        judges = (
-            one.altered(self._settings.probe_timeout) for one in self.judges.values()
-        )
+        judges = (one.altered(self._settings.probe_timeout) for one in self.judges.values())
         changes = await asyncio.gather(*specialists, *judges)
         return tuple(line for lines in changes for line in lines)
 
@@ -377,9 +375,7 @@ class Panel:
             transports.append(await self._connect_transport(replica, name))
         return transports
 
-    async def _connect_transport(
-        self, endpoint: JudgeEndpoint, name: str
-    ) -> Replica[Transport]:
+    async def _connect_transport(self, endpoint: JudgeEndpoint, name: str) -> Replica[Transport]:
         concurrency = self._settings.concurrency
         return await self._connect_replica(
             endpoint.url, lambda policy: make_transport(endpoint, policy, name, concurrency)
