@@ -171,7 +171,7 @@ async def run(way: str, edits: list[Edit], url: str) -> Run:
                 reply.raise_for_status()
             budget = Budget()
             start = time.perf_counter()
-            paid = judge.within(CallContext(budget))
+            paid = judge.with_context(CallContext(budget))
             await asyncio.gather(*(paid.choose(*one) for one in asked))
             return Run(budget.calls, budget.usage, time.perf_counter() - start)
 

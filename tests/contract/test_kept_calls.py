@@ -206,7 +206,7 @@ async def test_a_model_of_any_name_replays_as_itself(model: str) -> None:
         async with Panel.from_ledger(ledger, identities) as panel:
             judge = panel.judge("generalist.judge")
             assert judge.model.name == model
-            assert (judge.endpoint.seed, await judge.method()) == (7, "top_logprobs")
+            assert (judge.endpoint.seed, await judge.find_choice_method()) == (7, "top_logprobs")
             assert panel.identities() == identities
             assert (await judge.choose(PROMPT, ("Yes", "No"))).value == chosen.value
 
@@ -234,7 +234,7 @@ async def test_why_it_is_sampled_is_remembered_too() -> None:
         for _ in range(2):
             async with judge_of(server, ledger) as panel:
                 judge = panel.judge("generalist.judge")
-                assert await judge.method() == "sampled"
+                assert await judge.find_choice_method() == "sampled"
                 assert "no logprobs" in judge.without_logprobs
     assert len(server.requests) == 1
 

@@ -137,7 +137,7 @@ async def judges(
 
 def about(panel: Panel, picture: int, question: int) -> Prompt:
     image = load_image(np.full((8, 8, 3), picture, np.uint8))
-    shown = panel.judge("generalist.judge").picture(image)
+    shown = panel.judge("generalist.judge").prepare_picture(image)
     return Prompt("judge", (shown, Text(f"Question {question}?")))
 
 
@@ -165,7 +165,7 @@ async def test_a_much_busier_replica_is_left() -> None:
     servers = [ScriptedOpenAi() for _ in range(2)]
     async with judges(*servers) as (panel, _):
         judge = panel.judge("generalist.judge")
-        await judge.method()
+        await judge.find_choice_method()
         await asyncio.gather(*(judge.choose(about(panel, 7, n), YES_NO) for n in range(60)))
     assert min(len(server.requests) for server in servers) >= 5
 
@@ -174,7 +174,7 @@ async def test_a_dead_judge_replica() -> None:
     servers = [ScriptedOpenAi() for _ in range(2)]
     async with judges(*servers) as (panel, proxies):
         judge = panel.judge("generalist.judge")
-        await judge.method()
+        await judge.find_choice_method()
         await proxies[0].switch("refuse")
         await asyncio.gather(*(judge.choose(about(panel, n, 0), YES_NO) for n in range(30)))
         assert len(servers[1].requests) >= 30

@@ -204,7 +204,7 @@ async def _check_judge(
 ) -> tuple[CanaryResult, CanaryCheck | None]:
     name, calls_before, cost_before = judge.name, budget.calls, budget.cost
     try:
-        method = await judge.method()  # part of its identity
+        method = await judge.find_choice_method()  # part of its identity
     except ServiceError as error:
         return CanaryResult.not_checked(name, str(error)), None
     identity = str(judge.identity)

@@ -127,7 +127,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
             findings += await _check_specialist(panel, name, settings)
         context = CallContext(Budget(settings.max_cost))
         for judge in panel.judges.values():
-            findings.append(await _check_judge(judge.within(context), settings))
+            findings.append(await _check_judge(judge.with_context(context), settings))
         if reference is not None:
             actual = await _gather_facts(panel, settings.probe_timeout)
             findings = _add_problems(findings, reference, actual)

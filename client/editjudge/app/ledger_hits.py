@@ -78,7 +78,7 @@ async def _count_hits(
             plan.inputs.signature_cache,
         )
     scale = count / sample_size if sample_size else 0.0
-    names_of = {one.as_judge: name for name, one in panel.judges.items()}
+    names_of = {one.call_identity: name for name, one in panel.judges.items()}
     counts = Counter(names_of.get(of) or ServiceName.parse(of) for of in ledger.hits.values())
     return Counter({name: round(scale * count) for name, count in counts.items()})
 

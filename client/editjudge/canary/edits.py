@@ -118,4 +118,4 @@ def _encode_pictures(judge: Judge) -> None:
     """Read and encode: in a thread, since it would hold up all other calls."""
     for edit in canaries().values():
         for picture in (*edit.item.sources, edit.output):
-            _ = judge.picture(picture).digest
+            _ = judge.prepare_picture(picture).digest

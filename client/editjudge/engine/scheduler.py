@@ -292,7 +292,9 @@ class Scheduler:
         image, missing, output_file = self._output(job, left_encoded)
         images = [*item.sources, *filter(None, (item.target, image))]
         # Made ready for the judges here: it would hold up all other calls.
-        prompt_images = [judge.picture(image).ready() for judge in judges for image in images]
+        prompt_images = [
+            judge.prepare_picture(image).ready() for judge in judges for image in images
+        ]
         sizes = [one.memory_bytes for one in images] + [one.memory_bytes for one in prompt_images]
         sizes.append(item.mask.memory_bytes if item.mask else 0)
         return Edit(item, job.model, image, missing), output_file, sum(sizes)

@@ -27,7 +27,7 @@ from .endpoints import (
     make_transport,
     replace_contents,
 )
-from .judge import Judge, altered_line, replay_judge
+from .judge import Judge, describe_change, replay_judge
 from .pool import EndpointPool
 from .replica import DEFAULT_POLICY, PoolPolicy, Replica, ServerLoad
 from .retry import RetryPolicy
@@ -148,7 +148,7 @@ class Panel:
 
         async def ask(judge: Judge) -> None:
             with contextlib.suppress(ServiceError):  # the calls will say it
-                await judge.within(self.context).method()
+                await judge.with_context(self.context).find_choice_method()
 
         await asyncio.gather(*map(ask, tuple(self.judges.values())))
 
@@ -186,7 +186,7 @@ class Panel:
         judge = self.judges.get(name)
         if judge is None:
             raise NotServed(self.why_not(name), service=name)
-        return judge.within(self.context)
+        return judge.with_context(self.context)
 
     @property
     def service_names(self) -> frozenset[ServiceName]:
@@ -287,7 +287,9 @@ class Panel:
         if self._replaying:
             return ()
         specialists = (self._list_triton_changes(*triton) for triton in self._tritons)
-        judges = (one.altered(self._settings.probe_timeout) for one in self.judges.values())
+        judges = (
+            one.list_model_changes(self._settings.probe_timeout) for one in self.judges.values()
+        )
         changes = await asyncio.gather(*specialists, *judges)
         return tuple(line for lines in changes for line in lines)
 
@@ -300,7 +302,7 @@ class Panel:
             return []
         now = await self._find_ready(triton, tuple(identities), {})
         return [
-            altered_line(name, triton.url, identities[name], identity)
+            describe_change(name, triton.url, identities[name], identity)
             for name, identity in now.items()
             if identity != identities[name]
         ]
@@ -354,7 +356,7 @@ class Panel:
             for url, problem in judge.problems.items():
                 add_problem(problems, url, problem)
         current = self.judges.get(name)
-        return current if current is not None and current.is_still(judge) else judge
+        return current if current is not None and current.is_same_as(judge) else judge
 
     async def _connect_triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
         return await self._connect_replica(

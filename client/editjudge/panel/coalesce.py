@@ -115,18 +115,18 @@ async def gather_all(*work: Awaitable[T]) -> list[T]:
             all of them.
         Exception: the first failure.
     """
-    done = await asyncio.gather(*work, return_exceptions=True)
+    results = await asyncio.gather(*work, return_exceptions=True)
     values: list[T] = []
-    abstained: list[Abstained] = []
-    for result in done:
+    abstentions: list[Abstained] = []
+    for result in results:
         if isinstance(result, Abstained):
-            abstained.append(result)
+            abstentions.append(result)
         elif isinstance(result, BaseException):
             raise result
         else:
             values.append(result)
-    if abstained:
-        first = abstained[0]
-        calls = dict.fromkeys(key for each in abstained for key in each.calls)
+    if abstentions:
+        first = abstentions[0]
+        calls = dict.fromkeys(key for each in abstentions for key in each.calls)
         raise Abstained(first.kind, first.reason, first.evidence, tuple(calls)) from first
     return values

@@ -64,13 +64,13 @@ class Answer(Generic[T]):
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
-def merged(answers: Iterable[Answer[Any]]) -> tuple[str, ...]:
+def merge_calls(answers: Iterable[Answer[Any]]) -> tuple[str, ...]:
     """The calls that several answers rest on, each once."""
     return tuple(dict.fromkeys(key for answer in answers for key in answer.calls))
 
 
 @dataclass(slots=True)
-class _Learned:
+class _Findings:
     """What calls showed of a judge, in whatever context they were made.
 
     Attributes:
@@ -123,15 +123,15 @@ class Judge:
         self._pool = pool
         self._leaders = PrefixLeaders(is_enabled=prefix_first is not False)
         self._prefix_first = prefix_first
-        self._coalesced: Coalescer[Reply] = Coalescer()
-        self._learned = _Learned("sampled" if endpoint.logprobs == "never" else "")
+        self._coalescer: Coalescer[Reply] = Coalescer()
+        self._findings = _Findings("sampled" if endpoint.logprobs == "never" else "")
         self._probing = asyncio.Lock()
         # By ledger, why the latest reply that could not be kept was not.
-        self._unkept: WeakKeyDictionary[ReplyStore, StoreError] = WeakKeyDictionary()
-        self._stated = identity
+        self._store_errors: WeakKeyDictionary[ReplyStore, StoreError] = WeakKeyDictionary()
+        self._stored_identity = identity
         self._identities: dict[str, ModelIdentity] = {}
         if identity is not None:
-            self._learned.method = identity.facts.get("choices", self._learned.method)
+            self._findings.method = identity.facts.get("choices", self._findings.method)
 
     async def open(self, timeout: float) -> None:
         """Ask the servers for their model; `problems` names the replicas that are not used.
@@ -143,31 +143,35 @@ class Judge:
         models = await asyncio.gather(
             *(replica.target.identify(timeout) for replica in replicas), return_exceptions=True
         )
-        used: list[Replica[Transport]] = []
+        open_replicas: list[Replica[Transport]] = []
         for replica, model in zip(replicas, models, strict=True):
             if isinstance(model, ServiceError):
                 self.problems[replica.url] = model.detail
             elif isinstance(model, BaseException):
                 raise model
-            elif used and _identity(model) != _identity(self.model):
-                here, first = _identity(model), _identity(self.model)
+            elif open_replicas and _make_identity(model) != _make_identity(self.model):
+                here, first = _make_identity(model), _make_identity(self.model)
                 self.problems[replica.url] = f"not used: {here} is served here, not {first}"
             else:
                 self.model = model
                 self._identities.clear()
-                used.append(replica)
-        if not used:
+                open_replicas.append(replica)
+        if not open_replicas:
             raise next(error for error in models if isinstance(error, ServiceError))
-        self._pool = self._pool and self._pool.with_replicas(used)
-        if self._prefix_first is None and len(used) == 1 and self.model.server.startswith("vllm"):
+        self._pool = self._pool and self._pool.with_replicas(open_replicas)
+        if (
+            self._prefix_first is None
+            and len(open_replicas) == 1
+            and self.model.server.startswith("vllm")
+        ):
             self._leaders = PrefixLeaders(is_enabled=False)
-        await self._recall()
+        await self._load_method()
 
-    def within(self, context: CallContext) -> Judge:
+    def with_context(self, context: CallContext) -> Judge:
         """The same judge, asked on somebody's behalf."""
-        bound = copy.copy(self)
-        bound.context = context
-        return bound
+        judge = copy.copy(self)
+        judge.context = context
+        return judge
 
     def with_replies(self, ledger: ReplyStore) -> Judge:
         """The same judge, whose replies are kept elsewhere."""
@@ -178,35 +182,35 @@ class Judge:
     @property
     def without_logprobs(self) -> str:
         """Why choices are sampled although the settings ask for probabilities."""
-        return self._learned.without_logprobs
+        return self._findings.without_logprobs
 
-    def is_still(self, later: Judge) -> bool:
+    def is_same_as(self, later: Judge) -> bool:
         """Whether a judge opened later is this one: the same model at the same servers.
 
         It is not where another model than the one asked for has answered: `later` asks again.
         """
-        same = _identity(self.model) == _identity(later.model)
-        return same and self.replicas == later.replicas and self._learned.wrong is None
+        same = _make_identity(self.model) == _make_identity(later.model)
+        return same and self.replicas == later.replicas and self._findings.wrong is None
 
-    async def altered(self, timeout: float) -> list[str]:
+    async def list_model_changes(self, timeout: float) -> list[str]:
         """Ask the servers for their model again: a line for each that has another now.
 
         Nothing is said of a server that cannot be asked: its calls have told that.
         """
 
-        async def asked(replica: Replica[Transport]) -> str:
+        async def check(replica: Replica[Transport]) -> str:
             if replica.measure_load().is_lost:
                 return ""
             try:
-                now = _identity(await replica.target.identify(timeout))
+                now = _make_identity(await replica.target.identify(timeout))
             except NotServed as error:
                 return f"{self.name} at {replica.url} is gone since this session began: {error}"
             except ServiceError:
                 return ""
-            return "" if now == then else altered_line(self.name, replica.url, then, now)
+            return "" if now == then else describe_change(self.name, replica.url, then, now)
 
-        then = _identity(self.model)
-        return [line for line in await asyncio.gather(*map(asked, self.replicas)) if line]
+        then = _make_identity(self.model)
+        return [line for line in await asyncio.gather(*map(check, self.replicas)) if line]
 
     @property
     def replicas(self) -> tuple[Replica[Transport], ...]:
@@ -216,16 +220,16 @@ class Judge:
     @property
     def identity(self) -> ModelIdentity:
         """Which model this is and how it is asked, for signatures."""
-        if self._stated is not None:
-            return self._stated
-        method = self._learned.method
+        if self._stored_identity is not None:
+            return self._stored_identity
+        method = self._findings.method
         if self._identities.get(method) is None:
             self._identities[method] = self._identity_now(method)
         return self._identities[method]
 
     def _identity_now(self, method: str) -> ModelIdentity:
         facts = {
-            **_facts(self.model),
+            **_identity_facts(self.model),
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
             "images": self._pictures.rule,
             "choices": method,
@@ -233,14 +237,14 @@ class Judge:
             # that ask for choices (`labels`): nothing else depends on it.
             "reads": f"{Option.name}.{Option.parser}" if method == "sampled" else "",
             "temperature": f"{self.endpoint.temperature:g}",
-            "max_tokens": _limit_told(self.endpoint.max_tokens),
+            "max_tokens": _format_limit(self.endpoint.max_tokens),
             "seed": str(self.endpoint.seed),
             "repeats": str(self.endpoint.samples),
             "untrained": "yes" if "untrained" in self.model.name else "",
         }
         return ModelIdentity(self.model.name, {k: v for k, v in facts.items() if v})
 
-    def picture(self, image: Image) -> Picture:
+    def prepare_picture(self, image: Image) -> Picture:
         """An image in the form in which it is sent."""
         return self._pictures.prepare(image)
 
@@ -261,15 +265,15 @@ class Judge:
             ServiceError: see `editjudge.base.errors`.
         """
         choices = check_choices(choices)
-        if await self.method() == "sampled":
-            return await self._sampled(prompt, choices, repeat)
+        if await self.find_choice_method() == "sampled":
+            return await self._sample_choices(prompt, choices, repeat)
         try:
-            made = await self._call(prompt, {"choices": list(choices), "labels": LABELS}, repeat)
+            form = {"choices": list(choices), "labels": LABELS}
+            reply, key = await self._call(prompt, form, repeat)
         except LogprobsUnavailable:
             # The server is started otherwise than when it was asked: it is asked again next time.
             await self._ledger.put_fact(self._fact, "")
             raise
-        reply, key = made
         spread = ChoiceDistribution(**reply.content)
         if spread.outside is not None and spread.outside > self.endpoint.max_outside:
             raise Abstained(
@@ -303,12 +307,12 @@ class Judge:
             ServiceError: see `editjudge.base.errors`.
         """
         calls: list[str] = []
-        asked = prompt
+        request = prompt
         reasons: list[str] = []
         limit = self.endpoint.max_tokens or max_tokens
         form = self._form(contract.schema, repeat, limit)
         for _ in range(2):
-            reply, key = await self._call(asked, form, repeat)
+            reply, key = await self._call(request, form, repeat)
             calls.append(key)
             content = reply.content
             cut = content["finish"] == "length"
@@ -320,68 +324,68 @@ class Judge:
                     reasons.append(f"{error} (the reply was cut at max_tokens = {limit}; {mend})")
                     break
                 reasons.append(str(error))
-                asked = prompt.followed_by(
+                request = prompt.followed_by(
                     Text(
                         "\nYour previous reply could not be read. Reply again, and only in the"
                         f" form asked for. What was wrong with it: {error}"
                     )
                 )
                 continue
-            return Answer(value, tuple(calls), _retried(reasons))
+            return Answer(value, tuple(calls), _make_evidence(reasons))
         if is_refusal(content["text"]):
             words = " ".join(content["text"].split())[:LONGEST_REASON]
-            raise Abstained("refused", f"declined: {words}", _retried(reasons), tuple(calls))
-        raise Abstained("unparsable", reasons[-1], _retried(reasons), tuple(calls))
+            raise Abstained("refused", f"declined: {words}", _make_evidence(reasons), tuple(calls))
+        raise Abstained("unparsable", reasons[-1], _make_evidence(reasons), tuple(calls))
 
-    async def method(self) -> str:
+    async def find_choice_method(self) -> str:
         """How choices are judged: `logprobs`, `top_logprobs` or `sampled`.
 
         Asked of it once; the answer is a fact in the ledger.
         """
         async with self._probing:
-            if not self._learned.method:
-                await self._recall()
-            if not self._learned.method:
+            if not self._findings.method:
+                await self._load_method()
+            if not self._findings.method:
                 await self._probe()
-        return self._learned.method
+        return self._findings.method
 
     async def probe(self) -> str:
         """As `method`, but asked of the server now."""
         async with self._probing:
             if self.endpoint.logprobs != "never":
                 await self._probe()
-        return self._learned.method
+        return self._findings.method
 
     async def _probe(self) -> None:
-        learned, context = self._learned, self.context
+        findings, context = self._findings, self.context
         try:
-            choice = await self._servers.run(
+            choice = await self._get_pool.run(
                 lambda server: server.choose(_PROBE, ("Yes", "No"), context), terms=context.terms
             )
             self._check_model(choice.model)
         except LogprobsUnavailable as error:
-            learned.method, learned.without_logprobs = "sampled", error.detail
+            findings.method, findings.without_logprobs = "sampled", error.detail
         except Abstained:
             # It lists tokens, and none of them is an answer.
-            learned.method = "top_logprobs"
+            findings.method = "top_logprobs"
         else:
-            learned.method = choice.distribution.method
+            findings.method = choice.distribution.method
             context.require_budget().count_calls(choice.usage)
-        fact = f"{learned.method} {learned.without_logprobs}".strip()
+        fact = f"{findings.method} {findings.without_logprobs}".strip()
         await self._ledger.put_fact(self._fact, fact)
 
-    async def _recall(self) -> None:
+    async def _load_method(self) -> None:
         """Take the method from the ledger, where it is known."""
-        learned = self._learned
-        if not learned.method and (known := await self._ledger.get_fact(self._fact)):
-            learned.method, _, learned.without_logprobs = known.partition(" ")
+        findings = self._findings
+        if not findings.method and (fact := await self._ledger.get_fact(self._fact)):
+            findings.method, _, findings.without_logprobs = fact.partition(" ")
 
     @property
     def _fact(self) -> str:
-        return f"choices of {self.as_judge}"
+        return f"choices of {self.call_identity}"
 
     @property
-    def as_judge(self) -> str:
+    def call_identity(self) -> str:
         """The identity as far as a single reply depends on it: what calls are kept under.
 
         Not how choices are judged, which is found out by asking, nor how a sampled one is read,
@@ -389,7 +393,7 @@ class Judge:
         """
         return str(self.identity.without("choices", "reads", "repeats"))
 
-    async def _sampled(
+    async def _sample_choices(
         self, prompt: Prompt, choices: tuple[str, ...], repeat: int
     ) -> Answer[ChoiceDistribution]:
         contract = FirstWord(choices)
@@ -401,7 +405,7 @@ class Judge:
         spread = ChoiceDistribution(shares, None, "sampled", len(answers))
         evidence = {"method": "sampled", "probabilities": shares, "samples": len(answers)}
         again = [reason for answer in answers for reason in answer.evidence.get("unreadable", ())]
-        return Answer(spread, merged(answers), evidence | _retried(again))
+        return Answer(spread, merge_calls(answers), evidence | _make_evidence(again))
 
     def _form(
         self, schema: Mapping[str, Any] | None, repeat: int, max_tokens: int
@@ -419,59 +423,59 @@ class Judge:
     ) -> tuple[Reply, str]:
         """The reply to a call, and the call's key."""
         context = self.context
-        call = Call(self.as_judge, prompt, form, repeat)
-        for notes in context.logs:
-            notes.judge_calls.add(call.key)
+        call = Call(self.call_identity, prompt, form, repeat)
+        for log in context.logs:
+            log.judge_calls.add(call.key)
         ledger = context.calls or self._ledger
-        before = self._unkept.get(ledger)
+        before = self._store_errors.get(ledger)
         fresh = False
 
-        async def known_or_made(terms: SharedTerms) -> Reply:
+        async def get_or_make(terms: SharedTerms) -> Reply:
             nonlocal fresh
-            if (known := await ledger.get(call)) is not None:
+            if (stored_reply := await ledger.get(call)) is not None:
                 context.require_budget().stored_replies += 1
                 context.add_counts(stored_replies=1)
-                return known
+                return stored_reply
             fresh = True
-            return await self._make(call, ledger, before, replace(context, terms=terms))
+            return await self._make_in_turn(call, ledger, before, replace(context, terms=terms))
 
         while True:
             try:
                 key = id(ledger), call.key
-                reply = await self._coalesced(key, known_or_made, context.terms)
+                reply = await self._coalescer(key, get_or_make, context.terms)
             except CostLimit:
                 # That of another caller, who asked the same before: this one may still pay.
                 if not fresh:
                     continue
                 raise
-            for notes in context.logs:
+            for log in context.logs:
                 notes.add_reply(call, reply, made_now=fresh)
             return reply, call.key
 
     @property
-    def _servers(self) -> EndpointPool[Transport]:
+    def _get_pool(self) -> EndpointPool[Transport]:
         if self._pool is None:
             raise NotServed(NOT_STORED, service=self.name)
         return self._pool
 
-    async def _make(
+    async def _make_in_turn(
         self, call: Call, ledger: ReplyStore, before: StoreError | None, context: CallContext
     ) -> Reply:
         # Whoever waits for a price or a leader holds no place among the calls in flight.
         price = self.endpoint.price
-        priced = price is not None and any((price.input, price.cached, price.output))
+        has_price = price is not None and any((price.input, price.cached, price.output))
         async with (
-            context.require_budget(price).turn(has_price=priced),
+            context.require_budget(price).turn(has_price=has_price),
             self._leaders.turn(f"{id(ledger)} {call.prompt.prefix}"),
         ):
             prefix = call.prompt.prefix if call.prompt.pictures else ""
-            return await self._servers.run(
-                lambda server: self._kept_from(server, call, ledger, before, context),
+            return await self._get_pool.run(
+                lambda server: self._make_and_store(server, call, ledger, before, context),
                 prefix,
                 context.terms,
             )
 
-    async def _kept_from(
+    async def _make_and_store(
         self,
         transport: Transport,
         call: Call,
@@ -480,42 +484,42 @@ class Judge:
         context: CallContext,
     ) -> Reply:
         # Where a reply could not be kept meanwhile, this one could not be either.
-        unkept = self._unkept.get(ledger)
-        if unkept is not None and unkept is not before:
-            raise StoreError(unkept.message, unkept.mend)
+        store_error = self._store_errors.get(ledger)
+        if store_error is not None and store_error is not before:
+            raise StoreError(store_error.message, store_error.mend)
         # Its place is held until the reply is kept: what is paid for and on no disk when a process
         # is killed is then as few as are in flight, however slow the disk is.
-        reply = await self._make_at(transport, call, context)
+        reply = await self._make_call(transport, call, context)
         self._check_model(reply.model)
         try:
             return await ledger.put(call, reply)
         except StoreError as error:
             # Without its traceback, which holds pictures and replies.
-            self._unkept[ledger] = StoreError(error.message, error.mend)
+            self._store_errors[ledger] = StoreError(error.message, error.mend)
             raise
 
-    async def _make_at(self, transport: Transport, call: Call, context: CallContext) -> Reply:
-        if self._learned.wrong is not None:
-            raise self._learned.wrong
+    async def _make_call(self, transport: Transport, call: Call, context: CallContext) -> Reply:
+        if self._findings.wrong is not None:
+            raise self._findings.wrong
         price = self.endpoint.price
         with context.require_budget(price).reserve_call(price, self.name) as spend:
             content, model, usage = await _ask(transport, call, context)
             cost = spend(usage)
         return Reply(content, model, usage, cost)
 
-    def _check_model(self, answered: str) -> None:
+    def _check_model(self, reply_model: str) -> None:
         """Compare the name that came back; once it was wrong, nothing more is asked."""
-        accepted = (self.model.name, *self.endpoint.accept)
-        if any(answered == one or fnmatchcase(answered, one) for one in accepted):
+        accepted_names = (self.model.name, *self.endpoint.accept)
+        if any(reply_model == one or fnmatchcase(reply_model, one) for one in accepted_names):
             return
-        self._learned.wrong = WrongModel(
-            f"asked {self.model.name!r}, {answered!r} answered; name that one as `model`, or list"
-            " it under `accept`, if it is the judge you mean",
+        self._findings.wrong = WrongModel(
+            f"asked {self.model.name!r}, {reply_model!r} answered; name that one as `model`, or"
+            " list it under `accept`, if it is the judge you mean",
             service=self.name,
             endpoint=self.endpoint.url,
             model=self.model.name,
         )
-        raise self._learned.wrong
+        raise self._findings.wrong
 
 
 async def _ask(
@@ -534,7 +538,7 @@ async def _ask(
     )
 
 
-def _limit_told(limit: int | None) -> str:
+def _format_limit(limit: int | None) -> str:
     """The limit of replies as a fact: the usual one, which a prompt may raise, or a fixed one.
 
     Without a limit of the settings it is told as the usual one always was, so that what was judged
@@ -545,27 +549,29 @@ def _limit_told(limit: int | None) -> str:
     return f"{limit} at most" if limit == MAX_TOKENS else str(limit)
 
 
-def limit_of(fact: str) -> int | None:
+def parse_limit(fact: str) -> int | None:
     """The limit of the settings, of its fact."""
     return None if fact == str(MAX_TOKENS) else int(fact.removesuffix(" at most"))
 
 
-def _facts(model: JudgeModel) -> dict[str, str]:
+def _identity_facts(model: JudgeModel) -> dict[str, str]:
     """The facts that identify a model; its folder on the server is none of them."""
     portable = {name: fact for name, fact in model.facts.items() if not fact.startswith("/")}
     return portable | {"server": model.server}
 
 
-def _identity(model: JudgeModel) -> ModelIdentity:
-    return ModelIdentity(model.name, {name: fact for name, fact in _facts(model).items() if fact})
+def _make_identity(model: JudgeModel) -> ModelIdentity:
+    return ModelIdentity(
+        model.name, {name: fact for name, fact in _identity_facts(model).items() if fact}
+    )
 
 
-def altered_line(service: str, url: str, then: ModelIdentity, now: ModelIdentity) -> str:
+def describe_change(service: str, url: str, then: ModelIdentity, now: ModelIdentity) -> str:
     """What is said of a server that has another model than it had when it was bound."""
     return f"{service} at {url} is {now} at the end of this session; it was {then} at its beginning"
 
 
-def _retried(reasons: list[str]) -> dict[str, Any]:
+def _make_evidence(reasons: list[str]) -> dict[str, Any]:
     return {"unreadable": reasons} if reasons else {}
 
 
@@ -583,18 +589,18 @@ def replay_judge(
         endpoint: For settings that the identity does not hold.
     """
     facts = identity.facts
-    known: dict[str, Any] = {
+    overrides: dict[str, Any] = {
         kind: convert(facts[kind])
-        for kind, convert in (("temperature", float), ("max_tokens", limit_of))
+        for kind, convert in (("temperature", float), ("max_tokens", parse_limit))
         if kind in facts
     }
     if "repeats" in facts:
-        known["samples"] = int(facts["repeats"])
+        overrides["samples"] = int(facts["repeats"])
     # What is only looked up costs nothing, so nobody need pay.
-    known["price"] = None
+    overrides["price"] = None
     if "seed" in facts:
-        known["seed"] = None if facts["seed"] == "None" else int(facts["seed"])
+        overrides["seed"] = None if facts["seed"] == "None" else int(facts["seed"])
     if "images" in facts:
-        known["max_pixels"] = parse_max_pixels(facts["images"])
-    endpoint = (endpoint or JudgeEndpoint(url="http://ledger/v1")).model_copy(update=known)
+        overrides["max_pixels"] = parse_max_pixels(facts["images"])
+    endpoint = (endpoint or JudgeEndpoint(url="http://ledger/v1")).model_copy(update=overrides)
     return Judge(name, endpoint, None, ledger, identity=identity)

@@ -193,13 +193,11 @@ class Replica(Generic[E]):
         busy = self._limit.busy_seconds(self._clock.now())
         limit, in_flight = self._limit.size, self._limit.in_flight
         is_lost = self.state.is_lost
-        waits_for = self._waits_for(is_lost)
-        return ServerLoad(
-            limit, in_flight, self.queue_length, busy, is_lost, waits_for, self.retry_count
-        )
+        reason, retries = self._wait_reason(is_lost), self.retry_count
+        return ServerLoad(limit, in_flight, self.queue_length, busy, is_lost, reason, retries)
 
-    def _waits_for(self, lost: bool) -> str:
-        if lost and self.last_error is not None:
+    def _wait_reason(self, is_lost: bool) -> str:
+        if is_lost and self.last_error is not None:
             return f"an answer: {self.last_error.detail}"
         what, until = self._latest_failure
         return what if self._clock.now() < until else ""

@@ -130,10 +130,10 @@ class SpecialistCache:
         """
         digests = {name: content_digest(data) for name, data in inputs.items()}
         call = SpecialistCall(service.name, str(service.identity), digests, parameters or {})
-        for notes in context.logs:
-            notes.specialist_calls.add(call.key)
+        for log in context.logs:
+            log.specialist_calls.add(call.key)
 
-        async def stored_or_made(terms: SharedTerms) -> Reply:
+        async def get_or_make(terms: SharedTerms) -> Reply:
             if (stored_reply := await calls.get(call)) is not None:
                 context.add_counts(stored_replies=1)
                 return stored_reply
@@ -141,12 +141,12 @@ class SpecialistCache:
             content: Mapping[str, Any]
             try:
                 content = await service.call(inputs, parameters, terms)
-            except Abstained as abstained:
-                content = {"kind": abstained.kind, "reason": abstained.reason}
+            except Abstained as error:
+                content = {"kind": error.kind, "reason": error.reason}
             context.add_counts(answers=1)
             return await calls.put(call, Reply(content))
 
-        reply = await self._coalescer((id(calls), call.key), stored_or_made, context.terms)
+        reply = await self._coalescer((id(calls), call.key), get_or_make, context.terms)
         return call.outputs(reply)
 
 

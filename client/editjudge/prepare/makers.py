@@ -155,7 +155,7 @@ async def _answer(item: Item, panel: Panel, prompt: Template, **texts: str) -> A
     if "target" in prompt.fields and item.target is not None:
         images.append(item.target)
     # Here, because resizing would hold up all other calls.
-    await asyncio.to_thread(lambda: [judge.picture(image).digest for image in images])
+    await asyncio.to_thread(lambda: [judge.prepare_picture(image).digest for image in images])
     question = Question(prompt, prompt.form)
     return (await question.ask(Edit(item, "", None), judge, repeat=0, **texts)).value
 

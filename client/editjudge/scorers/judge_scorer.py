@@ -81,7 +81,7 @@ class Question:
             ServiceError: see `editjudge.base.errors`.
             ValueError: see `make_prompt`.
         """
-        prompt = make_prompt(self.template, edit, judge.picture, **texts)
+        prompt = make_prompt(self.template, edit, judge.prepare_picture, **texts)
         if isinstance(self.form, OutputContract):
             limit = self.template.max_tokens
             return await judge.answer(prompt, self.form, repeat=repeat, max_tokens=limit)

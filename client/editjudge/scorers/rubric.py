@@ -19,7 +19,7 @@ from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import NoScore, Score, Verdict
 from ..panel.coalesce import gather_all
-from ..panel.judge import Answer, merged
+from ..panel.judge import Answer, merge_calls
 from .judge_scorer import JudgeScorer, Question, get_contract, group_tasks
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _as_jpeg(image: Image) -> Image:
 
 def _verdict(said: _Said, name: str, template: Template) -> Verdict:
     """The mean of the replies; a reply that lacks the score leaves the whole without."""
-    evidence, calls = _evidence(said, name), merged(said)
+    evidence, calls = _evidence(said, name), merge_calls(said)
     values = [answer.value for answer in said]
     for value in values:
         if name in value.without:

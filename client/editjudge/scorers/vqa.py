@@ -12,7 +12,7 @@ from ..base.item import Edit, Item
 from ..base.verdict import Score, Verdict
 from ..panel.choices import ChoiceDistribution
 from ..panel.coalesce import gather_all
-from ..panel.judge import Answer, Judge, merged
+from ..panel.judge import Answer, Judge, merge_calls
 from ..prompts import Template
 from .judge_scorer import JudgeScorer, Question, get_contract, list_shown_fields
 
@@ -100,7 +100,7 @@ class QuestionList(JudgeScorer):
             "method": said[0].value.method,
         }
         share = sum(share > 0.5 for share in shares) / len(shares)
-        return {"score": _scored(share, evidence, merged([generated, *said]))}
+        return {"score": _scored(share, evidence, merge_calls([generated, *said]))}
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class MultipleChoice(JudgeScorer):
         done = await gather_all(*map(ask, item.questions))
         answers = [evidence for evidence, _ in done]
         share = sum(answer["right"] for answer in answers) / len(answers)
-        calls = merged(reply for _, replies in done for reply in replies)
+        calls = merge_calls(reply for _, replies in done for reply in replies)
         verdict = _scored(share, {"answers": answers}, calls)
         imputed = not all(replies for _, replies in done)
         return {"correct": verdict.model_copy(update={"imputed": imputed})}
@@ -269,7 +269,7 @@ class FactCheck(JudgeScorer):
         facts = [{**texts, "true": first_share(replies[-1])} for texts, replies in done]
         evidence = {"facts": facts, "generated": bool(generated)}
         holds = all(first_share(replies[-1]) > 0.5 for _, replies in done)
-        calls = merged([*generated, *(reply for _, replies in done for reply in replies)])
+        calls = merge_calls([*generated, *(reply for _, replies in done for reply in replies)])
         return {"correct": _scored(float(holds), evidence, calls)}
 
 

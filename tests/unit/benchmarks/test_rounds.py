@@ -172,7 +172,7 @@ class Panel(PanelStandIn):
         self.service_names = frozenset(self.judges)
 
     def scripted_judge(self, service: str) -> Any:
-        return self.judges[service].within(self.context)
+        return self.judges[service].with_context(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {ServiceName.parse(name): one.identity for name, one in self.judges.items()}

@@ -103,7 +103,7 @@ class Recorder(PanelStandIn, ScriptedTransport):
         self.judge = scripted_judge(self)
 
     def scripted_judge(self, service: str) -> Any:
-        return self.judge.within(self.context)
+        return self.judge.with_context(self.context)
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER

@@ -25,7 +25,7 @@ from editjudge.panel.budget import Budget
 from editjudge.panel.calls import CallRecord, MemoryReplies
 from editjudge.panel.context import CallContext, CallLog
 from editjudge.panel.endpoints import check_consent
-from editjudge.panel.judge import limit_of
+from editjudge.panel.judge import parse_limit
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.transport import Completion, Usage
 from editjudge.storage.ledger import Ledger
@@ -81,7 +81,7 @@ async def test_probability_outside_the_choices_is_no_score() -> None:
 async def test_identical_calls_are_made_once() -> None:
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.01)
     notes = CallLog()
-    judge = scripted_judge(transport).within(CallContext(logs=(notes,)))
+    judge = scripted_judge(transport).with_context(CallContext(logs=(notes,)))
     await asyncio.gather(*(judge.choose(PROMPT, YES_NO) for _ in range(8)))
     taken = notes.usage
     assert len(transport.asked) == 1
@@ -102,7 +102,7 @@ async def test_the_ledger_outlives_the_judge(tmp_path: Path) -> None:
         second = scripted_judge(transport, ledger=ledger)
         await second.open(1)
         notes = CallLog()
-        after = await second.within(CallContext(logs=(notes,))).choose(PROMPT, YES_NO)
+        after = await second.with_context(CallContext(logs=(notes,))).choose(PROMPT, YES_NO)
         taken = notes.usage
         assert transport.asked == []
         assert (after.value, after.calls) == (before.value, before.calls)
@@ -254,7 +254,7 @@ async def test_a_limit_follows_the_prompt_unless_it_is_set(
     await judge.answer(PROMPT, SCORES, max_tokens=4096)
     assert transport.samplings[0].max_tokens == limit
     assert judge.identity.facts["max_tokens"] == fact
-    assert limit_of(fact) == settings.get("max_tokens")
+    assert parse_limit(fact) == settings.get("max_tokens")
 
 
 async def test_a_reply_that_is_cut_before_its_object_is_named_and_no_number() -> None:
@@ -273,21 +273,21 @@ async def test_how_choices_are_answered_is_asked_once_and_again_where_it_was_wro
 ) -> None:
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         first = scripted_judge(ScriptedTransport({"Yes": 1.0}), ledger=ledger)
-        assert await first.method() == "logprobs"
+        assert await first.find_choice_method() == "logprobs"
         later = scripted_judge(ScriptedTransport(NO_LOGPROBS), ledger=ledger)
-        assert await later.method() == "logprobs", "nobody was asked"
+        assert await later.find_choice_method() == "logprobs", "nobody was asked"
         with pytest.raises(LogprobsUnavailable):
             await later.choose(PROMPT, YES_NO)
         again = scripted_judge(ScriptedTransport(NO_LOGPROBS), ledger=ledger)
-        assert await again.method() == "sampled"
+        assert await again.find_choice_method() == "sampled"
         another = scripted_judge(ScriptedTransport({"Yes": 1.0}, model="judge-2"), ledger=ledger)
-        assert await another.method() == "logprobs", "another model is asked itself"
+        assert await another.find_choice_method() == "logprobs", "another model is asked itself"
 
 
 async def test_without_probabilities_the_word_is_sampled() -> None:
     transport = ScriptedTransport(NO_LOGPROBS, "No, it is blue.", "yes", '"Yes"', " YES.")
     judge = scripted_judge(transport, samples=4, temperature=1.0)
-    assert await judge.method() == "sampled"
+    assert await judge.find_choice_method() == "sampled"
     transport.script.pop(0)
     said = await judge.choose(PROMPT, YES_NO)
     assert said.value.probabilities == {"Yes": 0.75, "No": 0.25}
@@ -302,7 +302,7 @@ async def test_the_evidence_of_several_samples() -> None:
     transport = ScriptedTransport("No.", "Perhaps", "Yes", "Yes")
     judge = scripted_judge(transport, ledger=store, logprobs="never", samples=3, price=PRICE)
     notes = CallLog()
-    judge = judge.within(CallContext(Budget(), logs=(notes,)))
+    judge = judge.with_context(CallContext(Budget(), logs=(notes,)))
     said = await judge.choose(PROMPT, YES_NO)
     taken = notes.usage
     assert len(transport.asked) == 4
@@ -337,9 +337,9 @@ async def test_calls_in_flight_are_limited() -> None:
 async def test_the_first_call_about_an_image_goes_ahead() -> None:
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
     judge = scripted_judge(transport)
-    picture = judge.picture(load_image(np.zeros((8, 8, 3), np.uint8)))
+    picture = judge.prepare_picture(load_image(np.zeros((8, 8, 3), np.uint8)))
     prompts = [Prompt("judge", (picture, Text(f"Question {i}?"))) for i in range(4)]
-    await judge.method()
+    await judge.find_choice_method()
     tasks = [asyncio.create_task(judge.choose(p, YES_NO)) for p in prompts]
     await asyncio.sleep(0.002)
     assert transport.in_flight == 1
@@ -351,8 +351,8 @@ async def test_costs_are_counted_and_limited() -> None:
     budget = Budget(limit=0.12)
     transport = ScriptedTransport({"Yes": 1.0})
     context, notes = CallContext(budget), CallLog()
-    judge = scripted_judge(transport, price=PRICE).within(context)
-    await judge.within(context.with_log(notes)).choose(asked(0), YES_NO)
+    judge = scripted_judge(transport, price=PRICE).with_context(context)
+    await judge.with_context(context.with_log(notes)).choose(asked(0), YES_NO)
     assert notes.usage["cost"] == pytest.approx(0.051)
     await judge.choose(asked(1), YES_NO)
     with pytest.raises(CostLimit, match="max_cost = 0.12"):
@@ -366,7 +366,7 @@ async def test_costs_are_counted_and_limited() -> None:
 async def test_calls_in_flight_count_against_the_limit() -> None:
     budget = Budget(limit=0.2)
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
-    judge = scripted_judge(transport, price=PRICE).within(CallContext(budget))
+    judge = scripted_judge(transport, price=PRICE).with_context(CallContext(budget))
     await judge.choose(asked(0), YES_NO)
     results = await asyncio.gather(
         *(judge.choose(asked(i), YES_NO) for i in range(1, 9)), return_exceptions=True
@@ -378,12 +378,14 @@ async def test_calls_in_flight_count_against_the_limit() -> None:
 async def test_calls_go_one_by_one_until_their_cost_is_known() -> None:
     transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
     judge = scripted_judge(transport, price=PRICE)
-    await judge.method()
-    pictures = [judge.picture(load_image(np.full((8, 8, 3), i, np.uint8))) for i in range(8)]
+    await judge.find_choice_method()
+    pictures = [
+        judge.prepare_picture(load_image(np.full((8, 8, 3), i, np.uint8))) for i in range(8)
+    ]
     prompts = [Prompt("judge", (picture, Text("Good?"))) for picture in pictures]
 
     async def ask(budget: Budget) -> list[object]:
-        paid = judge.within(CallContext(budget))
+        paid = judge.with_context(CallContext(budget))
         return await asyncio.gather(
             *(paid.choose(prompt, YES_NO) for prompt in prompts), return_exceptions=True
         )
@@ -399,10 +401,10 @@ async def test_calls_go_one_by_one_until_their_cost_is_known() -> None:
 async def test_callers_of_one_judge_spend_separately() -> None:
     poor, rich = Budget(limit=0.06), Budget(limit=1.0)
     judge = scripted_judge(ScriptedTransport({"Yes": 1.0}, seconds=0.002), price=PRICE)
-    judge._learned.method = "logprobs"
+    judge._findings.method = "logprobs"
 
     async def ask(budget: Budget, questions: range) -> list[object]:
-        paid = judge.within(CallContext(budget))
+        paid = judge.with_context(CallContext(budget))
         return await asyncio.gather(
             *(paid.choose(asked(n), YES_NO) for n in questions), return_exceptions=True
         )
@@ -421,10 +423,10 @@ async def test_a_call_that_another_cannot_pay_is_paid_by_who_can() -> None:
     poor.add_earlier_cost(0.01, 0.0)
     transport = ScriptedTransport({"Yes": 1.0})
     judge = scripted_judge(transport, price=PRICE)
-    judge._learned.method = "logprobs"
+    judge._findings.method = "logprobs"
 
     async def ask(budget: Budget) -> object:
-        return await judge.within(CallContext(budget)).choose(PROMPT, YES_NO)
+        return await judge.with_context(CallContext(budget)).choose(PROMPT, YES_NO)
 
     first, second = await asyncio.gather(ask(poor), ask(rich), return_exceptions=True)
     assert isinstance(first, CostLimit)
@@ -435,7 +437,7 @@ async def test_a_call_that_another_cannot_pay_is_paid_by_who_can() -> None:
 async def test_nothing_with_a_price_is_asked_where_nobody_pays() -> None:
     transport = ScriptedTransport({"Yes": 1.0})
     judge = scripted_judge(transport, price=PRICE)
-    judge._learned.method = "logprobs"
+    judge._findings.method = "logprobs"
     with pytest.raises(RuntimeError, match="CallContext"):
         await judge.choose(PROMPT, YES_NO)
     assert transport.asked == []
@@ -444,7 +446,7 @@ async def test_nothing_with_a_price_is_asked_where_nobody_pays() -> None:
 async def test_a_failed_call_is_not_kept() -> None:
     transport = ScriptedTransport(Overloaded("busy", service="generalist.judge"), {"Yes": 1.0})
     judge = scripted_judge(transport)
-    judge._learned.method = "logprobs"
+    judge._findings.method = "logprobs"
     with pytest.raises(Overloaded):
         await judge.choose(PROMPT, YES_NO)
     assert (await judge.choose(PROMPT, YES_NO)).value.probabilities["Yes"] == 1
@@ -510,7 +512,7 @@ async def test_what_is_counted_is_counted_for_whom_it_was_asked() -> None:
 
     async def ask(*numbers: int) -> dict[str, float]:
         notes = CallLog()
-        noting = judge.within(CallContext(logs=(notes,)))
+        noting = judge.with_context(CallContext(logs=(notes,)))
         await asyncio.gather(*(noting.choose(asked(number), YES_NO) for number in numbers))
         return notes.usage
 

@@ -62,7 +62,7 @@ class Panel(PanelStandIn):
 
     def scripted_judge(self, service: str) -> Any:
         assert service == "generalist.judge"
-        return self.judge.within(self.context)
+        return self.judge.with_context(self.context)
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         assert (service, parameters) == ("segmenter.sa2va", {"select": "best"})
@@ -138,7 +138,7 @@ class BothPanel(PanelStandIn):
         self.asked: list[tuple[str, str, str]] = []
 
     def scripted_judge(self, service: str) -> Any:
-        return self.judge.within(self.context)
+        return self.judge.with_context(self.context)
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         side = "source" if inputs["IMAGE"] == SOURCE.encoded_bytes else "target"

@@ -44,7 +44,7 @@ class Panel(PanelStandIn):
 
     def scripted_judge(self, service: str) -> Any:
         assert service == JUDGE
-        return self.judge.within(self.context)
+        return self.judge.with_context(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {JUDGE: self.judge.identity}
@@ -321,7 +321,9 @@ def test_whose_words_covers_every_question(edit: Edit, name: str) -> None:
 
 def test_a_prompt_that_needs_what_the_item_lacks(edit: Edit) -> None:
     with pytest.raises(ValueError, match="needs hint"):
-        module.make_prompt(Template("a/b", "?", "s", "", "{hint}"), edit, Panel("x").judge.picture)
+        module.make_prompt(
+            Template("a/b", "?", "s", "", "{hint}"), edit, Panel("x").judge.prepare_picture
+        )
 
 
 def test_specs_name_the_prompts_with_their_digests() -> None:

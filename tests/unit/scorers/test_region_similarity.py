@@ -77,7 +77,7 @@ class Panel(PanelStandIn):
 
     def scripted_judge(self, service: str) -> Any:
         assert service == JUDGE
-        return self.judge.within(self.context)
+        return self.judge.with_context(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {ServiceName.parse(name): ModelIdentity("x") for name in self.service_names}

@@ -52,7 +52,7 @@ class Panel(PanelStandIn):
         self.sent: list[tuple[np.ndarray, np.ndarray | None, Mapping[str, str]]] = []
 
     def scripted_judge(self, service: str) -> Any:
-        return self.judge.within(self.context)
+        return self.judge.with_context(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {JUDGE: self.judge.identity, ServiceName.parse(CLIP): ModelIdentity("clip/1")}

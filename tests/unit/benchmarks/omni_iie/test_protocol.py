@@ -168,7 +168,7 @@ class Panel(PanelStandIn):
         return {"True": 0.9, "False": 0.1}
 
     def scripted_judge(self, service: str) -> Any:
-        return self.judge.within(self.context)
+        return self.judge.with_context(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {ServiceName.parse(name): ModelIdentity("scripted/1") for name in self.service_names}
