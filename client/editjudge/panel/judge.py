@@ -449,7 +449,7 @@ class Judge:
                     continue
                 raise
             for log in context.logs:
-                notes.add_reply(call, reply, made_now=fresh)
+                log.add_reply(call, reply, made_now=fresh)
             return reply, call.key
 
     @property
