@@ -103,4 +103,4 @@ def test_ten_thousand_edits_scroll_with_a_handful_of_rows(browser: Browser, tmp_
         page.fill("#f-words", "number 1235 ")
         says(page, "#count", "5 of 10,000 edits")
         page.select_option("#f-sort", "gap")
-        says(page, "#count", "1 item with a value of both")
+        says(page, "#count", "1 item with values of both models")

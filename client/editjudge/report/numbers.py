@@ -66,7 +66,7 @@ def _verdict_row(judgement: Judgement, name: str, outcome: Outcome) -> Row:
 
 
 def describe_judge_use(judgement: Judgement) -> list[str]:
-    """Return lines on the use of the judge's part: whose prompts were asked, and the usage."""
+    """Return lines that say whose prompts the judge was asked, and what it used."""
     names_by_words: dict[str, list[str]] = {}
     for name, outcome in judgement.outcomes.items():
         words = judgement.dimensions[name].prompt_origins

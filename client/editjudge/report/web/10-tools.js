@@ -1,9 +1,9 @@
-// Elements, texts of others, numbers, and what a browser keeps.
+// Helpers: elements, untrusted text, number formats, and the browser's storage.
 (app => {
   "use strict";
 
-  // An element. What begins with "on" is a listener; null and false are left out. Children that are
-  // strings become text, never markup.
+  // Make an element. Attributes that begin with "on" are listeners; null and false are left out.
+  // Children that are strings become text, never markup.
   function node(tag, properties = {}, ...children) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(properties)) {
@@ -25,11 +25,11 @@
     return made;
   }
 
-  // Controls, marks of direction and what else is not seen: shown by their code.
+  // Invisible characters, such as controls and marks of direction, which are shown by their code.
   const UNSEEN =
     /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]/g;
 
-  // A text of others as nodes: what is not seen is shown, and nothing turns the words around it.
+  // Untrusted text as nodes: invisible characters are shown, and marks of direction have no effect.
   function foreign(text) {
     const made = node("bdi", { dir: "auto" });
     let from = 0;
@@ -43,16 +43,16 @@
     return made;
   }
 
-  // The same where only plain text can stand, as in an attribute or an option.
+  // Untrusted text as plain text, for attributes and options.
   const plainly = text => text.replace(UNSEEN, "\u00b7");
 
-  // A name of one word, with places where a line may end.
+  // A long name with places where a line may break.
   function broken(name) {
     return node("bdi", { class: "name" }, name.split(/(?<=[._/-])/).flatMap((part, index) =>
       [index > 0 && node("wbr"), foreign(part)]));
   }
 
-  // To four significant digits, or two places with a unit.
+  // Format a number: four significant digits, or two decimals with a unit.
   function number(value, unit = "") {
     if (unit) return `${value.toFixed(2)} ${unit}`;
     const size = Math.abs(value);
@@ -71,12 +71,12 @@
     try { return localStorage.getItem(key); } catch { return null; }
   }
 
-  // Whether a browser keeps something is no matter here: it is comfort.
+  // The browser may refuse to store values; the page works without them.
   function keep(key, value) {
     try { localStorage.setItem(key, value); } catch { /* a private window */ }
   }
 
-  // A button that copies a text and says so.
+  // A button that copies a text and confirms it.
   function copier(label, text) {
     const button = node("button", { type: "button", class: "quiet", title: plainly(text) }, label);
     button.addEventListener("click", async () => {
@@ -101,7 +101,7 @@
     }
   }
 
-  // What is said to whoever cannot see what changed.
+  // Announce a change to screen readers.
   function announce(text) {
     document.getElementById("said").textContent = text;
   }

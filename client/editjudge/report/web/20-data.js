@@ -1,4 +1,4 @@
-// What the page shows, and where it comes from: blocks in the page, scripts beside it, or a server.
+// The data of the page, from blocks in the page, scripts beside it, or a server.
 (app => {
   "use strict";
 
@@ -24,7 +24,7 @@
       arrived.set(name, resolve);
       const script = document.createElement("script");
       script.src = `${app.report.data}/${name}.js`;
-      script.addEventListener("error", () => reject(new Error(`${script.src} is not there`)));
+      script.addEventListener("error", () => reject(new Error(`${script.src} is missing`)));
       script.addEventListener("load", () => {
         if (arrived.delete(name)) reject(new Error(`${script.src} is damaged`));
         script.remove();
@@ -47,7 +47,7 @@
     throw new Error(`the page has no ${name}`);
   }
 
-  // The block that holds the details of an edit; kept while it is near.
+  // The block with the details of an edit, cached with its neighbours.
   function details(edit) {
     const name = `detail-${Math.floor(edit / app.report.chunk)}`;
     const found = cache.get(name) ?? load(name);
@@ -58,14 +58,14 @@
     return found;
   }
 
-  // Where a picture lies; `full` is larger where a server has it.
+  // The address of a picture; a server has a larger one for `full`.
   function picture(name, full = false) {
     if (mode() === "view") return `pictures/${name}${full ? "?full=1" : ""}`;
     if (mode() === "folder") return `pictures/${name}.webp`;
     return document.getElementById(`picture-${name}`)?.textContent ?? "";
   }
 
-  // Models by name, with the last of their run's path where a name comes twice.
+  // Names of the models, with the last part of their run's path where a name occurs twice.
   function names(models, runs) {
     const last = runs.map(({ name }) => name.split("/").at(-1));
     const short = new Set(last).size === runs.length;
@@ -75,7 +75,7 @@
       often.get(name) > 1 ? `${name} (${(short ? last[run] : runs[run]?.name) ?? run})` : name);
   }
 
-  // Where a bar begins and ends: the range of a dimension, or what is there of one that is far wider.
+  // The ends of the scale: the range of a dimension, or of its values where the range is far wider.
   function scale([low, high], values) {
     const there = (values ?? []).filter(value => value !== null);
     if (!there.length) return null;
@@ -85,7 +85,7 @@
     return to > from ? [from, to] : null;
   }
 
-  // Take up a report and its edits, and what is looked up in them all the time.
+  // Take a report and its edits, and build the look-up tables.
   function take(report, edits) {
     cache.clear();
     const ofItem = new Map();
@@ -113,7 +113,7 @@
   const instruction = edit => app.edits.items.instruction[app.edits.item[edit]] ?? "";
   const dimensionOf = id => app.report.dimensions.findIndex(each => each.id === id);
 
-  // The edit of an item by a model, by their names; -1 where there is none.
+  // Find the edit of an item by a model, by their names; -1 if there is none.
   function find(id, model, run) {
     const items = app.places.get(id) ?? [];
     const of = items.filter(item => run === "" || String(app.edits.items.run[item]) === run);

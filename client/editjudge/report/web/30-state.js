@@ -1,11 +1,11 @@
-// What is looked at, as words in the address: filters, order and the open edit make a link.
+// The state of the page as words in the address: filters, order and the open edit make a link.
 (app => {
   "use strict";
 
   const NOTHING = {
     view: "", // "" the results, "edits"
     rank: "", // the column that the table is sorted by, with - before it the worst first
-    words: "", in: "", // "replies": also in what judges said
+    words: "", in: "", // "replies": also in the replies of judges
     of: "", // model
     dimension: "", status: "", kind: "", task: "", decision: "",
     from: "", to: "", // values between
@@ -33,7 +33,7 @@
     return `#${told.toString().replace(/\+/g, "%20")}`;
   }
 
-  // Change what is looked at. `step`: it is a step that the browser's "back" takes back.
+  // Change the state. With `step` the browser's "back" undoes the change.
   function go(changes, step = false) {
     const before = { ...state };
     Object.assign(state, changes);

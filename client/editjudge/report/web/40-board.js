@@ -1,4 +1,4 @@
-// The table as in the paper: sorted, the best marked, an interval and the coverage in each cell.
+// The table of results: sortable, the best numbers marked, each cell with interval and coverage.
 (app => {
   "use strict";
   const { node, foreign, broken, arrow, direction, plainly } = app;
@@ -29,12 +29,12 @@
     const lines = [
       cell.rank === 1 && "the best of this column", cell.rank === 2 && "the second of this column",
       cell.reason, counts.join(", "),
-      cell.imputed && `${cell.imputed} put in by a rule of the benchmark`,
+      cell.imputed && `${cell.imputed} imputed by a rule of the benchmark`,
       cell.capped && `${cell.capped} capped: pictures are nearly identical`,
       cell.interval && `95 % interval, by ${cell.interval.clusters} source pictures`,
       cell.sd !== null && cell.sd !== undefined &&
         `standard deviation over rounds ${app.number(cell.sd)}`,
-      cell.other_items && "over other items than the other models",
+      cell.other_items && "based on other items than the other models",
     ];
     return lines.filter(Boolean).join("\n");
   }
@@ -136,7 +136,7 @@
       node("ul", { class: "notes" }, (table.notes ?? []).map(line => node("li", {}, foreign(line)))));
   }
 
-  // All tables, drawn anew: they are small.
+  // Redraw all tables, which are small.
   function boards(into) {
     const at = document.activeElement?.dataset?.rank;
     const scrolled = [...into.querySelectorAll(".wide")].map(each => each.scrollLeft);

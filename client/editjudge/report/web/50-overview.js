@@ -1,4 +1,4 @@
-// The results: what to know first, the tables, figures, and what was run.
+// The results: warnings, tables, figures, and facts about the runs.
 (app => {
   "use strict";
   const { node, foreign } = app;
@@ -32,21 +32,21 @@
         fact("switches", each.switches?.join(", ")), fact("items", each.items),
         fact("prompts", each.prompts && `in ${each.prompts} words`),
         fact("judges", each.judges?.join(", ")), fact("rounds", each.rounds > 1 ? each.rounds : ""),
-        fact("data", each.data), fact("begun", each.created), fact("by editjudge", each.editjudge),
+        fact("data", each.data), fact("started", each.created), fact("editjudge", each.editjudge),
         services.map(([role, identity]) => fact(role, identity))));
   }
 
-  // How to read the tables that are there.
+  // The legend of the tables.
   function legend(tables) {
     const cells = tables.flatMap(({ rows }) => rows.flatMap(row => row.cells));
     const any = holds => cells.some(holds);
     return [
       "Bold is the best of a column, underlined the second.",
       any(cell => Number.isFinite(cell.interval?.low)) && "The range and the bar are a 95 % interval of the mean, clustered by source picture.",
-      "The fraction is how many of the edits asked about have a number.",
-      any(cell => cell.imputed || cell.capped) && "* some numbers were put in by a rule, or capped.",
-      any(cell => cell.other_items) && "\u2021 over other items than the other models.",
-      "\u2191 higher is better, \u2193 lower is better. A cell leads to its edits.",
+      "The fraction is the coverage: edits with a number, of the edits that the column asks about.",
+      any(cell => cell.imputed || cell.capped) && "* some numbers were imputed by a rule or capped.",
+      any(cell => cell.other_items) && "\u2021 based on other items than the other models.",
+      "\u2191 higher is better, \u2193 lower is better. Select a cell to see its edits.",
     ].filter(Boolean).join(" ");
   }
 

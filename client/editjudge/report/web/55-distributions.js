@@ -1,4 +1,4 @@
-// How the values of a dimension are spread, a row for each model.
+// The distribution of the values of a dimension, a row for each model.
 (app => {
   "use strict";
   const { node, drawn, foreign, broken, number, arrow } = app;
@@ -21,7 +21,7 @@
     return of;
   }
 
-  // Where bars stand: one for each level where values are few, else equal parts of what is there.
+  // Bars: one for each value where there are few, otherwise bins of equal width.
   function bins(all) {
     const levels = [...new Set(all)].sort((one, other) => one - other);
     if (levels.length <= LEVELS) {
@@ -124,7 +124,7 @@
         node("span", { class: "soft" }, foreign(` ${dimension.asks}`))),
       node("table", { class: "spread" },
         node("tbody", {}, of.map((mine, model) => row(model, mine, scale, chosen)), axis(scale, dimension.unit))),
-      node("p", { class: "soft" }, "The line is the mean. A bar leads to its edits."));
+      node("p", { class: "soft" }, "The line is the mean. Select a bar to see its edits."));
   }
 
   app.distributions = draw;

@@ -1,10 +1,10 @@
-// Which edits are shown, in which order, and the controls that say so.
+// Filters and order of the edits, and their controls.
 (app => {
   "use strict";
   const { node, plainly } = app;
   const STATUSES = ["scored", "unscored", "failed", "not applicable", "not served", "missing output", "pending"];
   const find = id => document.getElementById(id);
-  let replies = null; // by edit: what judges said, in small letters
+  let replies = null; // by edit: the replies of judges in lower case
   let rows = [];
 
   const holds = (text, words) => words.every(word => text.includes(word));
@@ -28,14 +28,14 @@
     return value !== null && (!from || value >= Number(from)) && (!to || value <= Number(to));
   }
 
-  // The dimension that values are shown of: the one asked for, else the first with numbers.
+  // The dimension whose values are shown: the selected one, or the first with numbers.
   function dimensionNow() {
     const asked = app.dimensionOf(app.state.dimension);
     if (asked >= 0) return asked;
     return app.judged.find(d => app.edits.values[d] !== null) ?? -1;
   }
 
-  // The two models whose gap is looked at.
+  // The two models whose gap is shown.
   function pair() {
     const at = name => app.names.indexOf(name);
     const a = Math.max(at(app.state.a), 0);
@@ -79,7 +79,7 @@
     return rows;
   }
 
-  // Read all blocks, once, to look for words in them.
+  // Read all blocks once to search the replies.
   async function readReplies() {
     const { report } = app;
     const found = [];

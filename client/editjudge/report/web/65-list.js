@@ -1,4 +1,4 @@
-// The edits as a list of which only what is seen is there, so that 10,000 scroll like ten.
+// The list of edits; only visible rows exist, so that 10,000 edits scroll like ten.
 (app => {
   "use strict";
   const { node, foreign, plainly, number, counted } = app;
@@ -16,7 +16,7 @@
 
   const MARKS = { U: "?", F: "!", M: "\u2205", P: "\u2026", "-": "\u2013", N: "\u2013" };
 
-  // A value with a bar on the scale of its dimension, or why there is none.
+  // A value with a bar on the scale of its dimension, or the reason why there is none.
   function value(dimension, edit) {
     const found = app.value(dimension, edit);
     const letter = app.letter(dimension, edit);
@@ -105,7 +105,7 @@
     }
   }
 
-  // The list from what is asked for now; `stay` keeps where it was scrolled to.
+  // Rebuild the list from the filters; `stay` keeps the scroll position.
   function listed(stay = false) {
     const rows = app.select();
     high = matchMedia("(max-width: 40rem)").matches ? 72 : 84;
@@ -122,7 +122,7 @@
 
   function told(rows) {
     const all = app.edits.item.length;
-    if (app.state.sort === "gap" && app.names.length > 1) return `${counted(rows.length, "item")} with a value of both`;
+    if (app.state.sort === "gap" && app.names.length > 1) return `${counted(rows.length, "item")} with values of both models`;
     return rows.length === all ? counted(all, "edit") : `${rows.length.toLocaleString("en-GB")} of ${counted(all, "edit")}`;
   }
 
@@ -133,7 +133,7 @@
 
   const at = () => app.rows().findIndex(isOpen);
 
-  // Show which edit is open, and where it stands.
+  // Mark the open edit and show its position.
   function reveal() {
     for (const [index, element] of there) {
       element.setAttribute("aria-selected", String(isOpen(app.rows()[index])));

@@ -1,4 +1,4 @@
-// Pictures beside or over each other, at one scale; zoom and place are the same in all of them.
+// Pictures side by side or over each other; scale, zoom and position are the same in all.
 (app => {
   "use strict";
   const { node, foreign, plainly } = app;
@@ -25,7 +25,7 @@
     find("zoom").textContent = `${Math.round(100 * view.scale)} %`;
   }
 
-  // Zoom by a factor about a point of a pane, in parts of its size.
+  // Zoom by a factor about a point, given as fractions of the pane's size.
   function zoom(by, x = 0.5, y = 0.5) {
     const scale = Math.min(MOST, Math.max(1, view.scale * by));
     const grown = scale / view.scale;
@@ -38,7 +38,7 @@
     place();
   }
 
-  // The size at which all panes are largest and still seen at once.
+  // The largest size at which all panes are visible.
   function arrange() {
     const panes = find("panes");
     const count = panes.childElementCount;

@@ -1,4 +1,4 @@
-// What differs between two pictures, drawn in a canvas.
+// Draws the difference between two pictures in a canvas.
 (app => {
   "use strict";
   const MOST = 1024; // pixels of the longer side
@@ -12,7 +12,7 @@
     return image;
   }
 
-  // In the frame of the first picture; one of another shape is shown whole, as everywhere here.
+  // Draw in the frame of the first picture; a picture of another shape is fitted into it.
   function fitted(context, image, width, height) {
     const scale = Math.min(width / image.naturalWidth, height / image.naturalHeight);
     const [w, h] = [image.naturalWidth * scale, image.naturalHeight * scale];
@@ -67,7 +67,7 @@
     }
   }
 
-  // Draw it, and say how much of the picture changed where pixels may be read.
+  // Draw the difference and, where pixels may be read, say how much of the picture changed.
   async function subtract(canvas, left, right, mask) {
     const pictures = await Promise.all([left, right, ...(mask ? [mask] : [])].map(decoded));
     const shapes = pictures.slice(0, 2).map(each => `${each.naturalWidth}\u00d7${each.naturalHeight}`);

@@ -5,7 +5,7 @@
   const SHORT = 3000; // characters of a reply that are shown at first
   const COMPARED = 600; // characters up to which two texts are compared letter by letter
 
-  // A text as it came. A very long one is cut until somebody wants all of it.
+  // An original text; a very long one is cut and can be expanded.
   function long(text, name) {
     const made = node("pre", { class: "text", tabindex: "0", "aria-label": name }, foreign(text.slice(0, SHORT)));
     if (text.length <= SHORT) return made;
@@ -19,7 +19,7 @@
     return node("div", {}, made, more);
   }
 
-  // Which letters two texts share, as runs: [kind, text] with kind "same", "gone" or "new".
+  // The difference of two texts as runs: [kind, text] with kind "same", "gone" or "new".
   function compared(before, after) {
     const [a, b] = [[...before], [...after]];
     const wide = b.length + 1;
@@ -44,7 +44,7 @@
     return runs;
   }
 
-  // What was read against what should stand there.
+  // The text that was read, compared with the target text.
   function ocr({ read, target }) {
     const rows = [["target", target], ["read", read]];
     const said = node("dl", { class: "ocr" }, rows.map(([label, text]) =>
@@ -61,7 +61,7 @@
 
   const percent = share => (share > 0 && share < 0.0005 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);
 
-  // A bar for each answer; the likeliest is marked by more than a colour.
+  // A bar for each answer; the most probable one is marked not only by colour.
   function probabilities(of, outside) {
     const shares = Object.entries(of);
     const most = Math.max(...shares.map(([, share]) => share));
@@ -76,7 +76,7 @@
       })));
   }
 
-  // A prompt as it was sent: its texts, those from data marked, and where pictures stood.
+  // A prompt as it was sent: its texts, with those from data marked, and placeholders for pictures.
   function prompt({ system, parts }, texts) {
     const made = node("pre", { class: "text prompt", tabindex: "0", "aria-label": "prompt" });
     if (system !== null && system !== undefined) {

@@ -1,11 +1,11 @@
-// Every verdict of an edit: what was asked, what was said, and what the number rests on.
+// All verdicts of an edit, with prompts, replies and evidence.
 (app => {
   "use strict";
   const { node, foreign, broken, plainly, arrow, direction } = app;
   const find = id => document.getElementById(id);
   const wide = new Set(); // dimensions that are open; they stay so from edit to edit
 
-  // What has a field of its own on the page.
+  // Evidence that the page shows in fields of its own.
   const TOLD = new Set(["read", "probabilities", "outside"]);
 
   function spoken(value) {
@@ -28,10 +28,10 @@
     return parts.length > 0 && node("span", { class: "soft" }, parts.join(", "));
   }
 
-  // What a reply says in words; nothing where it is no text.
+  // The text of a reply; nothing if it has none.
   const words = reply => typeof reply?.text === "string" ? reply.text : undefined;
 
-  // All that came, where the words are not all of it.
+  // The complete reply where it holds more than its text.
   function more(reply) {
     const { text, finish, ...rest } = Object(reply);
     const ended = finish === undefined || finish === null || finish === "stop";
@@ -46,7 +46,7 @@
         foreign(call.model || call.judge || "a service"), " ", tokens(call)),
       text !== undefined && app.long(text, "reply"),
       raw && (text === undefined ? app.long(raw, "reply")
-        : node("details", {}, node("summary", {}, "all that came"), app.long(raw, "all that came"))),
+        : node("details", {}, node("summary", {}, "complete reply"), app.long(raw, "complete reply"))),
       prompt && node("details", {}, node("summary", {}, "prompt as sent"), app.prompt(prompt, detail.texts)));
   }
 
@@ -58,8 +58,8 @@
   }
 
   const WHY = {
-    M: "There is no output to judge.", P: "Not judged yet.", "-": "No service at hand judges this.",
-    N: "It asks nothing about this edit.",
+    M: "There is no output to judge.", P: "Not judged yet.", "-": "No available service judges this.",
+    N: "The dimension does not apply to this edit.",
   };
 
   function unasked(dimension) {
@@ -76,7 +76,7 @@
 
   const targetText = () => app.edits.items.target_text[app.edits.item[app.open]] ?? "";
 
-  // What one verdict rests on.
+  // The evidence of one verdict.
   function told(verdict, detail, dimension) {
     if (!verdict) return unasked(dimension);
     const { reason } = verdict;
@@ -95,7 +95,7 @@
       evidence(of), signature(verdict, detail));
   }
 
-  // One dimension: its values for the models that are shown; opened, what the active one's rests on.
+  // One dimension: its values for the models shown, and on opening the evidence of the active one.
   function line(dimension, edits, active) {
     const { title, asks, higher_is_better: higher, unit } = app.report.dimensions[dimension];
     const body = node("div", { class: "body" });
@@ -124,7 +124,7 @@
     return made;
   }
 
-  // Dimensions that ask nothing here, by the reason.
+  // Dimensions without a verdict, by reason.
   function others(rest, edit) {
     const by = new Map();
     for (const d of rest) {
@@ -149,7 +149,7 @@
       ...asked.map(d => line(d, shown, active)), ...others(rest, active));
   }
 
-  // Open all verdicts, or close them where all are open.
+  // Open all verdicts, or close them if all are open.
   function unfold() {
     const each = [...find("verdicts").querySelectorAll("details.verdict")];
     const open = each.some(one => !one.open);

@@ -1,4 +1,4 @@
-// One edit: its words, its pictures and its verdicts.
+// The open edit: its texts, pictures and verdicts.
 (app => {
   "use strict";
   const { node, foreign, plainly } = app;
@@ -13,7 +13,7 @@
 
   const narrow = () => matchMedia("(max-width: 56rem)").matches;
 
-  // Words of the address that lead to an edit.
+  // The state that leads to an edit.
   function addressOf(edit) {
     const item = app.edits.item[edit];
     const id = app.edits.items.id[item];
@@ -40,7 +40,7 @@
     pick: edit === app.open ? null : () => app.go(addressOf(edit)),
   });
 
-  // The first of the two pictures that are looked at over each other.
+  // The first of two pictures that are compared.
   function against() {
     const { items } = app.edits, item = app.edits.item[app.open];
     const source = { name: items.sources[item]?.[0], caption: "source" };
@@ -153,7 +153,7 @@
     files();
   }
 
-  // Another model's result of the same item.
+  // Go to another model's result of the same item.
   function turn(by) {
     const all = siblings(), next = all[(all.indexOf(app.open) + by + all.length) % all.length];
     if (app.open >= 0 && next !== undefined) app.go(addressOf(next));
@@ -196,7 +196,7 @@
     setTimeout(() => { find("link").textContent = "link"; }, 1500);
   }
 
-  // The open edit alone, without the filters.
+  // Copy a link to the open edit, without filters.
   function addressWhole() {
     const nothing = Object.fromEntries(Object.keys(app.state).map(name => [name, ""]));
     return { ...nothing, ...addressOf(app.open), show: app.state.show };

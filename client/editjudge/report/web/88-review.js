@@ -1,4 +1,4 @@
-// Decisions of people about what was prepared: accepted, rejected, undecided.
+// People's decisions about prepared items: accepted, rejected, undecided.
 (app => {
   "use strict";
   const { node, foreign } = app;
@@ -11,7 +11,7 @@
   const key = () => ["editjudge.prepare", review().what, review().data_digest].join(":");
   const decision = edit => decisions.get(edit) ?? { decision: "", note: "" };
 
-  // In words, for the list and its filter; nothing where nobody has to decide.
+  // The decision in words, for the list and its filter; nothing if there is none to make.
   const decided = edit => (review() && of(edit).decide ? WORDS[decision(edit).decision] : "");
 
   const saved = edit => ({
@@ -30,7 +30,7 @@
       if (one && one.seen !== of(edit).seen) changed += 1;
       else if (one) decisions.set(edit, { decision: one.decision, note: one.note });
     });
-    if (changed) app.report.warnings.push(`${app.counted(changed, "item has", "items have")} changed since you decided: decide anew.`);
+    if (changed) app.report.warnings.push(`${app.counted(changed, "item has", "items have")} changed since you decided: decide again.`);
     count();
   }
 

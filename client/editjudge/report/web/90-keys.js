@@ -1,4 +1,4 @@
-// The keyboard, and the help that says what it does.
+// The keys and their help.
 (app => {
   "use strict";
   const { node } = app;
@@ -11,7 +11,7 @@
     find("f-words").select();
   };
 
-  // Key, what it is called, what it does, and what it is for.
+  // Key, its label, its action, and its help text.
   const KEYS = [
     ["j", "j or \u2193", () => edits(1), "next edit"],
     ["k", "k or \u2191", () => edits(-1), "previous edit"],
@@ -28,8 +28,8 @@
     ["4", "4", () => app.show("difference"), "difference"],
     [" ", "space", () => app.swap?.(), "the other picture of a flicker"],
     ["m", "m", () => app.toggleMask(), "mask on and off"],
-    ["+", "+", () => app.zoom(1.5), "closer"],
-    ["-", "\u2212", () => app.zoom(1 / 1.5), "farther"],
+    ["+", "+", () => app.zoom(1.5), "zoom in"],
+    ["-", "\u2212", () => app.zoom(1 / 1.5), "zoom out"],
     ["0", "0", () => app.reset(), "the whole picture"],
     ["v", "v", () => app.unfold(), "open or close all verdicts"],
     ["c", "c", () => { if (app.open >= 0) find("link").click(); }, "copy a link to the edit"],
@@ -57,7 +57,7 @@
     else if (app.state.view === "edits") app.go({ view: "" }, true);
   }
 
-  // Keys mean something else where one writes or chooses.
+  // Keys have their usual meaning in fields and selections.
   function busy(event) {
     const { target } = event;
     if (target.matches("textarea, select, input:not([type=checkbox])")) {

@@ -1,8 +1,8 @@
-// Puts it together: what is shown, light and dark, and a run that goes on.
+// Starts the page: views, colour theme, and updates of a live run.
 (app => {
   "use strict";
   const find = id => document.getElementById(id);
-  const OFTEN = 2000; // ms between looks at a run that is written
+  const OFTEN = 2000; // ms between checks of a live run
   const SELDOM = 10000;
   const FILTERS = ["words", "in", "of", "dimension", "status", "kind", "task", "decision", "from", "to", "sort", "a", "b"];
   let listedOnce = false;
@@ -36,7 +36,7 @@
     if (turned || first || app.changed(before, "show", "with")) opened(now);
   });
 
-  // A link may be to an edit of another page.
+  // A link may refer to an edit of another page.
   function astray(state, edit) {
     find("astray").hidden = !state.edit || edit >= 0;
     find("astray").replaceChildren("There is no such edit on this page: ", app.foreign(state.edit));
@@ -95,7 +95,7 @@
       find("live").textContent = app.plainly(state.problem) || (state.live ? `live, ${state.judged.toLocaleString("en-GB")} of ${state.asked.toLocaleString("en-GB")} judged` : "");
       if (state.live) next = OFTEN;
     } catch {
-      find("live").textContent = "the server has ended";
+      find("live").textContent = "the server has stopped";
     }
     setTimeout(watch, next);
   }
