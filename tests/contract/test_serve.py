@@ -309,7 +309,9 @@ async def test_services_are_looked_for_again_whatever_went_wrong(
     async with JudgeService(Settings(), rebind_seconds=0.01) as service:
         monkeypatch.setattr(service.client.panel, "rebind", rebind)
         await until(lambda: len(asked) > 2)
-    assert "looking for services: OSError: too many open files" in capsys.readouterr().err
+    assert (
+        "services could not be discovered: OSError: too many open files" in capsys.readouterr().err
+    )
 
 
 async def test_edits_of_a_stream_wait_for_places() -> None:
@@ -350,7 +352,7 @@ async def test_what_is_shared_is_waited_for_or_refused(waits: bool) -> None:
 
     async with shared.acquire("a", 2, may_wait=False):
         if not waits:
-            with pytest.raises(NoCapacity, match="3 edits are in hand now"):
+            with pytest.raises(NoCapacity, match="3 edits are in use now"):
                 await take()
             with pytest.raises(NoCapacity, match="2 edits of yours"):
                 async with shared.acquire("a", 1, may_wait=False):

@@ -223,7 +223,7 @@ async def test_a_damaged_ledger_costs_its_calls_and_nothing_else(
             _, tokens = await service.score("a")
             assert tokens == 0  # remembered meanwhile
             assert json.loads(outcome.evidence_json)
-        assert capsys.readouterr().err.count("calls are not kept") == 1
+        assert capsys.readouterr().err.count("calls are not cached") == 1
         (tmp_path / FILE).write_bytes(b"rubbish" * 999)
         async with running(url, tmp_path) as service:
             _, tokens = await service.score("a")
@@ -437,7 +437,7 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
     async def asks(cache: CallCache) -> None:
         await cache.for_team("a").calls.get_records(["sha256:none"])
 
-    async with CallCache(tmp_path, shared=False, say=told.append) as cache:
+    async with CallCache(tmp_path, is_shared=False, say=told.append) as cache:
         first = asyncio.create_task(asks(cache))
         second = asyncio.create_task(asks(cache))
         for _ in range(20):
@@ -525,7 +525,7 @@ async def test_no_store_of_a_team_reads_what_another_keeps(
 ) -> None:
     teams = ["", "a", "A", "a.b", "a_b", "*", "a' OR '1'='1"]
     call = SpecialistCall(PIQE, "piqe", {"IMAGE": "sha256:0"}, {})
-    async with CallCache(tmp_path if specialist else None, shared=False, say=print) as cache:
+    async with CallCache(tmp_path if specialist else None, is_shared=False, say=print) as cache:
         ours = cache.for_team("a").calls
         if specialist:
             await ours.put(call, Reply({"SCORE": b"secret"}))

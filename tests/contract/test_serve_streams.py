@@ -114,7 +114,7 @@ async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
                 second = await opened("busy")
                 assert "2 streams of yours" in await refused("busy")
                 third = await opened("other")
-                assert "3 streams are in hand" in await refused("another")
+                assert "3 streams are in use" in await refused("another")
                 assert await stub.Score(asking(), metadata=[("x-team", "busy")])
                 await first.done_writing()
                 assert await first.read() is grpc.aio.EOF

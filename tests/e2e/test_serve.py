@@ -82,7 +82,7 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
                 "127.0.0.1:0",
             )
             assert (second.code, second.out) == (2, "")
-            assert "another Judge service keeps its calls here" in second.err.splitlines()[-1]
+            assert "another Judge service has its cache here" in second.err.splitlines()[-1]
             os.kill(process.pid, signal.SIGKILL)
             assert await waiting is not grpc.StatusCode.OK
         async with serving(url, folder) as (_, stub):
@@ -107,12 +107,12 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("serve", "purge", "FOLDER"), "no Judge service has kept calls here"),
+        (("serve", "purge", "FOLDER"), "no Judge service has a cache here"),
         (
             ("serve", "purge", "NOTHING", "--older-than", "1"),
-            "no Judge service has kept calls here",
+            "no Judge service has a cache here",
         ),
-        (("serve", "usage", "FOLDER"), "no Judge service has counted here"),
+        (("serve", "usage", "FOLDER"), "no Judge service has stored usage here"),
         (("serve", "--cache-shared"), "--cache-shared needs a cache"),
         (("serve", "--cache", "FILE", "--endpoint", NOBODY), "File exists"),
     ],

@@ -1,1 +1,1 @@
-"""The Judge service: service for callers without our client, over gRPC and JSON."""
+"""The Judge service: judges edits for callers of any language, over gRPC and JSON."""

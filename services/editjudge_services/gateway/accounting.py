@@ -1,4 +1,4 @@
-"""One request of a caller: what it took, and the line that the audit has of it."""
+"""Accounting of requests: who calls, what a request used, and its line in the audit log."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ from editjudge.base.local_stack import private
 from editjudge.base.terminal import print_notice
 from editjudge.service import CallLog, CallTerms
 
-from .errors import code_of
+from .errors import find_code
 from .usage import Meter
 
 REQUEST_HEADER = "x-request-id"
-"""Of the front door: its log has the same."""
+"""The header with the front door's id of a request, which its own log has too."""
 
 
 _URGENT = "interactive"
 
 
 def read_terms(headers: Mapping[str, str], seconds: float | None = None) -> CallTerms:
-    """Those of class `interactive` go first; who says nothing is not one of them.
+    """Read the class and the deadline of a request from its headers.
+
+    Calls of class `interactive` go first. A request without a class is not one of them.
 
     Args:
-        headers: As the front door says them; without one they are the caller's own word.
-        seconds: For which the caller still waits; None where it does not say.
+        headers: The front door sets them. Without a front door they are the caller's own claim.
+        seconds: How long the caller still waits; None where it sets no deadline.
     """
     end = math.inf if seconds is None else asyncio.get_running_loop().time() + seconds
     return CallTerms(end, headers.get(CLASS_HEADER) == _URGENT)
@@ -43,13 +45,14 @@ def read_terms(headers: Mapping[str, str], seconds: float | None = None) -> Call
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and how.
+    """The sender of a request, and how it was sent.
 
     Attributes:
-        team: As the front door says; "" where nobody says.
-        method: `Score`, or a route.
-        request: The front door's number of the request, or one of our own. What callers call their
-            requests may name people, so it is not taken.
+        team: The team as the front door names it; "" where no front door does.
+        method: The gRPC method, for example `Score`, or the HTTP route.
+        request: The front door's id of the request, else a new UUID. An id that the caller chose
+            may name people, so it is not used.
+        terms: The class and the deadline of the request.
     """
 
     team: str = ""
@@ -59,7 +62,7 @@ class Caller:
 
     @classmethod
     def of(cls, team: str, method: str, request: str, terms: CallTerms) -> Self:
-        """A caller; a number of a request that is none becomes one of our own."""
+        """Make a caller; a request id that is no UUID is replaced by a new one."""
         try:
             number = UUID(request)
         except ValueError:
@@ -68,19 +71,24 @@ class Caller:
 
 
 class RequestAccount:
-    """One request from its arrival to its answer; use as a context manager.
+    """The account of one request from its arrival to its answer; use it as a context manager.
+
+    When the block is left, the account is closed exactly once: after a success, an error or a
+    cancellation.
 
     Args:
-        meter: Counts what it uses.
-        ended: Told when it is over.
+        meter: Counts what the request uses.
+        on_end: Called with the account when the request is over.
 
     Attributes:
-        dimensions: How many were asked for, once it is known.
-        edits: That are judged where it comes to an end; what only asks has none.
-        is_split: Its edits account for themselves from here on; it itself says nothing more.
-        code: What became of it, as gRPC names it; what is set stands, but for errors of ours.
-        seconds: It took, at the end.
-        notes: Of its calls.
+        dimensions: How many dimensions were requested; 0 until they are selected.
+        edits: How many edits a success counts; 0 for requests that judge nothing.
+        is_split: Whether the edits of the request have accounts of their own. This account then
+            reports nothing.
+        code: The outcome as gRPC names it. A code that was set before stays, except where the
+            block ends with an `EditjudgeError`.
+        seconds: The duration; 0 until the request is over.
+        notes: What the request's calls reported.
     """
 
     def __init__(
@@ -113,13 +121,13 @@ class RequestAccount:
             return
         self.seconds = time.monotonic() - self._began
         if isinstance(error, EditjudgeError):
-            self.code = code_of(error)
+            self.code = find_code(error)
         elif error is not None and self.code == "OK":
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
         notes = self.notes
         self.meter.add(cached=notes.stored_count, calls=notes.answer_count)
         if self.code == "OK":
-            # A specialist that did not answer has failed.
+            # A specialist call without an answer has failed.
             self.meter.add(edits=self.edits, failed=notes.request_count - notes.answer_count)
         else:
             self.meter.add(refused=1)
@@ -127,10 +135,10 @@ class RequestAccount:
 
     @property
     def line(self) -> str:
-        """What the audit has of it, as JSON: no picture, no word of the request, no token."""
-        used = asdict(self.meter.total)
+        """The audit line as JSON, which holds no image, no text of the request and no API token."""
+        counts = asdict(self.meter.total)
         for name in ("edits", "refused"):
-            del used[name]
+            del counts[name]
         return json.dumps(
             {
                 "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -140,25 +148,28 @@ class RequestAccount:
                 "dimensions": self.dimensions,
                 "status": self.code,
                 "milliseconds": round(self.seconds * 1000),
-                **used,
+                **counts,
             }
         )
 
 
 class AuditLog:
-    """A line for each request, in a file that may be moved away meanwhile, or on standard error.
+    """The audit log, with one line of JSON for each request.
+
+    The file is opened for each line, so log rotation may move it away at any time. A line that
+    cannot be written is lost, and the request is answered all the same.
 
     Args:
-        where: The file; `-` is standard error, None nowhere.
-        lost: Told of each line that could not be written.
+        where: The file; `-` is standard error, None writes nothing.
+        on_loss: Called for each line that could not be written.
 
     Raises:
         ConfigError: the file cannot be written.
     """
 
-    def __init__(self, where: Path | None, lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, where: Path | None, on_loss: Callable[[], None] = lambda: None) -> None:
         self._where = where
-        self._lost = lost
+        self._on_loss = on_loss
         self._failing = False
         if where is not None and not self._on_screen:
             try:
@@ -167,7 +178,7 @@ class AuditLog:
                 raise ConfigError(f"{where}: {error.strerror}", "give another file") from error
 
     def write(self, line: str) -> None:
-        """Add a line; that it cannot be written is told once, and costs no request."""
+        """Add a line; the first of several failures in a row is logged."""
         if self._where is None:
             return
         if self._on_screen:
@@ -179,7 +190,7 @@ class AuditLog:
             if not self._failing:
                 print_notice(f"{self._where}: lines of the audit are lost: {error.strerror}")
             self._failing = True
-            self._lost()
+            self._on_loss()
         else:
             self._failing = False
 

@@ -1,4 +1,4 @@
-"""What callers share: a bound on all of them, and one on each."""
+"""Admission control: a limit on what all callers use at once, and a lower one on each caller."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from .schemas import InvalidRequest
 
 
 class SharedLimit:
-    """Something of which there is so much for all callers, and so much for each.
+    """A limited resource of the server that callers share, such as edits in flight or bytes held.
+
+    Under overload a caller at its own limit is refused while others are still admitted. What a
+    block has acquired is returned when the block is left, also by an error or a cancellation. Among
+    calls that wait, a small one may overtake a large one.
 
     Args:
-        most: Of all callers.
-        of_one: Of one.
-        named: How people read it, as in `64 edits`.
-        field: Of a request that alone is more than one caller can have.
+        limit: How much all callers together may use.
+        caller_limit: How much one caller may use; never more than `limit`.
+        unit: The unit as messages call it, for example `edits`.
+        field: The request's field that errors name when one request needs more than
+            `caller_limit`.
 
     Attributes:
-        taken: What each caller has now.
+        in_use: How much each caller uses now.
     """
 
     def __init__(self, limit: int, caller_limit: int, unit: str, field: str = "edit") -> None:
@@ -28,28 +33,28 @@ class SharedLimit:
         self._caller_limit = min(limit, caller_limit)
         self._unit = unit
         self._field = field
-        self._released = asyncio.Event()
+        self._release_event = asyncio.Event()
         self.in_use: dict[str, int] = {}
 
     @contextlib.asynccontextmanager
     async def acquire(self, caller: str, amount: int, *, may_wait: bool) -> AsyncIterator[None]:
-        """Have so much of it until the block is left.
+        """Use an amount of the resource until the block is left.
 
         Args:
-            may_wait: Until there is room, instead of being refused.
+            may_wait: Whether the call waits for capacity. Otherwise it is refused.
 
         Raises:
-            InvalidRequest: it is more than one caller can ever have.
-            Busy: there is no room now.
+            InvalidRequest: the amount is above the limit of one caller, so waiting cannot help.
+            NoCapacity: there is no capacity now, and the call may not wait.
         """
         if amount > self._caller_limit:
-            limit = f"at most {self._caller_limit:,}"
-            raise InvalidRequest(self._field, f"{amount:,} {self._unit}", f"send {limit} at a time")
-        while told := self._full(caller, amount):
+            mend = f"send at most {self._caller_limit:,} at a time"
+            raise InvalidRequest(self._field, f"{amount:,} {self._unit}", mend)
+        while reason := self._find_obstacle(caller, amount):
             if not may_wait:
-                raise NoCapacity(told, "ask again in a second")
-            self._released.clear()
-            await self._released.wait()
+                raise NoCapacity(reason, "ask again in a second")
+            self._release_event.clear()
+            await self._release_event.wait()
         self.in_use[caller] = self.in_use.get(caller, 0) + amount
         try:
             yield
@@ -57,11 +62,12 @@ class SharedLimit:
             self.in_use[caller] -= amount
             if not self.in_use[caller]:
                 del self.in_use[caller]
-            self._released.set()
+            self._release_event.set()
 
-    def _full(self, caller: str, amount: int) -> str:
+    def _find_obstacle(self, caller: str, amount: int) -> str:
+        """Say which limit the amount would exceed now; "" where it fits."""
         if sum(self.in_use.values()) + amount > self._limit:
-            return f"{self._limit:,} {self._unit} are in hand now"
+            return f"{self._limit:,} {self._unit} are in use now"
         if self.in_use.get(caller, 0) + amount > self._caller_limit:
-            return f"{self._caller_limit:,} {self._unit} of yours are in hand now"
+            return f"{self._caller_limit:,} {self._unit} of yours are in use now"
         return ""

@@ -1,4 +1,4 @@
-"""Where calls of many teams are kept: apart in one ledger, or shared by all of them."""
+"""The cache of calls: one ledger on disk, whose entries each team sees alone or all teams share."""
 
 from __future__ import annotations
 
@@ -30,37 +30,38 @@ from .usage import make_private
 T = TypeVar("T")
 FILE = "calls.sqlite"
 _LOCK = "service.lock"
-_MOST_TEAMS = 1024
-"""Whose replies are held in memory."""
-_REMEMBERED = 256
-"""Replies of a team that are held in memory where they cannot be kept."""
-_LEFT_ALONE_SECONDS = 300.0
-_PURGED_EVERY_SECONDS = 3600.0
+_MAX_TEAMS = 1024
+"""How many teams have replies in memory."""
+_MAX_REPLIES_IN_MEMORY = 256
+"""How many replies of a team are held in memory while no ledger can be used."""
+_LEDGER_RETRY_SECONDS = 300.0
+_PURGE_INTERVAL_SECONDS = 3600.0
 
 
 class CallCache:
-    """The calls of all teams; use as an async context manager. One service has a folder at a time.
+    """The cache of all teams' calls; use it as an async context manager.
 
-    A ledger that failed is told, left alone and tried again some minutes later: that costs what
-    it holds, and nothing else.
+    A folder belongs to one service at a time, by a lock file. A ledger that fails never fails a
+    request: the failure is logged, calls are made without the cache, and the ledger is tried again
+    after 5 minutes. What was stored before a restart is there after it.
 
     Args:
-        folder: None keeps the latest calls of each team in memory.
-        shared: Whether what one team paid for answers another.
-        say: Told where the ledger cannot be used.
+        folder: Where the ledger is; None holds the latest calls of each team in memory.
+        is_shared: Whether a reply that one team paid for answers the calls of others.
+        say: Called with one line whenever the ledger cannot be used.
 
     Raises:
         ConfigError: on entry, where another service has the folder, or it cannot be written.
     """
 
-    def __init__(self, folder: Path | None, *, shared: bool, say: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path | None, *, is_shared: bool, say: Callable[[str], None]) -> None:
         self.folder = folder
-        self._shared = shared
+        self._is_shared = is_shared
         self._say = say
         self._opening: asyncio.Task[Ledger] | None = None
-        self._turn = asyncio.Lock()
-        self._again = 0.0
-        self._teams: BoundedCache[TeamCalls] = BoundedCache(_MOST_TEAMS)
+        self._lock = asyncio.Lock()
+        self._retry_time = 0.0
+        self._teams: BoundedCache[TeamCalls] = BoundedCache(_MAX_TEAMS)
         self._secret = secrets.token_hex()
         self._resources = contextlib.ExitStack()
 
@@ -70,49 +71,53 @@ class CallCache:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        async with self._turn:
-            opening, self._opening, self._again = self._opening, None, float("inf")
+        async with self._lock:
+            opening, self._opening, self._retry_time = self._opening, None, float("inf")
         if opening is not None:
             with contextlib.suppress(EditjudgeError):
                 await asyncio.to_thread((await opening).close)
         self._resources.close()
 
     def bytes(self) -> int:
-        """Its size on the disk."""
+        """The size of the folder's files on disk, in bytes."""
         return 0 if self.folder is None else sum(map(_size, self.folder.glob("*")))
 
     def for_team(self, team: str) -> CallContext:
-        """The calls that answer a team, and no other."""
-        name = "" if self._shared else team
+        """The context for calls of a team: its part of the cache, and a salt of its own.
+
+        The salt keeps the prefix caches of judges apart, so that response times tell a team
+        nothing about the prompts of another. It changes with each start of the service.
+        """
+        name = "" if self._is_shared else team
         if (calls := self._teams.get(name)) is None:
             self._teams.put(name, calls := TeamCalls(self, name), 1)
         salt = hashlib.sha256(f"{self._secret} {team}".encode()).hexdigest()
-        return CallContext(calls=calls, salt="" if self._shared else salt)
+        return CallContext(calls=calls, salt="" if self._is_shared else salt)
 
-    async def try_ledger(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
-        """What the ledger says; something else where it cannot be used now."""
+    async def try_ledger(self, work: Callable[[Ledger], Awaitable[T]], fallback: T) -> T:
+        """Do some work with the ledger; returns `fallback` where the ledger cannot be used now."""
         if self.folder is None:
-            return otherwise
-        # One after another, so that a file that is locked is waited for once, not by every call.
-        async with self._turn:
-            if time.monotonic() < self._again:
-                return otherwise
+            return fallback
+        # One after another, so that one call waits for a locked file and not all of them.
+        async with self._lock:
+            if time.monotonic() < self._retry_time:
+                return fallback
             try:
-                return await work(await self._ledger(self.folder / FILE))
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, service is not
-                self._again = time.monotonic() + _LEFT_ALONE_SECONDS
-                self._say(f"calls are not kept for {_LEFT_ALONE_SECONDS:.0f} s: {error}")
-                return otherwise
+                return await work(await self._open_ledger(self.folder / FILE))
+            except Exception as error:  # noqa: BLE001 - a broken ledger must not stop judging
+                self._retry_time = time.monotonic() + _LEDGER_RETRY_SECONDS
+                self._say(f"calls are not cached for {_LEDGER_RETRY_SECONDS:.0f} s: {error}")
+                return fallback
 
-    async def _ledger(self, path: Path) -> Ledger:
-        """The ledger, opened by the first who asks, also where he is cancelled meanwhile."""
+    async def _open_ledger(self, path: Path) -> Ledger:
+        """Open the ledger once; a caller that is cancelled does not cancel the opening."""
 
-        def opened() -> Ledger:
+        def open_private() -> Ledger:
             make_private(path)
             return Ledger(path)
 
         if self._opening is None:
-            opening = asyncio.to_thread(opened)
+            opening = asyncio.to_thread(open_private)
             self._opening = asyncio.create_task(opening)
         try:
             return await asyncio.shield(self._opening)
@@ -122,57 +127,61 @@ class CallCache:
 
 
 class TeamCalls(MemoryReplies):
-    """The calls of one team in the ledger of all. A `ReplyStore`.
+    """The calls of one team in the common ledger; a `ReplyStore`.
 
     While the ledger cannot be used, and where there is none, the latest replies of judges are
-    held in memory; what is found out about services always is.
+    held in memory. Facts about services are always held in memory.
     """
 
     def __init__(self, cache: CallCache, team: str) -> None:
-        super().__init__(_REMEMBERED)
+        super().__init__(_MAX_REPLIES_IN_MEMORY)
         self._cache = cache
         self._team = team
 
     async def get(self, call: Call | SpecialistCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
-        remembered = await super().get(call)
-        return remembered or await self._try_ledger(lambda ledger: ledger.get(call), None)
+        reply = await super().get(call)
+        return reply or await self._try_ledger(lambda ledger: ledger.get(call), None)
 
     async def put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:
-        """Keep a reply, also where the caller is cancelled; the first one for a call stays."""
+        """Store a reply, also where the caller is cancelled meanwhile.
+
+        Returns:
+            The reply that holds for the call: the first one that was stored.
+        """
         return await asyncio.shield(asyncio.create_task(self._put(call, reply)))
 
     async def _put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:
-        kept = await self._try_ledger(lambda ledger: ledger.put(call, reply), None)
-        return await super().put(call, reply) if kept is None else kept
+        first_reply = await self._try_ledger(lambda ledger: ledger.put(call, reply), None)
+        return await super().put(call, reply) if first_reply is None else first_reply
 
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
-        """What came back from calls, by key; those that are not known are left out."""
-        asked = tuple(keys)
-        kept: Mapping[str, CallRecord] = await self._try_ledger(
-            lambda ledger: ledger.get_records(asked), {}
+        """The records of calls by key; calls that are not stored are left out."""
+        names = tuple(keys)
+        records: Mapping[str, CallRecord] = await self._try_ledger(
+            lambda ledger: ledger.get_records(names), {}
         )
-        return {**await super().get_records(asked), **kept}
+        return {**await super().get_records(names), **records}
 
-    async def _try_ledger(self, work: Callable[[Ledger], Awaitable[T]], otherwise: T) -> T:
+    async def _try_ledger(self, work: Callable[[Ledger], Awaitable[T]], fallback: T) -> T:
         return await self._cache.try_ledger(
-            lambda ledger: work(ledger.for_team(self._team)), otherwise
+            lambda ledger: work(ledger.for_team(self._team)), fallback
         )
 
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Have a folder for oneself.
+    """Hold the lock file of a cache folder until the block is left.
 
     Raises:
-        ConfigError: a service has it, or it cannot be written.
+        ConfigError: a service has the folder, or the folder cannot be written.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(folder / _LOCK, mode=0o600).acquire(timeout=0)
     except Timeout as error:
         raise ConfigError(
-            f"{folder}: another Judge service keeps its calls here", "give another folder"
+            f"{folder}: another Judge service has its cache here", "give another folder"
         ) from error
     except OSError as error:
         raise ConfigError(f"{folder}: {error.strerror}", "give another folder") from error
@@ -181,40 +190,41 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 async def measure_space(folder: Path) -> Mapping[str, int]:
-    """About how many bytes the calls of each team take.
+    """Estimate how many bytes the calls of each team take.
 
     Raises:
-        ConfigError: no service has kept calls there.
+        ConfigError: no service has a cache in the folder.
         StoreError: the ledger is damaged.
     """
     path = folder / FILE
     if not path.is_file():
-        raise ConfigError(f"{folder}: no Judge service has kept calls here", "give its --cache")
+        raise ConfigError(f"{folder}: no Judge service has a cache here", "give its --cache")
     with Ledger.to_read(path) as ledger:
         return await ledger.space()
 
 
 async def purge(folder: Path, teams: Iterable[str], before: float | None) -> dict[str, int]:
-    """Delete calls that were kept, also while a service keeps more.
+    """Delete calls from the cache, also while a service runs on it.
 
-    Some are deleted at a time, so that others write in between.
+    Calls are deleted in small batches, so that a running service can write in between. The file
+    shrinks only where no service runs.
 
     Args:
-        teams: Whose; all by default.
-        before: Only those kept before this time, in seconds since 1970; all by default.
+        teams: Whose calls; none means all teams.
+        before: The time before which a call was stored, in seconds since 1970; None means any.
 
     Returns:
-        By team how many there were.
+        The number of deleted calls by team.
 
     Raises:
-        ConfigError: no calls of a team are kept there.
+        ConfigError: the cache has no calls of a team.
         StoreError: the ledger is damaged.
     """
     space = await measure_space(folder)
-    named = tuple(teams)
-    if unknown := [team for team in named if team not in space]:
+    names = tuple(teams)
+    if unknown := [team for team in names if team not in space]:
         raise ConfigError(
-            f"{folder}: no calls of team {unknown[0]!r} are kept here",
+            f"{folder}: the cache has no calls of team {unknown[0]!r}",
             "look at its name, and --cache",
         )
     with contextlib.ExitStack() as resources:
@@ -225,21 +235,21 @@ async def purge(folder: Path, teams: Iterable[str], before: float | None) -> dic
             alone = False
         with Ledger(folder / FILE) as ledger:
             return {
-                team: await ledger.purge(before, team=team, shrink=alone) for team in named or space
+                team: await ledger.purge(before, team=team, shrink=alone) for team in names or space
             }
 
 
 @contextlib.asynccontextmanager
 async def purge_periodically(
-    folder: Path, seconds: float, say: Callable[[str], None], every: float = _PURGED_EVERY_SECONDS
+    folder: Path, seconds: float, say: Callable[[str], None], every: float = _PURGE_INTERVAL_SECONDS
 ) -> AsyncIterator[None]:
-    """Delete calls of all teams once they are old, for the duration of a block.
+    """Delete old calls of all teams at regular intervals until the block is left.
 
     Args:
-        folder: That a service of this process has.
-        seconds: How long calls are kept, at least.
-        say: Told where the ledger cannot be purged; it is tried again.
-        every: Seconds from one look to the next.
+        folder: The cache folder of this process's service.
+        seconds: The age at which a call may be deleted; deletion follows within `every` seconds.
+        say: Called with one line where a purge fails; the next one tries again.
+        every: Seconds between two purges.
     """
 
     async def purge_again() -> None:
@@ -248,7 +258,7 @@ async def purge_periodically(
                 try:
                     await purge(folder, (), time.time() - seconds)
                 except EditjudgeError as error:
-                    say(f"old calls are still there: {error}")
+                    say(f"old calls could not be deleted: {error}")
             await asyncio.sleep(every)
 
     task = asyncio.create_task(purge_again())
@@ -261,7 +271,7 @@ async def purge_periodically(
 
 
 def _size(path: Path) -> int:
-    """Of a file; it may be gone meanwhile."""
+    """The size of a file in bytes; 0 where it has been deleted meanwhile."""
     with contextlib.suppress(OSError):
         if path.is_file():
             return path.stat().st_size

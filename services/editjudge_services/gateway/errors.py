@@ -1,4 +1,4 @@
-"""Why a request is not judged: the code, the field and the mend, by each protocol."""
+"""Errors of requests, and their form in gRPC and JSON: a code, a field, a reason and a mend."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from editjudge.v1 import judge_pb2 as pb
 
 from .schemas import InvalidRequest, Refusal
 
-_SHOWN = 300
+_MAX_DEFECT_CHARS = 300
 
 
 class NoCapacity(EditjudgeError):
-    """There is no room now; account again later can help."""
+    """The service or the caller is at a limit; the same request may succeed later."""
 
 
 class DeadlineExceeded(EditjudgeError):
-    """The caller's deadline is over."""
+    """The caller's deadline passed before the answer was there."""
 
 
 _CODES: tuple[tuple[type[EditjudgeError], str], ...] = (
@@ -36,24 +36,27 @@ _CODES: tuple[tuple[type[EditjudgeError], str], ...] = (
 )
 
 
-def code_of(error: EditjudgeError) -> str:
-    """The code of an error, as gRPC names it."""
+def find_code(error: EditjudgeError) -> str:
+    """The gRPC name of an error's code; INTERNAL for errors that are not listed."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), "INTERNAL")
 
 
 def wrap_defect(error: Exception) -> EditjudgeError:
-    """The error that a caller meets; one that nobody foresaw is ours, and costs it alone."""
+    """Turn any exception into an error that a caller can be sent.
+
+    An unexpected exception is logged in one line. It ends this request and no other.
+    """
     if isinstance(error, EditjudgeError):
         return error
-    defect = join_surrogates(f"{type(error).__name__}: {error}")[:_SHOWN]
+    defect = join_surrogates(f"{type(error).__name__}: {error}")[:_MAX_DEFECT_CHARS]
     print_notice(f"a request failed: {defect}")
     return EditjudgeError(defect)
 
 
 def describe_error(error: EditjudgeError) -> Refusal:
-    """An error as JSON has it."""
+    """Describe an error in the form that JSON replies have."""
     return Refusal(
-        code=code_of(error),
+        code=find_code(error),
         message=join_surrogates(error.message),
         field=error.field if isinstance(error, InvalidRequest) else "",
         mend=join_surrogates(error.mend),
@@ -61,14 +64,18 @@ def describe_error(error: EditjudgeError) -> Refusal:
 
 
 def make_refusal(error: EditjudgeError, request_id: str) -> pb.Refusal:
-    """An error as a stream has it."""
+    """Describe an error as a message of a stream, which goes on after it."""
     fields = describe_error(error).model_dump()
     code = code_pb2.Code.Value(fields.pop("code"))
     return pb.Refusal(request_id=request_id, code=code, **fields)
 
 
 async def abort(context: Any, error: EditjudgeError) -> NoReturn:
-    """End a gRPC call with an error, as every client reads it: with its field, or when to retry."""
+    """End a gRPC call with an error and the standard details of google.rpc.
+
+    An `InvalidRequest` carries a BadRequest with its field, a `NoCapacity` a RetryInfo of one
+    second.
+    """
     detail = AnyMessage()
     if isinstance(error, InvalidRequest):
         violation = error_details_pb2.BadRequest.FieldViolation(
@@ -78,12 +85,12 @@ async def abort(context: Any, error: EditjudgeError) -> NoReturn:
         detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
     elif isinstance(error, NoCapacity):
         detail.Pack(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=1)))
-    sent = status_pb2.Status(
-        code=code_pb2.Code.Value(code_of(error)),
+    message = status_pb2.Status(
+        code=code_pb2.Code.Value(find_code(error)),
         message=join_surrogates(str(error)),
         details=[detail] if detail.type_url else [],
     )
-    status = rpc_status.to_status(sent)
+    status = rpc_status.to_status(message)
     context.set_trailing_metadata(status.trailing_metadata)
     await context.abort(status.code, status.details)
     raise grpc.aio.AbortError

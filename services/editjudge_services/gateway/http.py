@@ -39,29 +39,29 @@ from .service import JudgeService
 W = TypeVar("W", bound=JsonModel)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _HTTP = {"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "RESOURCE_EXHAUSTED": 429}
-_OF_BATCH = 16
-"""Edits of a batch that are judged at a time; they wait for places, if need be."""
+_IN_BATCH = 16
+"""How many edits of one batch are in flight at most."""
 _TOKENS = web.RequestKey("tokens", int)
-"""What judges took for a request."""
+"""How many tokens judges used for a request."""
 MAX_BODY_BYTES = 256 * 1024 * 1024
 _JSON = "application/json"
 _QUERIES = {"/v1/dimensions": ("pattern",)}
-"""Fields of a query, by route; the others take none."""
-_SHOWN = 80
+"""The query parameters of each route that has any."""
+_MAX_SHOWN_CHARS = 80
 
 
 class JsonService:
-    """The routes.
+    """The routes of the HTTP server.
 
     Args:
-        service: Entered by whoever made it.
+        service: A service that has been entered as a context manager.
     """
 
     def __init__(self, service: JudgeService) -> None:
         self._service = service
 
     def app(self) -> web.Application:
-        """The application with all routes."""
+        """Make the application with all routes."""
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_refusals])
         for method, path, handler in (
             ("POST", "/v1/score", self._score),
@@ -75,7 +75,7 @@ class JsonService:
         ):
             add = app.router.add_get if method == "GET" else app.router.add_post
             add(path, handler)
-        app.on_response_prepare.append(_tell_tokens)
+        app.on_response_prepare.append(_add_tokens_header)
         return app
 
     async def _score(self, request: web.Request) -> web.Response:
@@ -84,39 +84,39 @@ class JsonService:
 
         with self._open_account(request) as account:
             team = account.caller.team
-            async with self._service.requests.acquire(team, _announced(request), may_wait=False):
+            async with self._service.requests.acquire(team, _read_size(request), may_wait=False):
                 return _reply(ScoreReport.of(await self._service.score(read, account)))
 
     async def _batch(self, request: web.Request) -> web.Response:
         with self._open_account(request) as account:
             team = account.caller.team
-            async with self._service.requests.acquire(team, _announced(request), may_wait=False):
+            async with self._service.requests.acquire(team, _read_size(request), may_wait=False):
                 batch = await _body(request, BatchRequest)
                 account.is_split = True
-                some = asyncio.Semaphore(_OF_BATCH)
+                slots = asyncio.Semaphore(_IN_BATCH)
                 results = await asyncio.gather(
-                    *(self._result(request, each, some) for each in batch.requests)
+                    *(self._result(request, each, slots) for each in batch.requests)
                 )
         return _reply(BatchReply(results=tuple(results)))
 
     async def _result(
-        self, request: web.Request, sent: object, some: asyncio.Semaphore
+        self, request: web.Request, body: object, slots: asyncio.Semaphore
     ) -> BatchResult:
         async def read() -> ScoreRequest:
-            return await in_thread(parse_request, ScoreRequest.model_validate, sent)
+            return await in_thread(parse_request, ScoreRequest.model_validate, body)
 
         try:
             with self._open_account(request) as account:
-                async with some:
+                async with slots:
                     score = ScoreReport.of(await self._service.score(read, account, may_wait=True))
-            to_json(score)  # what cannot be written costs itself
+            to_json(score)  # a score that cannot be written fails alone, not the batch
             return BatchResult(score=score)
         except Exception as error:  # noqa: BLE001 - of this request alone
             return BatchResult(error=describe_error(wrap_defect(error)))
 
     @contextlib.contextmanager
     def _open_account(self, request: web.Request) -> Iterator[RequestAccount]:
-        """Account for a request or an edit of it; the tokens of all its edits are its reply's."""
+        """Account for a request, or for one edit of it; adds its tokens to those of the reply."""
         with self._service.open_account(_caller(request)) as account:
             try:
                 yield account
@@ -128,8 +128,8 @@ class JsonService:
 
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])
-        asked = await asyncio.to_thread(list_dimensions, patterns, "pattern")
-        return _reply(ServedDimension.list_served(asked, self._service.client.panel))
+        dimensions = await asyncio.to_thread(list_dimensions, patterns, "pattern")
+        return _reply(ServedDimension.list_served(dimensions, self._service.client.panel))
 
     async def _panel(self, _: web.Request) -> web.Response:
         return _reply(PanelReply.of(self._service.client.panel))
@@ -176,56 +176,57 @@ async def _refusals(request: web.Request, handler: Handler) -> web.StreamRespons
 
 
 def _check_query(request: web.Request) -> None:
-    """That a route of JSON takes the fields of a query.
+    """Check that a JSON route has all parameters of a query.
 
     Raises:
-        InvalidRequest: naming the first that it does not.
+        InvalidRequest: naming the first parameter that the route does not have.
     """
     if request.match_info.http_exception is not None or not request.path.startswith("/v1/"):
         return
-    there = _QUERIES.get(request.path, ())
-    if unknown := [name for name in request.query if name not in there]:
-        mend = f"there is {', '.join(there)}" if there else "leave it out"
-        raise InvalidRequest(unknown[0][:_SHOWN], "no such field of a query", mend)
+    parameters = _QUERIES.get(request.path, ())
+    if unknown := [name for name in request.query if name not in parameters]:
+        mend = f"there is {', '.join(parameters)}" if parameters else "leave it out"
+        raise InvalidRequest(unknown[0][:_MAX_SHOWN_CHARS], "no such field of a query", mend)
 
 
 def _no_such(request: web.Request, error: web.HTTPException) -> Refusal:
-    """Of a request that no route takes as it is."""
+    """Describe why no route accepts a request: its path, method or headers."""
     if isinstance(error, web.HTTPNotFound):
-        message = f"{request.path[:_SHOWN]}: nothing is served here"
+        message = f"{request.path[:_MAX_SHOWN_CHARS]}: nothing is served here"
         return Refusal(code="NOT_FOUND", message=message, mend="see /v1/docs")
     if isinstance(error, web.HTTPMethodNotAllowed):
-        message = f"{request.path[:_SHOWN]} takes no {request.method[:_SHOWN]}"
+        message = f"{request.path[:_MAX_SHOWN_CHARS]} takes no {request.method[:_MAX_SHOWN_CHARS]}"
         mend = f"use {' or '.join(sorted(error.allowed_methods))}"
         return Refusal(code="UNIMPLEMENTED", message=message, mend=mend)
     return Refusal(code="INVALID_ARGUMENT", message=error.reason, mend="see /v1/docs")
 
 
 async def _body(request: web.Request, model: type[W]) -> W:
-    """The body, checked beside the event loop: pictures in base64 are megabytes.
+    """Read and validate the body in a thread, since images in base64 are megabytes.
 
     Raises:
-        HTTPUnsupportedMediaType: it does not call itself JSON.
+        HTTPUnsupportedMediaType: its content type is not JSON.
         InvalidRequest: naming the first field that cannot be used.
     """
     if request.content_type != _JSON:
-        # A page in somebody's browser can send any other type without being asked for leave.
-        reason = f"the body is {request.content_type[:_SHOWN]}; send it as content-type: {_JSON}"
+        # Any web page may send plain text or a form from a browser, without a CORS preflight.
+        content_type = request.content_type[:_MAX_SHOWN_CHARS]
+        reason = f"the body is {content_type}; send it as content-type: {_JSON}"
         raise web.HTTPUnsupportedMediaType(reason=reason)
     if "content-encoding" in request.headers:
-        raise InvalidRequest("body", "it is encoded", "send JSON without encodings")
+        raise InvalidRequest("body", "it has a content encoding", "send JSON without encodings")
     try:
         text = await request.read()
     except web.RequestPayloadError as error:
-        raise InvalidRequest("body", "it is cut short", "send all of it") from error
+        raise InvalidRequest("body", "it ends too early", "send all of it") from error
     return await in_thread(parse_request, model.model_validate_json, text)
 
 
-def _announced(request: web.Request) -> int:
-    """How many bytes the body may have, before any is read.
+def _read_size(request: web.Request) -> int:
+    """Read the body's size from its header; without one, the largest size that is accepted.
 
     Raises:
-        HTTPRequestEntityTooLarge: more than any body may have.
+        HTTPRequestEntityTooLarge: the body is larger than any body may be.
     """
     size = request.content_length
     if size is None:
@@ -250,12 +251,12 @@ def _reply(
 
 
 def _caller(request: web.Request) -> Caller:
-    said = request.headers
-    team, number = said.get(TEAM_HEADER, ""), said.get(REQUEST_HEADER, "")
-    return Caller.of(team, request.path, number, read_terms(said))
+    headers = request.headers
+    team, number = headers.get(TEAM_HEADER, ""), headers.get(REQUEST_HEADER, "")
+    return Caller.of(team, request.path, number, read_terms(headers))
 
 
-async def _tell_tokens(request: web.Request, response: web.StreamResponse) -> None:
+async def _add_tokens_header(request: web.Request, response: web.StreamResponse) -> None:
     if _TOKENS in request:
         response.headers[TOKENS_HEADER] = str(request[_TOKENS])
 
@@ -264,9 +265,10 @@ async def _tell_tokens(request: web.Request, response: web.StreamResponse) -> No
 async def serve_http(
     service: JudgeService, host: str, port: int, drain: float
 ) -> AsyncIterator[str]:
-    """Serve at an address until the block is left, or `service` takes nothing more.
+    """Serve JSON over HTTP at an address until the block is left or the service shuts down.
 
-    What is in flight then has `drain` seconds.
+    Requests in flight then have `drain` seconds, after which they are cancelled. A request whose
+    caller disconnects is cancelled at once.
 
     Yields:
         The address with its port.
@@ -277,9 +279,9 @@ async def serve_http(
     runner = web.AppRunner(
         JsonService(service).app(),
         access_log=None,
-        shutdown_timeout=drain / 2,  # it is taken twice
-        auto_decompress=False,  # a few bytes would become gigabytes
-        handler_cancellation=True,  # who went away waits for nothing, and pays for no more
+        shutdown_timeout=drain / 2,  # aiohttp waits for it twice
+        auto_decompress=False,  # a few bytes could decompress to gigabytes
+        handler_cancellation=True,  # a caller that disconnected pays for no further calls
     )
     await runner.setup()
 
@@ -291,8 +293,8 @@ async def serve_http(
     try:
         site = web.TCPSite(runner, host, port)
         await site.start()
-        shown = f"[{host}]" if ":" in host else host
-        yield f"http://{shown}:{runner.addresses[0][1]}"
+        url_host = f"[{host}]" if ":" in host else host
+        yield f"http://{url_host}:{runner.addresses[0][1]}"
     finally:
         service.shutdown.set()
         await ending

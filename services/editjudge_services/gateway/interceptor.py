@@ -1,4 +1,4 @@
-"""Before the method of a gRPC call sees a request: it can be read."""
+"""A gRPC interceptor that parses requests, so that an unreadable one is refused as such."""
 
 from __future__ import annotations
 
@@ -17,44 +17,49 @@ _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 
 class DecodingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Refuses garbage with INVALID_ARGUMENT, where grpcio calls it UNKNOWN; it ends a stream."""
+    """Refuses a message that cannot be parsed with INVALID_ARGUMENT; grpcio would say UNKNOWN.
+
+    In a stream such a message ends the stream.
+    """
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: Any
     ) -> Any:
-        """The handler of a method, behind the entrance; None where there is no such method."""
+        """Wrap the handler of a method; None where there is no such method."""
         handler = await continuation(details)
         if handler is None:
             return None
         kind = next(name for name in _KINDS if getattr(handler, name) is not None)
-        # Requests come as bytes, and are parsed where a refusal has words.
-        return handler._replace(request_deserializer=None, **{kind: _parsing(handler, kind)})
+        # grpcio hands over bytes, and parsing happens where the error can be explained.
+        return handler._replace(request_deserializer=None, **{kind: _wrap_method(handler, kind)})
 
 
-def _parsing(handler: Any, kind: str) -> Callable[[Any, Any], Any]:
-    """A method that parses its requests itself."""
+def _wrap_method(handler: Any, kind: str) -> Callable[[Any, Any], Any]:
+    """Make a method that parses the requests of `handler` before calling it."""
     method = getattr(handler, kind)
 
-    async def parsed(data: bytes, context: Any) -> Any:
+    async def parse(data: bytes, context: Any) -> Any:
         try:
             return handler.request_deserializer(data)
         except DecodeError:
             reason = f"{len(data):,} bytes are no message of this method"
             await abort(context, InvalidRequest("request", reason, "make it from the proto"))
 
-    async def each(sent: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
-        async for data in sent:
-            yield await parsed(data, context)
+    async def parse_stream(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+        async for data in messages:
+            yield await parse(data, context)
 
-    async def read(sent: Any, context: Any) -> Any:
-        return each(sent, context) if handler.request_streaming else await parsed(sent, context)
+    async def read(data: Any, context: Any) -> Any:
+        if handler.request_streaming:
+            return parse_stream(data, context)
+        return await parse(data, context)
 
-    async def answer(sent: Any, context: Any) -> Any:
-        return await method(await read(sent, context), context)
+    async def answer(data: Any, context: Any) -> Any:
+        return await method(await read(data, context), context)
 
-    async def answers(sent: Any, context: Any) -> AsyncIterator[Any]:
-        async with aclosing(method(await read(sent, context), context)) as responses:
+    async def answer_stream(data: Any, context: Any) -> AsyncIterator[Any]:
+        async with aclosing(method(await read(data, context), context)) as responses:
             async for response in responses:
                 yield response
 
-    return answers if isasyncgenfunction(method) else answer
+    return answer_stream if isasyncgenfunction(method) else answer

@@ -1,4 +1,4 @@
-"""Between what is asked and judged here and the messages of `editjudge.v1`."""
+"""Conversion between the messages of `editjudge.v1` and the service's own requests and results."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .schemas import InvalidRequest, Protocol, ScoreRequest, ServedDimension, pa
 
 
 def read_score_request(request: pb.ScoreRequest) -> ScoreRequest:
-    """What a request asks; no picture is decoded yet.
+    """Read a request to score; its images are not decoded yet.
 
     Raises:
         InvalidRequest: naming the field.
     """
     fields = _fields(request)
     fields.pop("request_id", None)
-    # The proto tells no empty text from one that is not there.
+    # The proto does not distinguish an empty text from an absent one.
     fields["edit"] = {"instruction": ""} | fields.get("edit", {})
     return parse_request(ScoreRequest.model_validate, fields)
 
 
 def read_protocol(message: pb.Protocol) -> Protocol:
-    """Which rules judge; what a message leaves out is as usual.
+    """Read the protocol of a request; fields that the message leaves out have their defaults.
 
     Raises:
         InvalidRequest: naming the field.
@@ -45,7 +45,7 @@ def _fields(message: pb.ScoreRequest | pb.Protocol) -> dict[str, Any]:
 
 
 def make_response(judgement: Judgement, request_id: str) -> pb.ScoreResponse:
-    """A judged edit."""
+    """Make the response to a request from its judgement."""
     edit = judgement.edit
     return pb.ScoreResponse(
         request_id=request_id,
@@ -54,7 +54,7 @@ def make_response(judgement: Judgement, request_id: str) -> pb.ScoreResponse:
         services={role: str(identity) for role, identity in judgement.services.items()},
         usage=make_message(pb.Usage, judgement.usage),
         notes=[join_surrogates(f"{p.name}: {note}") for p in edit.pictures for note in p.notes],
-        calls=[make_call(said) for said in judgement.replies.values()],
+        calls=[make_call(record) for record in judgement.replies.values()],
     )
 
 
@@ -76,7 +76,7 @@ def _outcome(judgement: Judgement, name: str, outcome: Outcome) -> pb.Outcome:
 
 
 def make_dimension(dimension: ServedDimension) -> pb.Dimension:
-    """A dimension that can be asked for."""
+    """Make the message that lists a dimension."""
     fields = dimension.model_dump(exclude={"range", "variant", "prompts"})
     lowest, highest = dimension.range
     return pb.Dimension(**fields, lowest=lowest, highest=highest)

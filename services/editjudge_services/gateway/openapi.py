@@ -1,4 +1,4 @@
-"""The routes in OpenAPI, and as a page for people: whole in itself, without scripts."""
+"""The HTTP routes as an OpenAPI document, and as an HTML page without scripts or other files."""
 
 from __future__ import annotations
 
@@ -33,28 +33,27 @@ from .schemas import (
 _REFERENCE = "#/components/schemas/"
 _SCORE = json.loads(Path(__file__).with_name("templates").joinpath("example.json").read_text())
 EXAMPLES: Mapping[str, Any] = {"/v1/score": _SCORE, "/v1/score:batch": {"requests": [_SCORE]}}
-"""A body for each route that takes one: a grey square of 32 pixels that became red."""
+"""An example body for each route that takes one: a grey square of 32 pixels, edited to be red."""
 _REFUSED = Refusal(code="INVALID_ARGUMENT", message="edit.mask: …", field="edit.mask", mend="…")
 _PATHS: tuple[tuple[str, str, str, type[BaseModel] | None, type[BaseModel]], ...] = (
     ("/v1/score", "post", "Judge one edit.", ScoreRequest, ScoreReport),
-    ("/v1/score:batch", "post", "Judge several; each is refused alone.", BatchRequest, BatchReply),
-    ("/v1/dimensions", "get", "What can be asked; `pattern` chooses.", None, ServedDimension),
-    ("/v1/panel", "get", "Who judges here.", None, PanelReply),
+    ("/v1/score:batch", "post", "Judge several edits.", BatchRequest, BatchReply),
+    ("/v1/dimensions", "get", "List the dimensions.", None, ServedDimension),
+    ("/v1/panel", "get", "List the judges and specialists.", None, PanelReply),
 )
 _PATTERN: dict[str, Any] = {
     "name": "pattern",
     "in": "query",
-    "description": "Ids or globs; again for several, all where there is none.",
+    "description": "An id or glob; repeat it for several. Without it all dimensions are listed.",
     "schema": {"type": "array", "items": {"type": "string"}},
     "example": ["core.psnr.*"],
 }
 
 
 def make_openapi() -> dict[str, Any]:
-    """The routes in OpenAPI 3.1."""
-    models = {m for *_, asked, result in _PATHS for m in (asked, result) if m is not None} | {
-        ErrorReply
-    }
+    """Describe the routes as an OpenAPI 3.1 document."""
+    models = {m for *_, body, result in _PATHS for m in (body, result) if m is not None}
+    models.add(ErrorReply)
     keys, definitions = models_json_schema(
         [(model, "validation") for model in sorted(models, key=lambda m: m.__name__)],
         ref_template=f"{_REFERENCE}{{model}}",
@@ -62,19 +61,20 @@ def make_openapi() -> dict[str, Any]:
     schemas = {model: keys[model, "validation"] for model in models}
     error = _content(schemas[ErrorReply], ErrorReply(error=_REFUSED).model_dump())
     paths: dict[str, Any] = {}
-    for path, method, summary, asked, result in _PATHS:
+    for path, method, summary, body_model, result in _PATHS:
         schema = schemas[result]
         if result is ServedDimension:
             schema = {"type": "array", "items": schema}
         responses: dict[str, Any] = {
             "200": {"description": "the answer", **_content(schema)},
-            "4XX": {"description": "refused: the field and the mend", **error},
+            "4XX": {"description": "the field that is wrong, and how to mend it", **error},
         }
         operation: dict[str, Any] = {"summary": summary, "responses": responses}
-        if asked is not None:
-            body = _content(schemas[asked], EXAMPLES[path])
+        if body_model is not None:
+            body = _content(schemas[body_model], EXAMPLES[path])
             operation["requestBody"] = {"required": True, **body}
-            tokens = {"description": "that judges took for it", "schema": {"type": "integer"}}
+            description = "tokens that judges used for the request"
+            tokens = {"description": description, "schema": {"type": "integer"}}
             responses["200"]["headers"] = {TOKENS_HEADER: tokens}
         if result is ServedDimension:
             operation["parameters"] = [_PATTERN]
@@ -88,15 +88,15 @@ def make_openapi() -> dict[str, Any]:
 
 
 def _content(schema: Mapping[str, Any], example: Any = None) -> dict[str, Any]:
-    shown = {} if example is None else {"example": example}
-    return {"content": {"application/json": {"schema": schema, **shown}}}
+    examples = {} if example is None else {"example": example}
+    return {"content": {"application/json": {"schema": schema, **examples}}}
 
 
 def render_page(document: Mapping[str, Any]) -> tuple[str, str]:
-    """Write an OpenAPI document of ours as HTML; every text is escaped.
+    """Render an OpenAPI document of this service as HTML; every text is escaped.
 
     Returns:
-        The page and its Content-Security-Policy: its own style, and nothing else.
+        The page, and its Content-Security-Policy, which allows the page's own style alone.
     """
     environment = Environment(
         loader=PackageLoader("editjudge_services.gateway"),
@@ -127,5 +127,5 @@ def render_page(document: Mapping[str, Any]) -> tuple[str, str]:
 
 @cache
 def render_own_page() -> tuple[str, str]:
-    """The page of this service, with its policy."""
+    """Render the page of this service once; returns it with its Content-Security-Policy."""
     return render_page(make_openapi())

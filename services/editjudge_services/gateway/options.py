@@ -1,4 +1,4 @@
-"""How a Judge service is served: its addresses, its bounds, what outlives it and how it ends."""
+"""The options of the Judge service: addresses, limits, files, and how it ends."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _MEGA = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """The options of `editjudge serve`, and bounds that have none.
+    """The options of `editjudge serve`, and limits that have no option.
 
     Attributes:
-        address: Where callers come to by gRPC, as `host:port`.
-        http_address: The same of JSON over HTTP.
-        edits: Judged at a time, of all callers.
-        edits_of_one: The same of one caller.
-        megapixels: Of the pictures that are decoded at a time; service takes up to some 120 MB for
-            each. One caller has half of them at most.
-        held_bytes: Of the requests that are held at a time; one caller has half of them at most.
-            Each stream holds one message more at most, which waits for them.
-        streams: Open at a time, of all callers.
-        streams_of_one: The same of one caller.
-        notice: Seconds between saying that it ends and ending, so that whoever asks for its health
-            has seen that others are to be asked.
-        drain: Seconds for what is in flight then.
-        cache: Folder of calls, which are not made again, and of what teams use; None keeps neither.
-        cache_shared: Whether what one team paid for answers another.
-        keep_days: How long calls are kept; None for ever.
-        audit: The file that has a line for each request; `-` is standard error, None nowhere.
+        address: The gRPC address, as `host:port`.
+        http_address: The address of JSON over HTTP.
+        edits: How many edits are in flight at most, of all callers.
+        edits_of_one: The same for one caller.
+        megapixels: How many megapixels of images are decoded at a time, of all callers; one caller
+            has half of them. Each takes up to about 120 MB of memory while it is judged.
+        held_bytes: How many bytes of requests are in memory at a time, of all callers; one caller
+            has half of them. Each stream may hold one message more, which waits for capacity.
+        streams: How many streams are open at most, of all callers.
+        streams_of_one: The same for one caller.
+        notice: Seconds between the first failing health check and the end of acceptance, so that
+            load balancers notice in time.
+        drain: Seconds for requests in flight after that.
+        cache: The folder of the call cache and the usage file; None stores neither.
+        cache_shared: Whether a reply that one team paid for answers the calls of others.
+        keep_days: Days after which cached calls are deleted; None never deletes them.
+        audit: The file of the audit log; `-` is standard error, None writes none.
     """
 
     address: str = "127.0.0.1:8002"
@@ -51,14 +51,14 @@ class ServiceOptions:
 
     @property
     def pixels(self) -> int:
-        """Of the pictures that are decoded at a time."""
+        """How many pixels are decoded at a time."""
         return int(self.megapixels * _MEGA)
 
     def check(self) -> None:
-        """Refuse what cannot be served.
+        """Check the options before anything is started.
 
         Raises:
-            ConfigError: an address is none, or an option needs another one.
+            ConfigError: an address is malformed, or an option needs another one.
         """
         for address in (self.address, self.http_address):
             split_address(address)
@@ -68,12 +68,12 @@ class ServiceOptions:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """The host and port of an address; one of IPv6 stands in brackets there.
+    """Split `host:port`; an IPv6 host is written in brackets.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the address is malformed.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"{address}: this is no address", "write it as HOST:PORT")
+        raise ConfigError(f"{address}: this is not an address", "write it as HOST:PORT")
     return host.removeprefix("[").removesuffix("]"), int(port)

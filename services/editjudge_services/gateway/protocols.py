@@ -1,4 +1,4 @@
-"""What the protocol of a request means here, within bounds."""
+"""Resolves the protocol of a request into dimensions, within limits on its size."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from editjudge.service import DimensionSet
 from ..runtime.cache import BoundedCache
 from .schemas import InvalidRequest, Protocol
 
-_MOST_GLOBS = 512
-_LONGEST_NAME = 200
-_MOST_PROMPTS = 512
-_LONGEST_PROMPTS = 1024 * 1024
+_MAX_GLOBS = 512
+_MAX_NAME_CHARS = 200
+_MAX_PROMPTS = 512
+_MAX_PROMPT_CHARS = 1024 * 1024
 MAX_DIMENSIONS = 8192
-"""Of a protocol, in all rounds of all judges."""
-_BYTES_OF_ONE = 2048
-"""That a dimension takes with its signature."""
-_STORED_BYTES = 128 * 1024 * 1024
-"""Of protocols whose dimensions are stored ready."""
+"""How many dimensions a protocol may have, counted in all rounds of all judges."""
+_BYTES_PER_DIMENSION = 2048
+"""The memory that a dimension takes with its signature, about."""
+_CACHE_BYTES = 128 * 1024 * 1024
+"""The memory for protocols that are cached."""
 
 
 def list_dimensions(patterns: Iterable[str], field: str) -> tuple[Dimension, ...]:
-    """Dimensions of all benchmarks by their usual rules; all of them for no pattern.
+    """List dimensions of all benchmarks under their default protocols; no pattern means all.
 
     Raises:
-        InvalidRequest: an id or glob matches none.
+        InvalidRequest: an id or glob matches no dimension.
     """
     return select_dimensions(Protocol(), tuple(patterns) or ("*",), field)[1]
 
@@ -38,59 +38,61 @@ def list_dimensions(patterns: Iterable[str], field: str) -> tuple[Dimension, ...
 def select_dimensions(
     protocol: Protocol, names: Iterable[str], field: str = "dimensions"
 ) -> tuple[DimensionSet, tuple[Dimension, ...]]:
-    """The dimensions of a protocol, and those of them that a request names.
+    """Resolve a protocol, and select the dimensions that a request names by ids or globs.
+
+    Returns:
+        All dimensions of the protocol, and the selected ones.
 
     Raises:
-        InvalidRequest: the protocol cannot be used, an id or glob matches none, there are more than
-            anybody means, or official prompts that are asked are not imported here.
+        InvalidRequest: the protocol cannot be used, an id or glob matches no dimension, there are
+            too many globs, or the protocol needs official prompts that are not imported here.
     """
     dimensions = load_dimensions(protocol)
-    named = tuple(dict.fromkeys(names))
-    if any(len(name) > _LONGEST_NAME for name in named):
+    patterns = tuple(dict.fromkeys(names))
+    if any(len(name) > _MAX_NAME_CHARS for name in patterns):
         raise InvalidRequest(
-            field, f"a name of more than {_LONGEST_NAME} characters", "send its id"
+            field, f"a name of more than {_MAX_NAME_CHARS} characters", "send its id"
         )
-    globs = [name for name in named if name not in dimensions.by_id]
-    if len(globs) > _MOST_GLOBS:
-        raise InvalidRequest(field, f"{len(globs):,} globs", f"send {_MOST_GLOBS} at most")
+    globs = [name for name in patterns if name not in dimensions.by_id]
+    if len(globs) > _MAX_GLOBS:
+        raise InvalidRequest(field, f"{len(globs):,} globs", f"send {_MAX_GLOBS} at most")
     try:
-        return dimensions, dimensions.select(named)
+        return dimensions, dimensions.select(patterns)
     except ConfigError as error:
         raise InvalidRequest(field, error.message, error.mend) from error
 
 
-_stored: BoundedCache[DimensionSet] = BoundedCache(_STORED_BYTES)
+_cache: BoundedCache[DimensionSet] = BoundedCache(_CACHE_BYTES)
 _lock = Lock()
 
 
 def load_dimensions(protocol: Protocol) -> DimensionSet:
-    """The dimensions of a protocol; those of the latest are stored, for all threads.
+    """Resolve a protocol into its dimensions; recent ones come from a cache of all threads.
 
     Raises:
         InvalidRequest: naming the field.
     """
     key = protocol.model_dump_json()
     with _lock:
-        stored = _stored.get(key)
-    if stored is not None:
-        return stored
-    made = _build(protocol)
-    with _lock:
-        _stored.put(key, made, estimate_size(key, made))
-    return made
+        dimensions = _cache.get(key)
+    if dimensions is None:
+        dimensions = _build(protocol)
+        with _lock:
+            _cache.put(key, dimensions, estimate_size(key, dimensions))
+    return dimensions
 
 
 def estimate_size(key: str, dimensions: DimensionSet) -> int:
-    """Bytes that the dimensions of a protocol take with their prompts, about."""
-    return len(key) + len(dimensions.by_id) * _BYTES_OF_ONE
+    """Estimate the bytes that the dimensions of a protocol take with their prompts."""
+    return len(key) + len(dimensions.by_id) * _BYTES_PER_DIMENSION
 
 
 def _build(protocol: Protocol) -> DimensionSet:
     length = sum(map(len, protocol.prompts.values()))
-    if len(protocol.prompts) > _MOST_PROMPTS or length > _LONGEST_PROMPTS:
-        most = f"send {_MOST_PROMPTS} files of {_LONGEST_PROMPTS:,} characters at most"
-        told = f"{len(protocol.prompts):,} files of {length:,} characters"
-        raise InvalidRequest("protocol.prompts", told, most)
+    if len(protocol.prompts) > _MAX_PROMPTS or length > _MAX_PROMPT_CHARS:
+        mend = f"send {_MAX_PROMPTS} files of {_MAX_PROMPT_CHARS:,} characters at most"
+        reason = f"{len(protocol.prompts):,} files of {length:,} characters"
+        raise InvalidRequest("protocol.prompts", reason, mend)
     fields: dict[str, Any] = {"data": Path()}
     for field in Protocol.model_fields:  # one by one, to name the one that cannot be used
         fields["protocol" if field == "name" else field] = getattr(protocol, field)

@@ -1,4 +1,4 @@
-"""What callers send and get: declared once, as JSON; messages of the proto are read as it."""
+"""The schemas of requests and replies, in JSON; messages of the proto are read by the same ones."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from editjudge.service import DimensionEntry, ScoreReport
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
-_MOST_SOURCES = 16
-_MOST_IN_BATCH = 64
-_MOST_JUDGES = 16
-_LONGEST_NAME = 200
+_MAX_SOURCES = 16
+_MAX_BATCH = 64
+_MAX_JUDGES = 16
+_MAX_NAME_CHARS = 200
 _SEE = "see /v1/openapi.json"
 
 
 class InvalidRequest(InputError):
-    """A request that cannot be judged.
+    """A request with a field that cannot be used.
 
     Attributes:
-        field: Of the request, for example `edit.mask`.
+        field: The path of the field, for example `edit.mask`.
     """
 
     def __init__(self, field: str, reason: str, mend: str = "") -> None:
@@ -53,145 +53,148 @@ class InvalidRequest(InputError):
 
 
 class JsonModel(Strict):
-    """A part of what travels as JSON; a field that is not declared is refused."""
+    """The base of all requests and replies; a field that is not declared is refused."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-def _decoded(data: object) -> object:
+def _decode_base64(data: object) -> object:
     return pybase64.b64decode(data, validate=True) if isinstance(data, str) else data
 
 
 class EncodedImage(JsonModel):
-    """An encoded picture."""
+    """An encoded image."""
 
     data: Annotated[
         bytes,
-        BeforeValidator(_decoded),
+        BeforeValidator(_decode_base64),
         WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
     ]
-    """Its bytes (PNG, JPEG, WebP, GIF, BMP, TIFF) in base64."""
+    """The bytes of a PNG, JPEG, WebP, GIF, BMP or TIFF file, in base64."""
     name: str = ""
-    """How messages about it call it."""
+    """The image's name in messages."""
 
     def decode(self, field: str) -> Image:
-        """The picture, decoded; `field` is where it stands in the request."""
-        return _tried(field, lambda: load_image(self.data, self.name))
+        """Decode the image; errors name `field`, its path in the request."""
+        return _name_field(field, lambda: load_image(self.data, self.name))
 
     def decode_mask(self, field: str) -> Mask:
-        """The same of a mask."""
-        return _tried(field, lambda: load_mask(self.data, self.name))
+        """Decode the image as a mask; errors name `field`, its path in the request."""
+        return _name_field(field, lambda: load_mask(self.data, self.name))
 
 
 class ItemFlaw(JsonModel):
-    """What the data of an item holds and cannot be used."""
+    """A field of the item that its data set has in an unusable form."""
 
     field: Literal["instruction", Need]
-    """Of the edit."""
+    """The field of the edit."""
     status: Literal["unscored", "failed"] = "unscored"
-    """`failed` where it may be readable another time."""
+    """`failed` where a later attempt may be able to read the field."""
     kind: NoScoreKind | None = None
-    """Of an unscored one."""
+    """With `unscored`: the kind of reason, which is then required."""
     reason: str = ""
-    """In one line."""
+    """The reason in one line."""
     retryable: bool = False
-    """Of a failed one: whether account again later can help."""
+    """With `failed`: whether the same request may succeed later."""
     evidence: Evidence = Field(default_factory=dict)
-    """Of an unscored one: what was found."""
+    """With `unscored`: facts that support the reason."""
 
     def outcome(self) -> NoScore | Failure:
-        """What every dimension becomes that reads the field."""
+        """Make the outcome of every dimension that reads the field."""
         if self.status == "failed":
             return Failure(error=self.reason, retryable=self.retryable)
         if self.kind is None:
-            there = f"there are {', '.join(get_args(NoScoreKind))}"
-            raise InvalidRequest("edit.flaws", f"{self.field}: it has no kind", there)
+            mend = f"use one of {', '.join(get_args(NoScoreKind))}"
+            raise InvalidRequest("edit.flaws", f"{self.field}: the kind is missing", mend)
         return NoScore(kind=self.kind, reason=self.reason, evidence=self.evidence)
 
 
 class MissingImage(JsonModel):
-    """Why there is no picture after the edit."""
+    """The reason why there is no image after the edit."""
 
     kind: MissingKind
-    """Whether there is no file, there are several, or it holds no picture."""
+    """Whether there is no file, there are several, or the file holds no image."""
     reason: str = ""
-    """In one line."""
+    """The reason in one line."""
 
 
-def _named(judge: str) -> str:
+def _check_name(judge: str) -> str:
     if not judge.isidentifier():
-        raise ValueError("this is no name")
+        raise ValueError("this is not a valid name")
     return judge
 
 
 class Protocol(JsonModel):
-    """Which rules judge, and who is asked."""
+    """The rules by which edits are judged, and the judges."""
 
     benchmark: str = "core"
-    """Its name."""
+    """The name of the benchmark."""
     name: str = ""
-    """Of its protocol, in short or in full; empty for the usual one."""
+    """The benchmark's protocol, by its short or full name; empty for the default one."""
     on: tuple[str, ...] = ()
     """Switches to turn on."""
     off: tuple[str, ...] = ()
     """Switches to turn off."""
     judges: Annotated[
         tuple[
-            Annotated[str, StringConstraints(max_length=_LONGEST_NAME), AfterValidator(_named)], ...
+            Annotated[
+                str, StringConstraints(max_length=_MAX_NAME_CHARS), AfterValidator(_check_name)
+            ],
+            ...,
         ],
-        Field(min_length=1, max_length=_MOST_JUDGES),
+        Field(min_length=1, max_length=_MAX_JUDGES),
     ] = ("judge",)
-    """Names of the judges that judge, side by side."""
+    """The names of the judges (VLMs); each gives verdicts of its own."""
     rounds: Annotated[int, Field(ge=1)] = 1
-    """How often each of them judges."""
+    """How many times each judge judges."""
     prompts: dict[str, str] = Field(default_factory=dict)
-    """Templates of one's own, texts by file."""
+    """Custom prompt templates: their texts by file name."""
 
 
 class EncodedEdit(JsonModel):
-    """An item, as one model edited it."""
+    """An item, and one model's output for it."""
 
     id: str = ""
-    """How results call it."""
+    """The id of the item, which the results repeat."""
     model: str = ""
-    """The editing model."""
+    """The name of the model under test."""
     instruction: str
-    """What it was told."""
-    sources: Annotated[tuple[EncodedImage, ...], Field(max_length=_MOST_SOURCES)] = ()
-    """The pictures before the edit."""
+    """The instruction that the model under test was given."""
+    sources: Annotated[tuple[EncodedImage, ...], Field(max_length=_MAX_SOURCES)] = ()
+    """The images before the edit."""
     edited: EncodedImage | None = None
-    """The picture after it; absent only where `missing` says why."""
+    """The image after the edit; absent only where `missing` gives the reason."""
     mask: EncodedImage | None = None
-    """Where the edit may change the source: what is not black may."""
+    """The region that the edit may change: the pixels that are not black."""
     target: EncodedImage | None = None
     """The ground-truth result."""
     target_text: str | None = None
-    """Text that the result must show."""
+    """The text that the result must show."""
     hint: str | None = None
     """World knowledge for the judge."""
     questions: tuple[dict[str, JsonValue], ...] = ()
-    """That came with the item."""
+    """The item's own questions."""
     task: str = ""
     """The benchmark's own task type."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
-    """What only this benchmark needs."""
+    """Fields that only this benchmark has."""
     flaws: tuple[ItemFlaw, ...] = ()
-    """What the data holds and cannot be used."""
+    """Fields that the data set has in an unusable form."""
     missing: MissingImage | None = None
-    """Why there is no picture after the edit."""
+    """The reason why there is no image after the edit."""
     mask_over_frame: bool = False
-    """The mask is stretched over whole pictures, whatever their sides."""
+    """Whether the mask is stretched over whole images, whatever their aspect ratio."""
 
-    def pixels(self) -> int:
-        """How many the heads of its pictures tell; nothing is decoded."""
-        sent = (*self.sources, self.edited, self.mask, self.target)
-        return sum(count_pixels(picture.data) for picture in sent if picture is not None)
+    def count_pixels(self) -> int:
+        """Add up the pixels of all images as their headers state them; decodes nothing."""
+        images = (*self.sources, self.edited, self.mask, self.target)
+        return sum(count_pixels(image.data) for image in images if image is not None)
 
     def decode(self, mask_fits: bool) -> Edit:
-        """The edit, its pictures decoded; it takes long, so it is made in a thread.
+        """Decode the images and make the edit; it takes long, so call it in a thread.
 
         Args:
-            mask_fits: Whether the mask must lie over the source and the target.
+            mask_fits: Whether the mask must have the size of the source and the target.
 
         Raises:
             InvalidRequest: naming the field.
@@ -199,10 +202,10 @@ class EncodedEdit(JsonModel):
         flaws: Flaws = {str(flaw.field): flaw.outcome() for flaw in self.flaws}
         self._check(flaws)
         sources = [each.decode(f"edit.sources[{i}]") for i, each in enumerate(self.sources)]
-        edited = self.edited.decode("edit.edited") if self.edited else None
+        output = self.edited.decode("edit.edited") if self.edited else None
         target = self.target.decode("edit.target") if self.target else None
         mask = self.mask.decode_mask("edit.mask") if self.mask else None
-        item = _tried(
+        item = _name_field(
             "edit.instruction",
             lambda: Item(
                 id=self.id or "edit",
@@ -219,58 +222,58 @@ class EncodedEdit(JsonModel):
             ),
         )
         if mask_fits and not self.mask_over_frame:
-            _tried("edit.mask", item.check_mask)
+            _name_field("edit.mask", item.check_mask)
         missing = Missing(self.missing.kind, self.missing.reason) if self.missing else None
-        return Edit(item, self.model, edited, missing)
+        return Edit(item, self.model, output, missing)
 
     def _check(self, flaws: Flaws) -> None:
         if not self.sources and "source" not in flaws:
-            raise InvalidRequest(
-                "edit.sources", "there is none", "send the picture before the edit"
-            )
+            raise InvalidRequest("edit.sources", "there is none", "send the image before the edit")
         if self.edited is None and self.missing is None:
-            raise InvalidRequest("edit.edited", "there is none", "send the picture after the edit")
+            raise InvalidRequest("edit.edited", "there is none", "send the image after the edit")
         if self.edited is not None and self.missing is not None:
-            raise InvalidRequest("edit.missing", "there is a picture", "send one of the two")
+            raise InvalidRequest("edit.missing", "there is also an image", "send one of the two")
         hint = self.hint
         if hint is not None:
-            _tried("edit.hint", lambda: check_text("hint", hint))
-        _tried("edit.task", lambda: check_text("task", self.task))
+            _name_field("edit.hint", lambda: check_text("hint", hint))
+        _name_field("edit.task", lambda: check_text("task", self.task))
 
 
 class ScoreRequest(JsonModel):
-    """`POST /v1/score`."""
+    """The body of `POST /v1/score`."""
 
     edit: EncodedEdit
-    """What is judged."""
+    """The edit to judge."""
     dimensions: tuple[str, ...] = ()
-    """Ids or globs; none means all of the benchmark."""
+    """Ids or globs of dimensions; none means all of the benchmark."""
     protocol: Protocol = Protocol()
-    """Which rules judge; by default those of `core`."""
+    """The rules by which the edit is judged; by default those of `core`."""
 
 
 class BatchRequest(JsonModel):
-    """`POST /v1/score:batch`."""
+    """The body of `POST /v1/score:batch`."""
 
     requests: Annotated[
-        # As they were sent: each is checked, and refused, by itself.
-        tuple[Annotated[ScoreRequest, WrapValidator(lambda sent, _: sent)], ...],
-        Field(min_length=1, max_length=_MOST_IN_BATCH),
+        # Not validated here, so that an invalid request does not refuse the batch.
+        tuple[Annotated[ScoreRequest, WrapValidator(lambda body, _: body)], ...],
+        Field(min_length=1, max_length=_MAX_BATCH),
     ]
-    """Each is judged, or refused, by itself."""
+    """Requests that are judged or refused one by one."""
 
 
-def parse_request(validate: Callable[[Any], M], sent: object, within: str = "") -> M:
-    """What was sent, as the model that it is.
+def parse_request(validate: Callable[[Any], M], data: object, within: str = "") -> M:
+    """Validate a request or a part of it.
 
     Args:
-        within: The field of the request that it is; "" for the whole.
+        validate: The validation method of a model.
+        data: What was sent.
+        within: The path of the part in the request; "" for the whole.
 
     Raises:
         InvalidRequest: naming the first field that cannot be used.
     """
     try:
-        return validate(sent)
+        return validate(data)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         field = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"])
@@ -279,7 +282,7 @@ def parse_request(validate: Callable[[Any], M], sent: object, within: str = "") 
         raise InvalidRequest(field.lstrip(".") or "body", reason, _SEE) from error
 
 
-def _tried(field: str, make: Callable[[], T]) -> T:
+def _name_field(field: str, make: Callable[[], T]) -> T:
     try:
         return make()
     except InputError as error:
@@ -289,89 +292,89 @@ def _tried(field: str, make: Callable[[], T]) -> T:
 
 
 class Refusal(JsonModel):
-    """Why a request was not judged."""
+    """The error of a request that was not judged."""
 
     code: str
-    """As gRPC names it, for example INVALID_ARGUMENT."""
+    """The code as gRPC names it, for example INVALID_ARGUMENT."""
     message: str
-    """In one line."""
+    """The reason in one line."""
     field: str = ""
-    """Of the request; empty where it is not about one."""
+    """The path of the field that is wrong; empty where the error is about no field."""
     mend: str = ""
-    """What to do about it."""
+    """What to change."""
 
 
 class ErrorReply(JsonModel):
-    """The body of a reply that is no success."""
+    """The body of every reply with an error status."""
 
     error: Refusal
-    """What is wrong."""
+    """The error."""
 
 
 class BatchResult(JsonModel):
-    """A request of a batch: judged, or refused."""
+    """The result of one request of a batch: a score or an error."""
 
     score: ScoreReport | None = None
-    """What became of the edit."""
+    """The verdicts on the edit; absent where there is an error."""
     error: Refusal | None = None
-    """Why there is no score."""
+    """The error; absent where there is a score."""
 
 
 class BatchReply(JsonModel):
-    """The results of a batch."""
+    """The reply to a batch."""
 
     results: tuple[BatchResult, ...]
-    """In the order of its requests."""
+    """The results, in the order of the requests."""
 
 
 class ServedDimension(DimensionEntry):
-    """A dimension that can be asked for."""
+    """A dimension, and whether this service can judge it."""
 
     model_config = JsonModel.model_config
     served: bool
-    """Whether everything that it calls is here."""
+    """Whether every judge and specialist that the dimension needs is available."""
 
     @classmethod
     def list_served(cls, dimensions: Iterable[Dimension], panel: Panel) -> list[Self]:
-        """Dimensions as they are served by a panel."""
-        served = frozenset(map(str, panel.service_names))
-        known = (DimensionEntry.of(each) for each in dimensions)
-        return [cls(**dict(each), served=served.issuperset(each.services)) for each in known]
+        """Describe dimensions as a panel can judge them."""
+        available = frozenset(map(str, panel.service_names))
+        entries = (DimensionEntry.of(each) for each in dimensions)
+        return [cls(**dict(each), served=available.issuperset(each.services)) for each in entries]
 
 
 class PanelService(JsonModel):
-    """A service that judges."""
+    """A judge or specialist of the panel."""
 
     role: str
-    """For example `quality.piqe` or `generalist.judge`."""
+    """The role and the variant, for example `quality.piqe` or `judge.judge`."""
     identity: str
-    """As signatures have it."""
+    """The identity as signatures have it."""
     untrained: bool
-    """Its weights are random: nothing judged with it is a result."""
+    """Whether the weights are random, so that no value is a result."""
     name: str
-    """Of the model."""
+    """The name of the model."""
     facts: dict[str, str]
-    """What else tells it from others."""
+    """Further facts of the identity."""
     priced: bool
-    """Of a judge: its price is known, so that costs are told."""
+    """Whether the price of a judge is set, so that costs are reported."""
 
 
 class PanelReply(JsonModel):
-    """Who judges."""
+    """The panel: the judges and specialists of this service."""
 
     services: tuple[PanelService, ...]
-    """Those at hand."""
+    """The judges and specialists that are available."""
     problems: tuple[str, ...]
-    """Why endpoints that are configured cannot be used."""
+    """Endpoints in the settings that cannot be used, with the reasons."""
     version: str
-    """Of the package that judges."""
+    """The version of the package editjudge."""
 
     @classmethod
     def of(cls, panel: Panel) -> Self:
-        """The services of a panel."""
+        """Describe a panel as it is now."""
         identities = panel.identities()
         random = set(untrained_services(identities))
-        priced = {r for r, one in panel.judges.items() if one.endpoint.price is not None}
+        with_price = {r for r, one in panel.judges.items() if one.endpoint.price is not None}
         services = tuple(
             PanelService(
                 role=role,
@@ -379,7 +382,7 @@ class PanelReply(JsonModel):
                 untrained=role in random,
                 name=identity.name,
                 facts=dict(identity.facts),
-                priced=role in priced,
+                priced=role in with_price,
             )
             for role, identity in sorted(identities.items())
         )

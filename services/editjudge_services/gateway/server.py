@@ -1,4 +1,4 @@
-"""The server: gRPC with health and reflection; it drains when it is told to end."""
+"""The gRPC server, with health checks and reflection; it drains before it ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
-    # A caller that went without a word is noticed, and its calls end.
+    # Detects callers that vanished, and ends their calls.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
 )
@@ -33,16 +33,20 @@ _OPTIONS = (
 async def serve_grpc(
     service: JudgeService, address: str, notice: float = 0.0, drain: float = 30.0
 ) -> AsyncIterator[str]:
-    """Serve at an address until the block is left.
+    """Serve gRPC at an address until the block is left.
+
+    When the block is left, health checks answer NOT_SERVING at once, while calls are still
+    accepted for `notice` seconds. Calls in flight then have `drain` seconds to finish, after
+    which they are cancelled.
 
     Args:
-        service: Entered.
-        address: `host:port`; port 0 means a free one.
-        notice: Seconds in which it says that it ends and still takes calls.
-        drain: Seconds for what is in flight then.
+        service: A service that has been entered as a context manager.
+        address: `host:port`; port 0 takes a free one.
+        notice: Seconds between the first NOT_SERVING and the end of acceptance.
+        drain: Seconds for calls in flight after that.
 
     Yields:
-        The address with its port.
+        The address with the port that was taken.
 
     Raises:
         OSError: the address is taken.
@@ -66,14 +70,14 @@ async def serve_grpc(
         service.announce_end()
         await checks.enter_graceful_shutdown()
         await asyncio.sleep(notice)
-        service.shutdown.set()  # JSON drains beside it
+        service.shutdown.set()  # the HTTP server drains at the same time
         await server.stop(drain)
 
 
 async def wait_for_signal() -> None:
     """Wait for SIGTERM or SIGINT."""
-    told = asyncio.Event()
+    arrival = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
-    await told.wait()
+        loop.add_signal_handler(number, arrival.set)
+    await arrival.wait()

@@ -1,4 +1,4 @@
-"""Judging for many callers on one panel: what both protocols stand on."""
+"""The Judge service itself, on which the gRPC and the HTTP server build."""
 
 from __future__ import annotations
 
@@ -26,25 +26,33 @@ from .schemas import InvalidRequest, Protocol, ScoreRequest
 from .usage import Meter, TeamUsage, UsageLog
 
 _TEAM = re.compile(f"({NAME})?")
-_NAMES = f"letters, digits, . _ - alone, {LONGEST_NAME} at most"
+_TEAM_MEND = f"use letters, digits, . _ - alone, {LONGEST_NAME} at most"
 
 
 class JudgeService:
-    """Judges edits for callers; use as an async context manager.
+    """Judges edits for many callers on one panel; use it as an async context manager.
+
+    Overload: edits, bytes of requests, streams and decoded pixels are limited for all callers and
+    for each. Beyond a limit a request is refused at once with `NoCapacity`, before its images are
+    decoded; edits of a batch or a stream wait instead. Cancellation: a call to a judge or
+    specialist that no other request waits for is cancelled with its caller; what it has cost is
+    counted, and a reply that arrived is stored. Restart: with a cache folder, replies and usage
+    survive, and a repeated request costs only the calls that were not answered before.
 
     Args:
-        settings: Where the services are.
-        rebind_seconds: After which services that came or went are looked for again.
-        options: Its bounds, and what outlives it.
+        settings: Where judges and specialists are.
+        options: Limits, and the files that outlive the process.
+        rebind_seconds: Interval at which services that came or went are discovered.
 
     Attributes:
         client: The client that judges.
-        edits: Judged now, by caller.
-        requests: Bytes of the requests that are held, by caller.
-        streams: Open now, by caller.
-        metrics: For Prometheus.
-        ending: It is about to end: it answers, and says so to who asks for its health.
-        over: Set when it takes nothing more; what is in flight is finished.
+        edits: The limit on edits in flight.
+        requests: The limit on bytes of requests in memory.
+        streams: The limit on open streams.
+        metrics: The Prometheus metrics.
+        is_terminating: Whether the end was announced. Requests are still accepted, but health
+            checks fail, so that load balancers turn to other replicas.
+        shutdown: Set when no further request is accepted. Requests in flight still finish.
     """
 
     def __init__(
@@ -54,19 +62,19 @@ class JudgeService:
         rebind_seconds: float = 15.0,
     ) -> None:
         options = options or ServiceOptions()
-        # It is the Judge service: it asks no other one.
-        alone = {"gateway": None, "ledger": None, "max_cost": None}
-        self.client = Client(settings.model_copy(update=alone))
-        held, pixels = options.held_bytes, options.pixels
+        # A Judge service must not call another one, nor itself.
+        changes = {"gateway": None, "ledger": None, "max_cost": None}
+        self.client = Client(settings.model_copy(update=changes))
+        size, pixels = options.held_bytes, options.pixels
         self.edits = SharedLimit(options.edits, options.edits_of_one, "edits")
-        self.requests = SharedLimit(held, held // 2, "bytes", "body")
+        self.requests = SharedLimit(size, size // 2, "bytes", "body")
         self.streams = SharedLimit(options.streams, options.streams_of_one, "streams")
         self._pixels = SharedLimit(pixels, pixels // 2, "pixels")
         self._usage = UsageLog(options.cache, print_notice)
-        self._cache = CallCache(options.cache, shared=options.cache_shared, say=print_notice)
+        self._cache = CallCache(options.cache, is_shared=options.cache_shared, say=print_notice)
         self.metrics = Metrics(
-            edits_in_hand=("Edits that are judged now.", lambda: sum(self.edits.in_use.values())),
-            cache_bytes=("Size of what is kept.", self._cache.bytes),
+            edits_in_hand=("Edits in flight.", lambda: sum(self.edits.in_use.values())),
+            cache_bytes=("Size of the cache folder on disk.", self._cache.bytes),
         )
         self._audit = AuditLog(options.audit, self.metrics.audit_lost.inc)
         self._rebind_seconds = rebind_seconds
@@ -93,25 +101,25 @@ class JudgeService:
         await self._resources.aclose()
 
     def announce_end(self) -> None:
-        """Say that it is about to end; whoever spreads calls looks elsewhere."""
+        """Let health checks fail from now on, so that load balancers send no further requests."""
         self.is_terminating = True
 
     @contextlib.contextmanager
     def open_account(self, caller: Caller) -> Iterator[RequestAccount]:
-        """Account for a request, whatever becomes of it.
+        """Account for a request until the block is left, however it ends.
 
         Raises:
-            InvalidRequest: the team has no name that one can have.
+            InvalidRequest: the team's name is not valid.
         """
         if not _TEAM.fullmatch(caller.team):
-            raise InvalidRequest("x-team", "this is no name of a team", _NAMES)
-        meter = Meter(lambda used: self._note(caller.team, used))
+            raise InvalidRequest("x-team", "this is not a valid team name", _TEAM_MEND)
+        meter = Meter(lambda usage: self._add_usage(caller.team, usage))
         with RequestAccount(caller, meter, self._close_account) as account:
             yield account
 
-    def _note(self, team: str, used: TeamUsage) -> None:
-        self.metrics.add(team, used)
-        self._usage.add(team, used)
+    def _add_usage(self, team: str, usage: TeamUsage) -> None:
+        self.metrics.add(team, usage)
+        self._usage.add(team, usage)
 
     def _close_account(self, account: RequestAccount) -> None:
         self.metrics.count(account)
@@ -119,7 +127,7 @@ class JudgeService:
 
     @property
     def in_flight(self) -> Mapping[str, int]:
-        """Edits that are judged now, by caller."""
+        """The number of edits in flight by caller."""
         return self.edits.in_use
 
     async def score(
@@ -132,25 +140,27 @@ class JudgeService:
         """Judge an edit.
 
         Args:
-            read: Gives what is asked; it is not called before there is a place for it.
-            account: The request, entered.
-            may_wait: For room, as one of many that came together, instead of being refused.
+            read: Reads the request. It is called only once the edit has been admitted.
+            account: The account of the request, entered.
+            may_wait: Whether the edit waits for capacity, as those of batches and streams do.
+                Otherwise it is refused.
 
         Raises:
             InvalidRequest: naming the field of the request that cannot be used.
-            Busy: there is no room now.
+            NoCapacity: there is no capacity now, and the edit may not wait.
         """
         caller = account.caller.team
         async with self.edits.acquire(caller, 1, may_wait=may_wait):
-            asked = await read()
-            known, dimensions = await in_thread(select_dimensions, asked.protocol, asked.dimensions)
+            request = await read()
+            dimension_set, dimensions = await in_thread(
+                select_dimensions, request.protocol, request.dimensions
+            )
             account.dimensions = len(dimensions)
-            pixels = await in_thread(asked.edit.pixels)
+            pixels = await in_thread(request.edit.count_pixels)
             async with self._pixels.acquire(caller, pixels, may_wait=may_wait):
-                edit = await in_thread(asked.edit.decode, asked.protocol.benchmark == "core")
-                await self._make_signatures(
-                    known, dimensions
-                )  # so that the event loop finds them made
+                edit = await in_thread(request.edit.decode, request.protocol.benchmark == "core")
+                # Made in a thread, so that the event loop finds them in the cache.
+                await self._make_signatures(dimension_set, dimensions)
                 context = replace(
                     self._cache.for_team(caller),
                     budget=account.meter,
@@ -158,7 +168,7 @@ class JudgeService:
                     logs=(account.notes,),
                 )
                 judgement = await self.client.judge(
-                    edit, dimensions, known.by_id, known.signatures, context
+                    edit, dimensions, dimension_set.by_id, dimension_set.signatures, context
                 )
         await self._usage.flush()
         return judgement
@@ -166,28 +176,30 @@ class JudgeService:
     async def signatures(
         self, protocol: Protocol, patterns: Iterable[str], account: RequestAccount
     ) -> dict[str, Signature]:
-        """The signatures that values by a protocol have now, by dimension id.
+        """Make the signatures that values have now under a protocol, by dimension id.
 
-        It takes a place, as an edit does.
+        The request counts as an edit in flight.
 
         Args:
-            account: The request, entered.
+            account: The account of the request, entered.
 
         Raises:
             InvalidRequest: naming the field of the request that cannot be used.
-            Busy: there is no room now.
+            NoCapacity: there is no capacity now.
         """
         account.edits = 0
         async with self.edits.acquire(account.caller.team, 1, may_wait=False):
-            known, dimensions = await in_thread(select_dimensions, protocol, patterns)
+            dimension_set, dimensions = await in_thread(select_dimensions, protocol, patterns)
             account.dimensions = len(dimensions)
             await self.client.panel.probe_judges()
-            return await self._make_signatures(known, dimensions)
+            return await self._make_signatures(dimension_set, dimensions)
 
     async def _make_signatures(
-        self, known: DimensionSet, dimensions: Iterable[Dimension]
+        self, dimension_set: DimensionSet, dimensions: Iterable[Dimension]
     ) -> dict[str, Signature]:
-        return await in_thread(known.signatures.of, dimensions, self.client.panel.identities())
+        return await in_thread(
+            dimension_set.signatures.of, dimensions, self.client.panel.identities()
+        )
 
     async def _rebind(self) -> None:
         while True:
@@ -195,5 +207,5 @@ class JudgeService:
             try:
                 await self.client.panel.rebind()
                 await self.client.panel.probe_judges()
-            except Exception as error:  # noqa: BLE001 - the next time it may be found again
-                print_notice(f"looking for services: {type(error).__name__}: {error}")
+            except Exception as error:  # noqa: BLE001 - the next discovery may succeed
+                print_notice(f"services could not be discovered: {type(error).__name__}: {error}")

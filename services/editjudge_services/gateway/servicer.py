@@ -1,4 +1,4 @@
-"""`editjudge.v1.JudgeService`: each method translated to `Judging` and back."""
+"""The gRPC methods of `editjudge.v1.JudgeService`, on top of `service.JudgeService`."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from .schemas import InvalidRequest, PanelReply, ScoreRequest, ServedDimension
 from .service import JudgeService
 
 _IN_STREAM = 16
-"""Edits of one stream that are judged at a time; it is read on only below that."""
+"""How many edits of one stream are in flight at most; no further message is read meanwhile."""
 
 
 def _caller(context: Any, method: str) -> Caller:
-    """Who asks, as the front door says; a caller's own word is not taken where there is one."""
-    said = dict(context.invocation_metadata() or ())
-    terms = read_terms(said, context.time_remaining())
-    return Caller.of(said.get(TEAM_HEADER, ""), method, str(said.get(REQUEST_HEADER, "")), terms)
+    """Read the caller from the metadata, where a front door overwrites what the caller claims."""
+    metadata = dict(context.invocation_metadata() or ())
+    terms = read_terms(metadata, context.time_remaining())
+    request = str(metadata.get(REQUEST_HEADER, ""))
+    return Caller.of(metadata.get(TEAM_HEADER, ""), method, request, terms)
 
 
 class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
-    """The methods.
+    """The methods of the gRPC service.
 
     Args:
-        service: Entered by whoever made it.
+        service: A service that has been entered as a context manager.
     """
 
     def __init__(self, service: JudgeService) -> None:
@@ -42,10 +43,10 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     async def Score(  # noqa: N802 - the proto's name
         self, request: pb.ScoreRequest, context: Any
     ) -> pb.ScoreResponse:
-        """Judge one edit; the caller's deadline ends its calls.
+        """Judge one edit; the caller's deadline cancels its calls.
 
-        How many tokens were taken is among the headers, for whoever stands between: also of an
-        error, where any were.
+        The initial metadata has the number of tokens used, for the front door's token limits. An
+        error has it too where tokens were used.
         """
         tokens = 0
         try:
@@ -66,33 +67,40 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         request: pb.ScoreRequest,
         account: RequestAccount,
         seconds: float | None = None,
-        placed: asyncio.Event | None = None,
+        admission: asyncio.Event | None = None,
     ) -> pb.ScoreResponse:
-        """Judge an edit; with `placed` it waits for room, and says there that it has its bytes."""
+        """Judge an edit.
+
+        Args:
+            seconds: The time until the caller's deadline; None where there is none.
+            admission: Set once the request's bytes are admitted. Where it is given, the edit waits
+                for capacity instead of being refused.
+        """
 
         async def read() -> ScoreRequest:
             return read_score_request(request)
 
         team = account.caller.team
-        may_wait = placed is not None
-        held = self._service.requests.acquire(team, request.ByteSize(), may_wait=may_wait)
+        may_wait = admission is not None
+        memory = self._service.requests.acquire(team, request.ByteSize(), may_wait=may_wait)
         try:
-            async with asyncio.timeout(seconds) as limit, held:
-                if placed is not None:
-                    placed.set()
+            async with asyncio.timeout(seconds) as limit, memory:
+                if admission is not None:
+                    admission.set()
                 judgement = await self._service.score(read, account, may_wait=may_wait)
         except TimeoutError as error:
             if limit.expired():
-                raise DeadlineExceeded("the deadline is over", "give it more time") from error
+                raise DeadlineExceeded("the deadline has passed", "give it more time") from error
             raise
         return make_response(judgement, request.request_id)
 
     async def ScoreStream(  # noqa: N802
         self, requests: AsyncIterator[pb.ScoreStreamRequest], context: Any
     ) -> AsyncIterator[pb.ScoreStreamResponse]:
-        """Judge edits as they come, a few at a time.
+        """Judge edits as they arrive, several at a time; results come in the order they finish.
 
-        It has a place among the streams until it ends.
+        An error of one edit is sent as its result, and the stream goes on. When the stream ends or
+        is cancelled, edits in flight are cancelled.
         """
         caller = _caller(context, "ScoreStream")
         place = self._service.streams.acquire(caller.team, 1, may_wait=False)
@@ -106,82 +114,82 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     async def _results(
         self, upcoming: AsyncIterator[pb.ScoreStreamRequest], caller: Caller
     ) -> AsyncGenerator[pb.ScoreStreamResponse, None]:
-        judged: set[asyncio.Task[pb.ScoreStreamResponse]] = set()
-        reading: asyncio.Task[bool] | None = None
-        more = True
+        edits: set[asyncio.Task[pb.ScoreStreamResponse]] = set()
+        reader: asyncio.Task[bool] | None = None
+        has_more = True
         try:
             while True:
-                if more and reading is None and len(judged) < _IN_STREAM:
-                    reading = asyncio.create_task(self._begin_next(upcoming, caller, judged))
-                if not (waited := {*judged, *([reading] if reading else [])}):
+                if has_more and reader is None and len(edits) < _IN_STREAM:
+                    reader = asyncio.create_task(self._start_next(upcoming, caller, edits))
+                if not (tasks := {*edits, *([reader] if reader else [])}):
                     return
-                done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-                if reading is not None and reading in done:
-                    more, reading = reading.result(), None
-                for task in judged & done:
-                    judged.remove(task)
+                ready, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                if reader is not None and reader in ready:
+                    has_more, reader = reader.result(), None
+                for task in edits & ready:
+                    edits.remove(task)
                     yield task.result()
         finally:
-            unfinished = [*judged, *([reading] if reading else [])]
-            for each in unfinished:
+            open_tasks = [*edits, *([reader] if reader else [])]
+            for each in open_tasks:
                 each.cancel()
-            await asyncio.gather(*unfinished, return_exceptions=True)
+            await asyncio.gather(*open_tasks, return_exceptions=True)
 
-    async def _begin_next(
+    async def _start_next(
         self,
         upcoming: AsyncIterator[pb.ScoreStreamRequest],
         caller: Caller,
-        judged: set[asyncio.Task[pb.ScoreStreamResponse]],
+        edits: set[asyncio.Task[pb.ScoreStreamResponse]],
     ) -> bool:
-        """Read a request and begin to judge it; False at the end.
+        """Read a request and start to judge it; False at the end of the stream.
 
-        It returns when the bytes of that request have room: what is read is in memory already, so
-        a stream reads no other one before.
+        It returns once the request's bytes are admitted. A message that was read is in memory
+        already, so at most one message of a stream is held beyond the limit.
         """
         each = await anext(upcoming, None)
         if each is None:
             return False
-        placed = asyncio.Event()
-        judged.add(asyncio.create_task(self._result(each.request, caller, placed)))
-        await placed.wait()
+        admission = asyncio.Event()
+        edits.add(asyncio.create_task(self._result(each.request, caller, admission)))
+        await admission.wait()
         return True
 
     async def _result(
-        self, request: pb.ScoreRequest, caller: Caller, placed: asyncio.Event
+        self, request: pb.ScoreRequest, caller: Caller, admission: asyncio.Event
     ) -> pb.ScoreStreamResponse:
         try:
             with self._service.open_account(caller) as account:
-                response = await self._score(request, account, placed=placed)
+                response = await self._score(request, account, admission=admission)
         except Exception as error:  # noqa: BLE001 - of this request alone
             return pb.ScoreStreamResponse(
                 refusal=make_refusal(wrap_defect(error), request.request_id)
             )
         finally:
-            placed.set()
+            admission.set()
         return pb.ScoreStreamResponse(response=response)
 
     async def ListDimensions(  # noqa: N802
         self, request: pb.ListDimensionsRequest, context: Any
     ) -> pb.ListDimensionsResponse:
-        """What can be asked."""
+        """List dimensions that can be requested, by ids and globs."""
         try:
-            asked = await asyncio.to_thread(list_dimensions, request.patterns, "patterns")
+            dimensions = await asyncio.to_thread(list_dimensions, request.patterns, "patterns")
         except InvalidRequest as error:
             await abort(context, error)
-        served = ServedDimension.list_served(asked, self._service.client.panel)
-        return pb.ListDimensionsResponse(dimensions=map(make_dimension, served))
+        listing = ServedDimension.list_served(dimensions, self._service.client.panel)
+        return pb.ListDimensionsResponse(dimensions=map(make_dimension, listing))
 
     async def GetPanel(  # noqa: N802
         self, request: pb.GetPanelRequest, context: Any
     ) -> pb.GetPanelResponse:
-        """Who judges here, and how values by a protocol are signed."""
+        """Describe the judges and specialists, and the signatures of values under a protocol."""
         signatures: dict[str, str] = {}
         try:
             if request.HasField("protocol"):
                 protocol = read_protocol(request.protocol)
                 with self._service.open_account(_caller(context, "GetPanel")) as account:
-                    made = await self._service.signatures(protocol, request.dimensions, account)
-                signatures = {name: str(signature) for name, signature in made.items()}
+                    now = await self._service.signatures(protocol, request.dimensions, account)
+                signatures = {name: str(signature) for name, signature in now.items()}
         except Exception as error:  # noqa: BLE001 - of this request alone
             await abort(context, wrap_defect(error))
         panel = PanelReply.of(self._service.client.panel)

@@ -1,4 +1,4 @@
-"""What teams use of a service: counted for each request, kept by team and day."""
+"""Usage by team: counted for each request, and stored by team and day."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 FILE = "usage.sqlite"
 Day: TypeAlias = tuple[str, str]
-"""A day as ISO 8601 writes it, in UTC, and a team."""
+"""A day in UTC (ISO 8601), and a team."""
 
 
 @dataclass(frozen=True, slots=True)
 class TeamUsage:
-    """What was used.
+    """What a team used; the fields are the columns of the usage file.
 
     Attributes:
-        edits: That were judged.
-        refused: Requests that were not: unusable, without room, too late, given up.
-        calls: To judges and specialists, made and answered.
-        cached: Answered from the cache instead.
-        failed: Calls that failed, after all attempts.
-        prompt_tokens: Read by judges, for calls that were made.
-        cached_tokens: Of these, found in the judge's own cache of prefixes.
-        completion_tokens: Written by judges.
-        cost: In the currency of the prices.
+        edits: Edits that were judged.
+        refused: Requests that were not answered: invalid, over a limit, too late or cancelled.
+        calls: Calls to judges and specialists that were made and answered.
+        cached: Calls that the cache answered.
+        failed: Calls that failed after all attempts.
+        prompt_tokens: Prompt tokens of the calls that were made.
+        cached_tokens: How many of these the judge found in its own prefix cache.
+        completion_tokens: Tokens that judges wrote.
+        cost: The cost in the currency of the prices.
     """
 
     edits: int = 0
@@ -55,7 +55,7 @@ class TeamUsage:
 
     @property
     def tokens(self) -> int:
-        """Read and written by judges."""
+        """Tokens that judges read and wrote."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -72,31 +72,32 @@ _READ = f"SELECT day, team, {', '.join(COUNTS)} FROM used ORDER BY day, team"  #
 
 
 class Meter(Budget):
-    """What one request uses; it pays for the request's calls, and has no limit.
+    """Counts what one request uses; a `Budget` without a limit.
 
     Args:
-        add: Told of all that is used, also when the request is over: others may wait for its calls.
+        on_usage: Called with each addition. That may be after the request was cancelled, where
+            other requests wait for the same calls.
 
     Attributes:
-        used: So far.
+        total: The usage so far.
     """
 
-    def __init__(self, add: Callable[[TeamUsage], None]) -> None:
+    def __init__(self, on_usage: Callable[[TeamUsage], None]) -> None:
         super().__init__()
-        self._add = add
+        self._on_usage = on_usage
         self.total = TeamUsage()
 
     def add(self, **more: float) -> None:
-        """Add to what is used; the names are those of `Used`."""
-        used = TeamUsage(**more)  # type: ignore[arg-type]
-        self.total += used
-        self._add(used)
+        """Add to the total; the names are the fields of `TeamUsage`."""
+        usage = TeamUsage(**more)  # type: ignore[arg-type]
+        self.total += usage
+        self._on_usage(usage)
 
     @contextlib.contextmanager
     def one_call(
         self, price: Price | None, service: str
     ) -> Iterator[Callable[[Usage], float | None]]:
-        """See `Budget`; a call that fails is noted."""
+        """See `Budget`; a call that fails or is cancelled is counted as failed."""
         with super().reserve_call(price, service) as spend:
             try:
                 yield spend
@@ -121,13 +122,13 @@ class Meter(Budget):
 
 
 def make_private(path: Path) -> None:
-    """Make a file that is to hold a database, or close one that is there to others.
+    """Create a database file that only its owner can read, or restrict an existing one so.
 
-    What SQLite puts beside it has the file's mode. One that belongs to somebody else stays as its
-    owner made it.
+    The files that SQLite puts beside it get the same mode. The mode of a file that belongs to
+    another user is left alone.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: the file cannot be created.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -140,11 +141,14 @@ def make_private(path: Path) -> None:
 
 
 class UsageLog:
-    """What each team has used on each day, in a file.
+    """The usage of each team on each day, in an SQLite file.
+
+    Additions are written in the background, many in one transaction. While the file cannot be
+    written they are held in memory, and written with the next additions; a crash loses those.
 
     Args:
-        folder: Where the file is; None keeps nothing.
-        say: Told where it cannot be written; it is as soon as it can be.
+        folder: The folder of the file; None stores nothing.
+        say: Called with one line for the first of several failures in a row.
     """
 
     def __init__(self, folder: Path | None, say: Callable[[str], None]) -> None:
@@ -156,11 +160,11 @@ class UsageLog:
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Write what is added until the block is left.
+        """Write additions until the block is left, which waits for the last ones.
 
         Raises:
-            ConfigError: the file cannot be made.
-            StoreError: it is damaged.
+            ConfigError: the file cannot be created.
+            StoreError: the file is damaged.
         """
         if self._path is not None:
             make_private(self._path)
@@ -171,7 +175,7 @@ class UsageLog:
             await self.flush()
 
     def add(self, team: str, more: TeamUsage) -> None:
-        """Note what a team has used; it is written soon."""
+        """Add to the usage of a team today; the file is written in the background."""
         if self._path is None:
             return
         day = (datetime.now(UTC).date().isoformat(), team)
@@ -180,7 +184,7 @@ class UsageLog:
             self._writing = asyncio.create_task(self._write(self._path))
 
     async def flush(self) -> None:
-        """Wait until all that was noted is written, or cannot be."""
+        """Wait until all additions were written, or writing them failed."""
         if self._writing is not None:
             await asyncio.shield(self._writing)
 
@@ -190,32 +194,32 @@ class UsageLog:
             try:
                 await asyncio.to_thread(_write, path, rows)
             except StoreError as error:
-                for day, used in rows.items():
-                    self._unwritten[day] = self._unwritten.get(day, TeamUsage()) + used
+                for day, usage in rows.items():
+                    self._unwritten[day] = self._unwritten.get(day, TeamUsage()) + usage
                 if not self._failing:
-                    self._say(f"what teams use is held in memory until it can be written: {error}")
+                    self._say(f"usage is held in memory until it can be written: {error}")
                 self._failing = True
                 return
             self._failing = False
 
 
 def read_usage(folder: Path) -> Mapping[Day, TeamUsage]:
-    """What teams have used, by day; a service may be writing.
+    """Read the usage of all teams by day, also while a service writes.
 
     Raises:
-        ConfigError: no service has kept it there.
+        ConfigError: no service has stored usage there.
         StoreError: the file is damaged.
     """
     path = folder / FILE
     if not path.is_file():
-        raise ConfigError(f"{folder}: no Judge service has counted here", "give its --cache")
+        raise ConfigError(f"{folder}: no Judge service has stored usage here", "give its --cache")
     with _database(path) as db:
         return {(day, team): TeamUsage(*counts) for day, team, *counts in db.execute(_READ)}
 
 
-def _write(path: Path, used: Mapping[Day, TeamUsage]) -> None:
-    """Add to what is there, all or nothing."""
-    rows = [(*day, *(getattr(each, name) for name in COUNTS)) for day, each in used.items()]
+def _write(path: Path, usage: Mapping[Day, TeamUsage]) -> None:
+    """Add usage to the file in one transaction."""
+    rows = [(*day, *(getattr(each, name) for name in COUNTS)) for day, each in usage.items()]
     with _database(path) as db, db:
         db.execute(_TABLE)
         db.executemany(_ADD, rows)
@@ -228,5 +232,5 @@ def _database(path: Path) -> Iterator[sqlite3.Connection]:
             db.execute("PRAGMA journal_mode = WAL")
             yield db
     except sqlite3.DatabaseError as error:
-        what = f"{path}: what teams use cannot be read or written ({error})"
+        what = f"{path}: usage cannot be read or written ({error})"
         raise StoreError(what, "make room, restore a copy or move the file away") from error

@@ -65,7 +65,9 @@ def test_what_is_sent_is_described_field_by_field(document: dict[str, Any]) -> N
         fields = schemas[name]["properties"]
         assert all(field.get("description") for field in fields.values()), name
     served = schemas["ServedDimension"]["properties"]["served"]
-    assert served["description"] == "Whether everything that it calls is here."
+    assert served["description"] == (
+        "Whether every judge and specialist that the dimension needs is available."
+    )
 
 
 def test_the_page_has_every_route_model_and_field(page: str, document: dict[str, Any]) -> None:

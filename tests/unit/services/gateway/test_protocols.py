@@ -25,7 +25,7 @@ def test_what_is_stored_is_bounded_by_what_it_takes(monkeypatch: pytest.MonkeyPa
     sizes = [estimate_size(each.model_dump_json(), load_dimensions(each)) for each in several]
     assert sizes == sorted(sizes)
     stored: BoundedCache[DimensionSet] = BoundedCache(sum(sizes[2:]))
-    monkeypatch.setattr(protocols, "_stored", stored)
+    monkeypatch.setattr(protocols, "_cache", stored)
     first = load_dimensions(several[0])
     assert load_dimensions(several[0]) is first
     for each in several:
