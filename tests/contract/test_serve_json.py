@@ -226,7 +226,7 @@ async def test_the_size_of_a_mask_is_checked_without_making_another(
     def resized(*_: Any) -> None:
         raise AssertionError("it was resized")
 
-    monkeypatch.setattr(Mask, "fitted", resized)
+    monkeypatch.setattr(Mask, "resize", resized)
     body = asking(mask=sent(png_mask())) | {"dimensions": ["core.psnr.source.whole"]}
     assert (await served.post("/v1/score", body))[0] == 200
 

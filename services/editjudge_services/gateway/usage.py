@@ -94,7 +94,7 @@ class Meter(Budget):
         self._on_usage(usage)
 
     @contextlib.contextmanager
-    def one_call(
+    def reserve_call(
         self, price: Price | None, service: str
     ) -> Iterator[Callable[[Usage], float | None]]:
         """See `Budget`; a call that fails or is cancelled is counted as failed."""
