@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import click
 
 from editjudge.base.identity import FINGERPRINT
-from editjudge.base.terminal import say
+from editjudge.base.terminal import print_text
 from editjudge_services.runtime.repository import (
     find_model_repository,
     find_specialists,
@@ -103,7 +103,7 @@ def main(check: bool) -> None:
         if not check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        say(f"{'differs' if check else 'written'}: {path}")
+        print_text(f"{'differs' if check else 'written'}: {path}")
     raise SystemExit(1 if check and differing else 0)
 
 
