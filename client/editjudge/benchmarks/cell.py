@@ -172,8 +172,8 @@ class Tally:
     @property
     def _has_only_missing(self) -> bool:
         """Whether no edit has a number though some were asked about: their judge failed them."""
-        scored = self.counts["scored"]
-        return 0 < scored == self.missing_count and scored < self.counts.total()
+        scored_count = self.counts["scored"]
+        return 0 < scored_count == self.missing_count and scored_count < self.counts.total()
 
     def mean(self, affine: tuple[float, float] = NO_SCALING) -> float | None:
         """The weighted mean of the values; None where there is none, or all weigh nothing.

@@ -53,10 +53,10 @@ def refers_to_source(question: str, options: Iterable[str]) -> bool:
     the image, unless it is one word that says which image is meant. Where in doubt the source is
     shown: a question that needs it cannot be answered without.
     """
-    return any(_OTHER_IMAGE.search(_unquoted(text)) for text in (question, *options))
+    return any(_OTHER_IMAGE.search(_remove_quotes(text)) for text in (question, *options))
 
 
-def _unquoted(text: str) -> str:
+def _remove_quotes(text: str) -> str:
     """Without what is quoted, and with single spaces."""
-    unquoted = _QUOTED.sub(f" {_TEXT} ", _SO_CALLED.sub(r"\1", text))
-    return _BEFORE_IN_TEXT.sub(r"\1", " ".join(unquoted.split()))
+    plain_text = _QUOTED.sub(f" {_TEXT} ", _SO_CALLED.sub(r"\1", text))
+    return _BEFORE_IN_TEXT.sub(r"\1", " ".join(plain_text.split()))

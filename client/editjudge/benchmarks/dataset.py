@@ -68,9 +68,9 @@ def format_notes(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
     notes = []
     for what, ids in items_by_note.items():
         if items := tuple(dict.fromkeys(map(str, ids))):
-            shown = ", ".join(items[:MAX_PROBLEMS])
+            id_list = ", ".join(items[:MAX_PROBLEMS])
             more = ", …" if len(items) > MAX_PROBLEMS else ""
-            notes.append(f"{format_count(len(items), 'item')}: {what} ({shown}{more})")
+            notes.append(f"{format_count(len(items), 'item')}: {what} ({id_list}{more})")
     return notes
 
 
@@ -87,8 +87,8 @@ class AllowedFolders:
     """
 
     def __init__(self, folder: str | Path, roots: Mapping[str, str] | None = None) -> None:
-        named = (Path(path).absolute() for path in (folder, *(roots or {}).values()))
-        whole = [os.path.normpath(path) for path in named]
+        allowed_paths = (Path(path).absolute() for path in (folder, *(roots or {}).values()))
+        whole = [os.path.normpath(path) for path in allowed_paths]
         self._plain = tuple(map(_with_separator, whole))
         self._real = tuple(_with_separator(os.path.realpath(path)) for path in whole)
 
@@ -267,9 +267,9 @@ class Dataset(ABC):
         """
         wrong = {name: outcome.model_dump(mode="json") for name, outcome in ref.flaws.items()}
         counts = {name: len(paths) for name, paths in ref.files.items()}
-        told = [ref.texts, wrong, counts, ref.other_inputs]
+        content = [ref.texts, wrong, counts, ref.other_inputs]
         # What JSON cannot hold is told by its name; texts may hold lone surrogates.
-        return hashlib.sha256(json.dumps(told, sort_keys=True, default=repr).encode()).digest()
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=repr).encode()).digest()
 
     def outline(self, ref: ItemRef) -> Item:
         """An item with `placeholder()` for every image: enough to tell what applies to it."""

@@ -188,17 +188,17 @@ class ItemsFile(Dataset):
     def _read(
         self, only: Container[int] | None = None, problems: list[Problem] | None = None
     ) -> Iterator[ItemRef]:
-        seen: dict[str, int] = {}
+        line_by_id: dict[str, int] = {}
         for index, number, text in self._lines():
             if only is not None and index not in only:
                 continue
             try:
                 line = self._parse(text)
-                why = "" if problems is None else _why_unclear(text, line, seen)
+                why = "" if problems is None else _why_unclear(text, line, line_by_id)
             except ValidationError as error:
                 why = describe_error(error, self.line)
             if not why:
-                seen[line.id] = number
+                line_by_id[line.id] = number
                 yield ItemRef(
                     line.id, index, line.texts, line.files, line.flaws, line, line.other_inputs
                 )
@@ -227,7 +227,7 @@ class ItemsFile(Dataset):
         return mask.invert() if mask is not None and ref.data.mask_shows == "kept" else mask
 
 
-def _why_unclear(text: bytes, line: Line, seen: Mapping[str, int]) -> str:
+def _why_unclear(text: bytes, line: Line, line_by_id: Mapping[str, int]) -> str:
     """Why a line that can be read is no item all the same.
 
     Args:
@@ -237,7 +237,11 @@ def _why_unclear(text: bytes, line: Line, seen: Mapping[str, int]) -> str:
     odd = text.count(b":") > len(line.model_fields_set) or _MAY_BE_NO_NUMBER.search(text)
     if odd and (why := find_misreading(text)):
         return why
-    return f"the id {line.id!r} is that of line {seen[line.id]} already" if line.id in seen else ""
+    return (
+        f"the id {line.id!r} is that of line {line_by_id[line.id]} already"
+        if line.id in line_by_id
+        else ""
+    )
 
 
 def _file(path: Path) -> Path:

@@ -44,26 +44,30 @@ class Outputs:
         if suffixes := self._suffixes(item):
             names = ", ".join(f"{item}{suffix}" for suffix in sorted(suffixes))
             return Missing("several", f"{names} in {format_path(self.folder)}")
-        expected = f"{format_path(self.folder)}/{item}.png"
-        return Missing("absent", f"no {expected} (or {', '.join(SUFFIXES[1:])})")
+        expected_path = f"{format_path(self.folder)}/{item}.png"
+        return Missing("absent", f"no {expected_path} (or {', '.join(SUFFIXES[1:])})")
 
     def index(self) -> Outputs:
         """The same for a look at all of them, with the names of all files in memory."""
-        listed: dict[str, tuple[str, ...]] = {}
+        suffixes_by_stem: dict[str, tuple[str, ...]] = {}
         for name in _files(str(self.folder), ""):
             stem, dot, ending = name.rpartition(".")
             if (alone := _ALONE.get(dot + ending)) is not None:
-                listed[stem] = listed[stem] + alone if stem in listed else alone
-        return Outputs(self.folder, suffixes_by_item=listed)
+                suffixes_by_stem[stem] = (
+                    suffixes_by_stem[stem] + alone if stem in suffixes_by_stem else alone
+                )
+        return Outputs(self.folder, suffixes_by_item=suffixes_by_stem)
 
     def list_unmatched(self, items: Container[str]) -> list[str]:
         """Pictures that are no output to any of these items, as paths in the folder."""
-        listed = (
+        suffixes_by_stem = (
             self.index().suffixes_by_item
             if self.suffixes_by_item is None
             else self.suffixes_by_item
         )
-        others = ((s, suffixes) for s, suffixes in (listed or {}).items() if s not in items)
+        others = (
+            (s, suffixes) for s, suffixes in (suffixes_by_stem or {}).items() if s not in items
+        )
         return sorted(stem + suffix for stem, suffixes in others for suffix in suffixes)
 
     def _suffixes(self, item: str) -> tuple[str, ...]:

@@ -96,8 +96,8 @@ def _misspelt(unknown: Iterable[str], absent: Iterable[str]) -> dict[str, str]:
     wrong = {}
     absent = sorted(absent)
     for name in sorted(unknown):
-        begun = [one for one in absent if one.startswith(name)]
-        for near in begun or get_close_matches(name, absent, n=1, cutoff=0.85):
+        completions = [one for one in absent if one.startswith(name)]
+        for near in completions or get_close_matches(name, absent, n=1, cutoff=0.85):
             wrong[near] = f"{name}: no such field, did you mean {near}?"
     return wrong
 
@@ -110,7 +110,7 @@ class RecordsFile(Dataset):
         """Where each record stands, and the item that it is, or why it is none."""
 
     @cached_property
-    def _placed(self) -> tuple[list[ItemRef], list[Problem]]:
+    def _items_and_problems(self) -> tuple[list[ItemRef], list[Problem]]:
         items: dict[str, ItemRef] = {}
         first: dict[str, str] = {}
         problems: list[Problem] = []
@@ -127,14 +127,14 @@ class RecordsFile(Dataset):
     def _read(
         self, only: Container[int] | None = None, problems: list[Problem] | None = None
     ) -> Iterator[ItemRef]:
-        items, no_items = self._placed
+        items, no_items = self._items_and_problems
         if problems is not None:
             problems += no_items
         return (item for item in items if only is None or item.index in only)
 
     def list_rejected_entries(self) -> list[Problem]:
         """What the data holds that is no item."""
-        return self._placed[1]
+        return self._items_and_problems[1]
 
 
 def read_json(file: Path, kind: type, what: str, mend: str = "") -> tuple[Any, list[str]]:

@@ -44,12 +44,12 @@ def load_benchmark(name: str) -> Benchmark:
         raise ConfigError(f"no benchmark is called {name!r}", f"there are {', '.join(_points())}")
     where = f"benchmark {name} ({_points()[name].value})"
     try:
-        loaded = _points()[name].load()
+        entry = _points()[name].load()
     except Exception as error:  # whatever the module of a package of somebody's raises
         raise ConfigError(f"the {where} cannot be loaded: {error}") from error
-    if not isinstance(loaded, Benchmark) or loaded.name != name:
-        raise ConfigError(f"the {where} is {loaded!r}", f"name a Benchmark called {name!r}")
-    return loaded
+    if not isinstance(entry, Benchmark) or entry.name != name:
+        raise ConfigError(f"the {where} is {entry!r}", f"name a Benchmark called {name!r}")
+    return entry
 
 
 def load_benchmarks() -> dict[str, Benchmark]:
@@ -63,7 +63,7 @@ def _dimensions_of(name: str) -> tuple[Dimension, ...]:
 
 
 @cache
-def _added() -> tuple[Dimension, ...]:
+def _load_plugin_dimensions() -> tuple[Dimension, ...]:
     return tuple(d for point in entry_points(group=GROUP) for d in point.load())
 
 
@@ -77,16 +77,16 @@ def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
     Raises:
         ConfigError: two of them have the same id.
     """
-    added = _added()
-    begun = {*_points()}
+    plugin_dimensions = _load_plugin_dimensions()
+    benchmark_names = {*_points()}
     if names is not None:
-        operands = (operand for dimension in added for operand in dimension.operands)
-        asked = {*names, *operands} - {dimension.id for dimension in added}
-        prefixes = {CORE, *(name.partition(".")[0] for name in asked)}
-        begun = min(prefixes, begun)
+        operands = (operand for dimension in plugin_dimensions for operand in dimension.operands)
+        requested_ids = {*names, *operands} - {dimension.id for dimension in plugin_dimensions}
+        prefixes = {CORE, *(name.partition(".")[0] for name in requested_ids)}
+        benchmark_names = min(prefixes, benchmark_names)
     by_id: dict[str, Dimension] = {}
-    ours = (d for name in _points() if name in begun for d in _dimensions_of(name))
-    for dimension in (*ours, *added):
+    ours = (d for name in _points() if name in benchmark_names for d in _dimensions_of(name))
+    for dimension in (*ours, *plugin_dimensions):
         if dimension.id in by_id:
             raise ConfigError(f"two dimensions are called {dimension.id}")
         by_id[dimension.id] = dimension
@@ -112,22 +112,24 @@ def select_dimensions(patterns: Iterable[str], rules: Rules | None = None) -> tu
     """
     patterns = tuple(patterns)
     if rules is None:
-        known = load_dimensions(patterns or None)
+        by_id = load_dimensions(patterns or None)
     else:
-        known = rules.dimensions_by_id(load_dimensions([rules.protocol, *patterns]))
+        by_id = rules.dimensions_by_id(load_dimensions([rules.protocol, *patterns]))
     if rules is not None and not patterns:
-        chosen = {d.id for d in rules.dimensions}
-        if any(name.startswith(f"{CORE}.") for name in chosen):
-            chosen |= {d.id for d in (*rules.extra_dimensions, *_added())}
-        return tuple(d for name, d in known.items() if name in chosen)
+        chosen_ids = {d.id for d in rules.dimensions}
+        if any(name.startswith(f"{CORE}.") for name in chosen_ids):
+            chosen_ids |= {d.id for d in (*rules.extra_dimensions, *_load_plugin_dimensions())}
+        return tuple(d for name, d in by_id.items() if name in chosen_ids)
     if not patterns:
-        return tuple(known.values())
-    meant = frozenset().union(*(_meant(pattern, known, rules) for pattern in patterns))
-    return tuple(d for name, d in known.items() if name in meant)
+        return tuple(by_id.values())
+    matching_ids = frozenset().union(
+        *(_match_pattern(pattern, by_id, rules) for pattern in patterns)
+    )
+    return tuple(d for name, d in by_id.items() if name in matching_ids)
 
 
 def select_among(
-    asked: Iterable[Dimension], patterns: Iterable[str], rules: Rules | None = None
+    dimensions: Iterable[Dimension], patterns: Iterable[str], rules: Rules | None = None
 ) -> tuple[Dimension, ...]:
     """Those of the dimensions of a run that any of the patterns names; all for none.
 
@@ -137,13 +139,17 @@ def select_among(
     Raises:
         ConfigError: a pattern names none of them.
     """
-    known = {d.id: d for d in asked}
+    by_id = {d.id: d for d in dimensions}
     patterns = tuple(patterns)
-    meant = frozenset().union(*(_meant(pattern, known, rules) for pattern in patterns))
-    return tuple(d for name, d in known.items() if not patterns or name in meant)
+    matching_ids = frozenset().union(
+        *(_match_pattern(pattern, by_id, rules) for pattern in patterns)
+    )
+    return tuple(d for name, d in by_id.items() if not patterns or name in matching_ids)
 
 
-def _meant(pattern: str, known: Mapping[str, Dimension], rules: Rules | None) -> frozenset[str]:
+def _match_pattern(
+    pattern: str, by_id: Mapping[str, Dimension], rules: Rules | None
+) -> frozenset[str]:
     """The ids that a pattern names: the first way in which it names any decides.
 
     Raises:
@@ -152,29 +158,29 @@ def _meant(pattern: str, known: Mapping[str, Dimension], rules: Rules | None) ->
     own = {d.id for d in rules.dimensions} if rules else set[str]()
     short = pattern.strip().rstrip("↑↓ ").casefold()
     word = short.replace(" ", "_")
-    titled = (
+    title_matches = (
         name
         for column in (rules.columns if rules else ())
         if short == column.title.casefold()
         for name in column.dimensions
     )
     # `core.psnr.source.whole` is printed, and may be typed, as `psnr.source.whole`.
-    tails = {name: name.partition(".")[2] for name in known}
+    tails = {name: name.partition(".")[2] for name in by_id}
     in_parts = [name for name, tail in tails.items() if f".{word}." in f".{tail}."]
-    globbed = [name for name, tail in tails.items() if fnmatchcase(tail, word)]
+    glob_matches = [name for name, tail in tails.items() if fnmatchcase(tail, word)]
     ways: tuple[Iterable[str], ...] = (
-        (name for name in known if fnmatchcase(name, pattern)),
-        titled,
-        *((name for name in names if name in own) for names in (globbed, in_parts)),
-        *((n for n in names if n.startswith(f"{CORE}.")) for names in (globbed, in_parts)),
-        *(_of_one_benchmark(names, pattern) for names in (globbed, in_parts)),
+        (name for name in by_id if fnmatchcase(name, pattern)),
+        title_matches,
+        *((name for name in names if name in own) for names in (glob_matches, in_parts)),
+        *((n for n in names if n.startswith(f"{CORE}.")) for names in (glob_matches, in_parts)),
+        *(_of_one_benchmark(names, pattern) for names in (glob_matches, in_parts)),
     )
     for way in ways:
-        if names := frozenset(way) & known.keys():
+        if names := frozenset(way) & by_id.keys():
             return names
-    parts = {part for name in known for part in name.split(".")}
+    parts = {part for name in by_id for part in name.split(".")}
     near = get_close_matches(word, parts, cutoff=0.7)
-    near = near or get_close_matches(pattern, known, n=3, cutoff=0.4)
+    near = near or get_close_matches(pattern, by_id, n=3, cutoff=0.4)
     mend = f"did you mean {', '.join(near)}?" if near else "see: editjudge list dimensions"
     raise ConfigError(f"no dimension matches {pattern!r}", mend)
 

@@ -54,17 +54,19 @@ class JudgeRounds:
         return tuple(JudgeRound(j, 1 + i) for j in self.judges for i in range(self.rounds))
 
 
-def make_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> dict[str, Dimension]:
+def make_rounds(
+    dimensions: Mapping[str, Dimension], judge_rounds: JudgeRounds
+) -> dict[str, Dimension]:
     """All dimensions by id: the judged ones as means of their rounds, which stand before them."""
     each = judge_rounds.each_round
-    judged = _judged(known, judge_rounds)
+    judged_ids = _find_judged_ids(dimensions, judge_rounds)
     by_id: dict[str, Dimension] = {}
-    for name, dimension in known.items():
-        if name not in judged:
+    for name, dimension in dimensions.items():
+        if name not in judged_ids:
             by_id[name] = dimension
             continue
         for judge_round in each:
-            how = _how(dimension.how, judge_round, judged)
+            how = _how(dimension.how, judge_round, judged_ids)
             of_round = replace(dimension, id=judge_round.dimension_id(name), how=how, round_of=name)
             by_id[of_round.id] = of_round
         operands = [judge_round.dimension_id(name) for judge_round in each]
@@ -73,40 +75,48 @@ def make_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> di
     return by_id
 
 
-def count_in_rounds(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> int:
-    """How many `in_rounds` would make."""
-    return len(known) + len(_judged(known, judge_rounds)) * len(judge_rounds.each_round)
+def count_in_rounds(dimensions: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> int:
+    """How many `make_rounds` would make."""
+    return len(dimensions) + len(_find_judged_ids(dimensions, judge_rounds)) * len(
+        judge_rounds.each_round
+    )
 
 
 def with_rounds(
-    chosen: Iterable[Dimension], known: Mapping[str, Dimension]
+    chosen_dimensions: Iterable[Dimension], dimensions: Mapping[str, Dimension]
 ) -> tuple[Dimension, ...]:
     """The chosen dimensions as `known` has them, each after its rounds."""
-    names = [dimension.id for dimension in chosen]
+    names = [dimension.id for dimension in chosen_dimensions]
     rounds: dict[str, list[Dimension]] = {}
-    for dimension in known.values():
+    for dimension in dimensions.values():
         if dimension.round_of:
             rounds.setdefault(dimension.round_of, []).append(dimension)
-    return tuple(one for name in names for one in (*rounds.get(name, ()), known[name]))
+    return tuple(one for name in names for one in (*rounds.get(name, ()), dimensions[name]))
 
 
-def _judged(known: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> set[str]:
-    return {name for name in known if judge_rounds.each_round and _asks_a_judge(name, known)}
+def _find_judged_ids(dimensions: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> set[str]:
+    return {
+        name for name in dimensions if judge_rounds.each_round and _asks_a_judge(name, dimensions)
+    }
 
 
-def _asks_a_judge(name: str, known: Mapping[str, Dimension]) -> bool:
-    dimension = known[name]
-    asks = (_asks_a_judge(operand, known) for operand in dimension.operands)
+def _asks_a_judge(name: str, dimensions: Mapping[str, Dimension]) -> bool:
+    dimension = dimensions[name]
+    asks = (_asks_a_judge(operand, dimensions) for operand in dimension.operands)
     return JUDGE in dimension.roles or any(asks)
 
 
-def _how(how: Reading | Formula, judge_round: JudgeRound, judged: set[str]) -> Reading | Formula:
+def _how(
+    how: Reading | Formula, judge_round: JudgeRound, judged_ids: set[str]
+) -> Reading | Formula:
     judge = ServiceName.judge(judge_round.judge)
-    asked = change_scorers(how, lambda scorer: scorer.with_judge(judge, judge_round.round - 1))
-    if isinstance(asked, Reading):
-        return asked
+    new_how = change_scorers(how, lambda scorer: scorer.with_judge(judge, judge_round.round - 1))
+    if isinstance(new_how, Reading):
+        return new_how
     of = {
-        name: judge_round.dimension_id(part) if part in judged and isinstance(part, str) else part
-        for name, part in asked.of.items()
+        name: judge_round.dimension_id(part)
+        if part in judged_ids and isinstance(part, str)
+        else part
+        for name, part in new_how.of.items()
     }
-    return replace(asked, of=of)
+    return replace(new_how, of=of)

@@ -77,12 +77,12 @@ class Tabulation:
 
     def add(self, row: Row) -> None:
         """Add an edit; each condition looks at its item once."""
-        if (gathered := self._models.get(row.model)) is None:
-            gathered = self._models[row.model] = {i: _Gathered() for i in range(len(self._columns))}
+        if (data := self._models.get(row.model)) is None:
+            data = self._models[row.model] = {i: _Gathered() for i in range(len(self._columns))}
         for where, columns in self._where.values():
             if where(row.item):
                 for place, how in columns:
-                    gathered[place].add(how, row)
+                    data[place].add(how, row)
 
     def cells(self) -> dict[str, dict[str, Cell]]:
         """What `tabulate` returns, of the edits so far.
@@ -100,17 +100,19 @@ class Tabulation:
     def samples(self, model: str) -> Iterator[tuple[Column, Sample]]:
         """What the means of a model are of, one held at a time."""
         for place, column in enumerate(self._columns):
-            gathered = self._models[model][place]
+            data = self._models[model][place]
             match column.how:
                 case Mean(affine=affine):
-                    yield column, _sample(gathered.tally, affine)
+                    yield column, _sample(data.tally, affine)
                 case PairedDifference():
-                    tally, partners = gathered.differences()
+                    tally, partners = data.differences()
                     yield column, replace(_sample(tally), partner_items=partners)
                 case PooledMean() as how:
                     with suppress(ValueError):  # its cell has no value, and says why
-                        transform = _fitted(how, (each[place] for each in self._models.values()))
-                        sample = _sample(gathered.tally)
+                        transform = _fit_transform(
+                            how, (each[place] for each in self._models.values())
+                        )
+                        sample = _sample(data.tally)
                         values = np.array([*map(transform, sample.raw_values)])
                         yield column, replace(sample, values=values)
 
@@ -145,7 +147,7 @@ class _Gathered:
     tally: Tally = field(default_factory=Tally)
     signatures: dict[int, Signature] = field(default_factory=dict)
     absent: dict[str, None] = field(default_factory=dict)
-    judged: array[float] = field(default_factory=lambda: array("d"))
+    raw_values: array[float] = field(default_factory=lambda: array("d"))
     pairs: dict[str, dict[str, tuple[_Side, int | None]]] = field(default_factory=dict)
 
     def add(self, how: _OfEdits, row: Row) -> None:
@@ -167,11 +169,11 @@ class _Gathered:
         if isinstance(how, PooledMean):
             self.tally.add(outcome, item_index=row.item_index)
             if value is not None:
-                self.judged.append(value)
+                self.raw_values.append(value)
         elif (place := how.pair(row.item)) is not None:
             pair, side = place
-            kept = outcome if value is None else value
-            self.pairs.setdefault(pair, {})[side] = kept, row.item_index
+            side_value = outcome if value is None else value
+            self.pairs.setdefault(pair, {})[side] = side_value, row.item_index
 
     def differences(self) -> tuple[Tally, array[int]]:
         """Those of the pairs, and the numbers of the `-` sides of those that have one."""
@@ -188,29 +190,29 @@ class _Gathered:
 
 
 def _cell(
-    column: Column, model: str, gathered: Mapping[str, _Gathered], cells: Mapping[str, Cell]
+    column: Column, model: str, data: Mapping[str, _Gathered], cells: Mapping[str, Cell]
 ) -> Cell:
     match column.how:
         case Mean() as how:
-            return _mean(column, how, gathered[model])
+            return _mean(column, how, data[model])
         case PairedDifference() as how:
-            return _paired(column, how, gathered[model])
+            return _make_paired_cell(column, how, data[model])
         case PooledMean() as how:
-            return _pooled(column, how, gathered[model], gathered)
+            return _make_pooled_cell(column, how, data[model], data)
         case Composite() as how:
             parts = {name: cells[part] for name, part in how.of.items()}
             return _composite(column, how.fn, parts)
         case WeightedMean() as how:
-            return _weighted(column, how, cells)
+            return _make_weighted_cell(column, how, cells)
 
 
-def _mean(column: Column, how: Mean, gathered: _Gathered) -> Cell:
-    tally = gathered.tally
-    signature = _signature(column, _named(how), [gathered])
+def _mean(column: Column, how: Mean, data: _Gathered) -> Cell:
+    tally = data.tally
+    signature = _signature(column, _describe_mean(how), [data])
     cell = tally.make_cell(_why_no_mean(tally), signature, how.affine)
     if not (how.needs_services and tally.counts["not_served"]):
         return cell
-    reason = f"not served: {'; '.join(gathered.absent)}"
+    reason = f"not served: {'; '.join(data.absent)}"
     return replace(cell, value=None, reason=reason, open_statuses=select_open_statuses(cell.counts))
 
 
@@ -220,16 +222,16 @@ def _why_no_mean(tally: Tally) -> str:
     return "nothing scored" if tally.counts else "not applicable to any item"
 
 
-def _named(how: Mean) -> str:
+def _describe_mean(how: Mean) -> str:
     scale, offset = how.affine
     mean = f"mean({how.of} by {how.weighted_by})" if how.weighted_by else f"mean({how.of})"
     return mean if how.affine == NO_SCALING else f"{scale:g}*{mean}{offset:+g}"
 
 
-def _paired(column: Column, how: PairedDifference, gathered: _Gathered) -> Cell:
-    tally, _ = gathered.differences()
+def _make_paired_cell(column: Column, how: PairedDifference, data: _Gathered) -> Cell:
+    tally, _ = data.differences()
     reason = "nothing scored" if tally.counts else "no pairs"
-    return tally.make_cell(reason, _signature(column, f"paired({how.of} as judged)", [gathered]))
+    return tally.make_cell(reason, _signature(column, f"paired({how.of} as judged)", [data]))
 
 
 _PUT_IN = NoScore(kind="degenerate", reason="a rule put in a side of the pair")
@@ -248,7 +250,7 @@ def _difference(plus: _Side, minus: _Side) -> Outcome:
     return Score(value=plus - minus)
 
 
-def _weighted(column: Column, how: WeightedMean, cells: Mapping[str, Cell]) -> Cell:
+def _make_weighted_cell(column: Column, how: WeightedMean, cells: Mapping[str, Cell]) -> Cell:
     """The weighted mean of the columns that ask about any edit."""
     parts = {part: cells[part] for part in how.of if cells[part].asked}
     pairs = zip(how.of, how.by or how.of, strict=True)
@@ -256,19 +258,19 @@ def _weighted(column: Column, how: WeightedMean, cells: Mapping[str, Cell]) -> C
     if how.count == "asked":
         return _weighted_mean(column, parts, {part: cell.asked for part, cell in by.items()})
     weights = {part: cell.scored for part, cell in by.items()}
-    waiting = {part: cell.open_statuses for part, cell in parts.items() if cell.open_statuses}
+    waiting_parts = {part: cell.open_statuses for part, cell in parts.items() if cell.open_statuses}
     without = frozenset(
         part
         for part, cell in parts.items()
-        if part not in waiting and (cell.value is None or not weights[part])
+        if part not in waiting_parts and (cell.value is None or not weights[part])
     )
     # Where none is left there is no mean, and its reason names them all.
     left_out = without if len(without) < len(parts) else frozenset[str]()
     mean = _weighted_mean(column, parts, weights, left_out, aggregation="composite of judged")
-    if not waiting:
+    if not waiting_parts:
         return mean
-    named = (f"{part} ({_spelt(statuses)})" for part, statuses in waiting.items())
-    return replace(mean, reason=f"no value yet for {', '.join(named)}")
+    parts_text = (f"{part} ({_spelt(statuses)})" for part, statuses in waiting_parts.items())
+    return replace(mean, reason=f"no value yet for {', '.join(parts_text)}")
 
 
 def _spelt(statuses: Collection[str]) -> str:
@@ -306,7 +308,7 @@ def _composite(
     for cell in parts.values():
         for status, count in cell.counts.items():
             counts[status] = counts.get(status, 0) + count
-    imputed = sum(cell.imputed for cell in parts.values())
+    imputed_count = sum(cell.imputed for cell in parts.values())
     made_of = "+".join(f"{name}={cell.signature.digest}" for name, cell in parts.items())
     signature = Signature.of(
         {
@@ -316,25 +318,25 @@ def _composite(
             "of": made_of,
         }
     )
-    used = {name: cell for name, cell in parts.items() if name not in left_out}
-    without = [name for name, cell in used.items() if cell.value is None]
+    used_parts = {name: cell for name, cell in parts.items() if name not in left_out}
+    without = [name for name, cell in used_parts.items() if cell.value is None]
     if without or not parts:
         reason = f"no value for {', '.join(without)}" if without else "no parts"
-        awaits = frozenset[Status]().union(*(used[name].open_statuses for name in without))
-        return Cell(None, counts, imputed, reason, signature, awaits)
-    value = fn({name: cell.value for name, cell in used.items() if cell.value is not None})
-    return Cell(value, counts, imputed, "", signature)
+        awaits = frozenset[Status]().union(*(used_parts[name].open_statuses for name in without))
+        return Cell(None, counts, imputed_count, reason, signature, awaits)
+    value = fn({name: cell.value for name, cell in used_parts.items() if cell.value is not None})
+    return Cell(value, counts, imputed_count, "", signature)
 
 
-def _pooled(
-    column: Column, how: PooledMean, gathered: _Gathered, pool: Mapping[str, _Gathered]
+def _make_pooled_cell(
+    column: Column, how: PooledMean, data: _Gathered, pool: Mapping[str, _Gathered]
 ) -> Cell:
-    tally = gathered.tally
+    tally = data.tally
     signature = _signature(column, f"pooled({how.of})", pool.values())
     signature |= {"pool": "+".join(sorted(pool))}
     plain = tally.make_cell(_why_no_mean(tally), signature)
     try:
-        transform = _fitted(how, pool.values())
+        transform = _fit_transform(how, pool.values())
     except ValueError as error:
         return replace(
             plain, value=None, reason=str(error), open_statuses=select_open_statuses(plain.counts)
@@ -344,13 +346,13 @@ def _pooled(
     return replace(plain, value=value)
 
 
-def _fitted(how: PooledMean, pool: Iterable[_Gathered]) -> Callable[[float], float]:
-    return how.fit([value for each in pool for value in each.judged])
+def _fit_transform(how: PooledMean, pool: Iterable[_Gathered]) -> Callable[[float], float]:
+    return how.fit([value for each in pool for value in each.raw_values])
 
 
-def _signature(column: Column, aggregation: str, gathered: Iterable[_Gathered]) -> Signature:
+def _signature(column: Column, aggregation: str, data: Iterable[_Gathered]) -> Signature:
     """Of a column over one dimension: every signature its values have, by digest."""
-    digests = {one.digest for each in gathered for one in each.signatures.values()}
+    digests = {one.digest for each in data for one in each.signatures.values()}
     return Signature.of(
         {
             "column": column.id,

@@ -148,8 +148,8 @@ def describe_error(error: ValidationError, model: type[BaseModel]) -> str:
 
 def _no_json(error: str) -> str:
     """Why a line cannot be parsed, in words and with the place in it."""
-    stopped = _STOPPED.fullmatch(error)
-    if stopped is None:
+    position = _STOPPED.fullmatch(error)
+    if position is None:
         return f"{NO_JSON}: {error}"
-    why = _WHY.get(stopped["why"], stopped["why"].replace("EOF while", "it ends while"))
-    return f"{NO_JSON}, at character {stopped['place']}: {why}"
+    why = _WHY.get(position["why"], position["why"].replace("EOF while", "it ends while"))
+    return f"{NO_JSON}, at character {position['place']}: {why}"

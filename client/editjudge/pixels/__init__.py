@@ -6,17 +6,19 @@ where pixels count; None is the whole image, and so is a region that is True eve
 
 from ..base.images import RGB
 from .alignment import Alignment, Keypoints, align, find_keypoints
-from .metrics import PSNR_CAP, Psnr, mse, psnr, psnr_from_mse
+from .metrics import METRICS, PSNR_CAP, PixelMetric, Psnr, mse, psnr, psnr_from_mse
 from .opencv import missing_opencv
 from .regions import Degenerate, Region
 from .ssim import ssim, ssim_blacked_out, windows_within
 
 __all__ = [
+    "METRICS",
     "PSNR_CAP",
     "RGB",
     "Alignment",
     "Degenerate",
     "Keypoints",
+    "PixelMetric",
     "Psnr",
     "Region",
     "align",

@@ -1,7 +1,8 @@
-"""Mean squared error and peak signal-to-noise ratio over a region."""
+"""Mean squared error, peak signal-to-noise ratio, and the table of all pixel metrics."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from ..base.images import RGB
 from ..base.signature import implementation
 from .opencv import cv2
 from .regions import Region, as_cv_mask, check_pair
+from .ssim import ssim, windows_within
 
 MAX_MSE = 255.0**2
 PSNR_CAP = 100.0
@@ -98,3 +100,39 @@ def psnr_from_mse(mse: float) -> Psnr:
         raise ValueError(f"mse must be within 0..{MAX_MSE:.0f}, not {mse}")
     value = 10.0 * math.log10(MAX_MSE / mse) if mse > 0.0 else math.inf
     return Psnr(PSNR_CAP, is_capped=True) if value > PSNR_CAP else Psnr(value, is_capped=False)
+
+
+Implementation: TypeAlias = Callable[..., object]
+
+
+class PixelMetric(NamedTuple):
+    """A metric that compares two images of the same size.
+
+    Attributes:
+        compute: Takes the reference, the edited image and a region, or None for the whole image.
+            Returns the value, and what the evidence says of it beside the value.
+        implementations: The functions whose implementation numbers are in a value's signature.
+        region_implementations: Further ones, where a region is compared.
+    """
+
+    compute: Callable[[RGB, RGB, Region | None], tuple[float, Mapping[str, Any]]]
+    implementations: tuple[Implementation, ...]
+    region_implementations: tuple[Implementation, ...] = ()
+
+
+def _metric(function: Callable[..., float], *region_implementations: Implementation) -> PixelMetric:
+    """A metric of one function, which has no evidence of its own."""
+    return PixelMetric(lambda *images: (function(*images), {}), (function,), region_implementations)
+
+
+def _psnr(reference: RGB, edited: RGB, region: Region | None) -> tuple[float, Mapping[str, Any]]:
+    value, is_capped = psnr(reference, edited, region)
+    return value, {"capped": is_capped}
+
+
+METRICS: Mapping[str, PixelMetric] = {
+    "mse": _metric(mse),
+    "psnr": PixelMetric(_psnr, (mse, psnr_from_mse)),
+    "ssim": _metric(ssim, windows_within),
+}
+"""Every pixel metric by its name, which is the first part of a field of `PixelComparison`."""

@@ -54,8 +54,8 @@ class Question:
             endpoint: The judge's settings.
         """
         if isinstance(self.form, OutputContract):
-            averaged = self.form.is_averaged and endpoint.temperature > 0
-            return endpoint.samples if averaged else 1
+            is_averaged = self.form.is_averaged and endpoint.temperature > 0
+            return endpoint.samples if is_averaged else 1
         return endpoint.samples
 
     def max_calls(self, endpoint: JudgeEndpoint | None) -> int:
@@ -173,8 +173,8 @@ class JudgeScorer(ServiceScorer):
             for parameter in self.template_parameters
             if parameter != "prompt"
         )
-        shown = (self.template_for(item), *(self.template_of(name) for name in names if name))
-        return list_shown_fields(shown)
+        templates = (self.template_for(item), *(self.template_of(name) for name in names if name))
+        return list_shown_fields(templates)
 
     def with_judge(self, service: str, repeat: int) -> JudgeScorer:
         """The same way of judging by another judge, in the place of the judge."""
@@ -261,7 +261,7 @@ def make_prompt(
     """
     item = edit.item
 
-    def shown(kind: str, images: Iterable[tuple[int, Image | None]]) -> _Labelled:
+    def label_images(kind: str, images: Iterable[tuple[int, Image | None]]) -> _Labelled:
         label = template.label(kind, len(item.sources))
         return tuple((label.format(n=n), picture(image)) for n, image in images if image)
 
@@ -270,14 +270,16 @@ def make_prompt(
         each: list[tuple[str, Image | None]] = [("given", image) for image in item.sources]
         each.insert(int(item.extra.get("position", len(each) + 1)) - 1, ("made", edit.image))
         return tuple(
-            frame for n, (kind, image) in enumerate(each, 1) for frame in shown(kind, [(n, image)])
+            frame
+            for n, (kind, image) in enumerate(each, 1)
+            for frame in label_images(kind, [(n, image)])
         )
 
-    known: dict[str, Any] = {
-        "sources": lambda: shown("source", enumerate(item.sources, 1)),
+    providers: dict[str, Any] = {
+        "sources": lambda: label_images("source", enumerate(item.sources, 1)),
         "frames": frames,
-        "edited": lambda: shown("edited", [(1, edit.image)]),
-        "target": lambda: shown("target", [(1, item.target)]),
+        "edited": lambda: label_images("edited", [(1, edit.image)]),
+        "target": lambda: label_images("target", [(1, item.target)]),
         "instruction": lambda: item.instruction,
         "hint": lambda: item.hint,
         "target_text": lambda: item.target_text,
@@ -285,7 +287,7 @@ def make_prompt(
     values: dict[str, Value] = {}
     absent = dict(template.absent)
     for name in template.fields:
-        value = texts[name] if name in texts else known[name]()
+        value = texts[name] if name in texts else providers[name]()
         if not value and name in absent:
             continue
         if value is None and template.origin == ORIGINAL:

@@ -26,7 +26,7 @@ class KeypointCache:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._kept: dict[_Key, Future[Keypoints]] = {}
+        self._futures: dict[_Key, Future[Keypoints]] = {}
         self._lock = Lock()
 
     def of(self, image: Image) -> Future[Keypoints]:
@@ -36,23 +36,23 @@ class KeypointCache:
         """
         key = (image.digest, image.size)
         with self._lock:
-            begun = self._kept.pop(key, None)
-            future = self._kept[key] = Future() if begun is None else begun
-        if begun is None:
+            earlier = self._futures.pop(key, None)
+            future = self._futures[key] = Future() if earlier is None else earlier
+        if earlier is None:
             self._search(image, key, future)
         return future
 
     @property
     def nbytes(self) -> int:
         """What is kept takes in memory."""
-        return sum(future.result().nbytes for future in self._kept.values() if future.done())
+        return sum(future.result().nbytes for future in self._futures.values() if future.done())
 
     def _search(self, image: Image, key: _Key, future: Future[Keypoints]) -> None:
         try:
             sought = find_keypoints(image.rgb)
         except BaseException as error:
             with self._lock:
-                del self._kept[key]
+                del self._futures[key]
             future.set_exception(error)
             raise
         with self._lock:
@@ -61,10 +61,10 @@ class KeypointCache:
 
     def _drop_beyond_budget(self) -> None:
         free = self._budget - self.nbytes
-        for key in [key for key, future in self._kept.items() if future.done()]:
+        for key in [key for key, future in self._futures.items() if future.done()]:
             if free >= 0:
                 return
-            free += self._kept.pop(key).result().nbytes
+            free += self._futures.pop(key).result().nbytes
 
 
 class MemoryBudget:

@@ -19,16 +19,13 @@ from ..base.item import Edit
 from ..base.threads import in_thread
 from ..base.verdict import Evidence, NoScore, Score, Verdict
 from ..pixels import (
+    METRICS,
     Alignment,
     Degenerate,
     align,
     find_keypoints,
     missing_opencv,
-    mse,
-    psnr_from_mse,
-    ssim,
     ssim_blacked_out,
-    windows_within,
 )
 from .keypoints import KeypointCache, MemoryBudget
 from .regions import Reference, fitted, select_region, squashed
@@ -49,12 +46,6 @@ _ALIGNING = MemoryBudget(ALIGNING_MEMORY)
 # would hold up the pictures that judges wait for.
 _ALIGNERS = ThreadPoolExecutor(_CORES, "editjudge-align")
 _KEYPOINTS = KeypointCache(64 * 1024**2)  # a photograph of 1024x1024 has some 2 MB of them
-METRICS: Mapping[str, tuple[Callable[..., object], ...]] = {
-    "mse": (mse,),
-    "psnr": (mse, psnr_from_mse),
-    "ssim": (ssim,),
-}
-"""By metric what computes it."""
 UNALIGNED = "unaligned"
 
 
@@ -110,15 +101,16 @@ class PixelComparison(PixelScorer):
     as_is: bool = False
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
-        """The decoder, what brings both to one size, the mask of a region, the metric."""
-        metric, _, region = field.partition(".")
+        """The decoder, what brings both images to one size, the region's mask, and the metric."""
+        name, _, region = field.partition(".")
+        metric = METRICS.get(name)
         return (
             decode,
             *((align,) if self.aligned else ()),
             *(() if self.aligned and self.as_is and not self.plausible else (fitted,)),
             *((load_mask,) if region in {"inside", "outside"} else ()),
-            *METRICS.get(metric, ()),
-            *((windows_within,) if metric == "ssim" and region != "whole" else ()),
+            *(metric.implementations if metric else ()),
+            *(metric.region_implementations if metric and region != "whole" else ()),
         )
 
     async def score(
@@ -143,14 +135,16 @@ class PixelComparison(PixelScorer):
         """Bring both to one size, then compare."""
         reference: Image = getattr(edit.item, self.reference)
         try:
-            edited, evidence = self._brought_to(edit.output, reference)
+            edited_pixels, evidence = self._brought_to(edit.output, reference)
         except Degenerate as degenerate:
             verdict = NoScore(kind="degenerate", reason=str(degenerate))
             return dict.fromkeys(fields, verdict)
-        measured = fields - {UNALIGNED}
-        regions = {f: select_region(edit, f.rpartition(".")[2], reference.size) for f in measured}
+        metric_fields = fields - {UNALIGNED}
+        regions = {
+            f: select_region(edit, f.rpartition(".")[2], reference.size) for f in metric_fields
+        }
         verdicts = {
-            field: _verdict(field, reference.rgb, edited, region, evidence)
+            field: _verdict(field, reference.rgb, edited_pixels, region, evidence)
             for field, region in regions.items()
         }
         if UNALIGNED in fields:
@@ -161,30 +155,32 @@ class PixelComparison(PixelScorer):
         if not self.aligned:
             return fitted(output, reference)
         try:
-            aligned, resized = self._aligned(output, reference)
+            alignment, resize_note = self._align_image(output, reference)
         except Degenerate as problem:
             if not self.plausible:
                 raise
             pixels, note = fitted(output, reference)
             return pixels, {**note, UNALIGNED: str(problem)}
-        return aligned.image, {
-            **resized,
-            "matches": aligned.matches,
-            "inliers": aligned.inliers,
-            "residual": round(aligned.residual, 3),
-            "scale": round(aligned.scale, 4),
-            "rotation_degrees": round(aligned.rotation_degrees, 3),
-            "translation": [round(float(v), 2) for v in aligned.translation],
+        return alignment.image, {
+            **resize_note,
+            "matches": alignment.matches,
+            "inliers": alignment.inliers,
+            "residual": round(alignment.residual, 3),
+            "scale": round(alignment.scale, 4),
+            "rotation_degrees": round(alignment.rotation_degrees, 3),
+            "translation": [round(float(v), 2) for v in alignment.translation],
         }
 
-    def _aligned(self, output: Image, reference: Image) -> tuple[Alignment, Evidence]:
+    def _align_image(self, output: Image, reference: Image) -> tuple[Alignment, Evidence]:
         ways: list[tuple[RGB, Evidence]] = [(output.rgb, {})]
         if not self.as_is and not _same_aspect(output.size, reference.size):
             ways.append(fitted(output, reference))
-        shared = _KEYPOINTS.of(reference)  # may be on their way: this edit's own come first
+        reference_keypoints = _KEYPOINTS.of(
+            reference
+        )  # may be on their way: this edit's own come first
         fits: list[tuple[Alignment, Evidence]] = []
         problems: list[Degenerate] = []
-        for pixels, resized in ways:
+        for pixels, resize_note in ways:
             own = find_keypoints(pixels)
             try:
                 fit = align(
@@ -192,12 +188,12 @@ class PixelComparison(PixelScorer):
                     reference.rgb,
                     require_plausible=self.plausible,
                     output_keypoints=own,
-                    reference_keypoints=shared.result(),
+                    reference_keypoints=reference_keypoints.result(),
                 )
             except Degenerate as problem:
                 problems.append(problem)
             else:
-                fits.append((fit, resized))
+                fits.append((fit, resize_note))
         if not fits:
             raise problems[0]
         return min(fits, key=lambda each: each[0].residual)
@@ -252,20 +248,20 @@ def _same_aspect(size: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 def _verdict(
-    field: str, reference: RGB, edited: RGB, region: NDArray[np.bool_] | None, evidence: Evidence
+    field: str,
+    reference: RGB,
+    edited_pixels: RGB,
+    region: NDArray[np.bool_] | None,
+    evidence: Evidence,
 ) -> Verdict:
-    metric = field.partition(".")[0]
+    name = field.partition(".")[0]
+    if name not in METRICS:
+        names = ", ".join(sorted(METRICS))
+        raise ValueError(f"pixels have no metric {name!r} (there is {names})")
     if region is not None:
         evidence = {**evidence, "region_share": round(float(region.mean()), 6)}
     try:
-        if metric == "ssim":
-            return Score(value=ssim(reference, edited, region), evidence=evidence)
-        error = mse(reference, edited, region)
-        if metric == "mse":
-            return Score(value=error, evidence=evidence)
-        if metric != "psnr":
-            raise ValueError(f"pixels have no metric {metric!r} (there is mse, psnr, ssim)")
-        ratio = psnr_from_mse(error)
-        return Score(value=ratio.value, evidence={**evidence, "capped": ratio.is_capped})
+        value, details = METRICS[name].compute(reference, edited_pixels, region)
     except Degenerate as degenerate:
         return NoScore(kind="degenerate", reason=str(degenerate), evidence=evidence)
+    return Score(value=value, evidence={**evidence, **details})

@@ -96,8 +96,8 @@ class RegionSimilarity(JudgeScorer):
         """One to the judge, the others for as many commands as there may be."""
         most = get_contract(self.template_for(item), Commands).high
         each = 2 if self.found == "each" else 1
-        compared = 1 if self._together else most
-        specialists = {self.segmenter: each * most, self.features: 2 * compared}
+        command_groups = 1 if self._together else most
+        specialists = {self.segmenter: each * most, self.features: 2 * command_groups}
         return {**super().calls(item, fields), **specialists}
 
     async def score(
@@ -106,24 +106,26 @@ class RegionSimilarity(JudgeScorer):
         """Ask for commands, then follow them side by side."""
         judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
-        said: Answer[tuple[Command, ...]] = await question.ask(edit, judge, repeat=self.repeat)
+        answer: Answer[tuple[Command, ...]] = await question.ask(edit, judge, repeat=self.repeat)
         evidence: dict[str, Any] = {"compared": "outside" if self.inverted else "inside"}
-        if not said.value:
+        if not answer.value:
             why = "the judge names nothing to compare"
-            nothing = NotApplicable(reason=why, evidence=evidence, calls=said.calls)
+            nothing = NotApplicable(reason=why, evidence=evidence, calls=answer.calls)
             return dict.fromkeys(fields, nothing)
-        compared = [said.value] if self._together else [(command,) for command in said.value]
-        pairs = [_Pair(self, edit, panel, commands) for commands in compared]
+        command_groups = (
+            [answer.value] if self._together else [(command,) for command in answer.value]
+        )
+        pairs = [_Pair(self, edit, panel, commands) for commands in command_groups]
         cosines = await gather_all(*(pair.cosine() for pair in pairs))
         evidence["regions"] = [pair.evidence for pair in pairs]
-        lost = [text for pair in pairs for text in pair.lost]
+        losses = [text for pair in pairs for text in pair.losses]
         problems = [text for pair in pairs for text in pair.problems]
-        missed = [text for pair in pairs for text in pair.missed]
-        mean, share = float(np.mean(cosines)), len(lost) / len(pairs)
+        source_problems = [text for pair in pairs for text in pair.source_problems]
+        mean, share = float(np.mean(cosines)), len(losses) / len(pairs)
         return {
-            "score": _verdict(mean, problems, evidence, said.calls, imputed=bool(lost)),
-            "found_only": _verdict(mean, problems + lost, evidence, said.calls),
-            "lost": _verdict(share, missed, {"lost": lost}, said.calls),
+            "score": _verdict(mean, problems, evidence, answer.calls, is_imputed=bool(losses)),
+            "found_only": _verdict(mean, problems + losses, evidence, answer.calls),
+            "lost": _verdict(share, source_problems, {"lost": losses}, answer.calls),
         }
 
 
@@ -133,14 +135,14 @@ def _verdict(
     evidence: Mapping[str, Any],
     calls: tuple[str, ...],
     *,
-    imputed: bool = False,
+    is_imputed: bool = False,
 ) -> Verdict:
     """A number, unless there are problems."""
     evidence = dict(evidence)
     if problems:
         reason = "; ".join(problems)
         return NoScore(kind="degenerate", reason=reason, evidence=evidence, calls=calls)
-    return Score(value=value, evidence=evidence, calls=calls, imputed=imputed)
+    return Score(value=value, evidence=evidence, calls=calls, imputed=is_imputed)
 
 
 class _Pair:
@@ -166,7 +168,7 @@ class _Pair:
         }
         # By side, whichever answers first: the same reason every time.
         self._problems: dict[Side, list[str]] = {side: [] for side in _SIDES}
-        self.lost: list[str] = []
+        self.losses: list[str] = []
         self.evidence: dict[str, Any] = {
             "command": self._phrase,
             "source_index": self._index,
@@ -181,7 +183,7 @@ class _Pair:
         return [problem for side in _SIDES for problem in self._problems[side]]
 
     @property
-    def missed(self) -> list[str]:
+    def source_problems(self) -> list[str]:
         """Why it cannot be told whether it is lost; empty where it can."""
         return self._problems["source"]
 
@@ -191,12 +193,12 @@ class _Pair:
             regions = await self._regions()
             if self.problems:
                 return np.nan
-            if self.lost:
+            if self.losses:
                 return 0.0
             vectors = await gather_all(*(self._embedding(s, regions[s]) for s in _SIDES))
             cosine = self.evidence["cosine"] = compute_cosine(*vectors)
-        except Abstained as abstained:
-            self._problems["source"].append(f"{self._phrase!r}: {abstained.reason}")
+        except Abstained as error:
+            self._problems["source"].append(f"{self._phrase!r}: {error.reason}")
             return np.nan
         return cosine
 
@@ -206,33 +208,33 @@ class _Pair:
         for side, mask in (await self._masks()).items():
             if mask.all() or not mask.any():
                 what = "fills" if mask.all() else "vanishes at the size of"
-                self._note(side, f"{what} the {self._called(side)}")
+                self._note(side, f"{what} the {self._describe_side(side)}")
             regions[side] = ~mask if self._how.inverted else mask
-            shown = await in_thread(_shown, regions[side])
-            self.evidence[side] |= shown
+            evidence = await in_thread(_make_evidence, regions[side])
+            self.evidence[side] |= evidence
         return regions
 
     async def _masks(self) -> dict[Side, NDArray[np.bool_]]:
         """Those there are, each at its image's size; a problem is noted for the others."""
-        looked: tuple[Side, ...] = _SIDES if self._how.found == "each" else ("edited",)
-        each = zip(looked, await gather_all(*map(self._segmented, looked)), strict=True)
+        sides: tuple[Side, ...] = _SIDES if self._how.found == "each" else ("edited",)
+        each = zip(sides, await gather_all(*map(self._segment, sides)), strict=True)
         masks = {side: mask for side, mask in each if mask is not None}
         if masks.keys() == {"source"}:
-            source, edited = map(self._called, _SIDES)
-            said = f"was found in the {source} and not in the {edited}"
-            self.lost = [f"{self._phrase!r} {said}"]
+            source, edited_name = map(self._describe_side, _SIDES)
+            what = f"was found in the {source} and not in the {edited_name}"
+            self.losses = [f"{self._phrase!r} {what}"]
             self.evidence["lost"] = True
         else:
-            for side in [side for side in looked if side not in masks]:
-                self._note(side, f"was not found in the {self._called(side)}")
+            for side in [side for side in sides if side not in masks]:
+                self._note(side, f"was not found in the {self._describe_side(side)}")
                 if side == "source":
                     self.evidence["missed"] = True
-        if "edited" in masks and "source" not in looked:
-            over = _stretched(masks["edited"], self._images["source"].size)
+        if "edited" in masks and "source" not in sides:
+            over = _stretch_mask(masks["edited"], self._images["source"].size)
             masks = {"source": over, **masks}
         return masks
 
-    async def _segmented(self, side: Side) -> NDArray[np.bool_] | None:
+    async def _segment(self, side: Side) -> NDArray[np.bool_] | None:
         """The mask of the commands in one image, at its size; None where one was not found."""
         image, service = self._images[side], self._how.segmenter
         each = (segment_phrase(image, one.phrase, self._panel, service) for one in self._commands)
@@ -242,7 +244,7 @@ class _Pair:
         masks = [mask for mask, _ in finds if mask is not None]
         return np.logical_or.reduce(masks) if len(masks) == len(finds) else None
 
-    def _called(self, side: Side) -> str:
+    def _describe_side(self, side: Side) -> str:
         return "edited image" if side == "edited" else f"source image {self._index + 1}"
 
     def _note(self, side: Side, what: str) -> None:
@@ -254,7 +256,7 @@ class _Pair:
         return await fetch_embedding(self._panel, self._how.features, inputs, self._how.rule)
 
 
-def _stretched(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
+def _stretch_mask(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
     """A mask over an image of another size, whatever its shape (nearest neighbour)."""
     if (mask.shape[1], mask.shape[0]) == size:
         return mask
@@ -262,10 +264,10 @@ def _stretched(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.boo
     return np.asarray(picture, dtype=np.bool_)
 
 
-def _shown(region: NDArray[np.bool_]) -> dict[str, Any]:
+def _make_evidence(region: NDArray[np.bool_]) -> dict[str, Any]:
     """A region as evidence: its share of the image, and a small 1-bit PNG of it in base64."""
     height, width = region.shape
     scale = min(1.0, _SHOWN / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    small = base64.b64encode(encode_png(_stretched(region, size))).decode("ascii")
+    small = base64.b64encode(encode_png(_stretch_mask(region, size))).decode("ascii")
     return {"share": round(float(region.mean()), 6), "mask": small}

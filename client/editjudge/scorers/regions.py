@@ -85,8 +85,8 @@ def encode_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, b
 @implementation(1)
 def squashed(image: Image, side: int) -> RGB:
     """An image as a square, whatever its aspect ratio (Lanczos)."""
-    resized = Pil.fromarray(image.rgb).resize((side, side), Pil.Resampling.LANCZOS)
-    return np.asarray(resized)
+    resized_image = Pil.fromarray(image.rgb).resize((side, side), Pil.Resampling.LANCZOS)
+    return np.asarray(resized_image)
 
 
 @implementation(1)
@@ -95,8 +95,8 @@ def fitted(output: Image, reference: Image) -> tuple[RGB, Evidence]:
     note = make_resize_note(output.size, reference.size)
     if not note:
         return output.rgb, note
-    resized = Pil.fromarray(output.rgb).resize(reference.size, Pil.Resampling.LANCZOS)
-    return np.asarray(resized), note
+    resized_image = Pil.fromarray(output.rgb).resize(reference.size, Pil.Resampling.LANCZOS)
+    return np.asarray(resized_image), note
 
 
 def make_resize_note(before: tuple[int, int], after: tuple[int, int]) -> Evidence:

@@ -46,7 +46,7 @@ class Rubric(JudgeScorer):
         template = self.template_for(item)
         return (Question(template, get_contract(template, Scores)),)
 
-    def shown(self, edit: Edit) -> Edit:
+    def prepare_edit(self, edit: Edit) -> Edit:
         """The edit as the judge gets it."""
         return edit
 
@@ -56,13 +56,19 @@ class Rubric(JudgeScorer):
         """Ask once, or `samples` times."""
         judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
-        shown = await in_thread(self.shown, edit) if self.reads_pixels else self.shown(edit)
+        prepared_edit = (
+            await in_thread(self.prepare_edit, edit)
+            if self.reads_pixels
+            else self.prepare_edit(edit)
+        )
         samples = question.max_samples(judge.endpoint)
         each = range(self.repeat * samples, (self.repeat + 1) * samples)
-        said: _Said = await gather_all(*(question.ask(shown, judge, repeat=i) for i in each))
-        values = [answer.value for answer in said]
+        answers: _Said = await gather_all(
+            *(question.ask(prepared_edit, judge, repeat=i) for i in each)
+        )
+        values = [answer.value for answer in answers]
         names = dict.fromkeys(name for value in values for name in (*value.scores, *value.without))
-        return {name: _verdict(said, name, question.template) for name in names}
+        return {name: _verdict(answers, name, question.template) for name in names}
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ class OfficialRubric(Rubric):
         )
         return {**super().spec(), "readers": group_tasks(readers)}
 
-    def shown(self, edit: Edit) -> Edit:
+    def prepare_edit(self, edit: Edit) -> Edit:
         """The edit, without its texts and with its images encoded anew where that is asked for."""
         item = edit.item
         if self.untold:
@@ -124,26 +130,26 @@ def _as_jpeg(image: Image) -> Image:
     return load_image(buffer.getvalue(), image.name)
 
 
-def _verdict(said: _Said, name: str, template: Template) -> Verdict:
+def _verdict(answers: _Said, name: str, template: Template) -> Verdict:
     """The mean of the replies; a reply that lacks the score leaves the whole without."""
-    evidence, calls = _evidence(said, name), merge_calls(said)
-    values = [answer.value for answer in said]
+    evidence, calls = _evidence(answers, name), merge_calls(answers)
+    values = [answer.value for answer in answers]
     for value in values:
         if name in value.without:
             why = value.without[name]
             return NoScore(kind="unparsable", reason=why, evidence=evidence, calls=calls)
     mean = math.fsum(value.scores[name] for value in values) / len(values)
-    brought = template.rescale(name, mean)
-    if brought != mean:
+    scaled = template.rescale(name, mean)
+    if scaled != mean:
         evidence["on_the_prompts_scale"] = mean
-    return Score(value=brought, evidence=evidence, calls=calls)
+    return Score(value=scaled, evidence=evidence, calls=calls)
 
 
-def _evidence(said: _Said, name: str) -> dict[str, Any]:
+def _evidence(answers: _Said, name: str) -> dict[str, Any]:
     """What replies do not tell by themselves; `read_as` is the step that found the score."""
-    values = [answer.value for answer in said]
+    values = [answer.value for answer in answers]
     steps = [value.steps.get(name) for value in values if value.steps or value.without]
     read = {"read_as": steps[0] if len(steps) == 1 else steps} if steps else {}
-    if len(said) == 1:
-        return {**said[0].evidence, **read}
+    if len(answers) == 1:
+        return {**answers[0].evidence, **read}
     return {"values": [value.scores.get(name) for value in values], **read}

@@ -50,14 +50,14 @@ class RegionScorer(ServiceScorer):
         """Prepare both images once, then compare each region."""
         pair = await in_thread(self.pair, edit)
 
-        async def compared(region: str) -> Verdict:
+        async def compare(region: str) -> Verdict:
             try:
                 return await self.compare_region(region, edit, pair, panel)
-            except Abstained as abstained:
-                return make_no_score(abstained)
+            except Abstained as error:
+                return make_no_score(error)
 
         regions = sorted(fields)
-        return dict(zip(regions, await gather_all(*map(compared, regions)), strict=True))
+        return dict(zip(regions, await gather_all(*map(compare, regions)), strict=True))
 
     @abstractmethod
     def pair(self, edit: Edit) -> tuple[Image, Image]:

@@ -25,8 +25,8 @@ from ..base.signature import implementation
 from ..base.threads import in_thread
 from ..base.verdict import Score, Verdict
 from ..panel.coalesce import gather_all
-from ..pixels import mse, psnr_from_mse, ssim
-from .pixels import METRICS, PixelScorer
+from ..pixels import METRICS
+from .pixels import PixelScorer
 from .regions import encode_png
 from .scorer import Scorer
 from .similarity import RegionScorer, compute_cosine, fetch_distance, fetch_embedding
@@ -59,18 +59,17 @@ class SquaredPixels(PixelScorer):
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """The decoder, what squashes both, the metric."""
-        return (decode, squared, *METRICS.get(field, ()))
+        return (decode, squared, *METRICS[field].implementations)
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
         """Compare both squares."""
-        target, edited = (image.rgb for image in _squared_pair(edit, self.side, self.alpha_dropped))
-        verdicts: dict[str, Verdict] = {}
-        if "psnr" in fields:
-            ratio = psnr_from_mse(mse(target, edited))
-            verdicts["psnr"] = Score(value=ratio.value, evidence={"capped": ratio.is_capped})
-        if "ssim" in fields:
-            verdicts["ssim"] = Score(value=ssim(target, edited))
-        return verdicts
+        images = (image.rgb for image in _squared_pair(edit, self.side, self.alpha_dropped))
+        target, edited_pixels = images
+        computed = {name: METRICS[name].compute(target, edited_pixels, None) for name in fields}
+        return {
+            name: Score(value=value, evidence=dict(details))
+            for name, (value, details) in computed.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class RegionShare(Scorer):
         """Count pixels; nobody is asked."""
 
         def share(region: str) -> Verdict:
-            return Score(value=float(_selected(edit.item, region, self.side).mean()))
+            return Score(value=float(_select_region(edit.item, region, self.side).mean()))
 
         return {region: await in_thread(share, region) for region in fields}
 
@@ -198,26 +197,26 @@ def squared(image: Image, side: int = SIDE, *, alpha_dropped: bool = False) -> I
 
     What has the size already is returned as it is, with its own bytes.
     """
-    dropped = alpha_dropped and image.had_alpha
-    if image.size == (side, side) and not dropped:
+    drops_alpha = alpha_dropped and image.had_alpha
+    if image.size == (side, side) and not drops_alpha:
         return image
     with _LOCK:
         lock, squares = _SQUARED.setdefault(image, (Lock(), {}))
     with lock:
-        if (side, dropped) not in squares:
-            shown = drop_alpha(image) if dropped else image
-            squares[side, dropped] = _squashed(shown, side)
-        return squares[side, dropped]
+        if (side, drops_alpha) not in squares:
+            opaque = drop_alpha(image) if drops_alpha else image
+            squares[side, drops_alpha] = _resize_image(opaque, side)
+        return squares[side, drops_alpha]
 
 
-def _squashed(image: Image, side: int) -> Image:
+def _resize_image(image: Image, side: int) -> Image:
     if image.size == (side, side):
         return image
-    resized = Pil.fromarray(image.rgb).resize((side, side), Pil.Resampling.LANCZOS)
+    resized_image = Pil.fromarray(image.rgb).resize((side, side), Pil.Resampling.LANCZOS)
     # As PPM: for one use, packing and unpacking PNG would take longer than sending more.
     buffer = io.BytesIO()
-    resized.save(buffer, "PPM")
-    return Image(image.name, buffer.getvalue(), np.asarray(resized))
+    resized_image.save(buffer, "PPM")
+    return Image(image.name, buffer.getvalue(), np.asarray(resized_image))
 
 
 def _squared_pair(edit: Edit, side: int, alpha_dropped: bool) -> tuple[Image, Image]:
@@ -230,7 +229,7 @@ def _squared_pair(edit: Edit, side: int, alpha_dropped: bool) -> tuple[Image, Im
     )
 
 
-def _selected(item: Item, region: str, side: int) -> NDArray[np.bool_]:
+def _select_region(item: Item, region: str, side: int) -> NDArray[np.bool_]:
     """A region of the mask squashed to a square (nearest), bool (side, side)."""
     if item.mask is None:
         raise ValueError(f"{region} of {item.id} needs a mask")
@@ -247,10 +246,10 @@ def _mask(item: Item, region: str, side: int, smallest: float) -> dict[str, byte
     """
     if region == "whole":
         return {}
-    selected = _selected(item, region, side)
-    if not selected.any() or selected.mean() < smallest:
+    region_mask = _select_region(item, region, side)
+    if not region_mask.any() or region_mask.mean() < smallest:
         return None
-    return {"MASK": encode_png(selected)}
+    return {"MASK": encode_png(region_mask)}
 
 
 def _empty(region: str, counts: float | None) -> Score:

@@ -41,9 +41,9 @@ class FiveLevel(JudgeScorer):
         """Ask once."""
         judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
-        said: Answer[ChoiceDistribution] = await question.ask(edit, judge, repeat=self.repeat)
-        value = said.value.expectation(question.template.weights)
-        return {"score": _scored(value, said.evidence, said.calls)}
+        answer: Answer[ChoiceDistribution] = await question.ask(edit, judge, repeat=self.repeat)
+        value = answer.value.expectation(question.template.weights)
+        return {"score": _make_score(value, answer.evidence, answer.calls)}
 
 
 @dataclass(frozen=True)
@@ -77,30 +77,30 @@ class QuestionList(JudgeScorer):
         """What generates the questions, then what asks each of them."""
         writing = self.template_for(item)
         contract = get_contract(writing, Questions)
-        asking = self.template_of(self.question_prompt)
-        return Question(writing, contract), Question(asking, asking.choices, contract.high)
+        check = self.template_of(self.question_prompt)
+        return Question(writing, contract), Question(check, check.choices, contract.high)
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Generate the questions, then ask them side by side."""
         judge = panel.judge(self.service)
-        writing, asking = self.questions(edit.item)
-        generated = await writing.ask(edit, judge, repeat=self.repeat)
-        questions: Sequence[str] = generated.value
-        said: list[Answer[ChoiceDistribution]] = await gather_all(
-            *(asking.ask(edit, judge, repeat=self.repeat, question=text) for text in questions)
+        writing, check = self.questions(edit.item)
+        generated_answers = await writing.ask(edit, judge, repeat=self.repeat)
+        questions: Sequence[str] = generated_answers.value
+        answers: list[Answer[ChoiceDistribution]] = await gather_all(
+            *(check.ask(edit, judge, repeat=self.repeat, question=text) for text in questions)
         )
-        shares = [first_share(answer) for answer in said]
+        shares = [first_share(answer) for answer in answers]
         evidence = {
             "questions": [
                 {"question": question, "yes": share, "outside": answer.value.outside}
-                for question, share, answer in zip(questions, shares, said, strict=True)
+                for question, share, answer in zip(questions, shares, answers, strict=True)
             ],
-            "method": said[0].value.method,
+            "method": answers[0].value.method,
         }
         share = sum(share > 0.5 for share in shares) / len(shares)
-        return {"score": _scored(share, evidence, merge_calls([generated, *said]))}
+        return {"score": _make_score(share, evidence, merge_calls([generated_answers, *answers]))}
 
 
 @dataclass(frozen=True)
@@ -176,13 +176,13 @@ class MultipleChoice(JudgeScorer):
             reply: Answer[str] = await asks.ask(edit, judge, repeat=self.repeat, **texts)
             return {**evidence, "answer": reply.value, "right": reply.value == due}, [reply]
 
-        done = await gather_all(*map(ask, item.questions))
-        answers = [evidence for evidence, _ in done]
+        results = await gather_all(*map(ask, item.questions))
+        answers = [evidence for evidence, _ in results]
         share = sum(answer["right"] for answer in answers) / len(answers)
-        calls = merge_calls(reply for _, replies in done for reply in replies)
-        verdict = _scored(share, {"answers": answers}, calls)
-        imputed = not all(replies for _, replies in done)
-        return {"correct": verdict.model_copy(update={"imputed": imputed})}
+        calls = merge_calls(reply for _, replies in results for reply in replies)
+        verdict = _make_score(share, {"answers": answers}, calls)
+        is_imputed = not all(replies for _, replies in results)
+        return {"correct": verdict.model_copy(update={"imputed": is_imputed})}
 
     def _is_asked(self, question: Mapping[str, Any]) -> bool:
         return self.exact or self.can_be_won(question, exact=False)
@@ -247,30 +247,36 @@ class FactCheck(JudgeScorer):
 
     def reads(self, item: Item) -> frozenset[str]:
         """The questions; what the template that writes them shows, where there are none."""
-        used = (self.prompt,) if item.questions else (self.prompt, self.pairs_prompt)
-        return list_shown_fields(map(self.template_of, used)) | {"questions"}
+        prompt_names = (self.prompt,) if item.questions else (self.prompt, self.pairs_prompt)
+        return list_shown_fields(map(self.template_of, prompt_names)) | {"questions"}
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """Generate pairs where the item has none, then check each."""
         judge = panel.judge(self.service)
-        asked = self.questions(edit.item)
-        writing = () if edit.item.questions else asked[:1]
-        generated = [await question.ask(edit, judge, repeat=self.repeat) for question in writing]
+        questions = self.questions(edit.item)
+        writing = () if edit.item.questions else questions[:1]
+        generated_answers = [
+            await question.ask(edit, judge, repeat=self.repeat) for question in writing
+        ]
         own = [(pair["question"], pair["answer"]) for pair in edit.item.questions]
-        checks = asked[len(writing) :]
-        done = await gather_all(
+        checks = questions[len(writing) :]
+        results = await gather_all(
             *(
                 self.check(checks, {"question": question, "answer": answer}, edit, judge)
-                for question, answer in chain(own, *(written.value for written in generated))
+                for question, answer in chain(
+                    own, *(generated_pairs.value for generated_pairs in generated_answers)
+                )
             )
         )
-        facts = [{**texts, "true": first_share(replies[-1])} for texts, replies in done]
-        evidence = {"facts": facts, "generated": bool(generated)}
-        holds = all(first_share(replies[-1]) > 0.5 for _, replies in done)
-        calls = merge_calls([*generated, *(reply for _, replies in done for reply in replies)])
-        return {"correct": _scored(float(holds), evidence, calls)}
+        facts = [{**texts, "true": first_share(replies[-1])} for texts, replies in results]
+        evidence = {"facts": facts, "generated": bool(generated_answers)}
+        holds = all(first_share(replies[-1]) > 0.5 for _, replies in results)
+        calls = merge_calls(
+            [*generated_answers, *(reply for _, replies in results for reply in replies)]
+        )
+        return {"correct": _make_score(float(holds), evidence, calls)}
 
 
 @dataclass(frozen=True)
@@ -310,5 +316,5 @@ def first_share(answer: Answer[ChoiceDistribution]) -> float:
     return next(iter(answer.value.probabilities.values()))
 
 
-def _scored(value: float, evidence: Mapping[str, Any], calls: tuple[str, ...]) -> Score:
+def _make_score(value: float, evidence: Mapping[str, Any], calls: tuple[str, ...]) -> Score:
     return Score(value=value, evidence=dict(evidence), calls=calls)

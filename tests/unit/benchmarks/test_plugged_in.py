@@ -29,7 +29,7 @@ def forget() -> None:
         registry._points,
         registry.load_benchmark,
         registry._dimensions_of,
-        registry._added,
+        registry._load_plugin_dimensions,
     ):
         cached.cache_clear()
 

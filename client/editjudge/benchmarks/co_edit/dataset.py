@@ -125,11 +125,11 @@ class CoEditData(ItemsFile):
 
     def notes(self) -> tuple[str, ...]:
         """Where some subjects have a name to be found by, those that have none."""
-        masked = [r for r in self.items() if r.data.has_subject and r.data.mask is not None]
-        named = [ref for ref in masked if ref.data.subject_name]
-        if len(named) in {0, len(masked)}:
+        subjects = [r for r in self.items() if r.data.has_subject and r.data.mask is not None]
+        with_name = [ref for ref in subjects if ref.data.subject_name]
+        if len(with_name) in {0, len(subjects)}:
             return ()
-        nameless = [ref for ref in masked if not ref.data.subject_name]
+        nameless = [ref for ref in subjects if not ref.data.subject_name]
         count = format_count(len(nameless), "item has", "items have")
         what = f"a subject and no `{SUBJECT_NAME}` (first: {nameless[0].id})"
         return (f"{count} {what}, so no identity with `--with segmented_anew`",)

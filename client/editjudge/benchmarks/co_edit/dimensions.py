@@ -83,10 +83,14 @@ def dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
             "co_edit without specialists and reasoning has no metric", "leave one of them on"
         )
     return (
-        *(_measured(switches) if switches.specialists else ()),
+        *(_make_measured_dimensions(switches) if switches.specialists else ()),
         *(_metric(name, one, g, switches) for g in groups for name, one in metrics[g].items()),
         *(_group(group, metrics[group], switches) for group in groups),
-        *(_capped(name) for name in groups if _caps(groups) and name != COMPLETENESS),
+        *(
+            _make_capped_dimension(name)
+            for name in groups
+            if _caps(groups) and name != COMPLETENESS
+        ),
         _overall(groups, switches),
     )
 
@@ -96,7 +100,7 @@ def _caps(groups: list[str]) -> bool:
     return COMPLETENESS in groups
 
 
-def _measured(switches: CoEditSwitches) -> tuple[Dimension, ...]:
+def _make_measured_dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
     """What CLIP and DINO say of the subject, and LPIPS of what is kept.
 
     The paper does not say how a region is taken; the switches are the other ways.
@@ -124,7 +128,7 @@ def _measured(switches: CoEditSwitches) -> tuple[Dimension, ...]:
         anew=switches.segmented_anew,
         padded_canvas=switches.padded_canvas,
     )
-    kept = KeptDistance(
+    distance = KeptDistance(
         "lpips.vgg",
         blacked_out=switches.blacked_out,
         whole_frame=switches.whole_frame,
@@ -140,7 +144,7 @@ def _measured(switches: CoEditSwitches) -> tuple[Dimension, ...]:
             higher_is_better=False,
             tolerance=1e-4,
             variant=f"lpips.{fills}.{over}",
-            how=Reading(kept, "kept"),
+            how=Reading(distance, "kept"),
         ),
     )
 
@@ -166,12 +170,12 @@ def _mapping(group: str, switches: CoEditSwitches) -> tuple[Callable[[Values], f
 def _group(name: str, metrics: Mapping[str, _Row], switches: CoEditSwitches) -> Dimension:
     """Equation 1. As table 1 has it: before the cap."""
     weights = {_id(part): one["weight"] for part, one in metrics.items()}
-    tolerance = _steep(judged=any("call" in one for one in metrics.values()))
+    tolerance = _steep(has_judge=any("call" in one for one in metrics.values()))
     asks = GROUPS[name]["asks"]
     return _composite(name, weights, switches, asks=asks, group=name, tolerance=tolerance)
 
 
-def _capped(name: str) -> Dimension:
+def _make_capped_dimension(name: str) -> Dimension:
     """Equation 2."""
     cap = _id(COMPLETENESS)
     return _dimension(
@@ -195,7 +199,7 @@ def _overall(groups: list[str], switches: CoEditSwitches) -> Dimension:
         {as_part(name): GROUPS[name]["weight"] for name in groups},
         switches,
         asks="How good is the edit as a whole?",
-        tolerance=_steep(judged=switches.reasoning),
+        tolerance=_steep(has_judge=switches.reasoning),
         when=partial(_none_applies, tuple(_APPLIES[name]["when"] for name in groups)),
     )
 
@@ -215,9 +219,9 @@ def _composite(
     return _dimension(name, how=how, variant=f"geometric.{kind}", **more)
 
 
-def _steep(*, judged: bool) -> float:
+def _steep(*, has_judge: bool) -> float:
     """Near 0 a geometric mean is steep: a part that wavers there carries it along."""
-    return SCALE[1] if judged else 1.0
+    return SCALE[1] if has_judge else 1.0
 
 
 def _dimension(name: str, group: str = "", **more: Any) -> Dimension:

@@ -68,7 +68,7 @@ class OffCanvasRubric(Rubric):
         """It cuts pictures."""
         return True
 
-    def shown(self, edit: Edit) -> Edit:
+    def prepare_edit(self, edit: Edit) -> Edit:
         """The edit without its canvas."""
         return off_canvas(edit)
 
@@ -140,14 +140,16 @@ class SubjectSimilarity(ServiceScorer):
         if self.anew and within is not None:
             there = await self._found_anew(edit, panel)
             if there is None:
-                lost = evidence | {"lost": True}
-                return {"subject": Score(value=LOST, evidence=lost, imputed=True)}
-            edited: _Subject = edit.output, there
+                loss_evidence = evidence | {"lost": True}
+                return {"subject": Score(value=LOST, evidence=loss_evidence, imputed=True)}
+            edited_image: _Subject = edit.output, there
         else:
             output, note = await in_thread(_as_large, edit.output, image)
-            edited = output, within
+            edited_image = output, within
             evidence |= note
-        vectors = await asyncio.gather(*(self._embedding(one, panel) for one in (source, edited)))
+        vectors = await asyncio.gather(
+            *(self._embedding(one, panel) for one in (source, edited_image))
+        )
         return {"subject": Score(value=compute_cosine(*vectors), evidence=evidence)}
 
     async def _found_anew(self, edit: Edit, panel: Panel) -> Selected | None:
@@ -159,8 +161,8 @@ class SubjectSimilarity(ServiceScorer):
             *(segment_phrase(one, name, panel, self.segmenter) for one in (source, edit.output))
         )
         if before is None:
-            missed = {"regions": [{"command": name, "missed": True}]}
-            raise Abstained("degenerate", f"{name!r} was not found in the source", missed)
+            miss_evidence = {"regions": [{"command": name, "missed": True}]}
+            raise Abstained("degenerate", f"{name!r} was not found in the source", miss_evidence)
         return after
 
     async def _embedding(self, subject: _Subject, panel: Panel) -> Vector:
@@ -195,14 +197,14 @@ def framed(pixels: RGB, region: Selected) -> tuple[RGB, Selected]:
     """
     rows, columns = (np.flatnonzero(region.any(axis=axis)) for axis in (1, 0))
     box = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    shown = region[box]
-    height, width = shown.shape
+    subject_mask = region[box]
+    height, width = subject_mask.shape
     side = max(height, width) + 2 * math.ceil(MARGIN * max(height, width))
     top, left = (side - height) // 2, (side - width) // 2
     middle = np.s_[top : top + height, left : left + width]
     square, within = np.full((side, side, 3), FILL, np.uint8), np.zeros((side, side), np.bool_)
-    square[middle] = np.where(shown[..., None], pixels[box], np.uint8(FILL))
-    within[middle] = shown
+    square[middle] = np.where(subject_mask[..., None], pixels[box], np.uint8(FILL))
+    within[middle] = subject_mask
     return square, within
 
 
@@ -252,25 +254,30 @@ class KeptDistance(ServiceScorer):
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
         """One call."""
-        pair, mask, note = await in_thread(self._compared, edit)
+        pair, mask, note = await in_thread(self._prepare_comparison, edit)
         distance = await fetch_distance(panel, self.service, pair, mask, "weight")
         return {"kept": Score(value=distance, evidence=note)}
 
-    def _compared(self, edit: Edit) -> tuple[tuple[Image, Image], dict[str, bytes], dict[str, Any]]:
+    def _prepare_comparison(
+        self, edit: Edit
+    ) -> tuple[tuple[Image, Image], dict[str, bytes], dict[str, Any]]:
         """Both pictures, the mask of what is kept, and a note of what was resized."""
         if self.padded_canvas:
             edit = off_canvas(edit)
         source = edit.item.source
         if source is None:
             raise ValueError(f"{edit.item.id} has no single source")
-        kept = require_region(edit, "outside", source.size)
-        if kept is None:
+        background = require_region(edit, "outside", source.size)
+        if background is None:
             raise Abstained("degenerate", "there is no mask")
         pixels, note = fitted(edit.output, source)
-        shown, under = kept[..., None], np.uint8(0) if self.blacked_out else source.rgb
-        edited = load_image(np.where(shown, pixels, under), edit.output.name)
+        background_mask, under = (
+            background[..., None],
+            np.uint8(0) if self.blacked_out else source.rgb,
+        )
+        edited_image = load_image(np.where(background_mask, pixels, under), edit.output.name)
         reference = source
         if self.blacked_out:
-            reference = load_image(np.where(shown, source.rgb, under), source.name)
-        mask = {} if self.whole_frame else {"MASK": encode_png(kept)}
-        return (reference, edited), mask, note
+            reference = load_image(np.where(background_mask, source.rgb, under), source.name)
+        mask = {} if self.whole_frame else {"MASK": encode_png(background)}
+        return (reference, edited_image), mask, note

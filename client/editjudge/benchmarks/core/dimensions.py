@@ -36,8 +36,8 @@ PROTOCOL = "core.1"
 
 def _questions(form: str, item: Item) -> str | None:
     for question in item.questions:
-        known = all(isinstance(question.get(name), str) for name in ("question", "answer"))
-        if not known or ("options" in question) != (form == "options"):
+        is_pair = all(isinstance(question.get(name), str) for name in ("question", "answer"))
+        if not is_pair or ("options" in question) != (form == "options"):
             return f"needs questions with their answers and {form}"
     return None
 
@@ -47,20 +47,21 @@ def _needs(reference: Reference, region: Region) -> frozenset[Need]:
 
 
 def _pixel(metric: str, row: Mapping[str, Any], reference: Reference, region: Region) -> Dimension:
-    within = ".within" if metric == "ssim" and region != "whole" else ""
     scorer = PixelComparison(reference, aligned=metric.startswith("aligned_"))
+    fields = dict(row)
+    region_variant = fields.pop("region_variant", row["variant"])
     return make_dimension(
-        row,
+        fields,
         f"core.{metric}.{reference}.{region}",
         Reading(scorer, f"{metric.removeprefix('aligned_')}.{region}"),
         asks=_AGAINST[reference, region],
         needs=_needs(reference, region),
-        variant=f"{row['variant']}{within}",
+        variant=row["variant"] if region == "whole" else region_variant,
         tolerance=1e-9,
     )
 
 
-def _seen(service: str, source: str) -> Iterable[Dimension]:
+def _make_comparisons(service: str, source: str) -> Iterable[Dimension]:
     scorer, variant, bounds, higher = _SEEN[ServiceName.parse(service).role]
     for (reference, region), asks in _AGAINST.items():
         yield Dimension(
@@ -105,7 +106,7 @@ def _of_one(service: ServiceName) -> Iterable[Dimension]:
             more = {"variant": service.variant, "tolerance": 1e-2}
             return (_alone(service, asks=_RATED[role], source=source, **more),)
         case "features" | "clip" | "lpips":
-            return _seen(service, source)
+            return _make_comparisons(service, source)
         case "ocr":
             name = f"core.text_content_accuracy.{service.variant}"
             return (_text(name, service, service.variant),)
@@ -140,7 +141,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
         _pixel(metric, row, *against)
         for (metric, row), against in product(_TABLES["pixels"].items(), _AGAINST)
     ),
-    *(d for service in _TABLES["specialists"].items() for d in _seen(*service)),
+    *(d for service in _TABLES["specialists"].items() for d in _make_comparisons(*service)),
     _text("core.text_content_accuracy", "ocr.ppocr", "PP-OCR"),
     _text("core.text_content_accuracy.got", "ocr.got", "GOT-OCR2.0"),
     *(_alone(service, **row) for service, row in _TABLES["alone"].items()),

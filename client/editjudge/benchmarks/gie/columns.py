@@ -23,7 +23,7 @@ def _correct(name: str, title: str, how: Aggregation) -> Column:
     return Column(f"gie.{name}", title, how, True, _TABLE_2, CORRECTNESS)
 
 
-def _kept(name: str, title: str, *, higher_is_better: bool = True) -> Column:
+def _preservation_column(name: str, title: str, *, higher_is_better: bool = True) -> Column:
     """A raw mean; those between 0 and 1 have four decimals in the paper."""
     how, decimals = Mean(f"gie.{name}"), 2 if name in {"psnr", "mse"} else 4
     return Column(
@@ -45,11 +45,11 @@ TABLES: tuple[Column, ...] = (
     ),
     _correct("overall", "Overall", Mean(_ANSWERED, affine=TO_PERCENT)),
     _correct("reachable_maximum", "Reachable maximum", Mean("gie.reachable", affine=TO_PERCENT)),
-    _kept("ssim", "SSIM"),
-    _kept("clip", "CLIP"),
-    _kept("clip_whole", "Unmasked CLIP"),
-    _kept("psnr", "PSNR"),
-    _kept("mse", "MSE", higher_is_better=False),
+    _preservation_column("ssim", "SSIM"),
+    _preservation_column("clip", "CLIP"),
+    _preservation_column("clip_whole", "Unmasked CLIP"),
+    _preservation_column("psnr", "PSNR"),
+    _preservation_column("mse", "MSE", higher_is_better=False),
 )
 UNALIGNED = Column(
     "gie.unaligned",

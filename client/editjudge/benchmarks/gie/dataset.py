@@ -27,7 +27,7 @@ from ..outputs import NamedOutputs, Outputs
 from ..records import ItemField, RecordsFile, ReleasedRecord
 from ..texts import File, Text, find_question_flaw, is_blank
 from . import release
-from .release import Packed, unpacked
+from .release import Packed, unpack_mask
 from .taxonomy import EDIT_TYPES, edit_type
 
 EDITED = "edited_image_path"
@@ -46,13 +46,13 @@ def right_option(answer: str, options: Iterable[str]) -> str | None:
         return None
 
 
-def question_notes(asked: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+def question_notes(questions_by_id: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """What is odd in questions and their answers, one line each.
 
     Args:
         asked: Ids of items with their questions, as `MultipleChoice` asks them.
     """
-    questions = tuple(asked)
+    questions = tuple(questions_by_id)
     kinds: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
         "the expected answer is no option, so the question cannot be won: it counts as wrong": (
             lambda question: question["answer"] not in question["options"]
@@ -99,7 +99,7 @@ class Record(ReleasedRecord):
             raise ValueError(f"{label!r} is none of {', '.join(EDIT_TYPES)}")
         return label
 
-    def question(self, decided: bool | None = None) -> dict[str, Any]:
+    def question(self, decision: bool | None = None) -> dict[str, Any]:
         """As `MultipleChoice` asks it.
 
         Args:
@@ -112,7 +112,7 @@ class Record(ReleasedRecord):
                 "question": self.evaluation_question,
                 "options": choices,
                 "answer": self.expected_answer,
-                **({} if decided is None else {"compares": decided}),
+                **({} if decision is None else {"compares": decision}),
                 **({} if choices == options else {"in_line": options}),
             }
         )
@@ -141,7 +141,7 @@ class GieData(RecordsFile):
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
         self._data = release.read(path)
         super().__init__(path, self._data.folder, roots)
-        self._listed: dict[Path, Outputs] = {}
+        self._outputs_by_folder: dict[Path, Outputs] = {}
 
     @cached_property
     def digest(self) -> str:
@@ -159,11 +159,11 @@ class GieData(RecordsFile):
         flaws = dict(Record.flaws(wrong))
         if isinstance(mask, str):
             flaws |= {"mask": Record.flaws({"object_mask": mask})["object_mask"]}
-        decided = self._data.compares.get(position)
+        decision = self._data.compares.get(position)
         texts = {
             "instruction": record.edit_instruction,
             "task": EDIT_TYPES.get(record.edit_type, ""),
-            "questions": () if "questions" in flaws else (record.question(decided),),
+            "questions": () if "questions" in flaws else (record.question(decision),),
             "extra": {"edit_type": record.edit_type, "content_type": record.image_content_type},
         }
         shape = "" if isinstance(mask, str) else content_digest(mask.tobytes())
@@ -173,43 +173,45 @@ class GieData(RecordsFile):
 
     def notes(self) -> tuple[str, ...]:
         """What is odd in the data as it was released, and changes what a score can be."""
-        placed = self._placed[0]
-        same = Counter((one.data[0].edit_instruction, one.data[0].image) for one in placed)
-        masks = [(one.id, mask) for one in placed if not isinstance(mask := one.data[1], str)]
-        asked = [(one.id, question) for one in placed for question in one.texts["questions"]]
+        items = self._items_and_problems[0]
+        same = Counter((one.data[0].edit_instruction, one.data[0].image) for one in items)
+        masks = [(one.id, mask) for one in items if not isinstance(mask := one.data[1], str)]
+        questions_by_id = [
+            (one.id, question) for one in items for question in one.texts["questions"]
+        ]
         odd = {
             "an option is blank: nobody can choose it, and the others are offered": [
-                id_ for id_, question in asked if "in_line" in question
+                id_ for id_, question in questions_by_id if "in_line" in question
             ],
             "an all-black mask: nothing may change": [id_ for id_, m in masks if not m.any()],
             "an all-white mask: nothing is left outside it": [
                 id_ for id_, mask in masks if mask.min() == 255
             ],
         }
-        notes = [*question_notes(asked), *format_notes(odd)]
-        if shared := sum(count - 1 for count in same.values()):
+        notes = [*question_notes(questions_by_id), *format_notes(odd)]
+        if duplicate_count := sum(count - 1 for count in same.values()):
             notes.append(
-                f"{format_count(shared, 'item repeats', 'items repeat')} another's instruction"
-                " and image"
+                f"{format_count(duplicate_count, 'item repeats', 'items repeat')}"
+                " another's instruction and image"
             )
-        if decided := len(self._data.compares):
-            questions = format_count(decided, "question")
+        if decision := len(self._data.compares):
+            questions = format_count(decision, "question")
             notes.append(f"of {questions} {release.COMPARES} says which compare")
         return tuple(notes)
 
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask:
         """The mask, which is no file and is laid over the whole frame."""
         return replace(
-            load_mask(unpacked(ref.data[1]), f"object_mask of {ref.id}"), stretches_to_frame=True
+            load_mask(unpack_mask(ref.data[1]), f"object_mask of {ref.id}"), stretches_to_frame=True
         )
 
     def outputs(self, folder: Path) -> Outputs:
         """`<folder>/<position>.png`, or what a copy of the file says (`edited_image_path`)."""
         if not folder.is_file():
             return super().outputs(folder)
-        if folder not in self._listed:
-            self._listed[folder] = listed_outputs(folder, self._data.records)
-        return self._listed[folder]
+        if folder not in self._outputs_by_folder:
+            self._outputs_by_folder[folder] = read_listed_outputs(folder, self._data.records)
+        return self._outputs_by_folder[folder]
 
     def has_outputs(self, folder: Path) -> bool:
         """A folder, or a copy of the released file."""
@@ -227,7 +229,7 @@ class GieData(RecordsFile):
         return "where images lie in another folder, add --root /=FOLDER"
 
 
-def listed_outputs(file: Path, records: Sequence[Any]) -> NamedOutputs:
+def read_listed_outputs(file: Path, records: Sequence[Any]) -> NamedOutputs:
     """Read where a copy of the released file says that the edits lie, as the released scripts do.
 
     Args:
@@ -237,12 +239,12 @@ def listed_outputs(file: Path, records: Sequence[Any]) -> NamedOutputs:
     Raises:
         InputError: it cannot be read, is no copy of the data, or names no output.
     """
-    paths = enumerate(release.edited_paths(file, records, EDITED))
-    named = {str(i): file.parent / path for i, path in paths if path and isinstance(path, str)}
-    if not named:
+    entries = enumerate(release.edited_paths(file, records, EDITED))
+    paths = {str(i): file.parent / path for i, path in entries if path and isinstance(path, str)}
+    if not paths:
         raise InputError(format_path(file), f"no record has `{EDITED}`", "or give a folder")
     where = format_path(file).replace("{", "{{").replace("}", "}}")
-    return NamedOutputs(file, named, f"record {{item}} of {where} has no `{EDITED}`")
+    return NamedOutputs(file, paths, f"record {{item}} of {where} has no `{EDITED}`")
 
 
 class OwnLine(Line):
@@ -257,9 +259,9 @@ class OwnLine(Line):
         """Every question has an answer and options."""
         if absent := [n for n in ("question", "options", "answer") if n not in question]:
             return f"a question has no `{absent[0]}`"
-        for name, (kind, told) in _OPTIONAL.items():
+        for name, (kind, kind_name) in _OPTIONAL.items():
             if name in question and not isinstance(question[name], kind):
-                return f"`{name}` of a question is {told}"
+                return f"`{name}` of a question is {kind_name}"
         return find_question_flaw(question)
 
     @property
@@ -292,8 +294,8 @@ class OwnItems(ItemsFile):
 
     def notes(self) -> tuple[str, ...]:
         """What is odd in the questions; lines that cannot be used are left out."""
-        asked = ((ref.id, one) for ref in self.items() for one in ref.texts["questions"])
-        return tuple(question_notes(asked))
+        questions_by_id = ((ref.id, one) for ref in self.items() for one in ref.texts["questions"])
+        return tuple(question_notes(questions_by_id))
 
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask | None:
         """Once it fits the source, it fits outputs too."""

@@ -50,13 +50,13 @@ class Reachable(Scorer):
     ) -> Mapping[str, Verdict]:
         """Look at the questions."""
         questions = edit.item.questions
-        won = sum(MultipleChoice.can_be_won(one, exact=self.exact) for one in questions)
-        return {"reachable": Score(value=won / len(questions))}
+        winnable = sum(MultipleChoice.can_be_won(one, exact=self.exact) for one in questions)
+        return {"reachable": Score(value=winnable / len(questions))}
 
 
 def dimensions(switches: GieSwitches) -> tuple[Dimension, ...]:
     """Tables 2 and 3 for one edit."""
-    return (*_correctness(switches), *_perceived(switches), *_pixels(switches))
+    return (*_correctness(switches), *_make_similarity_dimension(switches), *_pixels(switches))
 
 
 def _correctness(switches: GieSwitches) -> tuple[Dimension, ...]:
@@ -80,16 +80,16 @@ def _correctness(switches: GieSwitches) -> tuple[Dimension, ...]:
     )
 
 
-def _perceived(switches: GieSwitches) -> tuple[Dimension, ...]:
-    touched = switches.clip_touched
+def _make_similarity_dimension(switches: GieSwitches) -> tuple[Dimension, ...]:
+    over_patches = switches.clip_touched
     clip = FeatureSimilarity(
         CLIP,
         "source",
-        rule="pool_any" if touched else "pool",
-        side=SIDE if touched else 0,
+        rule="pool_any" if over_patches else "pool",
+        side=SIDE if over_patches else 0,
         empty=1.0 if switches.empty_is_kept else None,
     )
-    pools = f"cosine.pool_any.squash{SIDE}" if touched else f"cosine.pool{STRETCHED}"
+    pools = f"cosine.pool_any.squash{SIDE}" if over_patches else f"cosine.pool{STRETCHED}"
     ssim = _dimension(
         "ssim", PixelComparison("source"), "ssim.outside", variant="ssim.rgb.win7.within"
     )
@@ -110,21 +110,21 @@ def _pixels(switches: GieSwitches) -> tuple[Dimension, ...]:
         plausible=not switches.any_alignment,
         as_is=switches.align_as_is,
     )
-    aligned = "sift.or_resized" if scorer.plausible else "sift.any"
-    unaligned = _dimension("unaligned", scorer, UNALIGNED, variant=aligned)
+    aligned_variant = "sift.or_resized" if scorer.plausible else "sift.any"
+    unaligned_dimension = _dimension("unaligned", scorer, UNALIGNED, variant=aligned_variant)
     region, where, needs = "outside", "outside the mask", frozenset[Need]({"source", "mask"})
     if switches.unmasked_pixels:
         region, where, needs = "whole", "anywhere", frozenset[Need]({"source"})
     else:
-        aligned += STRETCHED
+        aligned_variant += STRETCHED
 
-    def measured(metric: str, variant: str) -> Dimension:
+    def make_measured(metric: str, variant: str) -> Dimension:
         asks = TABLES["dimensions"][metric]["asks"].format(where=where)
-        field, variant = f"{metric}.{region}", f"{variant}.{aligned}"
+        field, variant = f"{metric}.{region}", f"{variant}.{aligned_variant}"
         return _dimension(metric, scorer, field, asks=asks, needs=needs, variant=variant)
 
     return (
-        measured("psnr", f"psnr.rgb.cap{PSNR_CAP:g}"),
-        measured("mse", "mse.rgb"),
-        *((unaligned,) if scorer.plausible else ()),
+        make_measured("psnr", f"psnr.rgb.cap{PSNR_CAP:g}"),
+        make_measured("mse", "mse.rgb"),
+        *((unaligned_dimension,) if scorer.plausible else ()),
     )

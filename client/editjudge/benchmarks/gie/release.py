@@ -109,14 +109,14 @@ class Compares:
 _DECIDED = TypeAdapter(list[Compares])
 
 
-def keep_compares(folder: Path, decided: Iterable[Compares]) -> None:
+def keep_compares(folder: Path, decisions: Iterable[Compares]) -> None:
     """Write what was decided, where it is not what the words say first.
 
     Raises:
         InputError: the file cannot be written.
     """
-    ordered = sorted(decided, key=lambda of: (of.compares == of.words, of.position))
-    _write(folder / COMPARES, _DECIDED.dump_json(ordered, indent=1))
+    sorted_decisions = sorted(decisions, key=lambda of: (of.compares == of.words, of.position))
+    _write(folder / COMPARES, _DECIDED.dump_json(sorted_decisions, indent=1))
 
 
 def decided_by(folder: Path) -> list[Compares]:
@@ -198,7 +198,7 @@ def edited_paths(file: Path, records: Sequence[Any], name: str) -> list[Any]:
     return _column(copies, name)
 
 
-def unpacked(bits: Packed) -> NDArray[np.bool_]:
+def unpack_mask(bits: Packed) -> NDArray[np.bool_]:
     """The mask that was packed, bool (224, 224), True where the edit may change the source."""
     return np.unpackbits(bits, axis=1).astype(np.bool_)
 
@@ -242,16 +242,16 @@ def _from_converted(folder: Path) -> Release:
 
 def _decided_of(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
     """What was decided of these records' questions."""
-    decided = decided_by(folder)
+    decisions = decided_by(folder)
     questions = dict(enumerate(_column(records, "evaluation_question")))
-    for entry in decided:
+    for entry in decisions:
         if questions.get(entry.position) != entry.question:
             raise InputError(
                 format_path(folder / COMPARES),
                 f"record {entry.position} has another question than {entry.question!r}",
                 "remove the file, or prepare again",
             )
-    return {one.position: one.compares for one in decided}
+    return {one.position: one.compares for one in decisions}
 
 
 def _as_text(mask: Packed) -> str:
@@ -308,7 +308,7 @@ def _cut(path: Path, text: mmap.mmap) -> tuple[bytes, list[Packed | str]]:
         body = text[key.end() : end].rstrip(_SPACE + b",")
         # With its line ends, so that an error in the rest is told by the line of the file.
         rest += text[start : key.end()] + b"[%d]" % len(masks) + b"\n" * body.count(b"\n")
-        masks.append(_packed(body))
+        masks.append(_pack_mask(body))
         start = key.end() + len(body)
     if len(rest) + len(text) - start > MAX_REST:
         raise _not_released(path)
@@ -329,7 +329,7 @@ def _not_released(path: Path) -> InputError:
     return InputError(format_path(path), what, "give gie_bench.json as released")
 
 
-def _packed(body: bytes) -> Packed | str:
+def _pack_mask(body: bytes) -> Packed | str:
     """A mask's JSON, packed, or what is wrong with it."""
     text = body.translate(None, _SPACE)
     if len(text) != SIDE * len(_ZEROS) + 1 or text[:1] != b"[" or text[-1:] != b"]":

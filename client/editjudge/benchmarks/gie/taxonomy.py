@@ -17,9 +17,9 @@ EDIT_TYPES: Mapping[str, str] = {
 }
 """By `edit_type` of a record."""
 _BY_NAME = {
-    normalise_key(called): name
+    normalise_key(alias): name
     for name, row in _TYPES.items()
-    for called in (name, *row["labels"], *row.get("also", ()))
+    for alias in (name, *row["labels"], *row.get("also", ()))
 }
 
 

@@ -35,7 +35,7 @@ def _table(
     yield Column(f"{prefix}.overall", "Overall", how, True, source, group)
 
 
-def _lost(switches: I2iSwitches) -> Iterator[Column]:
+def _make_loss_columns(switches: I2iSwitches) -> Iterator[Column]:
     """How much the edits lost of what the regions compare; the baseline has no regions."""
     if switches.lmm_baseline:
         return
@@ -86,7 +86,7 @@ def columns(switches: I2iSwitches) -> tuple[Column, ...]:
             for track, title in TITLES.items()
             for column in _table(track, names[track], f"i2i.{track}", title, TABLES[track]["table"])
         ),
-        *_lost(switches),
+        *_make_loss_columns(switches),
         *_comparison(switches),
         *(column for track in TITLES for column in _categories(track, names[track])),
     )

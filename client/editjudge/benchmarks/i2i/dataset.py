@@ -24,7 +24,7 @@ from .taxonomy import (
 )
 
 
-def _known(task: str) -> str:
+def _check_task(task: str) -> str:
     if task not in TRACKS:
         raise ValueError(f"no category is called {task!r} (there is {', '.join(TRACKS)})")
     return task
@@ -41,7 +41,7 @@ class I2iLine(Line):
             `target_text` and world knowledge with a `hint`.
     """
 
-    task: Annotated[str, AfterValidator(_known)]
+    task: Annotated[str, AfterValidator(_check_task)]
     dimensions: tuple[str, ...] | None = None
 
     @model_validator(mode="after")
@@ -58,35 +58,35 @@ class I2iLine(Line):
         return self
 
     @model_validator(mode="after")
-    def _judged(self) -> I2iLine:
+    def _check_dimensions(self) -> I2iLine:
         if "dimensions" in (self.extra or {}):
             raise ValueError("extra: `dimensions` is a field of its own, beside `extra`")
-        asked, track = self.dimensions, TRACKS[self.task]
-        if asked is None:
+        dimension_names, track = self.dimensions, TRACKS[self.task]
+        if dimension_names is None:
             return self
-        for name in asked:
+        for name in dimension_names:
             if name not in DIMENSIONS[track]:
-                known = ", ".join(DIMENSIONS[track])
-                raise ValueError(f"dimensions: {track} has no {name!r} (there is {known})")
-            needed = NEEDS.get(name)
-            if needed and getattr(self, needed) is None:
-                raise ValueError(f"dimensions: {name} needs a `{needed}`")
-        if not asked or len(set(asked)) < len(asked):
+                names = ", ".join(DIMENSIONS[track])
+                raise ValueError(f"dimensions: {track} has no {name!r} (there is {names})")
+            need = NEEDS.get(name)
+            if need and getattr(self, need) is None:
+                raise ValueError(f"dimensions: {name} needs a `{need}`")
+        if not dimension_names or len(set(dimension_names)) < len(dimension_names):
             raise ValueError("dimensions: name at least one, and none of them twice")
         return self
 
     @property
     def texts(self) -> dict[str, Any]:
         """The names of the dimensions go to `extra`."""
-        asked = self.dimensions
-        if asked is None:
-            asked = usual(
+        dimension_names = self.dimensions
+        if dimension_names is None:
+            dimension_names = usual(
                 TRACKS[self.task],
                 target_text=self.target_text is not None,
                 hint=self.hint is not None,
             )
         texts = super().texts
-        return texts | {"extra": {**texts["extra"], "dimensions": asked}}
+        return texts | {"extra": {**texts["extra"], "dimensions": dimension_names}}
 
 
 class I2iData(ItemsFile):

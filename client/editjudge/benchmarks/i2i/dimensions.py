@@ -65,8 +65,8 @@ def _fields(row: Mapping[str, Any], how: Reading | Formula) -> dict[str, Any]:
     method = next((name for name in METHODS if name in row), "")
     fields = {**METHODS.get(method, {}), **row}
     if method in {"levels", "yes_no"} and isinstance(how, Reading):
-        asking: Any = how.scorer
-        fields["asks"] = asking.template.asks
+        scorer: Any = how.scorer
+        fields["asks"] = scorer.template.asks
     return {n: fields[n] for n in ("asks", "variant", "tolerance", "range") if n in fields}
 
 
@@ -96,7 +96,7 @@ def dimensions(switches: I2iSwitches) -> tuple[Dimension, ...]:
         if not (track == "me" and name == ARTIFACTS and not switches.me_editing_artifacts)
     }
     hows = {(track, name): _how(name, row) for (track, name), row in rows.items()}
-    lost = [
+    losses = [
         (track, name, Reading(how.scorer, "lost"))
         for track, table in TABLES.items()
         for name in table["losable"]
@@ -104,5 +104,5 @@ def dimensions(switches: I2iSwitches) -> tuple[Dimension, ...]:
     ]
     return (
         *(_dimension(*of, _fields(row, hows[of]), hows[of]) for of, row in rows.items()),
-        *(_dimension(track, name, METHODS["lost"], how, ".lost") for track, name, how in lost),
+        *(_dimension(track, name, METHODS["lost"], how, ".lost") for track, name, how in losses),
     )

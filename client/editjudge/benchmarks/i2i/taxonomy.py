@@ -79,10 +79,10 @@ def not_asked(dimension: str, item: Item) -> str | None:
         dimension: As `se.image_quality`.
     """
     track = TRACKS.get(item.task)
-    asked = item.extra.get("dimensions")
-    if track is None or asked is None:
+    dimension_names = item.extra.get("dimensions")
+    if track is None or dimension_names is None:
         return "not an item of I2I-Bench"
     own, _, name = dimension.partition(".")
     if own != track:
         return f"{item.task} is {TITLES[track].lower()}"
-    return None if name in asked else f"the item is not judged on {name}"
+    return None if name in dimension_names else f"the item is not judged on {name}"

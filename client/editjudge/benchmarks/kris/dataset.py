@@ -121,7 +121,7 @@ class KrisData(RecordsFile):
     @property
     def _by_folder(self) -> dict[str, list[ItemRef]]:
         by_folder: dict[str, list[ItemRef]] = {}
-        for item in self._placed[0]:
+        for item in self._items_and_problems[0]:
             by_folder.setdefault(item.texts["extra"]["folder"], []).append(item)
         return by_folder
 
@@ -137,7 +137,7 @@ class KrisData(RecordsFile):
         if absent := [folder for folder in FOLDERS if folder not in by_folder]:
             counts.append(f"no items of {len(absent)} folders: {', '.join(absent)}")
         if counts:
-            items = format_count(len(self._placed[0]), "item")
+            items = format_count(len(self._items_and_problems[0]), "item")
             counts.append(f"{items} in all, {sum(FOLDERS.values()):,} were released")
         odd = (note for folder, items in by_folder.items() for note in _odd(folder, items))
         return (*odd, *counts)
@@ -186,8 +186,8 @@ def _in_place(folder: str, number: str, fields: Any) -> ItemRef | str:
         "task": task_of(folder, frame),
         "extra": extra,
     }
-    named = {"source": sources, "target": (record.gt_img,) if record.gt_img else ()}
-    files = {n: tuple(str(Path(folder, p)) for p in of) for n, of in named.items() if of}
+    image_fields = {"source": sources, "target": (record.gt_img,) if record.gt_img else ()}
+    files = {n: tuple(str(Path(folder, p)) for p in of) for n, of in image_fields.items() if of}
     return ItemRef(name, 0, texts, {"source": (), **files}, Record.flaws(wrong))
 
 

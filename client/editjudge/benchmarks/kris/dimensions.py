@@ -67,10 +67,10 @@ _INSTRUCTION = "kris.instruction_following"
 _GATE = Gated("knowledge_score", by=_INSTRUCTION, above=2.0, otherwise=LOW)
 
 
-def _plausibility(switches: KrisSwitches, judged: Reading) -> Reading | Formula:
+def _plausibility(switches: KrisSwitches, reading: Reading) -> Reading | Formula:
     if switches.knowledge_ungated:
-        return judged
-    return make_formula(_GATE, _INSTRUCTION, of={"knowledge_score": judged})
+        return reading
+    return make_formula(_GATE, _INSTRUCTION, of={"knowledge_score": reading})
 
 
 def dimensions(switches: KrisSwitches) -> tuple[Dimension, ...]:

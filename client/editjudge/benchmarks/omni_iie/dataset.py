@@ -23,7 +23,7 @@ _RENAMED = {"sharegpt4v(llava)": "sharegpt4v"}
 """Folders that the official code looks for under another name."""
 
 
-def _written(answer: Any) -> Any:
+def _number_to_text(answer: Any) -> Any:
     """Numbers and truth values as texts: an answer may be `2`, or `true`, which becomes `True`."""
     plain = isinstance(answer, int) or (isinstance(answer, float) and math.isfinite(answer))
     return str(answer) if plain else answer
@@ -34,7 +34,7 @@ class Pair(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
     question: Text
-    correct_answer: Annotated[Text, BeforeValidator(_written)]
+    correct_answer: Annotated[Text, BeforeValidator(_number_to_text)]
 
 
 def _is_whole(pair: Any) -> bool:
@@ -123,7 +123,7 @@ class OmniData(RecordsFile):
         names = [name for name in there if not (self._unread and name == LONG)]
         self._files = [self.path] if self.path.is_file() else [self.path / one for one in names]
         self._counts: dict[str, int] = {}
-        self._skipped: set[str] = set()
+        self._ids_with_skips: set[str] = set()
         if not self._files:
             raise InputError(
                 format_path(path),
@@ -144,15 +144,15 @@ class OmniData(RecordsFile):
                 yield f"{file.name}, entry {position}", self._in_place(entry)
 
     @cached_property
-    def _placed(self) -> tuple[list[ItemRef], list[Problem]]:
+    def _items_and_problems(self) -> tuple[list[ItemRef], list[Problem]]:
         """With the switches of scale: what neighbours say of a round."""
-        items, problems = super()._placed
+        items, problems = super()._items_and_problems
         _tell_switches(items)
         return items, problems
 
     def notes(self) -> tuple[str, ...]:
         """Lists of another length than the release, and entries beyond what the paper has."""
-        items = self._placed[0]
+        items = self._items_and_problems[0]
         counts = [
             f"{name}: {format_count(count, 'entry', 'entries')}, {LISTS[name]:,} were released"
             for name, count in self._counts.items()
@@ -164,7 +164,7 @@ class OmniData(RecordsFile):
                 one.id for one in items if one.data.round > ROUNDS
             ],
             "pairs without a question or an answer are skipped, as in the released scorer": [
-                one.id for one in items if one.id in self._skipped
+                one.id for one in items if one.id in self._ids_with_skips
             ],
             f"more than {MOST_PAIRS} pairs of question and answer; all are asked": [
                 one.id for one in items if len(one.data.qa_pairs) > MOST_PAIRS
@@ -191,8 +191,8 @@ class OmniData(RecordsFile):
             key = _ID.validate_python(f"{scene}_{record.level}")
         except ValidationError as error:
             path = record.modified_image_path
-            made = f"makes the id '{scene}_{record.level}'"
-            return f"modified_image_path: {path} {made}: {describe_error(error, Record)}"
+            why = f"makes the id '{scene}_{record.level}'"
+            return f"modified_image_path: {path} {why}: {describe_error(error, Record)}"
         pairs = [{"question": p.question, "answer": p.correct_answer} for p in record.qa_pairs]
         texts = {
             "instruction": record.modification_text,
@@ -200,14 +200,17 @@ class OmniData(RecordsFile):
             "questions": tuple(pairs),
             "extra": {"scene": scene, "level": record.level, "switch": ""},
         }
-        named = {
+        image_fields = {
             "source": record.original_image_path,
             "target": record.modified_image_path,
             "mask": record.target_mask_path,
         }
-        files = {name: (resolve_official_path(of, self.roots) or of,) for name, of in named.items()}
+        files = {
+            name: (resolve_official_path(of, self.roots) or of,)
+            for name, of in image_fields.items()
+        }
         if "qa_pairs" not in wrong and len(entry.get("qa_pairs") or ()) > len(pairs):
-            self._skipped.add(key)
+            self._ids_with_skips.add(key)
         return ItemRef(key, 0, texts, files, Record.flaws(wrong), record)
 
 
