@@ -223,7 +223,7 @@ class FrontValues(Strict):
         tokens: How a caller is known.
         triton: Triton servers by name.
         judges: vLLM servers, by the name under which callers reach them.
-        judge: The Judge service.
+        gateway: The Judge service.
         rate: Of each team that `rates` does not name.
         rates: By team.
         token_limits: Who counts tokens of judges; nobody by default.
@@ -262,7 +262,7 @@ class FrontValues(Strict):
         if not (self.triton or self.judges or self.gateway):
             raise ValueError("there is nothing to stand in front of")
         if self.token_limits and not self.gateway:
-            raise ValueError("token_limits: the Judge service says the tokens; `judge` is missing")
+            raise ValueError("token_limits: the Judge service reports the tokens; `gateway` is missing")
         return self
 
     def required_files(self) -> dict[str, Path]:

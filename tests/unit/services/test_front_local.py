@@ -56,13 +56,13 @@ def test_tokens_of_values_are_named_when_they_are_wrong() -> None:
 
 def test_the_judge_service_of_a_stack_stands_behind_its_door(state: Path) -> None:
     server = make_local_front(StackSettings(), "grpc://127.0.0.1:1", "", JUDGE)
-    assert server.values.judge is not None
-    assert str(server.values.judge.addresses[0]) == "127.0.0.1:2"
-    assert str(server.values.judge.json_addresses[0]) == "127.0.0.1:3"
+    assert server.values.gateway is not None
+    assert str(server.values.gateway.addresses[0]) == "127.0.0.1:2"
+    assert str(server.values.gateway.json_addresses[0]) == "127.0.0.1:3"
     file = state / "values.yaml"
     file.write_text("token_limits: {service: 'limits:8081'}")
     check_front(StackSettings(gateway=True, front_values=file))
-    with pytest.raises(ConfigError, match="`judge` is missing"):
+    with pytest.raises(ConfigError, match="`gateway` is missing"):
         check_front(StackSettings(front_values=file))
 
 

@@ -42,7 +42,7 @@ WHOLE: Mapping[str, Any] = {
         "judge": {"addresses": ["vllm:8000"]},
         "second": {"addresses": ["vllm2:8001"], "protocol": "grpc"},
     },
-    "judge": {"addresses": ["judge:8002"], "json_addresses": ["judge:8003"]},
+    "gateway": {"addresses": ["judge:8002"], "json_addresses": ["judge:8003"]},
 }
 
 
@@ -87,8 +87,8 @@ def routes(config: Mapping[str, Any]) -> list[Any]:
             },
             "clip: served by two groups",
         ),
-        ({"triton": {}, "judges": {}, "judge": None}, "nothing to stand in front of"),
-        ({"judge": None, "token_limits": {"service": "a:1"}}, "`judge` is missing"),
+        ({"triton": {}, "judges": {}, "gateway": None}, "nothing to stand in front of"),
+        ({"gateway": None, "token_limits": {"service": "a:1"}}, "`gateway` is missing"),
         ({"limits": {"heap_bytes": 1}}, "limits.heap_bytes"),
         ({"rate": {"burst": 99999999999}}, "rate.burst"),
         ({"trace_percent": float("nan")}, "trace_percent"),
@@ -123,9 +123,9 @@ def test_every_group_of_servers_has_a_cluster_for_each_class(tmp_path: Path) -> 
     groups = (
         "triton.small",
         "triton.segmentation",
-        "generalist.judge",
-        "generalist.second",
-        "judge",
+        "judge.judge",
+        "judge.second",
+        "gateway",
     )
     most = {"interactive": 100, "batch": 7}
     for group in groups:
@@ -171,7 +171,7 @@ def test_streams_meet_servers_as_a_group_of_their_own(tmp_path: Path) -> None:
         endless = "max_stream_duration" in way["max_stream_duration"]
         assert ("-streams." in way["cluster"]) == endless == ("rate_limits" in way)
     for of in CLASSES:
-        (threshold,) = clusters[f"judge-streams.{of}"]["circuit_breakers"]["thresholds"]
+        (threshold,) = clusters[f"gateway-streams.{of}"]["circuit_breakers"]["thresholds"]
         assert threshold["max_requests"] == 9
 
 
@@ -192,7 +192,7 @@ def test_only_who_is_uncounted_reaches_judges_where_tokens_are_counted(
     reached = [
         {header["name"]: header["string_match"] for header in route["match"]["headers"]}
         for route in routes(filled(tmp_path, token_limits=limits))
-        if route.get("route", {}).get("cluster", "").startswith("generalist")
+        if route.get("route", {}).get("cluster", "").startswith("judge.")
     ]
     assert len(reached) == 2 * len(CLASSES)
     for headers in reached:
@@ -246,7 +246,7 @@ def test_whatever_a_host_is_called_the_file_is_yaml(tmp_path: Path, host: str) -
         metrics=at,
         otlp=at,
         tokens={"keys": f"https://{at}/k"},
-        judge={"addresses": [at]},
+        gateway={"addresses": [at]},
     )
     render(values, tmp_path)
     config = yaml.safe_load(render(values, tmp_path).read_text())["static_resources"]

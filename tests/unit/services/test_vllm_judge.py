@@ -60,7 +60,7 @@ def test_mistakes_are_told_before_anything_starts(model: Path) -> None:
     with pytest.raises(ConfigError, match="nothing to start"):
         up(alone)
     with pytest.raises(ConfigError, match="EDITJUDGE_VLLM_PYTHON"):
-        up(alone.model_copy(update={"generalist": model}))
+        up(alone.model_copy(update={"judge": model}))
 
 
 ROOT_CAUSE = """\
