@@ -25,7 +25,6 @@ import cv2
 import numpy as np
 import skimage.data
 
-from editjudge.app.client import make_edit
 from editjudge.base.item import Edit
 from editjudge.pixels import align, alignment, find_keypoints, mse, psnr_from_mse
 from editjudge.scorers import pixels as scorers
@@ -56,7 +55,7 @@ def item(number: int, side: int) -> list[Edit]:
         edited[side // 3 : side // 2, side // 4 : side // 2] = rng.integers(0, 256, 3)
         if (number * MODELS + model) % 4 == 3:
             edited = np.ascontiguousarray(edited[: side - side // 8])
-        edits.append(make_edit(source=source, edited=edited, instruction="x", model=str(model)))
+        edits.append(Edit.load(source=source, edited=edited, instruction="x", model=str(model)))
     first = edits[0].item
     return [Edit(first, edit.model, edit.image) for edit in edits]
 

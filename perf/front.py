@@ -28,8 +28,9 @@ from null_servers import served
 from rich.console import Console
 from rich.table import Table
 
-from editjudge.app.client import Client, make_edit
+from editjudge.app.client import Client
 from editjudge.base.config import Settings
+from editjudge.base.item import Edit
 from editjudge_services.front.identity import Authority, TeamKeys
 from editjudge_services.front.server import EnvoyServer
 from editjudge_services.front.values import Class, FrontValues
@@ -328,7 +329,7 @@ async def the_service(calls: int) -> Table:
             stub = judge_pb2_grpc.JudgeServiceStub(channel)
 
             async def direct() -> object:
-                edit = make_edit(source=before, edited=after, instruction="x")
+                edit = Edit.load(source=before, edited=after, instruction="x")
                 return await client.score(edit, DIMENSIONS)
 
             async def asked() -> object:

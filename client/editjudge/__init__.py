@@ -1,21 +1,16 @@
 """Judges for image editing, served.
 
-The imports below are the public names. Each is imported at its first use, so that
-`editjudge --help` stays instant and one PSNR loads little.
+Each public name is imported when it is first used, so that `editjudge --help` stays instant and
+one PSNR loads little. What a service of your own needs besides is in `editjudge.service`.
 """
 
 from __future__ import annotations
 
-import ast
-from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app.client import Client as Client
-    from .app.client import make_edit as make_edit
-    from .app.client import make_edit_async as make_edit_async
     from .app.client import score as score
     from .app.client import score_many as score_many
     from .app.results import Results as Results
@@ -31,38 +26,43 @@ if TYPE_CHECKING:
     from .base.verdict import Score as Score
     from .base.verdict import Verdict as Verdict
     from .benchmarks.benchmark import Benchmark as Benchmark
-    from .benchmarks.benchmark import Rules as Rules
     from .benchmarks.column import Column as Column
     from .benchmarks.column import Mean as Mean
     from .benchmarks.dimension import Dimension as Dimension
     from .benchmarks.dimension import Reading as Reading
     from .benchmarks.dimension import make_formula as make_formula
     from .benchmarks.items import ItemsFile as ItemsFile
-    from .benchmarks.tabulation import tabulate as tabulate
-    from .engine.events import RunEvent as RunEvent
     from .engine.judge import Judgement as Judgement
     from .panel import Panel as Panel
     from .scorers.scorer import Scorer as Scorer
 else:
+    # The same names for the interpreter; tests/unit/test_public.py compares both.
+    _NAMES = {
+        "app.client": ("Client", "score", "score_many"),
+        "app.results": ("Results",),
+        "app.run": ("RunResult", "run", "run_async"),
+        "app.spec": ("RunSpec",),
+        "app.view": ("RunView",),
+        "base.config": ("Settings",),
+        "base.errors": ("EditjudgeError",),
+        "base.item": ("Edit",),
+        "base.verdict": ("NoScore", "Score", "Verdict"),
+        "benchmarks.benchmark": ("Benchmark",),
+        "benchmarks.column": ("Column", "Mean"),
+        "benchmarks.dimension": ("Dimension", "Reading", "make_formula"),
+        "benchmarks.items": ("ItemsFile",),
+        "engine.judge": ("Judgement",),
+        "panel": ("Panel",),
+        "scorers.scorer": ("Scorer",),
+    }
+    _MODULES = {name: f".{module}" for module, names in _NAMES.items() for name in names}
 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
-            return sorted(_modules())
-        if name not in _modules():
+            return sorted(_MODULES)
+        if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_modules()[name], __name__), name)
+        return getattr(import_module(_MODULES[name], __name__), name)
 
-
-@cache
-def _modules() -> dict[str, str]:
-    """The module of each public name, read from the imports above."""
-    return {
-        alias.name: f".{node.module}"
-        for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.level
-        for alias in node.names
-    }
-
-
-def __dir__() -> list[str]:
-    return sorted(_modules())
+    def __dir__() -> list[str]:
+        return sorted(_MODULES)

@@ -114,7 +114,7 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
     async with judging(tmp_path, well={"judge": True}, price=price) as (of, servers):
         settings, judge = of.model_copy(update={"ledger": tmp_path / "l.sqlite"}), servers["judge"]
         asked = spec(tmp_path, QUESTIONS, "ab")
-        edit = editjudge.make_edit(
+        edit = editjudge.Edit.load(
             source=tmp_path / "source.png",
             edited=tmp_path / "a" / "1.png",
             instruction="make it red",

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.app.client import make_edit
 from editjudge.base.config import Settings, load_settings
+from editjudge.base.item import Edit
 from editjudge.cli import main
 from editjudge.gateway.messages import make_score_request
 from editjudge.panel.calls import CallRecord
@@ -456,7 +456,7 @@ async def test_a_service_is_told_names_of_files_and_no_folders(tmp_path: Path) -
     Pil.fromarray(np.full((24, 32), 200, np.uint8)).save(tmp_path / "mask.jpg")
     Pil.fromarray(np.full((24, 40, 3), 90, np.uint8)).save(tmp_path / "edited.png")
     source, edited, mask = (tmp_path / name for name in ("source.png", "edited.png", "mask.jpg"))
-    made = make_edit(source=source, edited=edited, instruction="x", mask=mask)
+    made = Edit.load(source=source, edited=edited, instruction="x", mask=mask)
     sent = make_score_request(made, (), pb.Protocol()).edit
     names = [picture.name for picture in (*sent.sources, sent.edited, sent.mask)]
     assert names == ["source.png", "edited.png", "mask.png"]

@@ -18,8 +18,9 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 from PIL import Image
 
-from editjudge.app.client import Client, make_edit
+from editjudge.app.client import Client
 from editjudge.base.config import Settings
+from editjudge.base.item import Edit
 from editjudge.base.verdict import Failure
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
@@ -79,7 +80,7 @@ async def served() -> AsyncIterator[Served]:
 
 async def test_a_score_is_the_one_that_our_client_gives(served: Served) -> None:
     response = await served.stub.Score(asking("core.*", request_id="r1"))
-    edit = make_edit(source=png(0), edited=png(1), instruction="make it red", item_id="one")
+    edit = Edit.load(source=png(0), edited=png(1), instruction="make it red", item_id="one")
     async with Client(Settings()) as client:
         direct = await client.score(edit, ["core.*"])
     assert (response.request_id, response.edit_id) == ("r1", "one")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from grpc import StatusCode
 
-from editjudge.app.client import Client, make_edit
+from editjudge.app.client import Client
 from editjudge.base.config import Endpoint, Secret, Settings
 from editjudge.base.errors import (
     Abstained,
@@ -26,6 +26,7 @@ from editjudge.base.errors import (
     Unreachable,
 )
 from editjudge.base.identity import ServiceName
+from editjudge.base.item import Edit
 from editjudge.base.verdict import Failure as FailureOutcome
 from editjudge.base.verdict import NoScore, Score
 from editjudge.base.verdict import NotServed as NotServedOutcome
@@ -393,7 +394,7 @@ async def test_a_run_goes_on_when_one_service_fails(photo: np.ndarray) -> None:
     async with server.serving() as url:
         settings = Settings(endpoints={"a": Endpoint(url=url)})
         async with Client(settings) as client:
-            edit = make_edit(source=photo, edited=photo, instruction="x", target_text="SALE")
+            edit = Edit.load(source=photo, edited=photo, instruction="x", target_text="SALE")
             judged = await client.score(edit)
     assert isinstance(judged.outcomes["core.psnr.source.whole"], Score)
     for name in ("core.quality.piqe", "core.text_content_accuracy"):
@@ -406,7 +407,7 @@ async def test_abstentions_become_unscored(photo: np.ndarray) -> None:
     flat = Failure(StatusCode.INVALID_ARGUMENT, "abstained/degenerate: no active block")
     async with ScriptedTriton(flat).serving() as url:
         async with Client(Settings(endpoints={"a": Endpoint(url=url)})) as client:
-            edit = make_edit(source=photo, edited=photo, instruction="x")
+            edit = Edit.load(source=photo, edited=photo, instruction="x")
             judged = await client.score(edit, ["core.quality.piqe"])
     expected = NoScore(kind="degenerate", reason="no active block")
     assert judged.outcomes == {"core.quality.piqe": expected}
@@ -415,7 +416,7 @@ async def test_abstentions_become_unscored(photo: np.ndarray) -> None:
 async def test_nothing_is_said_of_services_before_anybody_was_asked(photo: np.ndarray) -> None:
     async with ScriptedTriton().serving() as url:
         settings = Settings(endpoints={"a": Endpoint(url=url)})
-        edit = make_edit(source=photo, edited=photo, instruction="x")
+        edit = Edit.load(source=photo, edited=photo, instruction="x")
         with pytest.raises(RuntimeError, match="async with Client"):
             await Client(settings).score(edit, ["core.quality.piqe"])
         panel = Panel(settings)
@@ -429,7 +430,7 @@ async def test_nothing_is_said_of_services_before_anybody_was_asked(photo: np.nd
 async def test_a_server_without_the_model(photo: np.ndarray) -> None:
     async with ScriptedTriton(models=()).serving() as url:
         async with Client(Settings(endpoints={"a": Endpoint(url=url)})) as client:
-            edit = make_edit(source=photo, edited=photo, instruction="x")
+            edit = Edit.load(source=photo, edited=photo, instruction="x")
             judged = await client.score(edit, ["core.quality.piqe"])
     outcome = judged.outcomes["core.quality.piqe"]
     assert isinstance(outcome, NotServedOutcome)

@@ -20,10 +20,11 @@ import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from editjudge.answers import Option
-from editjudge.app.client import Client, make_edit
+from editjudge.app.client import Client
 from editjudge.app.doctor import check_services
 from editjudge.base.config import Endpoint, JudgeEndpoint, Secret, Settings
 from editjudge.base.identity import ServiceName
+from editjudge.base.item import Edit
 from editjudge.base.probes import probe_inputs
 from editjudge.engine.score_report import ScoreReport
 from editjudge.panel import Panel
@@ -405,7 +406,7 @@ async def test_the_judge_service_behind_the_door_gives_what_our_client_gives(
                 assert reply.status == 200
                 web = ScoreReport.model_validate(await reply.json())
         assert teams_of(service) == {"vision"}
-    direct_edit = make_edit(source=source, edited=edited, instruction="x")
+    direct_edit = Edit.load(source=source, edited=edited, instruction="x")
     async with Client(Settings(endpoints={"local": Endpoint(url=triton.url)})) as client:
         direct = ScoreReport.of(await client.score(direct_edit, dimensions))
     ours = [(v.dimension, v.value, v.signature) for v in direct.verdicts]

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from editjudge.app.client import Client, make_edit
+from editjudge.app.client import Client
 from editjudge.base.config import Settings
+from editjudge.base.item import Edit
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_serve import png
@@ -64,7 +65,7 @@ async def test_a_client_from_the_proto_alone_gets_our_numbers(
     async with judging_behind(triton, tmp_path) as (door, _):
         said = await ran(door, modules, door.token("vision"), tmp_path)
         stranger = await ran(door, modules, "", tmp_path)
-    edit = make_edit(source=png(0), edited=png(1), instruction="make it red")
+    edit = Edit.load(source=png(0), edited=png(1), instruction="make it red")
     async with Client(Settings()) as client:
         ours = (await client.score(edit, ["core.psnr.*"])).outcomes
     outcomes = {o["dimension"]: o for o in said["score"]["reply"]["outcomes"]}

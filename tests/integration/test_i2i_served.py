@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.app.client import make_edit
 from editjudge.base.config import Endpoint, Settings
 from editjudge.base.contracts import Tensors
 from editjudge.base.images import load_image, load_mask
@@ -87,7 +86,7 @@ async def test_a_region_by_command_is_a_region_by_mask(
     mask = np.zeros((96, 128), bool)
     mask[20:70, 30:90] = True
     source, edited = photograph(1), photograph(2)
-    edit = make_edit(source=source, edited=edited, instruction="x", mask=mask)
+    edit = Edit.load(source=source, edited=edited, instruction="x", mask=mask)
     by_command = RegionSimilarity(JUDGE, "i2i/edited_region", found=found, inverted=inverted)
     region = "outside" if inverted else "inside"
     async with Cut(Settings(endpoints={"local": Endpoint(url=stack.url)})) as panel:

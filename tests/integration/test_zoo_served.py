@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.app.client import Client, make_edit
+from editjudge.app.client import Client
 from editjudge.base.config import Endpoint, Settings
 from editjudge.base.contracts import Contract
 from editjudge.base.images import decode
+from editjudge.base.item import Edit
 from editjudge.base.probes import probe_inputs, wrong_answer
 from editjudge.base.verdict import NoScore, NotApplicable, Score
 from editjudge.panel import SPECIALISTS, Panel
@@ -80,7 +81,7 @@ def photographs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 async def test_edits_are_judged_and_marked_untrained(stack: TritonServer) -> None:
     source, edited, mask = photographs()
-    edit = make_edit(
+    edit = Edit.load(
         source=source, edited=edited, instruction="x", mask=mask, target=edited, target_text="A"
     )
     async with Client(settings_of(stack)) as client:
@@ -103,7 +104,7 @@ async def test_empty_and_full_masks(stack: TritonServer) -> None:
     source, edited, mask = photographs()
     async with Client(settings_of(stack)) as client:
         for whole, without in ((np.zeros_like(mask), "inside"), (np.ones_like(mask), "outside")):
-            edit = make_edit(
+            edit = Edit.load(
                 source=source, edited=edited, instruction="x", mask=whole, target=edited
             )
             names = [
@@ -113,7 +114,7 @@ async def test_empty_and_full_masks(stack: TritonServer) -> None:
             for outcome in judged.outcomes.values():
                 assert isinstance(outcome, NoScore)
                 assert outcome.kind == "degenerate"
-        bare = make_edit(source=source, edited=edited, instruction="x")
+        bare = Edit.load(source=source, edited=edited, instruction="x")
         judged = await client.score(bare, ["core.lpips.vgg.source.outside"])
         assert isinstance(judged.outcomes["core.lpips.vgg.source.outside"], NotApplicable)
 

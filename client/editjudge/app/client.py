@@ -3,11 +3,11 @@
 ```python
 import editjudge
 
-result = editjudge.score(source="a.png", edited="b.png", instruction="make the cup red")
-result.outcomes["core.psnr.source.whole"]
+judged = editjudge.score(source="a.png", edited="b.png", instruction="make the cup red")
+judged["psnr.source.whole"].value
 ```
 
-`Client` is the same for asynchronous programs and for many edits on one connection.
+`Client` does the same for asynchronous programs, and for many edits on one connection.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from functools import partial, wraps
-from inspect import signature
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Unpack
+
+from pydantic import ValidationError
 
 from ..base.config import JudgeEndpoint, Settings, load_settings
-from ..base.errors import ConfigError, EditjudgeError, ImageError, InputError
-from ..base.images import ImageLike, Mask, load_image, load_mask
-from ..base.item import Edit, Item
+from ..base.errors import ConfigError, EditjudgeError, InputError
+from ..base.item import Edit, EditArguments
 from ..base.local_stack import running_stack
+from ..base.parse import first_problem
 from ..base.threads import in_thread
 from ..base.verdict import calls_of
 from ..benchmarks.benchmark import make_rubric_dimensions, use_templates
@@ -52,111 +52,54 @@ __all__ = [
     "Judgement",
     "Ledger",
     "add_local_stack",
-    "make_edit",
-    "make_edit_async",
+    "resolve_settings",
     "score",
     "score_many",
 ]
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ..gateway.panel import Gateway
 
-P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 AT_ONCE = 16
 """In progress by default: their pictures are in memory; calls have limits of their own."""
 Dimensions: TypeAlias = str | Dimension | Iterable[str | Dimension] | None
 """One, or several: ids, globs or declarations. None for those of `core`."""
-
-
-def make_edit(
-    *,
-    source: ImageLike | Sequence[ImageLike],
-    edited: ImageLike,
-    instruction: str,
-    mask: ImageLike | NDArray[np.bool_] | Mask | None = None,
-    target: ImageLike | None = None,
-    target_text: str | None = None,
-    item_id: str = "edit",
-    model: str = "",
-) -> Edit:
-    """Put an edit together from what is at hand.
-
-    Images are paths, encoded bytes, Pillow images or uint8 arrays of shape (H, W),
-    (H, W, 3) or (H, W, 4), RGB order, 0..255.
-
-    Args:
-        source: The image before the edit, or several.
-        edited: The image after it.
-        instruction: What the editing model was told.
-        mask: Where the edit may change the source: white (True in a bool array) may.
-        target: The ground-truth result.
-        target_text: Text that the result must show.
-        item_id: How results call it.
-        model: The editing model.
-
-    Raises:
-        ImageError: an image is not one still picture, or the mask fits neither the source
-            nor the target.
-        TextError: see `editjudge.base.item.Item`.
-    """
-    several = isinstance(source, Sequence) and not isinstance(source, str | bytes)
-    images = list(source) if several else [source]  # type: ignore[arg-type]
-    if not images:
-        raise ImageError("source", "no picture", "give one, or several")
-    item = Item(
-        id=item_id,
-        instruction=instruction,
-        sources=tuple(load_image(image) for image in images),  # type: ignore[arg-type]
-        mask=None if mask is None else load_mask(mask),
-        target=None if target is None else load_image(target),
-        target_text=target_text,
-    )
-    item.check_mask()
-    return Edit(item, model, load_image(edited))
-
-
-def _threaded(make: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """The same for coroutines: pictures are read and decoded in a thread."""
-
-    @wraps(make)
-    async def made(*arguments: P.args, **named: P.kwargs) -> T:
-        return await in_thread(partial(make, *arguments, **named))
-
-    return made
-
-
-make_edit_async = _threaded(make_edit)
+JudgeConfigs: TypeAlias = Mapping[str, JudgeEndpoint | Mapping[str, Any]]
+"""Judges by name, each as `[judges.NAME]` of `editjudge.toml` has it: `url`, `model`, …"""
+Prompts: TypeAlias = Path | str | Mapping[str, str] | None
+"""A folder of prompt templates, or their texts by file."""
 
 
 class Client:
-    """Judges edits with the services at hand; use as an async context manager.
+    """A client that judges edits with the available services; it is an async context manager.
 
     ```python
     async with Client() as client:
-        result = await client.score(make_edit(source=…, edited=…, instruction=…))
+        judged = await client.score({"source": "a.png", "edited": "b.png", "instruction": "…"})
     ```
 
     Args:
         settings: By default read from `EDITJUDGE_*` and `editjudge.toml`; without any
-            endpoint there, a running local stack (`editjudge up`) is used. With a `gateway` edits
-            are judged by that Judge service.
+            endpoint there, the client uses a running local stack (`editjudge up`). With a
+            `gateway`, that Judge service judges the edits.
+        judges: Judges by name instead of those of the settings, as dictionaries:
+            `{"judge": {"url": "http://gpu:8000/v1"}}`. `judge` is the one that `core` asks.
 
     Attributes:
-        panel: The services at hand, once entered; RuntimeError before.
-        budget: What all its calls may cost (`max_cost` of the settings), and have, in the
+        panel: The available services, once entered; RuntimeError before.
+        budget: The cost of all its calls and its limit (`max_cost` of the settings), in the
             currency of the configured prices.
 
     Raises:
         ConfigError: on construction or entry, for settings that cannot be used.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = add_local_stack(settings or load_settings())
+    def __init__(
+        self, settings: Settings | None = None, *, judges: JudgeConfigs | None = None
+    ) -> None:
+        self.settings = resolve_settings(settings, judges)
         self.budget = Budget(self.settings.max_cost)
         self._resources = AsyncExitStack()
         self._panel: Panel | None = None
@@ -193,14 +136,15 @@ class Client:
 
     async def score(
         self,
-        edit: Edit,
+        edit: Edit | EditArguments,
         dimensions: Dimensions = None,
-        prompts: Path | str | Mapping[str, str] | None = None,
+        prompts: Prompts = None,
         budget: Budget | None = None,
     ) -> Judgement:
         """Judge one edit.
 
         Args:
+            edit: An edit, or the arguments of `Edit.load` by name: it is then loaded in a thread.
             dimensions: One or several: ids, globs or declarations; those of `core` by default.
             prompts: Folder of templates of one's own, which replace ours, or their texts by file;
                 rubrics among them are dimensions besides (docs/prompts.md, docs/own.md).
@@ -216,10 +160,11 @@ class Client:
             StoreError: the ledger is damaged, or its disk is full.
             RuntimeError: the client was not entered.
         """
+        edit = await _load_edit("edit", edit)
         texts = _texts(prompts)
         custom = load_custom_templates(texts)
         asked = use_templates(
-            _declared(dimensions, self._own(make_rubric_dimensions(custom))), custom
+            _select_dimensions(dimensions, self._own(make_rubric_dimensions(custom))), custom
         )
         others = all_dimensions(dimension.id for dimension in asked).values()
         known = {d.id: d for d in (*use_templates(others, custom), *asked)}
@@ -237,9 +182,9 @@ class Client:
 
     async def score_many(
         self,
-        edits: Iterable[Edit | Mapping[str, Any]],
+        edits: Iterable[Edit | EditArguments],
         dimensions: Dimensions = None,
-        prompts: Path | str | Mapping[str, str] | None = None,
+        prompts: Prompts = None,
         budget: Budget | None = None,
         *,
         concurrency: int = AT_ONCE,
@@ -249,9 +194,9 @@ class Client:
         Leaving the loop over it, or cancelling its task, cancels the calls in flight.
 
         Args:
-            edits: Edits, or for each the arguments of `make_edit` by name: it is then made in its
-                turn, in a thread, so that no more pictures are in memory than are judged. An
-                iterable is asked for no more than can begin.
+            edits: Edits, or for each the arguments of `Edit.load` by name: it is then loaded in its
+                turn, in a thread, so that no more pictures are in memory than are judged. No more
+                is taken from an iterable than can begin.
             dimensions: As for `score`.
             concurrency: Edits in progress at most.
 
@@ -262,11 +207,11 @@ class Client:
         Raises:
             ConfigError, StoreError, RuntimeError: as `score`; no further edit could be judged.
         """
-        asked = None if dimensions is None else _several(dimensions)
+        asked = None if dimensions is None else _as_tuple(dimensions)
 
-        async def one(place: int, each: Edit | Mapping[str, Any]) -> Judgement | EditjudgeError:
+        async def one(place: int, each: Edit | EditArguments) -> Judgement | EditjudgeError:
             try:
-                edit = each if isinstance(each, Edit) else await _made(place, each)
+                edit = await _load_edit(f"edit {place}", each)
                 return await self.score(edit, asked, prompts, budget)
             except InputError as error:
                 return error
@@ -311,74 +256,71 @@ class Client:
 
 def score(
     *,
-    source: ImageLike | Sequence[ImageLike],
-    edited: ImageLike,
-    instruction: str,
-    mask: ImageLike | NDArray[np.bool_] | Mask | None = None,
-    target: ImageLike | None = None,
-    target_text: str | None = None,
     dimensions: Dimensions = None,
     settings: Settings | None = None,
-    prompts: Path | str | Mapping[str, str] | None = None,
+    judges: JudgeConfigs | None = None,
+    prompts: Prompts = None,
+    **edit: Unpack[EditArguments],
 ) -> Judgement:
-    """Judge one edit, synchronously: `make_edit` and `Client.score` in one call.
+    """Judge one edit and wait for the result: `Edit.load` and `Client.score` in one call.
 
-    It runs an event loop of its own, in a thread where one runs already, as in a notebook; from a
-    coroutine await `Client.score`.
+    ```python
+    judged = editjudge.score(source="a.png", edited="b.png", instruction="make the cup red")
+    ```
+
+    It runs an event loop of its own, in a thread where one runs already, as in a notebook; a
+    coroutine awaits `Client.score` instead.
 
     Args:
-        source: As all images and the mask, see `make_edit`.
         dimensions: One or several: ids, globs or declarations; those of `core` by default.
         settings: See `Client`.
-        prompts: Folder of templates of one's own; see `Client.score`.
+        judges: See `Client`.
+        prompts: A folder of your own prompt templates; see `Client.score`.
+        edit: `source`, `edited`, `instruction`, and what else `Edit.load` takes.
 
     Returns:
         See `Client.score`.
 
     Raises:
-        ConfigError: settings or prompts that cannot be used, or an id or glob that matches no
+        ConfigError: settings, judges or prompts cannot be used, or an id or glob matches no
             dimension.
         ImageError: an image is not one still picture, or the mask fits neither the source nor
             the target.
         TextError: see `editjudge.base.item.Item`.
         StoreError: the ledger is damaged, or its disk is full.
     """
-    edit = make_edit(
-        source=source,
-        edited=edited,
-        instruction=instruction,
-        mask=mask,
-        target=target,
-        target_text=target_text,
-    )
+    loaded_edit = Edit.load(**edit)
 
-    async def once() -> Judgement:
-        async with Client(settings) as client:
-            return await client.score(edit, dimensions, prompts)
+    async def score_once() -> Judgement:
+        async with Client(settings, judges=judges) as client:
+            return await client.score(loaded_edit, dimensions, prompts)
 
-    return run_sync(once())
+    return run_sync(score_once())
 
 
 def score_many(
-    edits: Iterable[Edit | Mapping[str, Any]],
+    edits: Iterable[Edit | EditArguments],
     dimensions: Dimensions = None,
     *,
     settings: Settings | None = None,
-    prompts: Path | str | Mapping[str, str] | None = None,
+    judges: JudgeConfigs | None = None,
+    prompts: Prompts = None,
     concurrency: int = AT_ONCE,
     progress: Callable[[int, Judgement | EditjudgeError], object] | None = None,
 ) -> list[Judgement | EditjudgeError]:
-    """Judge many edits, synchronously, on one connection; see `Client.score_many`.
+    """Judge many edits on one connection and wait for all; see `Client.score_many`.
 
     ```python
     edits = [{"source": "a.png", "edited": f, "instruction": "…"} for f in ("b.png", "c.png")]
     for judged in editjudge.score_many(edits, ["core.psnr.*"]):
-        print(judged if isinstance(judged, editjudge.EditjudgeError) else judged.outcomes)
+        print(judged)  # a judgement, or the error that the edit has instead
     ```
 
     Args:
-        progress: Called with place and result, as each edit is done; where an event loop runs
-            already, as in a notebook, in another thread.
+        settings: See `Client`.
+        judges: See `Client`.
+        progress: A function that gets place and result when an edit is done; where an event loop
+            runs already, as in a notebook, it is called in another thread.
 
     Returns:
         For each edit, in their order, its judgement or the error that it has instead.
@@ -388,9 +330,9 @@ def score_many(
         StoreError: as `score`.
     """
 
-    async def all_of_them() -> list[Judgement | EditjudgeError]:
+    async def score_all() -> list[Judgement | EditjudgeError]:
         results: dict[int, Judgement | EditjudgeError] = {}
-        async with Client(settings) as client:
+        async with Client(settings, judges=judges) as client:
             done = client.score_many(edits, dimensions, prompts, concurrency=concurrency)
             async with aclosing(done) as judged:
                 async for place, result in judged:
@@ -399,7 +341,29 @@ def score_many(
                         progress(place, result)
         return [results[place] for place in sorted(results)]
 
-    return run_sync(all_of_them())
+    return run_sync(score_all())
+
+
+def resolve_settings(settings: Settings | None, judges: JudgeConfigs | None = None) -> Settings:
+    """Return the settings to judge with: read where none are given, with a running local stack.
+
+    Args:
+        judges: Judges by name that replace those of the settings.
+
+    Raises:
+        ConfigError: the settings or a judge cannot be used.
+    """
+    settings = settings or load_settings()
+    endpoints: dict[str, JudgeEndpoint] = {}
+    for name, judge_ in (judges or {}).items():
+        try:
+            endpoints[name] = JudgeEndpoint.model_validate(judge_)
+        except ValidationError as error:
+            problem = f"judges[{name!r}] {first_problem(error)}"
+            raise ConfigError(problem, "see docs/configuration.md") from error
+    if endpoints:
+        settings = settings.model_copy(update={"judges": endpoints})
+    return add_local_stack(settings)
 
 
 def add_local_stack(settings: Settings) -> Settings:
@@ -419,30 +383,30 @@ def add_local_stack(settings: Settings) -> Settings:
     return settings
 
 
-async def _made(place: int, arguments: object) -> Edit:
-    """An edit by the names of `make_edit`'s arguments, made in a thread.
+async def _load_edit(name: str, edit: object) -> Edit:
+    """Load an edit in a thread, unless it is one already.
+
+    Args:
+        name: What errors call it.
 
     Raises:
-        InputError: they make none.
+        InputError: the arguments make no edit.
     """
-    name = f"edit {place}"
-    if not isinstance(arguments, Mapping):
-        kind = type(arguments).__name__
+    if isinstance(edit, Edit):
+        return edit
+    if not isinstance(edit, Mapping):
+        kind = type(edit).__name__
         raise InputError(name, f"{kind} is neither an edit nor the arguments of one")
-    if unknown := [key for key in arguments if key not in _ARGUMENTS]:
-        raise InputError(
-            name, f"unknown {unknown[0]!r}", f"make_edit takes {', '.join(_ARGUMENTS)}"
-        )
+    known = EditArguments.__annotations__
+    if unknown := [key for key in edit if key not in known]:
+        raise InputError(name, f"unknown {unknown[0]!r}", f"Edit.load takes {', '.join(known)}")
     try:
-        return await in_thread(lambda: make_edit(**arguments))
+        return await in_thread(lambda: Edit.load(**edit))
     except (TypeError, ValueError) as error:
-        raise InputError(name, str(error), "see editjudge.make_edit") from error
+        raise InputError(name, str(error), "see editjudge.Edit.load") from error
 
 
-_ARGUMENTS = tuple(signature(make_edit).parameters)
-
-
-def _texts(prompts: Path | str | Mapping[str, str] | None) -> Mapping[str, str]:
+def _texts(prompts: Prompts) -> Mapping[str, str]:
     if prompts is None or isinstance(prompts, Mapping):
         return prompts or {}
     load_custom_templates(
@@ -451,13 +415,15 @@ def _texts(prompts: Path | str | Mapping[str, str] | None) -> Mapping[str, str]:
     return texts
 
 
-def _several(
+def _as_tuple(
     dimensions: str | Dimension | Iterable[str | Dimension],
 ) -> tuple[str | Dimension, ...]:
     return (dimensions,) if isinstance(dimensions, str | Dimension) else tuple(dimensions)
 
 
-def _declared(dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()) -> tuple[Dimension, ...]:
+def _select_dimensions(
+    dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()
+) -> tuple[Dimension, ...]:
     """What is asked for.
 
     Raises:
@@ -468,7 +434,7 @@ def _declared(dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()) -> tu
     own = {rubric.id: rubric for rubric in rubrics}
     asked = tuple(
         each if isinstance(each, Dimension) else own.get(each, each)
-        for each in _several(dimensions)
+        for each in _as_tuple(dimensions)
     )
     if not asked:
         raise ConfigError(
@@ -529,7 +495,7 @@ async def iterate_completed(
         await asyncio.gather(*places, return_exceptions=True)
 
 
-def run_sync(judging: Coroutine[Any, Any, T]) -> T:
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """What a coroutine gives, by an event loop of its own.
 
     Where a loop runs already (a notebook, a web server) the coroutine has a thread. An
@@ -538,24 +504,24 @@ def run_sync(judging: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(judging)
-    return _in_a_thread(judging)
+        return asyncio.run(coroutine)
+    return _run_in_thread(coroutine)
 
 
-def _in_a_thread(judging: Coroutine[Any, Any, T]) -> T:
+def _run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
     """What a coroutine gives, by a loop in a thread of its own; an interruption cancels it."""
     ready = threading.Event()
     cancel: list[Callable[[], object]] = []
 
-    async def watched() -> T:
+    async def run_cancellable() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         if task is not None:
             cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
         ready.set()
-        return await judging
+        return await coroutine
 
     with ThreadPoolExecutor(1, "editjudge.loop") as pool:
-        future: Future[T] = pool.submit(lambda: asyncio.run(watched()))
+        future: Future[T] = pool.submit(lambda: asyncio.run(run_cancellable()))
         try:
             return future.result()
         except BaseException:  # an interruption of this thread: the other must not judge on

@@ -16,7 +16,7 @@ from ..base.errors import ConfigError
 from ..base.identity import Identities, format_identities, untrained_services
 from ..base.signature import Signature
 from ..base.strict import STRICT, to_plain
-from ..base.text import shorten_list
+from ..base.text import format_count, shorten_list
 from ..base.verdict import LeftOut, Outcome, Score
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
@@ -165,7 +165,8 @@ class Results(JudgeSpread):
     def __repr__(self) -> str:
         columns = shorten_list([column.id for column in self.columns])
         models = shorten_list(list(self.models))
-        return f"Results of {self.protocol}, {self.items:,} items: {models}; columns: {columns}"
+        items = format_count(self.items, "item")
+        return f"Results of {self.protocol}, {items}: {models}; columns: {columns}"
 
     def _repr_html_(self) -> str:
         from ..report.summary import build_paper_table

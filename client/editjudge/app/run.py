@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, TypeVar
+from typing import Literal, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
-from ..base.config import Settings, load_settings
+from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import Identities
 from ..base.text import format_count
@@ -42,12 +42,12 @@ from ..panel.budget import Budget
 from ..panel.calls import CallStore
 from ..storage.shared_ledger import open_call_store
 from ..storage.store import RunStore
-from .client import add_local_stack, run_sync
+from .client import JudgeConfigs, add_local_stack, resolve_settings, run_sync
 from .estimate import Estimate, estimate, judge_notes
 from .judge_spread import JudgeSpread
 from .ledger_hits import count_ledger_hits
 from .name_shift import refuse_shifted_outputs
-from .spec import ResolvedSpec, RunSpec
+from .spec import ResolvedSpec, RunSpec, check_known
 from .summary import Cells, judge_spread, mean_cells
 from .view import RunView
 
@@ -56,17 +56,24 @@ Retry: TypeAlias = Literal["unscored"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
-    """What came of a session.
+    """The result of a session of `run`.
+
+    ```python
+    result = editjudge.run(spec, out="runs/first")
+    result.status  # "done"
+    result.cells["ours"]["core.psnr.source.whole"].value
+    ```
 
     Attributes:
-        out: Folder of the run; `RunView(out)` reads it.
-        finished: The last event: how it ended, counts, usage, and what has no number and why.
-        cells: By model under test and dimension, the mean over the items asked for, on the
-            dimension's scale, with its coverage and signature; without a value where nothing is
-            scored. The paper's own columns are `RunView.results`.
-        services: Identities by role, of this session's services and of earlier ones'.
+        out: The folder of the run; `RunView(out)` reads it.
+        last_event: The last event: how the session ended, counts, usage, and the edits without a
+            number with their reasons.
+        cells: By model under test and dimension, the mean over the chosen items, on the
+            dimension's scale, with its coverage and signature; without a value where no edit is
+            scored. The columns of the paper are in `RunView.results`.
+        services: Identities by role, of the services of this session and of earlier ones.
     """
 
     out: Path
@@ -75,168 +82,149 @@ class RunResult:
     services: Identities
     _resolved: ResolvedSpec
 
+    def __repr__(self) -> str:
+        count = format_count(self.last_event.judged, "edit")
+        return f"RunResult: {self.status}, {count} judged in this session, run in {self.out}"
+
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """Those asked for, each after its rounds."""
+        """The chosen dimensions, each after its rounds."""
         return self._resolved.dimensions
 
     @property
     def judge_spread(self) -> JudgeSpread:
-        """What each of several judges says alone."""
+        """The numbers of each of several judges alone, and how far they agree."""
         return judge_spread(self._resolved, self.cells)
 
     def services_of(self, dimensions: Iterable[str]) -> Identities:
-        """Those that these dimensions call."""
+        """Return the identities of the services that these dimensions call."""
         roles = self._resolved.roles(dimensions)
         return {role: identity for role, identity in self.services.items() if role in roles}
 
     @property
     def status(self) -> RunEndReason:
-        """`done`, or why it ended before."""
+        """`done`, or why the session ended before."""
         return self.last_event.ended
 
 
-def run(
-    spec: RunSpec,
-    *,
-    out: Path | str,
-    settings: Settings | None = None,
-    progress: OnEvent | None = None,
-    every: float = 2.0,
-    shard: tuple[int, int] = (0, 1),
-    retry: Retry | None = None,
-    fail_on_error: float | None = None,
-    max_cost: float | None = None,
-    as_named: bool = False,
-) -> RunResult:
-    """Judge what a spec asks for, or the rest of it where the run in `out` is begun.
+class RunOptions(TypedDict, total=False):
+    """The options of `run` and `run_async`, all of them optional.
+
+    Attributes:
+        settings: By default read from `EDITJUDGE_*` and `editjudge.toml`; a running local stack
+            is used where they configure nothing. None is started.
+        judges: Judges by name instead of those of the settings; see `Client`. The spec's `judges`
+            have the same names.
+        progress: A function that gets each event (`editjudge.engine.events.RunEvent`), in the
+            thread that judges. An error that it raises ends the session.
+        every: Seconds between two events `progress`, above 0; 2 by default.
+        shard: `(i, n)` judges every n-th item from the i-th on, by its place in the data, counted
+            from 0: the same items on each machine. `editjudge merge` joins the n runs.
+        retry: `unscored` asks again what has no number, instead of taking the stored replies.
+        fail_on_error: The share of failed verdicts, 0 to 1, above which the session ends, once
+            there are 20 verdicts; None, the default, never ends it.
+        max_cost: A limit instead of that of the settings: the run ends before it is spent, all
+            sessions together, in the currency of the configured prices.
+        as_named: Take outputs by their names, also where their sizes say that they belong to the
+            items beside them.
+    """
+
+    settings: Settings | None
+    judges: JudgeConfigs | None
+    progress: OnEvent | None
+    every: float
+    shard: tuple[int, int]
+    retry: Retry | None
+    fail_on_error: float | None
+    max_cost: float | None
+    as_named: bool
+
+
+def run(spec: RunSpec, *, out: Path | str, **options: Unpack[RunOptions]) -> RunResult:
+    """Judge what a spec names, or the rest of it where the run in `out` has begun.
+
+    ```python
+    result = editjudge.run(spec, out="runs/first", max_cost=5.0)
+    ```
 
     A service that fails costs the verdicts that need it, which are `failed` and judged again by
     the next session; it raises nothing.
 
-    It sets no signal handler and never ends the process. Where an event loop runs already (a
-    notebook, a web server) the judging has a thread with a loop of its own; there `run_async` does
-    without. An interruption (KeyboardInterrupt) cancels the calls in flight; what was judged is
-    kept, and the same call goes on.
+    The function sets no signal handler and never ends the process. Where an event loop runs already
+    (a notebook, a web server) the judging has a thread with a loop of its own; there `run_async`
+    does without. An interruption (KeyboardInterrupt) cancels the calls in flight; verdicts so far
+    are stored, and the same call goes on.
 
     Args:
-        out: Folder of the run, made where there is none; one process at a time judges in it.
-        settings: By default read from `EDITJUDGE_*` and `editjudge.toml`; a running local stack
-            is used where nothing is configured there. None is started.
-        progress: Gets events (`RunEvent`), in the thread that judges; what it raises ends the
-            session.
-        every: Seconds between two events `progress`, above 0.
-        shard: `(i, n)` judges every n-th item from the i-th on, by its place in the data, counted
-            from 0: the same items on each machine. `editjudge merge` puts the n runs together.
-        retry: `unscored` asks again what has no number, instead of taking the stored replies.
-        fail_on_error: Share of failed verdicts, 0 to 1, above which it ends, once there are 20
-            verdicts; None never.
-        max_cost: Instead of that of the settings: it ends before this is spent, all sessions of
-            the run together, in the currency of the configured prices.
-        as_named: Take outputs by their names, also where their sizes say that they are those of
-            the items beside them.
+        spec: The benchmark, data, outputs and dimensions.
+        out: The folder of the run, made where there is none; one process at a time judges in it.
+        options: See `RunOptions`.
 
     Returns:
-        What came of it, also where it ended early: `ended` is `done`, `cost`, `failures` or
-        `judge` (one is not the one asked for, or refuses the key).
+        The result, also where the session ended early: `status` is `done`, `cost`, `failures` or
+        `judge` (a judge is another model than the requested one, or refuses the key).
 
     Raises:
         ConfigError: the spec, a setting or the folder cannot be used, or another process has it.
-        InputError: the data, or a folder of outputs, cannot be used, or outputs clearly are those
-            of the items beside their own.
+        InputError: the data, or a folder of outputs, cannot be used, or outputs clearly belong to
+            the items beside their own.
         StoreError: the disk is full, or the run is damaged.
-        KeyboardInterrupt: it was interrupted; what was judged until then is kept.
+        TypeError: there is no such option.
+        KeyboardInterrupt: it was interrupted; verdicts until then are stored.
     """
-    judging = run_async(
-        spec,
-        out=out,
-        settings=settings,
-        progress=progress,
-        every=every,
-        shard=shard,
-        retry=retry,
-        fail_on_error=fail_on_error,
-        max_cost=max_cost,
-        as_named=as_named,
-    )
-    return run_sync(judging)
+    return run_sync(run_async(spec, out=out, **options))
 
 
-async def run_async(
-    spec: RunSpec,
-    *,
-    out: Path | str,
-    settings: Settings | None = None,
-    progress: OnEvent | None = None,
-    every: float = 2.0,
-    shard: tuple[int, int] = (0, 1),
-    retry: Retry | None = None,
-    fail_on_error: float | None = None,
-    max_cost: float | None = None,
-    as_named: bool = False,
-) -> RunResult:
-    """`run` for asynchronous programs; cancelling it cancels the calls in flight.
+async def run_async(spec: RunSpec, *, out: Path | str, **options: Unpack[RunOptions]) -> RunResult:
+    """Judge what a spec names, in the event loop that awaits it; see `run`.
 
-    Arguments, result and errors are those of `run`. It judges in the loop that awaits it, and
-    `progress` is called there.
+    ```python
+    result = await editjudge.run_async(spec, out="runs/first")
+    ```
+
+    Arguments, result and errors are those of `run`. `progress` is called in the same loop.
 
     Raises:
-        asyncio.CancelledError: it was cancelled; what was judged until then is kept.
+        asyncio.CancelledError: it was cancelled; verdicts until then are stored.
     """
-    at_hand = add_local_stack(settings or load_settings())
-    if max_cost is not None:
-        at_hand = at_hand.model_copy(update={"max_cost": max_cost})
-    prepared = await asyncio.to_thread(
-        RunSession,
-        spec,
-        Path(out),
-        at_hand,
-        progress=progress,
-        every=every,
-        shard=shard,
-        retry=retry,
-        fail_on_error=fail_on_error,
-        as_named=as_named,
-    )
-    with prepared as running:
-        result = await running.judge(at_hand) if running.plan.edits else running.finish()
+    known = RunOptions.__annotations__
+    if unknown := options.keys() - known.keys():
+        raise TypeError(f"run has no option {min(unknown)!r}; it has {', '.join(known)}")
+    judges = options.get("judges") or {}
+    if others := [name for name in judges if name not in spec.judges]:
+        raise ConfigError(f"the spec has no judge {others[0]!r}", f"RunSpec(judges={[*judges]})")
+    settings = resolve_settings(options.get("settings"), judges)
+    if (max_cost := options.get("max_cost")) is not None:
+        settings = settings.model_copy(update={"max_cost": max_cost})
+    session = await asyncio.to_thread(RunSession, spec, Path(out), settings, options)
+    with session:
+        result = await session.judge(settings) if session.plan.edits else session.finish()
     if result.status == "interrupted":
         raise asyncio.CancelledError
     return result
 
 
 class RunSession:
-    """A session of a run: the data is looked at when it is made, the run is open inside `with`.
+    """A session of a run: it reads the data when it is made, and the run is open inside `with`.
 
-    `run` is made of it, and so is the command line, which looks for services in between.
+    `run` uses it, and so does the command line, which starts services in between.
 
     Args:
-        settings: Decide which judge answers, and how it is asked.
-        tell: Gets the events.
+        settings: The settings that decide which judge answers, and how it is asked.
+        options: As of `run`; its `settings`, `judges` and `max_cost` do not count here.
 
     Attributes:
-        resolved: What the spec means.
-        left: What is to be judged; known inside `with`.
-        unasked: Which of the dimensions that were chosen ask nothing of any item, in lines.
+        resolved_spec: The rules, data and dimensions of the spec.
+        plan: The edits that are to be judged.
+        idle_dimensions: Lines that name the chosen dimensions which apply to no item.
 
     Raises:
         ConfigError: the spec cannot be used, or a judge is not configured.
         InputError: the data, or a folder of outputs, cannot be used.
     """
 
-    def __init__(
-        self,
-        spec: RunSpec,
-        out: Path,
-        settings: Settings,
-        *,
-        progress: OnEvent | None = None,
-        every: float = 2.0,
-        shard: tuple[int, int] = (0, 1),
-        retry: Retry | None = None,
-        fail_on_error: float | None = None,
-        as_named: bool = False,
-    ) -> None:
+    def __init__(self, spec: RunSpec, out: Path, settings: Settings, options: RunOptions) -> None:
+        shard, retry = options.get("shard", (0, 1)), options.get("retry")
         first, step = shard
         if not 0 <= first < step:
             raise ConfigError(
@@ -249,13 +237,12 @@ class RunSession:
                 f"the Judge service keeps the replies, so that {retry} verdicts stay what they are",
                 "leave --retry out, or judge them without --gateway",
             )
+        as_named = options.get("as_named", False)
         self.resolved_spec, self.plan, self._before = _look(spec, out, shard, as_named=as_named)
         self._out = out
         self._settings = settings
-        self._tell = progress or (lambda _: None)
-        self._every = every
-        self._retry = retry
-        self._fail_on_error = fail_on_error
+        self._tell = options.get("progress") or (lambda _: None)
+        self._options = options
         self.idle_dimensions = _unasked(self.resolved_spec, self.plan)
         self._open = ExitStack()
 
@@ -266,8 +253,8 @@ class RunSession:
             header = header.model_copy(update={"settings": self._before.settings})
         with ExitStack() as opened:
             self._store = opened.enter_context(RunStore.open(self._out, header))
-            if self._retry:
-                self.say(self._dropped(self._retry))
+            if retry := self._options.get("retry"):
+                self.say(self._drop_verdicts(retry))
             # Through a Judge service nothing is asked that a ledger could answer.
             ledger = None if self._settings.gateway else self._settings.ledger
             calls = open_call_store(self._store.ledger, ledger, self.say, opened)
@@ -277,7 +264,7 @@ class RunSession:
                 calls,
                 self._settings,
                 self._tell,
-                self._every,
+                self._options.get("every", 2.0),
                 _judges_of(self.resolved_spec),
             )
             compare_with_last_session(self.plan, self._store, self._before, self._settings)
@@ -293,22 +280,22 @@ class RunSession:
         self._open.close()
 
     def say(self, line: str) -> None:
-        """Tell people something, as an event."""
+        """Send a line for people as an event."""
         self._tell(events.NoteEvent(text=line))
 
     async def judge(self, settings: Settings) -> RunResult:
-        """Judge what is left; see `Session.judge`.
+        """Judge the edits of the plan; see `Session.judge`.
 
         Args:
-            at_hand: The settings with the services there are.
+            settings: The settings with the available services.
         """
         self._session.settings = settings
         for line in judge_notes(self.resolved_spec, settings):
             self.say(line)
-        return self._result(await self._session.judge(self._fail_on_error))
+        return self._result(await self._session.judge(self._options.get("fail_on_error")))
 
     def finish(self) -> RunResult:
-        """The result where all is done: no service is asked for anything."""
+        """Return the result of a run without anything to judge; no service is called."""
         return self._result(self._session.end())
 
     def _result(self, ended: RunEndReason) -> RunResult:
@@ -333,7 +320,7 @@ class RunSession:
         self._tell(event)
         return RunResult(self._out, event, made, self._store.header.identities, self.resolved_spec)
 
-    def _dropped(self, status: Retry) -> str:
+    def _drop_verdicts(self, status: Retry) -> str:
         """Drop what is to be asked anew; says how much that is."""
         order, store = self.resolved_spec, self._store
         before = store.verdict_count
@@ -409,6 +396,9 @@ def _look(
     resolved = ResolvedSpec(spec, shard=shard)
     resolved.check_single_image(spec.single_image)
     header = read_header(out)
+    if header is not None:
+        asked_ids = [name for name in header.dimensions if name in spec.dimensions]
+        check_known(asked_ids, resolved.dimensions_by_id)
     plan = inspect_items(resolved, None if header is None else read_file_cache(out))
     if header is None:
         compare_with_run(plan)  # refuses outputs that cannot be used before a run is begun

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +17,7 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     PlainSerializer,
+    PrivateAttr,
     ValidationError,
     field_validator,
     model_validator,
@@ -65,27 +67,32 @@ def _no_prompts() -> Mapping[str, str]:
 
 
 class RunSpec(BaseModel):
-    """What a run is asked for.
+    """A specification of a run: benchmark, data, outputs, and what to judge them on.
 
-    It is plain data: to and from JSON, equal where it says the same, and a key of dictionaries.
+    ```python
+    spec = RunSpec(benchmark="core", data="items.jsonl", outputs={"ours": "out/ours"})
+    ```
+
+    It is frozen plain data: it goes to JSON and back, equal specs compare equal, and it can be the
+    key of a dictionary.
 
     Attributes:
-        benchmark: Its name.
-        data: Where its data lies.
+        benchmark: The name of the benchmark.
+        data: The path of its data.
         outputs: The folder of outputs by model under test.
-        protocol: By its short name, or in full (`kris.paper.1`); empty for the usual one.
+        protocol: A short name, or a full one (`kris.paper.1`); empty for the usual protocol.
         on: Switches to turn on besides (`editjudge list switches`).
         off: Switches to turn off.
         roots: Where files lie that the data names by their official paths. A folder by its own
-            name is one whose pictures the data may name although it is not its own.
-        judges: Names of the judges that judge, side by side.
-        rounds: How often each of them judges, 1 to 1,000. Every round is kept.
-        dimensions: Ids or globs; the benchmark's own without.
-        limit: How many items, from the first; None for all.
-        tasks: Globs of the tasks whose items are asked for; all without.
-        services: Specialists of one's own (`quality.mylab`) whose dimensions may be asked for.
-        prompts: Templates of one's own, which replace ours: their texts by file, so that the spec
-            says all by itself. A folder is read when the spec is made (docs/prompts.md).
+            name is one whose pictures the data may name although it lies elsewhere.
+        judges: Names of the judges, which judge side by side.
+        rounds: The number of rounds in which each judge judges, 1 to 1,000. Every round is stored.
+        dimensions: Ids, globs or `Dimension` objects; by default those of the benchmark.
+        limit: The number of items, from the first; None for all.
+        tasks: Globs of the tasks whose items are judged; by default all.
+        services: Your own specialists (`quality.mylab`) whose dimensions may be chosen.
+        prompts: Your own prompt templates, which replace ours: their texts by file, so that the
+            spec is complete by itself. A folder is read when the spec is made (docs/prompts.md).
         single_image: Models under test that take one image only: what they gave no output for
             counts as the benchmark says. A run remembers them.
 
@@ -110,12 +117,38 @@ class RunSpec(BaseModel):
     prompts: PromptTexts = Field(default_factory=_no_prompts)
     single_image: tuple[str, ...] = ()
     services: tuple[ServiceName, ...] = ()
+    _own: dict[str, Dimension] = PrivateAttr(default_factory=dict)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            benchmark: str,
+            data: Path | str,
+            outputs: Mapping[str, Path] | Mapping[str, str] = ...,
+            protocol: str = "",
+            on: Sequence[str] = (),
+            off: Sequence[str] = (),
+            roots: Mapping[str, Path] | Mapping[str, str] = ...,
+            judges: Sequence[str] = ...,
+            rounds: int = 1,
+            dimensions: Sequence[str | Dimension] = (),
+            limit: int | None = None,
+            tasks: Sequence[str] = (),
+            prompts: Path | str | Mapping[str, str] = ...,
+            single_image: Sequence[str] = (),
+            services: Sequence[ServiceName | str] = (),
+        ) -> None: ...
 
     @classmethod
-    def of(cls, header: RunHeader) -> Self:
-        """What a stored run was asked for, over all its sessions; without limit and tasks.
+    def of(cls, header: RunHeader, own_dimensions: Iterable[Dimension] = ()) -> Self:
+        """Make the spec of a stored run, over all its sessions; without limit and tasks.
 
-        Its rules need not exist any more: nothing but its form is checked.
+        Its rules need not exist any more: only the form is checked.
+
+        Args:
+            own_dimensions: Dimensions of the run that are no registered ones, as objects.
         """
         judge_rounds = JudgeRounds(header.judges, header.rounds)
         made = {
@@ -123,7 +156,7 @@ class RunSpec(BaseModel):
             for judge_round in judge_rounds.each_round
             for name in header.dimensions
         }
-        return cls.model_construct(
+        spec = cls.model_construct(
             benchmark=header.benchmark,
             data=Path(header.data),
             outputs=_paths(header.outputs),
@@ -140,10 +173,17 @@ class RunSpec(BaseModel):
             single_image=header.single_image,
             services=filter_custom((*header.identities, *header.not_served)),
         )
+        spec._own = {dimension.id: dimension for dimension in own_dimensions}
+        return spec
 
     @model_validator(mode="wrap")
     @classmethod
     def _in_one_line(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        own: dict[str, Dimension] = {}
+        if isinstance(data, dict) and isinstance(data.get("dimensions"), list | tuple):
+            given = data["dimensions"]
+            own = {each.id: each for each in given if isinstance(each, Dimension)}
+            data = data | {"dimensions": [getattr(each, "id", each) for each in given]}
         try:
             spec = handler(data)
         except ValidationError as error:
@@ -153,6 +193,7 @@ class RunSpec(BaseModel):
             mend = f"it has {known}" if first["type"] == "extra_forbidden" else ""
             reason = first["msg"].removeprefix("Value error, ")
             raise ConfigError(f"{where}: {reason}", mend) from error
+        spec._own |= own
         spec.rules()
         return spec
 
@@ -188,9 +229,16 @@ class RunSpec(BaseModel):
             rules = benchmark.rules_from_name(self.protocol, self.on, self.off)
         else:
             rules = benchmark.rules(self.protocol or None, self.on, self.off)
-        return add_specialists(
+        rules = add_specialists(
             rules.with_templates(load_custom_templates(self.prompts)), self.services
         )
+        extra_dimensions = (*rules.extra_dimensions, *self.own_dimensions)
+        return replace(rules, extra_dimensions=extra_dimensions)
+
+    @property
+    def own_dimensions(self) -> tuple[Dimension, ...]:
+        """The dimensions that were given as objects; JSON has their ids alone."""
+        return tuple(self._own.values())
 
     @property
     def judge_rounds(self) -> JudgeRounds:
@@ -209,10 +257,29 @@ class RunSpec(BaseModel):
         return hash(self.digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RunSpec.model_validate, (self.model_dump(mode="json"),)
+        dimensions = [self._own.get(name, name) for name in self.dimensions]
+        return RunSpec.model_validate, (self.model_dump(mode="json") | {"dimensions": dimensions},)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return self
+
+
+def check_known(names: Iterable[str], dimensions: Mapping[str, Dimension]) -> None:
+    """Refuse a run that has dimensions which are neither registered nor given as objects.
+
+    Args:
+        names: The dimensions of the run.
+        dimensions: All that are known here, by id.
+
+    Raises:
+        ConfigError: names them.
+    """
+    if unknown := [name for name in names if name not in dimensions]:
+        raise ConfigError(
+            f"the run has dimensions that are not known here: {', '.join(unknown)}",
+            "give each as an object, RunSpec(dimensions=[…]) or RunView(folder, dimensions=[…]),"
+            " or install the package that adds it",
+        )
 
 
 class ResolvedSpec(RunInputs):
@@ -275,8 +342,17 @@ class ResolvedSpec(RunInputs):
 
     @cached_property
     def dimensions_by_id(self) -> dict[str, Dimension]:
-        """The dimensions that may be asked for by id, judged ones as means of their rounds."""
-        others = all_dimensions([self.spec.benchmark, *self.spec.dimensions])
+        """The dimensions that may be chosen, by id; judged ones are means of their rounds.
+
+        Raises:
+            ConfigError: a dimension given as an object has the id of a registered one.
+        """
+        own = {dimension.id: dimension for dimension in self.spec.own_dimensions}
+        others = all_dimensions(
+            [self.spec.benchmark, *(n for n in self.spec.dimensions if n not in own)]
+        )
+        if taken := [name for name in own if others.get(name, own[name]) != own[name]]:
+            raise ConfigError(f"another dimension is called {taken[0]}", "give yours another id")
         return make_rounds(self.rules.dimensions_by_id(others), self.spec.judge_rounds)
 
     @cached_property

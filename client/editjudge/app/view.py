@@ -14,6 +14,7 @@ from ..base.verdict import NoScore, NotServed
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
 from ..benchmarks.dataset import Dataset, ItemRef
+from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..benchmarks.registry import select_among
 from ..engine.judge import roles_of
@@ -27,7 +28,7 @@ from ..storage.store import (
     StoredVerdict,
 )
 from . import results as tables
-from .spec import ResolvedSpec, RunSpec
+from .spec import ResolvedSpec, RunSpec, check_known
 
 __all__ = [
     "Pictures",
@@ -67,23 +68,30 @@ class RunView:
     sees what is there when it is called. Only `resolved`, `item`, `pictures`, `spoilt`, `rows` and
     `results` need the data, and nothing needs a service.
 
+    ```python
+    with RunView("runs/first") as view:
+        print(view.results().to_markdown())
+    ```
+
     Args:
-        folder: Of the run.
+        folder: The folder of the run.
+        dimensions: Dimensions that the run was given as objects and that no package registers.
 
     Raises:
         ConfigError: the folder holds no run, or one of a newer editjudge.
         StoreError: its file is damaged.
     """
 
-    def __init__(self, folder: Path | str) -> None:
+    def __init__(self, folder: Path | str, dimensions: Iterable[Dimension] = ()) -> None:
         self.folder = Path(folder)
+        self._own_dimensions = tuple(dimensions)
         self._store = RunStore.open(self.folder, read_only=True)
 
     @classmethod
     def from_store(cls, store: RunStore) -> Self:
         """The view of a run that is open already, and stays so."""
         view = cls.__new__(cls)
-        view.folder, view._store = store.folder, store
+        view.folder, view._store, view._own_dimensions = store.folder, store, ()
         return view
 
     @staticmethod
@@ -109,7 +117,7 @@ class RunView:
     @property
     def spec(self) -> RunSpec:
         """What it was asked for, over all sessions; `limit` and `tasks` are not kept."""
-        return RunSpec.of(self.header)
+        return RunSpec.of(self.header, self._own_dimensions)
 
     @cached_property
     def resolved_spec(self) -> ResolvedSpec:
@@ -143,11 +151,7 @@ class RunView:
             InputError: its data is not there any more.
         """
         header, own = self.header, self.resolved_spec
-        if unknown := [name for name in header.dimensions if name not in own.dimensions_by_id]:
-            raise ConfigError(
-                f"the run has dimensions that are not known here: {', '.join(unknown)}",
-                "install the package that adds them",
-            )
+        check_known(header.dimensions, own.dimensions_by_id)
         return ResolvedSpec(self.spec, rules) if rules else own
 
     def edits(self, model: str | None = None) -> Iterator[StoredEdit]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Required, Self, TypeAlias, TypedDict
 
-from .errors import TextError
-from .images import Image, Mask
+from .errors import ImageError, TextError
+from .images import Image, ImageLike, Mask, load_image, load_mask
 from .verdict import Failure, NoScore
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAX_TEXT_CHARACTERS = 16_384
 # Control characters (but newline, return and tab), and the lone surrogates of broken UTF-8.
@@ -110,9 +114,26 @@ _MISSING: Mapping[MissingKind, str] = {
 }
 
 
+class EditArguments(TypedDict, total=False):
+    """The arguments of `Edit.load` by name."""
+
+    source: Required[ImageLike | Sequence[ImageLike]]
+    edited: Required[ImageLike]
+    instruction: Required[str]
+    mask: ImageLike | NDArray[np.bool_] | Mask | None
+    target: ImageLike | None
+    target_text: str | None
+    item_id: str
+    model: str
+
+
 @dataclass(frozen=True, slots=True)
 class Edit:
     """An item as one model edited it.
+
+    ```python
+    edit = Edit.load(source="a.png", edited="b.png", instruction="make the cup red")
+    ```
 
     Attributes:
         model: The editing model (the one under test, not the judge).
@@ -124,6 +145,54 @@ class Edit:
     model: str
     image: Image | None
     missing: Missing | None = None
+
+    @classmethod
+    def load(
+        cls,
+        *,
+        source: ImageLike | Sequence[ImageLike],
+        edited: ImageLike,
+        instruction: str,
+        mask: ImageLike | NDArray[np.bool_] | Mask | None = None,
+        target: ImageLike | None = None,
+        target_text: str | None = None,
+        item_id: str = "edit",
+        model: str = "",
+    ) -> Self:
+        """Load an edit from files or from images in memory.
+
+        Images are paths, encoded bytes, Pillow images or uint8 arrays of shape (H, W),
+        (H, W, 3) or (H, W, 4), RGB order, 0..255.
+
+        Args:
+            source: The image before the edit, or several.
+            edited: The image after the edit.
+            instruction: The instruction for the editing model.
+            mask: Where the edit may change the source: white (True in a bool array) may change.
+            target: The ground-truth result.
+            target_text: Text that the result must show.
+            item_id: The name of the edit in results.
+            model: The name of the editing model.
+
+        Raises:
+            ImageError: an image is not one still picture, or the mask fits neither the source
+                nor the target.
+            TextError: see `Item`.
+        """
+        is_several = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+        images = list(source) if is_several else [source]  # type: ignore[arg-type]
+        if not images:
+            raise ImageError("source", "no picture", "give one, or several")
+        item = Item(
+            id=item_id,
+            instruction=instruction,
+            sources=tuple(load_image(image) for image in images),  # type: ignore[arg-type]
+            mask=None if mask is None else load_mask(mask),
+            target=None if target is None else load_image(target),
+            target_text=target_text,
+        )
+        item.check_mask()
+        return cls(item, model, load_image(edited))
 
     @property
     def output(self) -> Image:

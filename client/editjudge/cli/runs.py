@@ -20,7 +20,7 @@ from ..app.dimensions import models_needed, unserved_command
 from ..app.estimate import describe_calls, describe_estimate
 from ..app.merge import Prefer, merge
 from ..app.rescoring import Changes, RescoreEntry, rescore_run
-from ..app.run import RunResult, RunSession, preview_run
+from ..app.run import RunOptions, RunResult, RunSession, preview_run
 from ..app.run import read_spec as stored_spec
 from ..app.spec import ResolvedSpec, RunSpec
 from ..app.summary import column_titles, mean_columns
@@ -105,10 +105,10 @@ def run_command(
     settings = settings_from(options)
     spec = spec_from(benchmark, options, settings, stored_spec(out))
     check_judges(parse_judges(options), settings)
-    how = {"shard": parse_shard(options["shard"]), "as_named": options["as_named"]}
+    how: Any = {"shard": parse_shard(options["shard"]), "as_named": options["as_named"]}
     if not dry_run:
         how |= {"retry": retry, "fail_on_error": options["fail_on_error"]}
-        return _judge(spec, out, settings, as_json=json, **how)
+        return _judge(spec, out, settings, how, as_json=json)
     if retry:
         raise InputError(
             "--dry-run", f"does not foresee --retry {retry}", "leave one of the two out"
@@ -122,10 +122,14 @@ def run_command(
     return 0
 
 
-def _judge(spec: RunSpec, out: Path, settings: Settings, *, as_json: bool, **how: Any) -> int:
+def _judge(
+    spec: RunSpec, out: Path, settings: Settings, options: RunOptions, *, as_json: bool
+) -> int:
     with (
         make_display(as_json=as_json) as bar,
-        RunSession(spec, out, settings, progress=bar, every=bar.seconds_between, **how) as running,
+        RunSession(
+            spec, out, settings, {**options, "progress": bar, "every": bar.seconds_between}
+        ) as running,
     ):
         result = _judge_rest(running, settings)
     if result is None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from ..app.client import Client, Judgement, make_edit
+from ..app.client import Client, Judgement
 from ..base.config import JudgeEndpoint, Settings
 from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
@@ -29,7 +29,7 @@ _EDIT_OPTIONS = ("source", "edited", "instruction", "mask", "target", "target_te
 
 def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     """Judge an edit and show it; returns the exit code."""
-    edit = make_edit(**{name: options[name] for name in _EDIT_OPTIONS})
+    edit = Edit.load(**{name: options[name] for name in _EDIT_OPTIONS})
     own = load_rubric_files(options["rubric"])
     if dry_run:
         return _print_prompts(edit, own)

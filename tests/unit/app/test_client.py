@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import editjudge
-from editjudge import Client, make_edit
+from editjudge import Client
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.item import Edit
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import NotServed, Score
 from editjudge.benchmarks.dimension import Dimension
@@ -54,7 +55,7 @@ async def test_a_client_makes_a_signature_once(
         return plain(self, *given)
 
     monkeypatch.setattr(Dimension, "signature", counted)
-    edit = make_edit(source=photo_file, edited=photo_file, instruction="x")
+    edit = Edit.load(source=photo_file, edited=photo_file, instruction="x")
     name = "core.mse.source.whole"
     own = replace(load_dimensions()[name], variant="mine")
     async with Client(Settings()) as client:

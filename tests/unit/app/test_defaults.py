@@ -28,7 +28,7 @@ def test_of_one_edit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Pil.new("RGB", (8, 8)).save(picture)
     given = ["--source", str(picture), "--edited", str(picture), "--instruction", "x"]
     CliRunner().invoke(root.commands["score"], given)
-    assert asked == [d.id for d in client._declared(None)]
+    assert asked == [d.id for d in client._select_dimensions(None)]
     assert {name.partition(".")[0] for name in asked} == {"core"}
 
 

@@ -17,12 +17,13 @@ import pytest
 from PIL import Image as Pil
 
 import editjudge
-from editjudge import Judgement, Score, make_edit
+from editjudge import Judgement, Score
 from editjudge.app.client import iterate_completed
 from editjudge.base import errors
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, EditjudgeError, ImageError, InputError
 from editjudge.base.images import load_image, load_mask
+from editjudge.base.item import Edit
 
 NAME = "core.mse.source.whole"
 
@@ -80,7 +81,7 @@ def test_results_are_in_order_and_a_broken_file_costs_its_edit(folder: Path) -> 
 
 async def test_a_notebook_can_score_many(folder: Path) -> None:
     """Where a loop runs, as in Jupyter, the synchronous call works too."""
-    edits = [make_edit(**given(folder, step)) for step in (1, 2)]
+    edits = [Edit.load(**given(folder, step)) for step in (1, 2)]
     here = threading.current_thread()
     threads: list[threading.Thread] = []
     judged = editjudge.score_many(
@@ -97,7 +98,7 @@ async def test_a_notebook_can_score_many(folder: Path) -> None:
     ("arguments", "told"),
     [
         ({"edited": "nowhere.png", "instruction": "x", "source": "nowhere.png"}, "no such file"),
-        ({"edits": "1.png"}, r"edit 0: unknown 'edits'; make_edit takes source, edited"),
+        ({"edits": "1.png"}, r"edit 0: unknown 'edits'; Edit.load takes source, edited"),
         ({"edited": b""}, r"edit 0: .*missing 2 required .* 'source' and 'instruction'"),
         ({"source": (), "edited": b"x", "instruction": "x"}, "give one, or several"),
         ({"source": b"", "edited": b"", "instruction": "x"}, "0 bytes"),
@@ -202,8 +203,8 @@ async def test_an_edit_is_made_beside_the_loop(
         threads.append(threading.current_thread())
         return plain(*image)
 
-    monkeypatch.setattr("editjudge.app.client.load_image", seen)
-    edit = await editjudge.make_edit_async(**given(folder, 1, model="ours"))
+    monkeypatch.setattr("editjudge.base.item.load_image", seen)
+    edit = await asyncio.to_thread(editjudge.Edit.load, **given(folder, 1, model="ours"))
     assert (edit.model, len(threads)) == ("ours", 2)
     assert threading.main_thread() not in threads
 
@@ -212,7 +213,7 @@ async def test_an_edit_is_made_beside_the_loop(
 
 
 def test_a_pickled_edit_is_the_same_without_its_files(folder: Path) -> None:
-    edit = make_edit(**given(folder, 1, mask=folder / "mask.png"))
+    edit = Edit.load(**given(folder, 1, mask=folder / "mask.png"))
     data = pickle.dumps(edit)
     (folder / "1.png").unlink()
     again = unpickled(data)
@@ -227,7 +228,7 @@ def test_a_pickled_edit_is_the_same_without_its_files(folder: Path) -> None:
 
 def test_a_pickle_holds_no_pixels(folder: Path) -> None:
     pixels = np.full((400, 500, 3), 7, np.uint8)
-    edit = make_edit(source=folder / "source.png", edited=pixels, instruction="x")
+    edit = Edit.load(source=folder / "source.png", edited=pixels, instruction="x")
     assert len(pickle.dumps(edit)) < 50_000
     assert np.array_equal(through_pickle(edit).output.rgb, pixels)
 
@@ -245,7 +246,7 @@ def test_another_process_judges_a_pickled_edit_and_gives_it_back(
 ) -> None:
     """From another folder, and with what was given by a relative path."""
     monkeypatch.chdir(folder)
-    edit = make_edit(source="source.png", edited="2.png", instruction="x", mask="mask.png")
+    edit = Edit.load(source="source.png", edited="2.png", instruction="x", mask="mask.png")
     broken = {"source": b"", "edited": b"", "instruction": "x"}
     code = (
         "import os, pickle, sys, editjudge\n"

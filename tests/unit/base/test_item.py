@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from editjudge.app.client import make_edit
 from editjudge.base.errors import ImageError, TextError
-from editjudge.base.item import MAX_TEXT_CHARACTERS
+from editjudge.base.item import MAX_TEXT_CHARACTERS, Edit
 
 GREY = np.full((16, 16, 3), 90, np.uint8)
 
@@ -24,26 +23,26 @@ BAD_TEXTS = {
 def test_bad_text_is_refused_with_its_place(case: str) -> None:
     text, reason = BAD_TEXTS[case]
     with pytest.raises(TextError, match=reason):
-        make_edit(source=GREY, edited=GREY, instruction=text)
+        Edit.load(source=GREY, edited=GREY, instruction=text)
     with pytest.raises(TextError, match=f"target text: .*{reason}"):
-        make_edit(source=GREY, edited=GREY, instruction="ok", target_text=text)
+        Edit.load(source=GREY, edited=GREY, instruction="ok", target_text=text)
 
 
 @pytest.mark.parametrize("text", ["", "two\nlines\tand a tab", "限时优惠 🎉", "e\u0301"])
 def test_ordinary_text_is_kept_as_it_is(text: str) -> None:
-    assert make_edit(source=GREY, edited=GREY, instruction=text).item.instruction == text
+    assert Edit.load(source=GREY, edited=GREY, instruction=text).item.instruction == text
 
 
 def test_the_longest_text_is_accepted() -> None:
-    make_edit(source=GREY, edited=GREY, instruction="x" * MAX_TEXT_CHARACTERS)
+    Edit.load(source=GREY, edited=GREY, instruction="x" * MAX_TEXT_CHARACTERS)
 
 
 def test_a_mask_must_fit_the_source() -> None:
     with pytest.raises(ImageError, match="mask of 16x4"):
-        make_edit(source=GREY, edited=GREY, instruction="", mask=np.ones((4, 16), bool))
+        Edit.load(source=GREY, edited=GREY, instruction="", mask=np.ones((4, 16), bool))
 
 
 def test_several_sources() -> None:
-    edit = make_edit(source=[GREY, GREY], edited=GREY, instruction="merge them")
+    edit = Edit.load(source=[GREY, GREY], edited=GREY, instruction="merge them")
     assert len(edit.item.sources) == 2
     assert edit.item.source is None

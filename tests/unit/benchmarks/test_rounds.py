@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.app.client import make_edit
 from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.item import Edit
 from editjudge.base.verdict import NoScore, NotServed, Score
 from editjudge.benchmarks.dimension import Dimension, Formula, Reading, make_formula
 from editjudge.benchmarks.registry import load_benchmark, load_benchmarks, load_dimensions
@@ -34,7 +34,7 @@ from .signing import signature_of
 LEVELS, PIXELS = "core.editing_artifacts", "core.psnr.source.whole"
 JUDGE, SECOND = "generalist.judge", "generalist.second"
 TWO = JudgeRounds(("judge", "second"), 2)
-EDIT = make_edit(
+EDIT = Edit.load(
     source=np.zeros((8, 8, 3), np.uint8), edited=np.ones((8, 8, 3), np.uint8), instruction="x"
 )
 

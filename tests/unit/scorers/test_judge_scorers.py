@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from editjudge.answers import QuestionAnswers, Questions, ScoreField, Scores
-from editjudge.app.client import make_edit
 from editjudge.base.errors import Abstained
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Edit
@@ -82,11 +81,11 @@ def _templates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def edit(photo: np.ndarray) -> Edit:
-    return make_edit(source=photo, edited=255 - photo, instruction="make it red")
+    return Edit.load(source=photo, edited=255 - photo, instruction="make it red")
 
 
 def with_questions(photo: np.ndarray, *questions: Mapping[str, Any]) -> Edit:
-    made = make_edit(source=photo, edited=255 - photo, instruction="make it red")
+    made = Edit.load(source=photo, edited=255 - photo, instruction="make it red")
     return replace(made, item=replace(made.item, questions=questions))
 
 
@@ -154,7 +153,7 @@ async def test_the_share_of_questions_answered_yes(edit: Edit) -> None:
 
 async def test_generated_questions_are_shared_by_all_models(edit: Edit, photo: Any) -> None:
     panel = Panel(by_question(dict.fromkeys(QUESTIONS, 1.0), listed(QUESTIONS)))
-    other = make_edit(source=photo, edited=photo, instruction="make it red", model="other")
+    other = Edit.load(source=photo, edited=photo, instruction="make it red", model="other")
     await asyncio.gather(score(QUESTION_LIST, edit, panel), score(QUESTION_LIST, other, panel))
     generations = [p for p in panel.transport.asked if "You have not seen the result" in seen(p)]
     assert len(generations) == 1

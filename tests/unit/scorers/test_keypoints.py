@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.app.client import make_edit
 from editjudge.base.images import Image, load_image
+from editjudge.base.item import Edit
 from editjudge.pixels import RGB, Keypoints, find_keypoints
 from editjudge.scorers import keypoints as module
 from editjudge.scorers import pixels as pixels_module
@@ -110,7 +110,7 @@ async def test_all_edits_of_an_item_share_its_source(
     monkeypatch.setattr(pixels_module, "_KEYPOINTS", KeypointCache(1024**2))
     source = picture(0)
     outputs = [np.roll(source.rgb, shift, axis=1) for shift in range(5)]
-    edits = [make_edit(source=source, edited=one, instruction="x") for one in outputs]
+    edits = [Edit.load(source=source, edited=one, instruction="x") for one in outputs]
     scorer = PixelComparison("source", aligned=True)
     verdicts = [await scorer.score(edit, None, FIELDS) for edit in edits]  # type: ignore[arg-type]
     assert [np.array_equal(image, source.rgb) for image in searched] == [True]

@@ -12,7 +12,6 @@ import pytest
 from PIL import Image as Pil
 from PIL import ImageFilter
 
-from editjudge.app.client import make_edit
 from editjudge.base.item import Edit
 from editjudge.base.verdict import NoScore, Score, Verdict
 from editjudge.scorers import pixels as module
@@ -41,7 +40,7 @@ def squeezed(image: np.ndarray, share: float) -> np.ndarray:
 
 @pytest.mark.parametrize("share", [0.97, 0.94, 0.8, 0.5])
 def test_a_squeeze_is_undone_before_aligning(corners: np.ndarray, share: float) -> None:
-    edit = make_edit(source=corners, edited=squeezed(corners, share), instruction="x")
+    edit = Edit.load(source=corners, edited=squeezed(corners, share), instruction="x")
     got = compared(edit, aligned=True)
     plain = compared(edit)
     assert isinstance(got, Score)
@@ -60,7 +59,7 @@ def test_a_crop_is_not_taken_for_a_squeeze(corners: np.ndarray, changed: str) ->
         "low": corners[8:-8],
         "padded": np.pad(corners, ((0, 0), (0, 80), (0, 0))),
     }[changed]
-    edit = make_edit(source=corners, edited=np.ascontiguousarray(edited), instruction="x")
+    edit = Edit.load(source=corners, edited=np.ascontiguousarray(edited), instruction="x")
     got, raw = compared(edit, aligned=True), compared(edit, aligned=True, as_is=True)
     assert isinstance(got, Score)
     assert got == raw
@@ -71,7 +70,7 @@ def test_a_crop_is_not_taken_for_a_squeeze(corners: np.ndarray, changed: str) ->
 def test_what_cannot_be_aligned_either_way_is_measured_resized(corners: np.ndarray) -> None:
     other = np.random.default_rng(9).integers(0, 256, (40, 40, 3), dtype=np.uint8)
     edited = np.asarray(Pil.fromarray(other).resize((320, 320), Pil.Resampling.BICUBIC))
-    edit = make_edit(source=corners, edited=edited, instruction="x")
+    edit = Edit.load(source=corners, edited=edited, instruction="x")
     got, plain = compared(edit, aligned=True), compared(edit)
     assert isinstance(got, Score)
     assert isinstance(plain, Score)
@@ -81,8 +80,8 @@ def test_what_cannot_be_aligned_either_way_is_measured_resized(corners: np.ndarr
 
 
 def test_whether_it_was_aligned_is_a_field(corners: np.ndarray) -> None:
-    flat = make_edit(source=corners, edited=np.full_like(corners, 90), instruction="x")
-    same = make_edit(source=corners, edited=corners, instruction="x")
+    flat = Edit.load(source=corners, edited=np.full_like(corners, 90), instruction="x")
+    same = Edit.load(source=corners, edited=corners, instruction="x")
     scorer = PixelComparison("source", aligned=True)
     shares = [scorer.compare(edit, frozenset({"unaligned"}))["unaligned"] for edit in (flat, same)]
     assert [one.value for one in shares if isinstance(one, Score)] == [1, 0]
@@ -95,10 +94,10 @@ def test_the_worst_edits_do_not_leave_the_mean(corners: np.ndarray) -> None:
     other = np.asarray(Pil.fromarray(coarse).resize((480, 320), Pil.Resampling.BICUBIC))
     blurred = np.asarray(Pil.fromarray(corners).filter(ImageFilter.GaussianBlur(1)))
     half = [
-        compared(make_edit(source=corners, edited=edited, instruction="x"), aligned=True)
+        compared(Edit.load(source=corners, edited=edited, instruction="x"), aligned=True)
         for edited in (other, corners)
     ]
-    all_ = compared(make_edit(source=corners, edited=blurred, instruction="x"), aligned=True)
+    all_ = compared(Edit.load(source=corners, edited=blurred, instruction="x"), aligned=True)
     assert isinstance(all_, Score)
     values = [one.value for one in half if isinstance(one, Score)]
     assert len(values) == 2
@@ -108,7 +107,7 @@ def test_the_worst_edits_do_not_leave_the_mean(corners: np.ndarray) -> None:
 def test_another_size_alone_is_left_to_the_alignment(corners: np.ndarray) -> None:
     for size in ((240, 160), (720, 480), (481, 320)):
         resized = np.asarray(Pil.fromarray(corners).resize(size, Pil.Resampling.LANCZOS))
-        edit = make_edit(source=corners, edited=resized, instruction="x")
+        edit = Edit.load(source=corners, edited=resized, instruction="x")
         found = compared(edit, aligned=True)
         assert isinstance(found, Score)
         assert "resized" not in found.evidence
@@ -137,7 +136,7 @@ async def test_alignments_take_turns(corners: np.ndarray, monkeypatch: pytest.Mo
     each = corners.shape[0] * corners.shape[1] * module.ALIGNING_BYTES_A_PIXEL
     monkeypatch.setattr(module, "_ALIGNING", MemoryBudget(2 * each))
     small = corners[::2, ::2].copy()
-    edit = make_edit(source=corners, edited=small, instruction="x")
+    edit = Edit.load(source=corners, edited=small, instruction="x")
     scorer, panel = PixelComparison("source", aligned=True), cast("Any", None)
     monkeypatch.setattr(module, "_ALIGNERS", ThreadPoolExecutor(12))
     await asyncio.gather(*(scorer.score(edit, panel, MSE) for _ in range(12)))

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
-from editjudge.app.client import make_edit
 from editjudge.base.errors import Abstained, BadReply
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
@@ -43,7 +42,7 @@ def left() -> np.ndarray:
 
 
 def test_inside_outside_and_whole(photo: Any, changed: Any, left: Any) -> None:
-    got = compared(make_edit(source=photo, edited=changed, instruction="x", mask=left))
+    got = compared(Edit.load(source=photo, edited=changed, instruction="x", mask=left))
     assert got["mse.outside"].value == 0
     assert got["mse.inside"].value == pytest.approx(2 * got["mse.whole"].value)
     assert got["psnr.whole"].value == pytest.approx(peak_signal_noise_ratio(photo, changed))
@@ -56,13 +55,13 @@ def test_inside_outside_and_whole(photo: Any, changed: Any, left: Any) -> None:
 
 @pytest.mark.parametrize("field", ["mae.whole", "mse.around", "mse"])
 def test_a_field_that_is_not_there_is_refused(photo: Any, left: Any, field: str) -> None:
-    edit = make_edit(source=photo, edited=photo, instruction="x", mask=left)
+    edit = Edit.load(source=photo, edited=photo, instruction="x", mask=left)
     with pytest.raises(ValueError, match="there is"):
         PixelComparison("source").compare(edit, frozenset({field}))
 
 
 def test_identical_images_are_capped_and_flagged(photo: Any) -> None:
-    got = compared(make_edit(source=photo, edited=photo, instruction="x"))
+    got = compared(Edit.load(source=photo, edited=photo, instruction="x"))
     assert got["psnr.whole"].value == 100
     assert got["psnr.whole"].evidence["capped"] is True
     assert got["mse.whole"].value == 0
@@ -72,7 +71,7 @@ def test_identical_images_are_capped_and_flagged(photo: Any) -> None:
 @pytest.mark.parametrize(("mask", "without"), [(False, "inside"), (True, "outside")])
 def test_an_empty_region_is_no_number(photo: Any, mask: bool, without: str) -> None:
     everywhere = np.full((96, 128), mask)
-    got = compared(make_edit(source=photo, edited=photo, instruction="x", mask=everywhere))
+    got = compared(Edit.load(source=photo, edited=photo, instruction="x", mask=everywhere))
     for metric in METRICS:
         verdict = got[f"{metric}.{without}"]
         assert isinstance(verdict, NoScore)
@@ -81,20 +80,20 @@ def test_an_empty_region_is_no_number(photo: Any, mask: bool, without: str) -> N
 
 
 def test_another_size_is_resized_and_noted(photo: Any) -> None:
-    got = compared(make_edit(source=photo, edited=photo[::2, ::2].copy(), instruction="x"))
+    got = compared(Edit.load(source=photo, edited=photo[::2, ::2].copy(), instruction="x"))
     assert got["psnr.whole"].evidence["resized"] == "64x48 to 128x96 (Lanczos)"
 
 
 def test_a_mask_follows_the_references_size(photo: Any, changed: Any, left: Any) -> None:
     small = left[::2, ::2].copy()
-    got = compared(make_edit(source=photo, edited=changed, instruction="x", mask=small))
+    got = compared(Edit.load(source=photo, edited=changed, instruction="x", mask=small))
     assert got["mse.outside"].value == 0
 
 
 def test_a_region_too_thin_for_a_window_has_no_ssim(photo: Any, changed: Any) -> None:
     mask = np.ones((96, 128), bool)
     mask[:, :6] = False
-    got = compared(make_edit(source=photo, edited=changed, instruction="x", mask=mask))
+    got = compared(Edit.load(source=photo, edited=changed, instruction="x", mask=mask))
     assert isinstance(got["mse.outside"], Score)
     thin = got["ssim.outside"]
     assert isinstance(thin, NoScore)
@@ -105,7 +104,7 @@ def test_a_region_too_thin_for_a_window_has_no_ssim(photo: Any, changed: Any) ->
 @pytest.mark.parametrize("size", [(1, 1), (6, 40)])
 def test_tiny_images_have_no_ssim(size: tuple[int, int]) -> None:
     image = np.full((*size, 3), 10, np.uint8)
-    got = compared(make_edit(source=image, edited=image + 5, instruction="x"))
+    got = compared(Edit.load(source=image, edited=image + 5, instruction="x"))
     assert isinstance(got["ssim.whole"], NoScore)
     assert got["mse.whole"].value == 25
 
@@ -113,7 +112,7 @@ def test_tiny_images_have_no_ssim(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("plausible", [True, False])
 def test_an_edit_that_cannot_be_aligned(photo: Any, plausible: bool) -> None:
     flat = np.full_like(photo, 127)
-    edit = make_edit(source=photo, edited=flat, instruction="x")
+    edit = Edit.load(source=photo, edited=flat, instruction="x")
     scorer = PixelComparison("source", aligned=True, plausible=plausible)
     for name, verdict in scorer.compare(edit, frozenset({"mse.whole", "psnr.whole"})).items():
         if plausible:

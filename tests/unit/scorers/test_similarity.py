@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.app.client import make_edit
 from editjudge.base.images import decode
+from editjudge.base.item import Edit
 from editjudge.base.verdict import NoScore, Score
 from editjudge.scorers.similarity import FeatureSimilarity, Lpips
 
@@ -27,7 +27,7 @@ class Recording:
 
 async def test_an_edit_of_the_same_size_travels_as_it_is(photo: np.ndarray) -> None:
     panel = Recording(DISTANCE=np.array([0.25], np.float32))
-    edit = make_edit(source=photo, edited=photo, instruction="x")
+    edit = Edit.load(source=photo, edited=photo, instruction="x")
     got = await Lpips("lpips.vgg", "source").score(edit, panel, frozenset({"whole"}))  # type: ignore[arg-type]
     assert got == {"whole": Score(value=0.25)}
     ((inputs, parameters),) = panel.asked
@@ -38,7 +38,7 @@ async def test_an_edit_of_the_same_size_travels_as_it_is(photo: np.ndarray) -> N
 
 async def test_an_edit_of_another_size_is_resized_and_noted(photo: np.ndarray) -> None:
     panel = Recording(DISTANCE=np.array([0.25], np.float32))
-    edit = make_edit(source=photo, edited=photo[::2, ::2].copy(), instruction="x")
+    edit = Edit.load(source=photo, edited=photo[::2, ::2].copy(), instruction="x")
     got = await Lpips("lpips.vgg", "source").score(edit, panel, frozenset({"whole"}))  # type: ignore[arg-type]
     assert got["whole"].evidence == {"resized": "64x48 to 128x96 (Lanczos)"}  # type: ignore[union-attr]
     assert decode(panel.asked[0][0]["IMAGE_B"])[0].shape == photo.shape
@@ -48,7 +48,7 @@ async def test_each_image_gets_the_mask_at_its_own_size(photo: np.ndarray) -> No
     panel = Recording(EMBEDDING=np.array([0.6, 0.8], np.float32))
     mask = np.zeros(photo.shape[:2], bool)
     mask[:48] = True
-    edit = make_edit(source=photo, edited=photo[::2, ::2].copy(), instruction="x", mask=mask)
+    edit = Edit.load(source=photo, edited=photo[::2, ::2].copy(), instruction="x", mask=mask)
     scorer = FeatureSimilarity("features.dinov2", "source")
     got = await scorer.score(edit, panel, frozenset({"inside"}))  # type: ignore[arg-type]
     assert got["inside"].value == pytest.approx(1)  # type: ignore[union-attr]
@@ -60,7 +60,7 @@ async def test_each_image_gets_the_mask_at_its_own_size(photo: np.ndarray) -> No
 async def test_an_empty_region_is_not_asked(photo: np.ndarray) -> None:
     panel = Recording(EMBEDDING=np.array([1.0], np.float32))
     mask = np.zeros(photo.shape[:2], bool)
-    edit = make_edit(source=photo, edited=photo, instruction="x", mask=mask)
+    edit = Edit.load(source=photo, edited=photo, instruction="x", mask=mask)
     scorer = FeatureSimilarity("features.dinov2", "source")
     got = await scorer.score(edit, panel, frozenset({"inside"}))  # type: ignore[arg-type]
     assert isinstance(got["inside"], NoScore)
