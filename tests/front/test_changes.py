@@ -75,7 +75,7 @@ async def test_a_service_that_is_drained_while_calls_run_loses_none(tmp_path: Pa
         leaving = await stack.enter_async_context(JudgeService(Settings()))
         # As `editjudge serve` has it: longer than Envoy takes to ask for health.
         gone = await goes.enter_async_context(serve_grpc(leaving, "127.0.0.1:0", notice=8, drain=5))
-        door = Door(tmp_path, triton={}, judge={"addresses": [stays, gone]}, rate=WIDE)
+        door = Door(tmp_path, triton={}, gateway={"addresses": [stays, gone]}, rate=WIDE)
         vision = Asking(door, "vision", dimensions)
         door.token("vision")
         await asyncio.to_thread(door.server.start)
@@ -97,7 +97,7 @@ async def test_a_key_that_is_taken_back_while_calls_run_ends_its_team_alone(
     async with contextlib.AsyncExitStack() as stack:
         service = await stack.enter_async_context(JudgeService(Settings()))
         at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
-        door = Door(tmp_path, triton={}, judge={"addresses": [at]}, rate=WIDE)
+        door = Door(tmp_path, triton={}, gateway={"addresses": [at]}, rate=WIDE)
         leaving, staying = (Asking(door, team, dimensions) for team in ("leaving", "staying"))
         for team in ("leaving", "staying"):
             door.token(team)

@@ -356,7 +356,7 @@ async def judging_behind(
         web = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 5))
         rpc = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=5))
         judge = {"addresses": [rpc], "json_addresses": [web.removeprefix("http://")]}
-        door = Door(folder, triton, judge=judge)
+        door = Door(folder, triton, gateway=judge)
         token = door.token("vision")
         door.server.start()
         try:

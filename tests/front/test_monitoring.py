@@ -82,7 +82,7 @@ async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform
         web = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 1))
         at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
         judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
-        door = Door(folder, triton, judge=judge, token_limits={"service": service})
+        door = Door(folder, triton, gateway=judge, token_limits={"service": service})
         for team in ("vision", "busy"):
             door.token(team)
         await asyncio.to_thread(door.server.start)

@@ -27,7 +27,9 @@ BATCH = 8
 async def judged(folder: Path, **limits: int) -> AsyncIterator[Door]:
     """A door before a scripted Judge service, with few places for class `batch`."""
     async with ScriptedJudge().serving() as at:
-        door = Door(folder, triton={}, judge={"addresses": [at]}, limits={"batch": BATCH, **limits})
+        door = Door(
+            folder, triton={}, gateway={"addresses": [at]}, limits={"batch": BATCH, **limits}
+        )
         for team in ("vision", "audio"):
             door.token(team)
         await asyncio.to_thread(door.server.start)

@@ -62,7 +62,7 @@ async def counted(folder: Path, limits: RateLimits, **more: Any) -> AsyncIterato
         door = Door(
             folder,
             triton={},
-            judge={"addresses": [at]},
+            gateway={"addresses": [at]},
             judges={"judge": {"addresses": [vllm.removeprefix("http://").removesuffix("/v1")]}},
             token_limits={"service": service, "uncounted": ["audio"], **more},
         )
@@ -100,7 +100,7 @@ async def test_the_judge_service_tells_what_its_judge_took(tmp_path: Path) -> No
         web = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 1))
         at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
         judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
-        door = Door(tmp_path, triton={}, judge=judge, token_limits={"service": service})
+        door = Door(tmp_path, triton={}, gateway=judge, token_limits={"service": service})
         metadata = [("authorization", f"Bearer {door.token('vision')}")]
         await asyncio.to_thread(door.server.start)
         stack.push_async_callback(asyncio.to_thread, door.server.stop)

@@ -70,8 +70,8 @@ def test_one_command_serves_a_team_and_one_ends_it(
     first = scored(up, token)["verdicts"]
     assert "judge    grpc://" in command("status").out
 
-    os.kill(up["judge"]["pid"], signal.SIGKILL)
-    wait_until(lambda: command("status", "--json").json["judge"]["pid"] != up["judge"]["pid"])
+    os.kill(up["gateway"]["pid"], signal.SIGKILL)
+    wait_until(lambda: command("status", "--json").json["gateway"]["pid"] != up["gateway"]["pid"])
     wait_until(known)
     assert scored(up, token)["verdicts"] == first
 
@@ -89,7 +89,7 @@ def test_one_command_serves_a_team_and_one_ends_it(
 
     assert command("down").code == 0
     assert command("status").code == 1
-    log = Path(up["judge"]["log"]).read_text()
+    log = Path(up["gateway"]["log"]).read_text()
     assert "ending: what is in flight is finished" in log
 
 

@@ -30,7 +30,7 @@ PICTURE, INSTRUCTION = b"a picture of nobody", "paint the fence green"
 async def judged(folder: Path, **more: Any) -> AsyncIterator[Door]:
     """A door before a Judge service that answers at once."""
     async with ScriptedJudge().serving() as at:
-        door = Door(folder, triton={}, judge={"addresses": [at]}, **more)
+        door = Door(folder, triton={}, gateway={"addresses": [at]}, **more)
         for team in ("vision", "audio", "hostile"):
             door.token(team)
         await asyncio.to_thread(door.server.start)

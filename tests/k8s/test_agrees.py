@@ -87,7 +87,7 @@ def test_the_front_door_leads_to_every_model_and_to_no_specialists_vllm(
         assert not group.models or set(group.models) == served[f"judges-triton-{name}"]
     assert sum(not group.models for group in values.triton.values()) == 1
     assert set(values.judges) == {"judge"}
-    assert values.judge is not None
+    assert values.gateway is not None
 
 
 def test_every_table_of_models_is_one_that_triton_can_be_started_with(

@@ -50,10 +50,10 @@ def test_there_are_few_commands_and_options() -> None:
 
 
 def test_an_option_has_one_spelling() -> None:
-    """But for `-d` there are no short forms, and no name stands for another."""
+    """But for `-d` and `--generalist`, no name stands for another."""
     for words, command in commands():
         for option in options(command):
-            assert not set(option.opts[1:]) - {"-d"}, words
+            assert not set(option.opts[1:]) - {"-d", "--generalist"}, words
             assert option.help, f"{words}: {option.opts}"
             assert option.help.endswith("."), f"{words}: {option.opts}"
 

@@ -482,7 +482,7 @@ class Two(Specialists):
         self.second = scripted_judge(type(self.transport)(said(worse)))
         self.service_names |= {"generalist.second"}
 
-    def scripted_judge(self, service: str) -> Any:
+    def judge(self, service: str) -> Any:
         return self.second if service == "generalist.second" else super().judge(service)
 
 
