@@ -157,8 +157,8 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_a_run_that_computes_nothing_needs_no_opencv() -> None:
-    asked = "import editjudge.cli.runs; from editjudge.benchmarks.registry import benchmarks"
-    assert "cv2" not in loaded_after(f"{asked}; benchmarks()")
+    asked = "import editjudge.cli.runs; from editjudge.benchmarks.registry import load_benchmarks"
+    assert "cv2" not in loaded_after(f"{asked}; load_benchmarks()")
 
 
 def test_the_client_needs_no_server_side_package() -> None:
