@@ -1,4 +1,4 @@
-"""What a caller may spend on judges, and has."""
+"""The budget of one caller: what its calls to judges cost, held below a limit."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ if TYPE_CHECKING:
 
 
 class Budget:
-    """The account of one caller: what its calls took, and their costs, kept below a limit.
+    """The account of one caller (a run, a score): its calls, their tokens and their cost.
 
-    A caller (a run, a score) names it in the `CallContext` of its calls; several callers may share
-    a panel.
+    A caller names its budget in the `CallContext` of its calls. Several callers, each with a budget
+    of its own, may share a panel.
 
-    What a call costs is known when it is done, so each call in flight is taken to cost as much
-    as the dearest one so far. The first ones, of which nothing is known, take turns.
+    The limit holds although calls run side by side. The cost of a call is known only when the call
+    has ended, so each call in flight is counted with the cost of the dearest call so far. Until the
+    first call with a price has ended, such calls are made one after the other.
 
     Args:
-        limit: In the currency of the prices; None for no limit.
+        limit: The most that may be spent, in the currency of the prices; None for no limit.
 
     Attributes:
-        spent: So far, by earlier sessions too.
-        spent_before: By earlier sessions.
-        calls: Calls made.
-        known: Replies that were kept from calls before, which cost nothing now.
-        usage: What they took together.
+        cost: Cost so far, in earlier sessions too.
+        earlier_cost: Cost in earlier sessions alone.
+        calls: Calls that were made.
+        stored_replies: Replies that were taken from a store of replies and cost nothing now.
+        usage: Tokens of all calls that were made.
     """
 
     def __init__(self, limit: float | None = None) -> None:
@@ -46,10 +47,11 @@ class Budget:
         self._first = asyncio.Lock()
 
     def add_earlier_cost(self, cost: float, dearest: float) -> None:
-        """Count in what was spent before.
+        """Add what earlier sessions have spent.
 
         Args:
-            dearest: Cost of the dearest call so far.
+            cost: Cost of all their calls.
+            dearest: Cost of their dearest call.
         """
         self.cost += cost
         self.earlier_cost += cost
@@ -57,12 +59,13 @@ class Budget:
 
     @asynccontextmanager
     async def turn(self, *, has_price: bool) -> AsyncIterator[None]:
-        """Make one call inside, once others that may tell what a call costs have ended.
+        """Make one call inside the block, which is entered when it is this call's turn.
 
-        While costs are limited and none is known yet, calls go one by one.
+        Calls take turns while costs are limited and the cost of no call is known. Otherwise the
+        block is entered at once.
 
         Args:
-            priced: Whether the call costs anything.
+            has_price: Whether the call costs anything.
         """
 
         def is_known() -> bool:
@@ -79,10 +82,13 @@ class Budget:
     def reserve_call(
         self, price: Price | None, service: str
     ) -> Iterator[Callable[[Usage], float | None]]:
-        """Make one call inside. It yields a function from what the call took to its cost.
+        """Make one call inside the block, with its cost reserved.
+
+        Yields:
+            A function that books the usage of the call and returns its cost, None without a price.
 
         Raises:
-            CostLimit: the call could pass the limit.
+            CostLimit: the call could exceed the limit.
         """
         if price is None:
             yield self.count_calls
@@ -99,15 +105,15 @@ class Budget:
 
     @contextmanager
     def reserve(self, service: str) -> Iterator[None]:
-        """Leave room for one more payment, which is told by `spend` when it is known.
+        """Reserve the cost of one call inside the block; `pay` books the cost when it is known.
 
         Raises:
-            CostLimit: it could pass the limit.
+            CostLimit: the call could exceed the limit.
         """
         possible_cost = self.cost + (self._in_flight + 1) * self._dearest
         if self.limit is not None and (possible_cost > self.limit or self.cost >= self.limit):
             raise CostLimit(
-                f"{self.cost:.4g} of max_cost = {self.limit:g} is spent; what was judged is kept,"
+                f"{self.cost:.4g} of max_cost = {self.limit:g} is spent; all verdicts so far are stored,"
                 " raise the limit to go on",
                 service=service,
             )
@@ -118,16 +124,16 @@ class Budget:
             self._in_flight -= 1
 
     def pay(self, cost: float) -> None:
-        """Note what was paid at once."""
+        """Add the cost of one call."""
         self.cost += cost
         self._dearest = max(self._dearest, cost)
 
     def count_calls(self, usage: Usage, calls: int = 1) -> None:
-        """Note calls that were made, and what they took together."""
+        """Add calls that were made and the tokens of all of them."""
         self.calls += calls
         self.usage += usage
 
     @property
     def dearest(self) -> float:
-        """What was paid at once at most."""
+        """Cost of the dearest call so far."""
         return self._dearest

@@ -1,4 +1,4 @@
-"""Calls to services and what came back: what a ledger keeps, so that none is made twice."""
+"""Calls to judges and specialists, their replies, and the stores that save making a call twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..base.identity import ServiceName
 from .prompt import Prompt
 
 _MOST_TOKENS = 10**9
-"""Of one call; what says more does not count."""
+"""The most tokens that one call can take; a server that reports more is not believed."""
 
 
 def _count_tokens(value: object) -> int:
@@ -29,12 +29,13 @@ def _count_tokens(value: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What calls took, as the server counts it.
+    """Tokens that calls took, as the server counts them.
 
     Attributes:
-        prompt_tokens: Images included.
-        cached_tokens: Of these, found in the cache of prefixes; 0 where the server reports none.
-        completion_tokens: Generated.
+        prompt_tokens: Tokens of the prompts, images included.
+        cached_tokens: Those of them that the server found in its prefix cache; 0 if it reports
+            none.
+        completion_tokens: Tokens of the replies.
     """
 
     prompt_tokens: int = 0
@@ -45,7 +46,7 @@ class Usage:
     def from_counts(
         cls, prompt_tokens: object, cached_tokens: object, completion_tokens: object
     ) -> Self:
-        """What a server says that a call took; 0 for what is no count of tokens."""
+        """Usage as a server reports it; anything that is no plausible count of tokens becomes 0."""
         tokens = _count_tokens(prompt_tokens)
         return cls(
             tokens, min(_count_tokens(cached_tokens), tokens), _count_tokens(completion_tokens)
@@ -68,9 +69,8 @@ class Call:
 
     Attributes:
         judge: Identity of the judge, as in signatures.
-        form: What sort of answer is asked for, with all that shapes it: choices or schema,
-            sampling.
-        repeat: Index among non-deterministic calls that are otherwise the same.
+        form: The form of the answer and all that shapes it: choices or schema, and sampling.
+        repeat: Index among sampled calls that are otherwise equal.
     """
 
     judge: str
@@ -80,20 +80,20 @@ class Call:
 
     @cached_property
     def key(self) -> str:
-        """`sha256:` and 64 hex digits."""
+        """Digest of the call: `sha256:` and 64 hex digits. Equal calls have equal keys."""
         return _make_key([self.judge, self.prompt.digest, self.form, self.repeat])
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back from a call.
+    """The reply to a call.
 
     Attributes:
-        content: Of a judge a JSON object: the text, or the probabilities. Of a specialist its
-            tensors by name; or `kind` and `reason`, where it has no value for the input.
-        model: The name that came back with it; empty of specialists.
-        usage: What it took.
-        cost: In the currency of the judge's price; None where it has none.
+        content: Of a judge a JSON object with the text or the probabilities. Of a specialist its
+            tensors by name, or `kind` and `reason` where it abstains.
+        model: The model's name as the reply states it; empty for specialists.
+        usage: Tokens that the call took.
+        cost: Cost in the currency of the judge's price; None without a price.
     """
 
     content: Mapping[str, Any]
@@ -103,7 +103,7 @@ class Reply:
 
     @property
     def abstains(self) -> bool:
-        """Whether a specialist says that it has no value for the input."""
+        """Whether a specialist has no value for the input."""
         return "kind" in self.content
 
 
@@ -113,9 +113,9 @@ class SpecialistCall:
 
     Attributes:
         service: `role.variant`.
-        identity: Which model it is, as in signatures.
-        inputs: Digest of each tensor's bytes, by its name.
-        parameters: What travels beside them.
+        identity: Identity of the specialist, as in signatures.
+        inputs: Digest of each input tensor's bytes, by name.
+        parameters: Parameters of the request.
     """
 
     service: ServiceName
@@ -125,14 +125,14 @@ class SpecialistCall:
 
     @cached_property
     def key(self) -> str:
-        """`sha256:` and 64 hex digits."""
+        """Digest of the call: `sha256:` and 64 hex digits. Equal calls have equal keys."""
         return _make_key(["specialist", self.service, self.identity, self.inputs, self.parameters])
 
     def outputs(self, reply: Reply) -> Tensors:
-        """What the specialist returned.
+        """The output tensors in a reply.
 
         Raises:
-            Abstained: it said that there is no value for this input.
+            Abstained: the specialist has no value for this input.
         """
         if reply.abstains:
             why = reply.content
@@ -144,18 +144,18 @@ AnyCall: TypeAlias = Call | SpecialistCall
 
 
 class CallRecord(BaseModel):
-    """One call, and what came back.
+    """One call with its reply, as it is stored and shown: without the pictures of the prompt.
 
     Attributes:
-        call: Its key.
+        call: Key of the call.
         judge: Identity of the judge or specialist, as in signatures.
-        model: The name that came back with the reply; None of specialists.
-        prompt: Digest of the prompt; None of specialists.
-        reply: The text, or the probabilities; why a specialist abstained.
-        prompt_tokens: Of the prompt.
-        cached_tokens: Of these, found in the server's prefix cache.
-        completion_tokens: Of the reply.
-        cost: In the currency of the judge's price; None where it has none.
+        model: The model's name as the reply states it; None for specialists.
+        prompt: Digest of the prompt; None for specialists.
+        reply: The text or the probabilities; for a specialist the reason of its abstention.
+        prompt_tokens: Tokens of the prompt.
+        cached_tokens: Those of them that the server found in its prefix cache.
+        completion_tokens: Tokens of the reply.
+        cost: Cost in the currency of the judge's price; None without a price.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -171,12 +171,12 @@ class CallRecord(BaseModel):
 
 
 def dump_records(records: Iterable[CallRecord]) -> list[dict[str, Any]]:
-    """Calls as JSON shows them beside the evidence of a verdict."""
+    """Records as JSON shows them beside the evidence of a verdict."""
     return [one.model_dump() for one in records]
 
 
 def make_record(call: Call, reply: Reply) -> CallRecord:
-    """A judge's reply, without the pictures that the call holds."""
+    """The record of a call to a judge, without the pictures that the call holds."""
     return CallRecord(
         call=call.key,
         judge=call.judge,
@@ -189,60 +189,65 @@ def make_record(call: Call, reply: Reply) -> CallRecord:
 
 
 class ReplyStore(Protocol):
-    """Where replies are kept, so that no call is made twice.
+    """A store of replies, so that no call is made twice.
 
-    What a method has returned from is kept. All of them raise `StoreError` where it cannot be.
+    A reply or fact is stored when the method that takes it has returned. Every method raises
+    `StoreError` where the store cannot be read or written.
     """
 
     async def get(self, call: AnyCall) -> Reply | None:
-        """The reply to a call that was made before, or None."""
+        """The stored reply to a call, or None."""
 
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
-        """Keep a reply, and return it as it will come back from now on: the first one stays."""
+        """Store a reply and return the stored one: the first reply to a call is never replaced."""
 
     async def get_records(self, keys: Iterable[str]) -> Mapping[str, CallRecord]:
-        """What came back from calls, by key; those that are not known are left out."""
+        """Records of stored calls by key; unknown keys are left out."""
 
     async def get_fact(self, name: str) -> str | None:
-        """Something found out about a service before, or None."""
+        """A stored fact about a service, or None."""
 
     async def put_fact(self, name: str, value: str) -> None:
-        """Keep what was found out; the last stays."""
+        """Store a fact about a service; it replaces an earlier one."""
 
 
 class CallStore(ReplyStore, Protocol):
-    """Where a run's calls are kept."""
+    """The store of a run's calls."""
 
     async def drop(self, keys: Iterable[str]) -> int:
-        """Forget replies, so that the calls are made again; returns how many there were."""
+        """Remove replies, so that their calls are made again; returns how many were removed."""
 
     async def put_records(self, records: Iterable[CallRecord]) -> None:
-        """Keep what judges said to others who asked for us; what specialists did is too brief.
+        """Store calls to judges that a Judge service made for this run.
 
-        It cost nothing here: whoever asked tells what was paid.
+        Their cost is booked elsewhere, from the service's reply. Calls to specialists are not among
+        them.
         """
 
 
 class MemoryReplies:
-    """The replies of judges, gone with their panel. A `ReplyStore`.
+    """A `ReplyStore` in memory, for the replies of judges; it is gone with its panel.
 
     Args:
-        most: How many are remembered, the latest; None for all.
+        most: How many replies are stored; beyond that the oldest are dropped. None for all.
     """
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
-        # Of a call no more is kept than is shown of it: a prompt holds its pictures.
+        # A record and not the call is stored, because the call's prompt holds pictures.
         self._entries: OrderedDict[str, tuple[Reply, CallRecord]] = OrderedDict()
         self._facts: dict[str, str] = {}
 
     async def get(self, call: AnyCall) -> Reply | None:
-        """The reply to a call that was made before, or None."""
+        """The stored reply to a call, or None."""
         entry = self._entries.get(call.key)
         return entry[0] if entry else None
 
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
-        """Keep a judge's reply; the first one for a call stays."""
+        """Store a judge's reply and return the stored one: the first reply is never replaced.
+
+        A specialist's reply is returned and not stored.
+        """
         if isinstance(call, SpecialistCall):
             return reply
         first_reply, _ = self._entries.setdefault(call.key, (reply, make_record(call, reply)))
@@ -251,15 +256,15 @@ class MemoryReplies:
         return first_reply
 
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
-        """What came back from calls, by key; those that are not known are left out."""
+        """Records of stored calls by key; unknown keys are left out."""
         return {key: self._entries[key][1] for key in keys if key in self._entries}
 
     async def get_fact(self, name: str) -> str | None:
-        """Something found out about a service before, or None."""
+        """A stored fact about a service, or None."""
         return self._facts.get(name)
 
     async def put_fact(self, name: str, value: str) -> None:
-        """Keep what was found out; the last stays."""
+        """Store a fact about a service; it replaces an earlier one."""
         self._facts[name] = value
 
 
@@ -269,5 +274,5 @@ def _make_key(depends: list[object]) -> str:
 
 
 def to_canonical_json(value: object) -> str:
-    """JSON text with sorted keys: equal values are equal texts."""
+    """JSON text with sorted keys, so that equal values have equal texts."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=dict)

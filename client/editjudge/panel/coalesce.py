@@ -1,4 +1,4 @@
-"""Sharing work between calls that run side by side."""
+"""Work shared between calls that run side by side."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ T = TypeVar("T")
 V = TypeVar("V")
 _REMEMBERED = 4096
 _CLOSING_SECONDS = 1.0
-"""How long a call that is cancelled may take to close its connection."""
+"""How long a cancelled call may take to end, for example to close its connection."""
 
 
 class Coalescer(Generic[T]):
-    """Makes identical calls once: whoever asks while one runs gets its result.
+    """Makes identical calls once: callers that ask for a call in flight get its result.
 
-    The shared call is cancelled when everybody who waits for it is, and is made on the terms of
-    all of them.
+    Every caller gets the result or the exception of the shared call. A caller that is cancelled
+    leaves the others and the call alone. When the last caller is cancelled, the call is cancelled
+    too and given up to one second to end; a caller that comes after that starts a new call. The
+    call is made on the terms of all callers that wait for it at any moment (`SharedTerms`). Results
+    are not remembered: once a call has ended, the next caller makes it again.
     """
 
     def __init__(self) -> None:
@@ -35,11 +38,12 @@ class Coalescer(Generic[T]):
         make: Callable[[SharedTerms], Awaitable[T]],
         terms: AnyTerms = DEFAULT_TERMS,
     ) -> T:
-        """The result of `make`, shared with all who ask for the same key meanwhile.
+        """The result of `make`, shared with all callers of the same key that come while it runs.
 
         Args:
-            make: Takes the terms of all who wait.
-            terms: Of this caller.
+            key: Equal for identical calls.
+            make: Makes the call; it gets the terms of all callers that wait.
+            terms: Terms of this caller.
         """
         if key not in self._running:
             joint = SharedTerms()
@@ -52,9 +56,9 @@ class Coalescer(Generic[T]):
                 return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not joint.caller_count and not task.done():
-                self._forget(key, task)  # who asks from now on is not cancelled with it
+                self._forget(key, task)  # a caller that comes now is not cancelled with it
                 task.cancel()
-                # So that what it took is noted before its caller is done with.
+                # The call books what it took before its caller goes on.
                 await asyncio.wait([task], timeout=_CLOSING_SECONDS)
             raise
 
@@ -64,14 +68,15 @@ class Coalescer(Generic[T]):
 
 
 class PrefixLeaders:
-    """Lets the first of the calls with a common prefix go ahead.
+    """Lets the first of several calls with a common prefix go ahead, and the others follow it.
 
-    A provider's cache holds a prefix once a request with it is through, and replicas have caches
-    of their own, so the others wait for the first one, whatever became of it. A single vLLM needs
-    no such thing: it counts a prefix as cached as soon as it is scheduled.
+    A provider's cache holds a prefix once a request with this prefix has ended, and replicas have
+    caches of their own. So the other calls wait for the first one, which leads. They go on when it
+    has ended, whether it succeeded, failed or was cancelled; no call waits twice for a prefix. A
+    single vLLM needs no leader: it counts a prefix as cached as soon as the request is scheduled.
 
     Args:
-        enabled: False lets everybody go at once.
+        is_enabled: False lets every call go at once.
     """
 
     def __init__(self, *, is_enabled: bool = True) -> None:
@@ -81,7 +86,7 @@ class PrefixLeaders:
 
     @asynccontextmanager
     async def turn(self, prefix: str) -> AsyncIterator[None]:
-        """Wait for the leader of a prefix, or be it."""
+        """Make a call inside the block, as the leader of its prefix or after the leader."""
         if not self._is_enabled or prefix in self._through:
             yield
             return
@@ -105,15 +110,16 @@ async def _run(make: Callable[[SharedTerms], Awaitable[T]], joint: SharedTerms) 
 
 
 async def gather_all(*work: Awaitable[T]) -> list[T]:
-    """What calls side by side give, in order; all of them are waited for.
+    """The results of calls that run side by side, in order; waits until all have ended.
 
-    So it is the same failure every time, whichever call is the fastest, and what has no number
-    names every reply that could not be read: all are asked anew together.
+    Because all are waited for, the outcome does not depend on which call is the fastest: the same
+    failure is raised each time, and an abstention names the calls of all abstentions, so that all
+    of them can be made again.
 
     Raises:
-        Abstained: no call failed, but some have no value: the first says why, with the calls of
-            all of them.
-        Exception: the first failure.
+        Abstained: no call failed, but some abstained. It has the reason of the first one and the
+            calls of all.
+        Exception: of the first call in order that failed.
     """
     results = await asyncio.gather(*work, return_exceptions=True)
     values: list[T] = []

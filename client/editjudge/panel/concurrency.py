@@ -1,4 +1,4 @@
-"""How many calls a server gets at once."""
+"""The adaptive concurrency limit: how many calls a server gets at once."""
 
 from __future__ import annotations
 
@@ -10,60 +10,62 @@ _RARE = 8
 
 
 class FailureRate:
-    """Whether what goes wrong with calls is rare.
+    """Tells whether failures of calls are rare.
 
-    Each trouble weighs as much as `_RARE` answers, which take its weight away again. It is rare
-    while what is left of it weighs no more than two troubles do, or than the calls of a full house.
-    No more than twice that is remembered, so that a long outage is soon forgotten.
+    It is a leaky bucket: a failure adds 8 to it, and an answer takes 1 out. Failures are rare while
+    the bucket holds no more than two failures (16), or no more than the concurrency limit, if that
+    is larger. It never holds more than twice that, so a long outage is soon forgotten.
     """
 
     def __init__(self) -> None:
         self._weight = 0
 
     def add_failure(self, size: int) -> None:
-        """A call met it.
+        """Count a call that failed.
 
         Args:
-            size: The limit now.
+            size: The concurrency limit now.
         """
         self._weight = min(self._weight + _RARE, 2 * _least_weight(size))
 
     def add_answer(self) -> None:
-        """A call did not."""
+        """Count a call that was answered."""
         self._weight = max(0, self._weight - 1)
 
     def is_rare(self, size: int) -> bool:
-        """Whether it is.
+        """Whether failures are rare now.
 
         Args:
-            size: The limit now.
+            size: The concurrency limit now.
         """
         return self._weight <= _least_weight(size)
 
 
 def _least_weight(size: int) -> int:
-    """What may be left of trouble that is rare."""
+    """The weight up to which failures are rare."""
     return max(2 * _RARE, size)
 
 
 class AdaptiveLimit:
-    """Finds how many calls a server takes at once, and counts those in flight.
+    """Finds how many calls a server can take at once, and counts the calls in flight.
 
-    Every overload takes one place away, so that a rare one costs little, and a server that is full
-    gets as many calls fewer as it had no room for: at most half of them per episode. An episode
-    begins with the first overload of a call that began after the beginning of the latest one. Every
-    answer gives a place back while overload is rare (see `Trouble`), every round of answers once it
-    was not; it grows only while all of it is used.
+    - Each overload lowers the limit by one. A rare overload costs little, and a full server gets as
+      many calls fewer as it had no room for.
+    - An episode of overload takes away at most half of the limit. It begins with the first overload
+      of a call that began after the episode before it.
+    - The limit grows only while it is used up. While overload is rare (`FailureRate`), each answer
+      raises it by one; once overload was not rare, only every 32 answers do, or as many answers as
+      the limit, if that is smaller.
 
-    It has no clock: callers give the times, in seconds.
+    It has no clock: callers pass the time, in seconds.
 
     Args:
-        most: The limit's upper bound, and the limit at first.
+        most: Upper bound of the limit, where it starts.
 
     Attributes:
         size: The limit now, in calls.
         in_flight: Calls that have begun and not ended.
-        met: Whether the server was found to take no more: overload was not rare.
+        is_saturated: Whether the server was found to be full at times: overload was not rare.
     """
 
     def __init__(self, most: int) -> None:
@@ -80,7 +82,7 @@ class AdaptiveLimit:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more call fits in."""
+        """Whether one more call may begin."""
         return self.in_flight < self.size
 
     def begin(self, now: float) -> None:
@@ -92,14 +94,17 @@ class AdaptiveLimit:
         self._count(now, -1)
 
     def busy_seconds(self, now: float) -> float:
-        """Seconds of all calls together until now."""
+        """Sum of the durations of all calls until now, in seconds."""
         self._count(now, 0)
         return self._busy
 
     def on_answer(self, began: float) -> None:
-        """Grow after an answer, if the call began in a full house.
+        """Raise the limit after an answer, if the limit was used up when the call began.
 
         Call it before the call's `end`.
+
+        Args:
+            began: When the call began.
         """
         self._overload.add_answer()
         if began > self._full:
@@ -110,10 +115,11 @@ class AdaptiveLimit:
             self.size = min(self.size + 1, self._most)
 
     def on_overload(self, began: float, now: float) -> None:
-        """Take a place away, unless half of them are gone in this episode.
+        """Lower the limit by one, unless this episode took half of it already.
 
         Args:
             began: When the call began.
+            now: The time now.
         """
         self._overload.add_failure(self.size)
         if not self._overload.is_rare(self.size):

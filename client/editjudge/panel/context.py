@@ -1,4 +1,4 @@
-"""On whose behalf calls are made: who pays, who waits, where replies are kept, who notes them."""
+"""The context of a call: who pays, how long the caller waits, where replies are stored."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _CLOSE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class CallTerms:
-    """Until when a caller waits, and whether its calls go first.
+    """How long a caller waits for its calls, and whether they go before others.
 
-    They decide when a call is made and no number: they are in no signature and no key of a call.
+    Terms decide when a call is made, and never its result. They are in no signature and in no key
+    of a call.
 
     Attributes:
-        end: When it stops waiting, by the event loop's clock; infinity where it does not.
-        urgent: Its calls go before others, where a server knows how.
+        deadline: Until when the caller waits, by the event loop's clock; infinity for no deadline.
+        urgent: Whether its calls go before others, at servers that have priorities.
     """
 
     deadline: float = math.inf
@@ -35,10 +36,11 @@ class CallTerms:
 
 
 class SharedTerms:
-    """The terms of a call that several callers wait for.
+    """The terms of one call that several callers wait for.
 
-    It goes on for the most patient of those who wait now, and is urgent where it is to one. Where
-    nobody waits any more its end has come.
+    The call lasts until the latest deadline of the callers that wait now, and is urgent if it is
+    urgent to one of them. A caller that stops waiting no longer counts. Without callers the
+    deadline has passed.
     """
 
     def __init__(self) -> None:
@@ -51,17 +53,17 @@ class SharedTerms:
 
     @property
     def deadline(self) -> float:
-        """See `Terms`."""
+        """See `CallTerms`."""
         return max((each.deadline for each in self._callers), default=-math.inf)
 
     @property
     def urgent(self) -> bool:
-        """See `Terms`."""
+        """See `CallTerms`."""
         return any(each.urgent for each in self._callers)
 
     @contextmanager
     def join(self, terms: AnyTerms) -> Iterator[None]:
-        """Wait too, on these terms, until the block is left."""
+        """Add a caller with its terms until the block is left."""
         self._callers.append(terms)
         try:
             yield
@@ -74,24 +76,25 @@ DEFAULT_TERMS = CallTerms()
 
 
 def is_past(end: float, now: float) -> bool:
-    """Whether a deadline has come."""
+    """Whether a deadline has passed."""
     return end <= now + _CLOSE
 
 
 @dataclass(slots=True)
 class CallLog:
-    """What one piece of work asked, and what came back.
+    """The calls that one piece of work rests on, and what they took.
 
     Attributes:
-        judges: Keys of the calls to judges, whether they were made now or stored.
-        specialists: Keys of the calls to specialists; empty where no ledger keeps replies.
-        usage: What judges took: `calls` made now; `prompt_tokens`, `cached_tokens` (of these)
-            and `completion_tokens` of all replies, and their `cost` where they have one; `spent` is
-            the cost of the calls made now. Empty while nobody was asked.
-        stored: How many calls were answered without being made.
-        asked: How many calls to specialists were made.
-        answered: How many of these were answered, with a value or without.
-        said: By key what judges said; None where nobody wants it.
+        judge_calls: Keys of the calls to judges, made now or answered from a store.
+        specialist_calls: Keys of the calls to specialists; empty where no ledger stores replies.
+        usage: Sums over the calls to judges: `calls` that were made now; `prompt_tokens`,
+            `cached_tokens` (a part of these) and `completion_tokens` of all replies; `cost` of all
+            replies that have one; `spent`, the cost of the calls made now. Empty without such
+            calls.
+        stored_count: How many calls were answered from a store.
+        request_count: How many calls to specialists were made.
+        answer_count: How many of these were answered, with a value or an abstention.
+        records: The calls to judges with their replies, by key; None where nobody reads them.
     """
 
     judge_calls: set[str] = field(default_factory=set)
@@ -103,7 +106,7 @@ class CallLog:
     records: dict[str, CallRecord] | None = None
 
     def add_reply(self, call: Call, reply: Reply, *, made_now: bool) -> None:
-        """Note a judge's reply."""
+        """Add a judge's reply."""
         more: dict[str, float] = {
             "calls": int(made_now),
             **asdict(reply.usage),
@@ -120,16 +123,17 @@ class CallLog:
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """On whose behalf calls are made; see `Panel.within`.
+    """On whose behalf calls are made; see `Panel.with_context`.
 
     Attributes:
         budget: Pays for calls that have a price.
-        calls: Where this caller's calls are kept apart from those of others who share the panel;
-            None where that is the panel's own store.
-        salt: What nobody can guess, by which a server that can (vLLM over HTTP) keeps its cache of
-            prefixes apart: who finds one there learns what others asked. Empty for none.
-        terms: Until when the caller waits.
-        notes: Of the pieces of work that the calls are a part of.
+        calls: A store for this caller's replies alone, apart from those of others who share the
+            panel; None for the panel's own store.
+        salt: A secret that keeps this caller's prompts apart in a server's prefix cache, which
+            would otherwise show what others have asked. Only vLLM over HTTP uses it. Empty for
+            none.
+        terms: How long the caller waits, and whether its calls are urgent.
+        logs: Where the calls are logged, one log for each piece of work that they belong to.
     """
 
     budget: Budget | None = None
@@ -139,21 +143,21 @@ class CallContext:
     logs: tuple[CallLog, ...] = ()
 
     def add_counts(self, *, stored_replies: int = 0, requests: int = 0, answers: int = 0) -> None:
-        """Add to the numbers of `notes`."""
+        """Add to the counts of all logs."""
         for logs in self.logs:
             logs.stored_count += stored_replies
             logs.request_count += requests
             logs.answer_count += answers
 
     def with_log(self, notes: CallLog) -> CallContext:
-        """The same, with calls noted there too."""
+        """The same context with one more log."""
         return replace(self, logs=(*self.logs, notes))
 
     def require_budget(self, price: Price | None = None) -> Budget:
         """The budget that pays for a call.
 
         Raises:
-            RuntimeError: the call has a price, and no caller pays.
+            RuntimeError: the call has a price, and the context has no budget.
         """
         if self.budget is None and price is not None:
             raise RuntimeError("a call that has a price needs a `CallContext` with a budget")

@@ -43,7 +43,7 @@ def test_an_old_channel_outlives_the_deadline_of_its_calls(
 
     async def main() -> None:
         triton = TritonEndpoint(Endpoint(url="grpc://triton:1"), RetryPolicy(deadline=60.0))
-        triton._renew_after_timeout(asyncio.get_running_loop().time())
+        triton._renew_if_dead(asyncio.get_running_loop().time())
         await asyncio.sleep(0)
         assert len(opened) == 2
         assert opened[0].graces[0] > 60.0
