@@ -171,7 +171,7 @@ class Panel(PanelStandIn):
         self.judges = {f"generalist.{name}": scripted_judge(t) for name, t in transports.items()}
         self.service_names = frozenset(self.judges)
 
-    def scripted_judge(self, service: str) -> Any:
+    def judge(self, service: str) -> Any:
         return self.judges[service].with_context(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:

@@ -100,10 +100,10 @@ class Recorder(PanelStandIn, ScriptedTransport):
     def __init__(self) -> None:
         super().__init__("")
         self.sent: set[str] = set()
-        self.judge = scripted_judge(self)
+        self.scripted = scripted_judge(self)
 
-    def scripted_judge(self, service: str) -> Any:
-        return self.judge.with_context(self.context)
+    def judge(self, service: str) -> Any:
+        return self.scripted.with_context(self.context)
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER

@@ -57,12 +57,12 @@ class Panel(PanelStandIn):
 
     def __init__(self, said: Any, **masks: np.ndarray) -> None:
         self.transport = ScriptedTransport(said if isinstance(said, str) else json.dumps(said))
-        self.judge = scripted_judge(self.transport)
+        self.scripted = scripted_judge(self.transport)
         self.masks = masks
 
-    def scripted_judge(self, service: str) -> Any:
+    def judge(self, service: str) -> Any:
         assert service == "generalist.judge"
-        return self.judge.with_context(self.context)
+        return self.scripted.with_context(self.context)
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         assert (service, parameters) == ("segmenter.sa2va", {"select": "best"})
@@ -133,12 +133,12 @@ class BothPanel(PanelStandIn):
                 {"commands": after} if "Target image" in seen(prompt) else named
             )
         )
-        self.judge = scripted_judge(self.transport)
+        self.scripted = scripted_judge(self.transport)
         self.masks = masks
         self.asked: list[tuple[str, str, str]] = []
 
-    def scripted_judge(self, service: str) -> Any:
-        return self.judge.with_context(self.context)
+    def judge(self, service: str) -> Any:
+        return self.scripted.with_context(self.context)
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         side = "source" if inputs["IMAGE"] == SOURCE.encoded_bytes else "target"

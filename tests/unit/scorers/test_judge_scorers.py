@@ -38,15 +38,15 @@ class Panel(PanelStandIn):
 
     def __init__(self, *script: Any, **settings: Any) -> None:
         self.transport = ScriptedTransport(*script)
-        self.judge = scripted_judge(self.transport, **settings)
+        self.scripted = scripted_judge(self.transport, **settings)
         self.service_names = frozenset({JUDGE})
 
-    def scripted_judge(self, service: str) -> Any:
+    def judge(self, service: str) -> Any:
         assert service == JUDGE
-        return self.judge.with_context(self.context)
+        return self.scripted.with_context(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {JUDGE: self.judge.identity}
+        return {JUDGE: self.scripted.identity}
 
 
 TEMPLATES = {
@@ -281,7 +281,7 @@ async def test_a_judge_without_probabilities(
     assert len(set(verdict.calls)) == len(verdict.calls) == made
     # Seven questions or three pairs at most, where five and one were written.
     unwritten = {QuestionList: 2, FactCheck: 2}.get(type(scorer), 0) * settings.get("samples", 1)
-    endpoint = panel.judge.endpoint
+    endpoint = panel.scripted.endpoint
     foreseen = sum(question.max_calls(endpoint) for question in scorer.questions(edit.item))
     assert foreseen == made + unwritten
 
@@ -321,7 +321,7 @@ def test_whose_words_covers_every_question(edit: Edit, name: str) -> None:
 def test_a_prompt_that_needs_what_the_item_lacks(edit: Edit) -> None:
     with pytest.raises(ValueError, match="needs hint"):
         module.make_prompt(
-            Template("a/b", "?", "s", "", "{hint}"), edit, Panel("x").judge.prepare_picture
+            Template("a/b", "?", "s", "", "{hint}"), edit, Panel("x").scripted.prepare_picture
         )
 
 

@@ -63,7 +63,7 @@ class Panel(PanelStandIn):
         self, said: Sequence[Any], masks: Mapping[tuple[str, str], Any], **vectors: Any
     ) -> None:
         self.transport = ScriptedTransport(json.dumps({"commands": said}))
-        self.judge = scripted_judge(self.transport)
+        self.scripted = scripted_judge(self.transport)
         self.masks, self.vectors = masks, vectors
         self.names: dict[bytes, str] = {}
         self.asked: list[tuple[str, str, str]] = []
@@ -75,9 +75,9 @@ class Panel(PanelStandIn):
             self.names[image.encoded_bytes] = image.name
         return self
 
-    def scripted_judge(self, service: str) -> Any:
+    def judge(self, service: str) -> Any:
         assert service == JUDGE
-        return self.judge.with_context(self.context)
+        return self.scripted.with_context(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {ServiceName.parse(name): ModelIdentity("x") for name in self.service_names}

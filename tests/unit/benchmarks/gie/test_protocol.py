@@ -48,14 +48,14 @@ class Panel(PanelStandIn):
 
     def __init__(self, *script: Any) -> None:
         self.transport = ScriptedTransport(*(script or ("The new one",)))
-        self.judge = scripted_judge(self.transport)
+        self.scripted = scripted_judge(self.transport)
         self.sent: list[tuple[np.ndarray, np.ndarray | None, Mapping[str, str]]] = []
 
-    def scripted_judge(self, service: str) -> Any:
-        return self.judge.with_context(self.context)
+    def judge(self, service: str) -> Any:
+        return self.scripted.with_context(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {JUDGE: self.judge.identity, ServiceName.parse(CLIP): ModelIdentity("clip/1")}
+        return {JUDGE: self.scripted.identity, ServiceName.parse(CLIP): ModelIdentity("clip/1")}
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         assert service == CLIP

@@ -158,7 +158,7 @@ class Panel(PanelStandIn):
 
     def __post_init__(self) -> None:
         self.transport = ScriptedTransport(self._said)
-        self.judge = scripted_judge(self.transport)
+        self.scripted = scripted_judge(self.transport)
 
     def _said(self, prompt: Prompt) -> Any:
         if "Which" in seen(prompt) or "neither the image nor the result" in seen(prompt):
@@ -167,8 +167,8 @@ class Panel(PanelStandIn):
             return "A  red cup."
         return {"True": 0.9, "False": 0.1}
 
-    def scripted_judge(self, service: str) -> Any:
-        return self.judge.with_context(self.context)
+    def judge(self, service: str) -> Any:
+        return self.scripted.with_context(self.context)
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         return {ServiceName.parse(name): ModelIdentity("scripted/1") for name in self.service_names}
