@@ -113,8 +113,8 @@ class Budget:
         possible_cost = self.cost + (self._in_flight + 1) * self._dearest
         if self.limit is not None and (possible_cost > self.limit or self.cost >= self.limit):
             raise CostLimit(
-                f"{self.cost:.4g} of max_cost = {self.limit:g} is spent; verdicts so far are stored,"
-                " raise the limit to go on",
+                f"{self.cost:.4g} of max_cost = {self.limit:g} is spent; all verdicts so far"
+                " are stored, raise the limit to go on",
                 service=service,
             )
         self._in_flight += 1
