@@ -248,7 +248,7 @@ def test_the_oldest_embedding_is_forgotten(network):
 
 @pytest.mark.parametrize("prompt", ["", "  ", " . ", "..."])
 def test_an_empty_prompt_is_refused(network, prompt):
-    with pytest.raises(BadRequest, match="PROMPT: empty"):
+    with pytest.raises(BadRequest, match="PROMPT is empty"):
         network.segment(picture(1), prompt)
 
 

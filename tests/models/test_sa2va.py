@@ -195,7 +195,7 @@ def test_the_prompt_is_the_chat_template(network):
 
 
 def test_an_empty_prompt_is_refused(network):
-    with pytest.raises(BadRequest, match="PROMPT: empty"):
+    with pytest.raises(BadRequest, match="PROMPT is empty"):
         network.segment(IMAGE, " . ")
 
 

@@ -30,7 +30,7 @@ LEVELS = tuple(
 
 
 def mean_level(logprobs: Mapping[int, float], ids: Sequence[int]) -> float:
-    """The mean level under the distribution over the level tokens.
+    """Compute the mean level under the distribution over the level tokens.
 
     Args:
         logprobs: Log-probability by token id, of every level token at least.
@@ -63,7 +63,7 @@ class ArtiMuse(LmmSpecialist):
     variable = "ARTIMUSE"
 
     def load(self, parameters: Mapping[str, str]) -> None:
-        """As its base, and look the level tokens up in the served tokenizer.
+        """Load as the base class does, and look up the level tokens in the served tokenizer.
 
         Raises:
             RuntimeError: the tokenizer does not write each level as a token of its own.
@@ -86,7 +86,7 @@ class ArtiMuse(LmmSpecialist):
 
 
 def parse_first_logprobs(choice: Mapping[str, Any]) -> dict[int, float]:
-    """Log-probabilities by token id, at the first position of a reply.
+    """Parse the log-probabilities by token id at the first position of a reply.
 
     Raises:
         Abstained: `unparsable`, when the reply carries none.

@@ -1,1 +1,1 @@
-"""Image features: what two pictures, or a region of both, have in common."""
+"""Image features for comparing two pictures or regions of them."""

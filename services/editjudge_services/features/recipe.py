@@ -1,8 +1,8 @@
-"""Making and exporting DINOv2, DINOv3 and CLIP; needs torch and transformers.
+"""Recipes of DINOv2, DINOv3 and CLIP; needs torch and transformers.
 
 Each export has one graph, pixels (B, 3, side, side) → embedding (B, D), patches (B, N, E),
-last-layer tokens row by row. CLIP has a second one, the projection that pooled tokens go
-through as its CLS token does. The service pools: any number of masks then cost one run.
+last-layer tokens row by row. CLIP has a second graph, the projection of its CLS token, which is
+also applied to pooled tokens. The service pools, so that any number of masks cost one run.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from .vision_service import HEAD, TRUNK
 
 PROCESSOR = "preprocessor_config.json"
 TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-3}
-"""Of fp32: the largest difference of any component of an L2-normalised embedding or patch
-token. Of bf16: the largest distance 1 - cosine between an export's and the source's."""
+"""For fp32, the largest difference of any component of an L2-normalised embedding or patch token;
+for bf16, the largest distance 1 - cosine between those of export and source."""
 
 
 class Trunk(nn.Module):
-    """What is served of a network: an embedding of the image, and its patch tokens.
+    """The exported part of a network: from pixels to the image's embedding and patch tokens.
 
-    The embedding of DINOv2 and DINOv3 is their CLS token, and both are after the final layer norm.
-    CLIP projects its embedding, and its patches are before that norm.
+    For DINOv2 and DINOv3 the embedding is the CLS token, and both outputs follow the final layer
+    norm. CLIP projects its embedding, and its patches precede that norm.
     """
 
     def __init__(self, model: Any) -> None:
@@ -64,7 +64,7 @@ class Trunk(nn.Module):
         self.first = 1 + getattr(model.config, "num_register_tokens", 0)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Embedding (B, D) and patches (B, N, E) of pixels (B, 3, side, side)."""
+        """Compute embedding (B, D) and patches (B, N, E) of pixels (B, 3, side, side)."""
         output = self.model(pixel_values=pixels)
         tokens = output.last_hidden_state
         image_embeds = getattr(output, "image_embeds", None)
@@ -72,23 +72,23 @@ class Trunk(nn.Module):
 
 
 def _clip_head(model: Any) -> nn.Module:
-    """From a pooled token to CLIP's space: embedding (B, P) of pooled tokens (B, D)."""
+    """Return the layers that map pooled tokens (B, D) to CLIP's embeddings (B, P)."""
     norm, projection = model.vision_model.post_layernorm, model.visual_projection
     return nn.Sequential(OrderedDict(norm=norm, projection=projection))
 
 
 @dataclass(slots=True)
 class VisionRecipe:
-    """One family of vision transformers.
+    """Makes and exports vision transformers of one family.
 
     Attributes:
-        model: Reads a checkpoint.
-        kinds: Its `model_type` in config.json.
-        tiny: Makes a small one of the same architecture.
+        model: Class that loads a checkpoint.
+        kinds: Accepted values of `model_type` in config.json.
+        tiny: Makes a small network of the same architecture.
         rule: How whole images are prepared.
-        processor: Its image processor, as config files name it.
-        head: Where pooled tokens go through more.
-        dynamo: Which exporter.
+        processor: Name of its image processor in config files.
+        head: Further layers for pooled tokens, if any.
+        dynamo: Use the newer exporter.
     """
 
     model: type[PreTrainedModel]
@@ -106,17 +106,17 @@ class VisionRecipe:
         _write_processor(folder, self.processor, self.rule)
 
     def load(self, checkpoint: Path) -> Any:
-        """The model of a checkpoint, in fp32 and evaluation mode.
+        """Load the model of a checkpoint, in fp32 and evaluation mode.
 
         Raises:
-            ConfigError: it is of another architecture, lacks weights, or wants images
-                prepared otherwise.
+            ConfigError: the checkpoint has another architecture, lacks weights, or needs other
+                preparation of images.
         """
         _check_processor(checkpoint, self.rule)
         kind = _read(checkpoint / "config.json").get("model_type")
         if kind not in self.kinds:
             raise ConfigError(f"{checkpoint}: model_type {kind!r}, not {min(self.kinds)!r}")
-        # What it would say of CLIP's text tower, which is not asked for, is no warning to anyone.
+        # Otherwise it warns of the weights of CLIP's text tower, which is not loaded.
         logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         read: Any = self.model.from_pretrained
         model, report = read(
@@ -167,20 +167,20 @@ class VisionRecipe:
         return _parity(pairs, precision, len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
-        """What an export says to the panel's probe."""
+        """Compute an export's outputs for the probe of its role."""
         pixels = torch.from_numpy(self.rule(texture_image())[None])
         embedding = _unit(_run(folder / TRUNK, pixels, precision)[0])[0]
         return fingerprint("features", {"EMBEDDING": embedding})
 
 
 def _run(path: Path, inputs: Tensor, precision: Precision) -> list[Tensor]:
-    """What the served form says of a batch."""
+    """Run an exported graph on a batch."""
     network = open_network(path, precision)
     return [torch.from_numpy(output) for output in network(inputs.numpy())]
 
 
 def _parity(pairs: Sequence[tuple[Tensor, Tensor]], precision: Precision, images: int) -> Parity:
-    """Each pair is the source's output and the export's."""
+    """Measure parity from pairs of the source's and the export's outputs."""
     unit = [(_unit(source), _unit(export)) for source, export in pairs]
     if precision == "fp32":
         return measure_parity(unit, TOLERANCE[precision], images)
@@ -218,7 +218,7 @@ def _write_processor(folder: Path, processor: str, rule: Rule) -> None:
 
 
 def _check_processor(checkpoint: Path, rule: Rule) -> None:
-    """Refuse a checkpoint that wants its images normalised otherwise than the service does."""
+    """Refuse a checkpoint whose image normalisation differs from the service's."""
     settings = _read(checkpoint / PROCESSOR)
     for name, rule_value in zip(("image_mean", "image_std"), rule.statistics, strict=True):
         if not np.allclose(settings.get(name, ()) or np.nan, rule_value, atol=1e-4):
@@ -254,4 +254,4 @@ RECIPES: Mapping[str, Recipe] = {
         head=_clip_head,
     ),
 }
-"""By manifest entry."""
+"""Recipes by manifest entry."""

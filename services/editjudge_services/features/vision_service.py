@@ -3,8 +3,8 @@
 EMBEDDING is L2-normalised, so that the dot product of two of them is their cosine similarity
 in [-1, 1], higher is more alike:
 
-- without a MASK the network's embedding of the whole image (the CLS token, or what CLIP
-  makes of it);
+- without a MASK the network's embedding of the whole image (the CLS token, which CLIP
+  projects);
 - with `region` `pool` the mean of the patch tokens of the squashed image, weighted with the
   fraction of each patch that the region covers (I2I-Bench: features inside a
   mask; it leaves the pooling open); with `pool_any` the plain mean over every patch that the
@@ -45,12 +45,12 @@ from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
 Arrays: TypeAlias = "tuple[NDArray[np.float32], ...]"
 TRUNK, HEAD = "model.onnx", "head.onnx"
 CACHE_MIB = "EDITJUDGE_FEATURE_CACHE_MIB"
-"""Environment variable: MiB of features kept by each model, 256 where it is not set."""
+"""Environment variable: MiB of features that each model caches, by default 256."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """What of one image is asked for; `weights`, float32 (N,), of its patches, if any."""
+    """A prepared image; `weights`, float32 (N,), are those of its patches, if pooled."""
 
     image: RGB
     rule: Rule
@@ -61,8 +61,8 @@ class FeatureSpecialist(Specialist):
     """A vision transformer whose export gives embeddings and patch tokens.
 
     Attributes:
-        whole: How a whole image is prepared.
-        squash: How an image is prepared of which a region is asked for.
+        whole: How whole images are prepared.
+        squash: How images are prepared whose patches are pooled.
     """
 
     packages = ("numpy", "pillow")
@@ -76,11 +76,11 @@ class FeatureSpecialist(Specialist):
         """Load the declared export and run it once.
 
         Raises:
-            RuntimeError: it is absent, or not the declared one.
+            RuntimeError: the export is absent, or not the declared one.
         """
         artefact = load_declared_artefact(self.entry, parameters)
         self._trunk = open_network(artefact.folder / TRUNK, artefact.precision)
-        # CLIP's projection, which pooled tokens go through as its CLS token does.
+        # CLIP's projection of the CLS token, which is also applied to pooled tokens.
         self._head = None
         if HEAD in artefact.files:
             self._head = open_network(artefact.folder / HEAD, artefact.precision)
@@ -91,7 +91,7 @@ class FeatureSpecialist(Specialist):
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
         """Embed each image, or the region of it that its mask selects.
 
-        One run of the network for all images of the batch that are not in the cache.
+        The network runs once for all images of the batch that are not in the cache.
 
         Returns:
             For each request EMBEDDING, float32 (D,), of length 1; or Abstained of kind
@@ -125,7 +125,7 @@ class FeatureSpecialist(Specialist):
         return _View(image, self.squash, weights)
 
     def _embeddings(self, views: Sequence[_View]) -> list[NDArray[np.float32]]:
-        """The embedding of each view, float32 (D,), not normalised."""
+        """Compute the embedding of each view, float32 (D,), not normalised."""
         features = self._features(views)
         embeddings = [embedding for embedding, *_ in features]
         pooled_tokens = {
@@ -141,9 +141,9 @@ class FeatureSpecialist(Specialist):
         return embeddings
 
     def _features(self, views: Sequence[_View]) -> list[Arrays]:
-        """Of each view its embedding, float32 (D,), and of a squash its patches, float32 (N, E).
+        """Return each view's embedding, float32 (D,), and if squashed its patches, float32 (N, E).
 
-        They are those of the cache, or of one run for all that are not in it.
+        Features that are not in the cache come from one run of the network.
         """
         keys = [make_content_key(view.image, view.rule) for view in views]
         features_by_key: dict[str, Arrays] = {}
@@ -158,7 +158,7 @@ class FeatureSpecialist(Specialist):
         if new:
             ran = self._forward([view.rule(view.image) for view in new.values()])
             for (key, view), (embedding, patches) in zip(new.items(), ran, strict=True):
-                # A region is asked of a squash only, so the patches of a crop are not kept.
+                # Only squashed images are pooled, so the patches of a crop are not cached.
                 # Copies: a slice would keep the whole batch in memory.
                 arrays = (embedding, patches) if view.rule == self.squash else (embedding,)
                 features_by_key[key] = tuple(each.copy() for each in arrays)
@@ -196,7 +196,7 @@ class DinoV3(FeatureSpecialist):
     contract = FEATURES
     identity: ClassVar = {"implementation": "dinov3.1"}
     entry = "dinov3-vitb16"
-    # Its processor squashes whole images too: a mask on an image seen whole costs no run.
+    # Whole images are squashed too, so that a mask on a cached whole image costs no run.
     whole = DINOV3_SQUASH
     squash = DINOV3_SQUASH
 

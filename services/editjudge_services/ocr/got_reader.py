@@ -1,7 +1,7 @@
-"""GOT-OCR2.0: a vision encoder and a small language model that writes down what it reads.
+"""GOT-OCR2.0: a vision encoder and a small language model that transcribes an image.
 
 Wei et al., General OCR Theory (2024, arXiv:2409.01704), through transformers' own classes.
-I2I-Bench reads edited text with it. It gives text alone: no boxes, no confidence.
+I2I-Bench reads edited text with it. It returns text without boxes or confidence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..runtime.preprocess import BICUBIC, CLIP, Rule
 
 _IMAGE = "<imgpad>"
 _END = "<|im_end|>"
-# The conversation that the network was trained on, word for word.
+# The exact conversation that the network was trained on.
 _PROMPT = (
     "<|im_start|>system\nYou should follow the instructions carefully and explain your answers"
     " in detail.<|im_end|><|im_start|>user\n<img>{image}</img>\n OCR: <|im_end|>"
@@ -26,23 +26,23 @@ _PROMPT = (
 )
 
 Steering = Callable[[int], Any]
-"""From the length of the prompt in tokens, a LogitsProcessor that steers the answer."""
+"""Makes a LogitsProcessor that steers the answer, from the length of the prompt in tokens."""
 
 
 MAX_NEW_TOKENS = 512
-"""Of one image; a reading that is longer ends there."""
+"""Most tokens for one image; a longer transcription is cut."""
 _LONGEST_UNIT = 32
-"""Tokens of the longest piece whose repetition is noticed."""
+"""Most tokens of a piece whose repetition is detected."""
 _REPETITIONS = 8
-"""How often a piece in a row is a loop."""
+"""Fewest repetitions in a row that count as a loop."""
 _SHORTEST_LOOP = 48
-"""Tokens of a loop, so that a row of dots is none."""
+"""Fewest tokens of a loop, so that a row of dots is not one."""
 
 
 def find_loop(tokens: Sequence[int]) -> int:
-    """The length of the piece that the tokens end with over and over; 0 where they do not.
+    """Return the length of the piece that repeats at the end of the tokens; 0 if none does.
 
-    A piece counts once it stands there 8 times in a row and those are 48 tokens together.
+    A piece counts as a loop from 8 repetitions in a row and 48 tokens in total.
     """
     for unit in range(1, _LONGEST_UNIT + 1):
         loop_length = max(_REPETITIONS * unit, _SHORTEST_LOOP)
@@ -55,7 +55,7 @@ def find_loop(tokens: Sequence[int]) -> int:
 
 
 def cut_loop(tokens: Sequence[int]) -> list[int]:
-    """The tokens with the loop that they end with reduced to one piece."""
+    """Reduce a loop at the end of the tokens to one piece."""
     unit = find_loop(tokens)
     if not unit:
         return list(tokens)
@@ -66,12 +66,12 @@ def cut_loop(tokens: Sequence[int]) -> list[int]:
 
 
 class GotReader:
-    """The network and its tokenizer.
+    """Reads text with the network and its tokenizer.
 
     Args:
         network: `GotOcr2ForConditionalGeneration`.
         tokenizer: Its tokenizer.
-        forced: Steers the answer; for tests.
+        steering: Makes a processor that steers the answer; for tests.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class GotReader:
         self.prompt: list[int] = tokenizer(
             _PROMPT.format(image=_IMAGE * tokens), add_special_tokens=False
         )["input_ids"]
-        # The authors stop at the string; in this vocabulary it is one token.
+        # The authors stop at this string, which is one token of the vocabulary.
         end = int(tokenizer.convert_tokens_to_ids(_END))
         self._ends = sorted({end, tokenizer.eos_token_id} - {None})
         self._pad = end if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
@@ -113,29 +113,29 @@ class GotReader:
         return cls(network.to(device).eval(), tokenizer, max_new_tokens)
 
     def save(self, folder: Path) -> None:
-        """Write network and tokenizer as `from_folder` reads them."""
+        """Write network and tokenizer in the layout that `from_folder` reads."""
         self.network.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
 
     def read(self, images: Sequence[RGB]) -> list[str]:
         """Read images, greedily.
 
-        All prompts are the same, so that a batch needs no padding and each image's text
-        depends on the others by rounding alone.
+        All prompts are equal, so that a batch needs no padding and the text of an image depends
+        on the others only by rounding.
 
         Args:
             images: uint8 (H, W, 3), at least one.
 
         Returns:
-            What each says, as the network wrote it, without surrounding blanks; "" where it read
-            nothing. One that repeats itself, as it does on images without text, is cut off and
-            its loop kept once.
+            The text of each image as the network wrote it, without surrounding blanks; "" if it
+            read nothing. If the text repeats itself, as on images without text, generation stops
+            and the loop is reduced to one piece.
         """
         return [self._reading(tokens) for tokens in self._generate(images)]
 
     @torch.inference_mode()
     def first_words(self, images: Sequence[RGB]) -> torch.Tensor:
-        """The probability of each token to be the first, float32 (B, vocabulary)."""
+        """Compute the probability of each first token, float32 (B, vocabulary)."""
         inputs = self._inputs(images)
         logits: torch.Tensor = self.network(**inputs, logits_to_keep=1).logits[:, -1]
         return logits.float().softmax(-1).cpu()
@@ -171,14 +171,14 @@ class GotReader:
         return rows
 
     def _find_looping_rows(self, ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
-        """A stopping criterion: which rows repeat themselves."""
+        """Stop the rows that repeat themselves (a stopping criterion)."""
         answers = ids[:, len(self.prompt) :].tolist()
         looping = [bool(find_loop(answer)) for answer in answers]
         return torch.tensor(looping, device=ids.device)
 
     def _reading(self, tokens: list[int]) -> str:
         ends = [at for at, token in enumerate(tokens) if token in self._ends]
-        # Rows that ended early are padded, with a token that also is an end.
+        # Rows that ended early are padded with a token that also marks an end.
         answer = tokens[: ends[0]] if ends else [token for token in tokens if token != self._pad]
         text: str = self._tokenizer.decode(cut_loop(answer), skip_special_tokens=True)
         return text.strip()

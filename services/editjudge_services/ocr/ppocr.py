@@ -1,12 +1,12 @@
-"""PP-OCR: find the text in an image and read it, as RapidOCR runs it on ONNX Runtime.
+"""PP-OCR finds and reads the text in an image, as RapidOCR runs it on ONNX Runtime.
 
 Three networks of the PP-OCR family (https://github.com/PaddlePaddle/PaddleOCR) are used with
 RapidOCR's own steps around them (https://github.com/RapidAI/RapidOCR): one finds boxes (DB,
-arXiv:1911.08947), one tells upside-down crops, one reads a crop (CTC). The networks come with
+arXiv:1911.08947), one detects upside-down crops, one reads a crop (CTC). The networks come with
 RapidOCR's wheel; nothing is downloaded.
 
-Here are added what a measurement needs: pinned weights, results that do not depend on what
-else is read, a reading order for turned text, and a bound on the memory a sliver can take.
+This module adds pinned weights, results that do not depend on the rest of a batch, a reading order
+for rotated text, and a bound on the memory for very long images.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _SLIVER, _PADDED = 8, 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """The text in one image, in reading order: n pieces, none where there is no text.
+    """The text in one image, in reading order: n pieces, none if there is no text.
 
     Attributes:
         text: The lines, joined by newlines; "" where there is no text.
-        lines: The pieces side by side on one line, joined by spaces.
-        pieces: What each box says, n of them, as the recogniser gives it.
+        lines: The lines, each with its pieces joined by spaces.
+        pieces: The n texts of the boxes, as the recogniser returns them.
         boxes: The corners of each piece, float32, (n, 4, 2), x and y in pixels of the image
             that was read, clockwise from the corner at the image's top left.
-        confidences: How sure the recogniser is of each piece, float32, (n,), in [0.5, 1],
-            higher is surer; pieces below 0.5 are left out, as RapidOCR does.
+        confidences: The recogniser's confidence in each piece, float32, (n,), in [0.5, 1],
+            higher is surer; pieces below 0.5 are left out, as in RapidOCR.
     """
 
     text: str
@@ -63,7 +63,7 @@ class Reading:
 
 
 class PpOcrReader:
-    """Reads text. Not for use from several threads at once.
+    """Reads text; not thread-safe.
 
     Detection, classification and recognition equal `RapidOCR` of rapidocr 3.10.0 with batches
     of one. Its default, batches of six crops of similar shape, pads each crop to the widest of
@@ -81,7 +81,7 @@ class PpOcrReader:
         from rapidocr import RapidOCR
 
         self._engine: Any = RapidOCR(params=_settings())
-        # RapidOCR loads each network when it is first used; load all of them now.
+        # RapidOCR loads each network at its first use, so use all of them now.
         blank = np.full((48, 320, 3), 255, dtype=np.uint8)
         self._read(blank)
         self._recognise([blank])
@@ -136,7 +136,7 @@ class PpOcrReader:
     def _recognise(
         self, crops: list[NDArray[np.uint8]]
     ) -> tuple[Sequence[str], NDArray[np.float64], NDArray[np.bool_]]:
-        """Text, confidence, and whether it was upside down, of each crop."""
+        """Recognise the text of each crop, with its confidence and whether it is upside down."""
         upright, turns = self._engine.cls_and_rotate(crops)
         read = self._engine.recognize_txt(upright)
         sure = self._engine.text_cls.cls_thresh
@@ -160,7 +160,7 @@ def _folder() -> Path:
 def _settings() -> dict[str, Any]:
     folder = _folder()
     return {
-        # Paths, not names of models: RapidOCR downloads what it cannot find by name.
+        # Paths instead of names, since RapidOCR downloads models that it cannot find by name.
         "Det.model_path": str(folder / DETECTOR),
         "Cls.model_path": str(folder / CLASSIFIER),
         "Rec.model_path": str(folder / RECOGNISER),
@@ -171,7 +171,7 @@ def _settings() -> dict[str, Any]:
 
 
 def _pad_sliver(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """A sliver with black around it, any other image as it is; and the margin (x, y)."""
+    """Pad a very long image with black; return any image with its margin (x, y)."""
     height, width = image.shape[:2]
     x = y = 0
     if width > _SLIVER * height:
@@ -200,7 +200,7 @@ def _reading(
 
 
 def _directions(boxes: NDArray[np.float32], crops: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
-    """Which way each box is read, as a vector of its length: (n, 2).
+    """Return the reading direction of each box, as vectors of its length: (n, 2).
 
     RapidOCR turns the crop of a tall box anticlockwise, so what it reads from left to right
     ran downwards. Which boxes it turned shows in the crop.
@@ -212,7 +212,7 @@ def _directions(boxes: NDArray[np.float32], crops: list[NDArray[np.uint8]]) -> N
 
 
 def _lines(boxes: NDArray[np.floating[Any]], along: NDArray[np.float32]) -> list[list[int]]:
-    """Indices of the boxes (n, 4, 2), read `along` (n, 2), by line and in reading order."""
+    """Sort boxes (n, 4, 2) with reading directions `along` (n, 2) into lines of indices."""
     if not len(boxes):
         return []
     lengths = np.linalg.norm(along, axis=1)

@@ -1,4 +1,4 @@
-"""How GOT-OCR2.0 is made: a tiny untrained checkpoint, and the export of any checkpoint."""
+"""Recipe of GOT-OCR2.0."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..zoo.torch_tools import DTYPES, load_tiny_config, measure_parity, randomis
 from .got_reader import GotReader
 
 _TOLERANCE = {"fp32": 1e-5, "bf16": 0.05}
-"""Of the probability of any first token."""
+"""Largest difference of the probability of any first token."""
 
 
 class GotRecipe:
-    """The export is the checkpoint as safetensors of one precision."""
+    """Exports the checkpoint as safetensors of one precision."""
 
     precisions: tuple[Precision, ...] = ("fp32", "bf16")
 
@@ -31,7 +31,7 @@ class GotRecipe:
         config = GotOcr2Config(**table["config"])
         network = randomise_weights(lambda: GotOcr2ForConditionalGeneration(config))
         with torch.no_grad():
-            # Input and output share this table: at full size each token would call for itself.
+            # Input and output share this table: at full scale each token would predict itself.
             network.get_input_embeddings().weight.mul_(0.1)
         network.save_pretrained(folder)
         make_byte_tokenizer(table["special"]).save_pretrained(folder)
@@ -49,7 +49,7 @@ class GotRecipe:
         return measure_parity([(before, after)], _TOLERANCE[precision], len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
-        """What an export says to the panel's probe."""
+        """Compute an export's outputs for the probe of its role."""
         text = GotReader.from_folder(folder).read([text_image()])[0]
         return fingerprint("ocr", {"TEXT": text.encode()})
 

@@ -1,1 +1,1 @@
-"""Perceptual distances between two pictures."""
+"""Perceptual distances between pictures."""

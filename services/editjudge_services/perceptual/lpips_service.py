@@ -4,13 +4,14 @@ DISTANCE is FP32[1], 0 or more and mostly below 1, lower is more alike (Zhang et
 arXiv:1801.03924, v0.1 of the heads):
 
 - without a MASK, of the whole images at the size they come in;
-- with `region` `weight` the mean over the region of the map of the whole images: what lies
-  outside is still seen by the network, but does not count;
+- with `region` `weight` the mean, over the region, of the map of the whole images: the network
+  still sees the rest, but the rest does not count;
 - with `region` `zero` of the images with everything outside the region black, averaged over
   the whole picture as Omni IIE Bench's text has it: a small region makes a small number;
-- with `region` `stretched` likewise, on the input range of its official code (see `stretched`).
+- with `region` `stretched` likewise, on the input range of its official code (see
+  `to_stretched`).
 
-What the network makes of IMAGE_A is kept: several edits are compared with one target, and several
+The taps of IMAGE_A are cached, since several edits are compared with one target, and several
 regions of `weight` with one source.
 """
 
@@ -36,11 +37,11 @@ from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
 from .network import HEADS, TRUNK, LpipsNetwork, Taps, to_signed, to_stretched
 
 CACHE_MIB = "EDITJUDGE_LPIPS_CACHE_MIB"
-"""Environment variable: MiB of taps kept by each model; where it is not set 1024, which is the
-three regions of one target of 768x768."""
+"""Environment variable: MiB of taps that each model caches, by default 1024, enough for three
+regions of one target of 768x768."""
 
-# VGG16 keeps 64 channels at full size: a pair of 768x768 takes about 2 GiB on the way, and
-# more pairs at once are no faster.
+# VGG16 has 64 channels at full size: a pair of 768x768 needs about 2 GiB of memory, and more
+# pairs at once are no faster.
 _PIXELS_AT_ONCE = 768 * 768
 
 
@@ -49,7 +50,7 @@ _Keys: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pair:
-    """Two images of one size, float32 (3, H, W); `weights`, bool (H, W), where a region counts."""
+    """Two images of one size, float32 (3, H, W); `weights`, bool (H, W), selects a region."""
 
     a: NDArray[np.float32]
     b: NDArray[np.float32]
@@ -57,16 +58,16 @@ class _Pair:
 
     @property
     def keys(self) -> _Keys:
-        """What the taps of either depend on."""
+        """The cache keys of both images."""
         return make_content_key(self.a), make_content_key(self.b)
 
 
 class LpipsSpecialist(Specialist):
-    """What both trunks share.
+    """Base class of LPIPS with either trunk.
 
     Attributes:
-        smallest: Pixels that the shorter side must have for the last layer to see anything.
-        cache: Taps of the images that others were compared with.
+        smallest: Fewest pixels of the shorter side from which the last layer has an output.
+        cache: Taps of recent first images.
     """
 
     contract = LPIPS
@@ -81,7 +82,7 @@ class LpipsSpecialist(Specialist):
         """Load the declared export and run it once.
 
         Raises:
-            RuntimeError: it is absent, or not the declared one.
+            RuntimeError: the export is absent, or not the declared one.
         """
         artefact = load_declared_artefact(self.entry, parameters)
         if not {TRUNK, HEADS} <= artefact.files.keys():
@@ -140,7 +141,7 @@ class LpipsSpecialist(Specialist):
     def _compare(
         self, keys: Sequence[_Keys], pairs: Sequence[_Pair]
     ) -> list[tuple[np.float32, NDArray[np.float32]]]:
-        """Distance and map (1, H, W) of each pair, all of one size."""
+        """Compute distance and map (1, H, W) of pairs of one size."""
         taps = self._cached_taps([a for a, _ in keys], [pair.a for pair in pairs])
         images = np.stack([pair.b for pair in pairs])
         distances, maps = self._network.compare(taps, self._network.taps(images), images)
@@ -149,7 +150,7 @@ class LpipsSpecialist(Specialist):
     def _cached_taps(
         self, keys: Sequence[str], images: Sequence[NDArray[np.float32]]
     ) -> list[Taps]:
-        """Taps from the cache, or from one run for all that are not in it."""
+        """Return taps from the cache, or from one run for all that are missing."""
         taps_by_key = {key: taps for key in keys if (taps := self.cache.get(key)) is not None}
         new = {
             key: image for key, image in zip(keys, images, strict=True) if key not in taps_by_key
@@ -182,10 +183,10 @@ class LpipsAlex(LpipsSpecialist):
 
 
 def _runs(shapes: Mapping[_Keys, tuple[int, ...]]) -> list[list[_Keys]]:
-    """Pairs that run together: of one shape, at most so many pixels, those of one target in turn.
+    """Group pairs of one shape into runs of limited size; pairs of one target stay together.
 
     Args:
-        shapes: Of the images, by pair.
+        shapes: Shapes of the images, by pair.
     """
     runs: list[list[_Keys]] = []
     by_shape: dict[tuple[int, ...], list[_Keys]] = defaultdict(list)

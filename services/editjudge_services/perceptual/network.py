@@ -1,4 +1,4 @@
-"""LPIPS as it was exported: what it takes, and distance and map out of it in two steps."""
+"""The exported graphs of LPIPS, and the preparation of their images."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _STRETCHED = 2 * _SIGNED - 1
 
 
 Taps = tuple[Array, ...]
-"""What is compared of one image: five arrays, float32, (1, C, h, w).
+"""The features of an image that LPIPS compares: five arrays, float32, (1, C, h, w).
 
-At 768x768 VGG16's take 275 MiB.
+VGG16's taps of a 768x768 image take 275 MiB.
 """
 
 
 class LpipsNetwork:
-    """Both graphs of an export.
+    """Runs both graphs of an export.
 
     Args:
-        folder: Of the export.
+        folder: Folder of the export.
 
     Raises:
         ConfigError: this machine cannot compute in the precision, or a setting is malformed.
@@ -44,11 +44,11 @@ class LpipsNetwork:
         self._heads = open_network(folder / HEADS, precision)
 
     def __call__(self, a: Array, b: Array) -> tuple[Array, Array]:
-        """Distance (B,) and map (B, 1, H, W) of images (B, 3, H, W)."""
+        """Compute distance (B,) and map (B, 1, H, W) of images (B, 3, H, W)."""
         return self.compare(self.taps(a), self.taps(b), a)
 
     def taps(self, images: Array) -> list[Taps]:
-        """The taps of each of the images (B, 3, H, W)."""
+        """Compute the taps of each of the images (B, 3, H, W)."""
         ran = self._trunk(images)
         if len(images) == 1:
             return [tuple(ran)]
@@ -56,10 +56,10 @@ class LpipsNetwork:
         return [tuple(t[i : i + 1].copy() for t in ran) for i in range(len(images))]
 
     def compare(self, a: Sequence[Taps], b: Sequence[Taps], like: Array) -> tuple[Array, Array]:
-        """Distance (B,) and map (B, 1, H, W) from the taps of as many images.
+        """Compute distance (B,) and map (B, 1, H, W) from the taps of B pairs of images.
 
         Args:
-            like: The images, for their size.
+            like: Images of the same size; their pixels do not count.
         """
         distance, where = self._heads(like, *_stack_taps(a), *_stack_taps(b))
         return distance, where
@@ -72,15 +72,15 @@ def _stack_taps(taps: Sequence[Taps]) -> list[Array]:
 
 
 def to_signed(image: RGB) -> NDArray[np.float32]:
-    """An image as LPIPS takes it: uint8 (H, W, 3) to float32 (3, H, W) in [-1, 1]."""
+    """Convert an image for LPIPS: uint8 (H, W, 3) to float32 (3, H, W) in [-1, 1]."""
     return _SIGNED[image.transpose(2, 0, 1)]
 
 
 def to_stretched(image: RGB, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """A region as Omni IIE Bench's official code feeds it, on twice the range that is due.
+    """Convert a region as Omni IIE Bench's official code does, on twice the correct range.
 
-    Pixels in [-1, 1] are multiplied with the mask, and then taken for pixels in [0, 1] and
-    brought to [-1, 1] once more.
+    Pixels in [-1, 1] are multiplied with the mask, and then treated as pixels in [0, 1] and
+    mapped to [-1, 1] again.
 
     Args:
         image: RGB, uint8, (H, W, 3).

@@ -1,7 +1,7 @@
-"""Making and exporting LPIPS; needs torch and the data files of the package `lpips`.
+"""Recipes of LPIPS; need torch and the data files of the package `lpips`.
 
-There are two graphs, so that the first need not run again on an image that many are compared
-with: the trunk takes images, RGB in [-1, 1], (B, 3, H, W), and gives five taps (B, C, h, w); the
+There are two graphs, so that the first runs only once on an image that is compared with many
+others: the trunk takes images, RGB in [-1, 1], (B, 3, H, W), and gives five taps (B, C, h, w); the
 heads take the taps of two images and give distance (B,) and map (B, 1, H, W). Every size may vary.
 """
 
@@ -29,26 +29,26 @@ from .network import HEADS, TRUNK, LpipsNetwork, to_signed
 from .torch_lpips import Heads, Lpips, Net, Trunk, load_published_heads, make_trunk
 
 TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-2}
-"""Of fp32: the largest difference of a distance, or of any pixel of a map. Of bf16, which
-keeps 8 bits of the mantissa in every product: of a distance."""
+"""For fp32, the largest difference of a distance or of any pixel of a map; for bf16, which keeps 8
+bits of the mantissa in every product, of a distance."""
 
 
 @dataclass(slots=True)
 class LpipsRecipe:
-    """LPIPS with one trunk."""
+    """Makes and exports LPIPS with one trunk."""
 
     net: Net
     precisions: tuple[Precision, ...] = ("fp32", "bf16")
 
     def make_untrained(self, folder: Path) -> None:
-        """Save a random trunk; it has its full size, which the heads' shapes fix."""
+        """Save a random trunk of full size, since the shapes of the heads are fixed."""
         model = nn.Module()
-        # 2 ** 0.5 makes up for what the ReLUs take away, layer after layer.
+        # 2 ** 0.5 makes up for the loss of scale in each ReLU.
         model.features = randomise_weights(lambda: make_trunk(self.net)[0], gain=2**0.5)
         torch.save(model.state_dict(), folder / f"{self.net}-untrained.pth")
 
     def load(self, checkpoint: Path) -> Lpips:
-        """The model with the trunk of a checkpoint, in evaluation mode.
+        """Load the model with the trunk of a checkpoint, in evaluation mode.
 
         Args:
             checkpoint: A folder with one `.safetensors` or `.pth` file, keys as torchvision's;
@@ -103,15 +103,15 @@ class LpipsRecipe:
         return measure_parity(pairs, TOLERANCE[precision], len(make_parity_images()))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
-        """What an export says to the panel's probe."""
+        """Compute an export's outputs for the probe of its role."""
         distance = LpipsNetwork(folder, precision)(*_pair(texture_image()))[0]
         return fingerprint("lpips", {"DISTANCE": distance})
 
 
 def _separate_sizes(path: Path) -> None:
-    """Give every input sizes of its own: taps are smaller from stage to stage.
+    """Give every input its own names of sizes, since taps shrink from stage to stage.
 
-    Sizes of one name would be taken for the same size when memory is planned.
+    Equal names would count as equal sizes when memory is planned.
     """
     model = onnx.load(path)
     for tensor in model.graph.input:
@@ -125,7 +125,7 @@ def _separate_sizes(path: Path) -> None:
 
 
 def _pair(image: RGB) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """A batch of one: an image, and it upside down."""
+    """Make a batch of one pair: an image, and the same image upside down."""
     return to_signed(image)[None], to_signed(np.ascontiguousarray(image[::-1]))[None]
 
 
@@ -145,4 +145,4 @@ RECIPES: Mapping[str, Recipe] = {
     "lpips-vgg": LpipsRecipe("vgg"),
     "lpips-alex": LpipsRecipe("alex"),
 }
-"""By manifest entry."""
+"""Recipes by manifest entry."""

@@ -1,4 +1,4 @@
-"""LPIPS in plain torch, for the export and as its reference; no torchvision.
+"""LPIPS in plain torch without torchvision, for the export and as its reference.
 
 Equal bit for bit to the official package `lpips` 0.1.4 on the same trunk (tested). The trunks
 are torchvision's VGG16 and AlexNet, whose keys `features.*` the layers here have too.
@@ -29,7 +29,7 @@ _STAGES: Mapping[Net, tuple[tuple[int, int, tuple[int, ...]], ...]] = {
     ),
     "alex": ((0, 11, (64,)), (3, 5, (192,)), (3, 3, (384,)), (0, 3, (256,)), (0, 3, (256,))),
 }
-"""The stages of each trunk, of which LPIPS reads the end: the size of the pooling before the stage
+"""The stages of each trunk, whose outputs LPIPS compares: the size of the pooling before the stage
 (0 for none), the size of its kernels, and the channels of its convolutions."""
 
 
@@ -52,22 +52,22 @@ class Lpips(nn.Module):
         self.register_buffer("scale", torch.tensor([0.458, 0.448, 0.450]).view(1, 3, 1, 1))
 
     def forward(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-        """The distance of pairs of images.
+        """Compute the distance of pairs of images.
 
         Args:
             a: RGB in [-1, 1], (B, 3, H, W).
             b: The other images, of the same shape.
 
         Returns:
-            Distance, (B,), 0 or more, lower is more alike; and where it comes from, as a
-            map (B, 1, H, W), each tap enlarged to the image's size as the package does with
+            Distance, (B,), 0 or more, lower is more alike; and its map (B, 1, H, W), each tap
+            enlarged to the image's size as the package does with
             `spatial=True`: its mean is close to the distance, not equal.
         """
         taps_a, taps_b = self.taps_of(a), self.taps_of(b)
         return self.compare(taps_a, taps_b, a)
 
     def taps_of(self, images: Tensor) -> list[Tensor]:
-        """What is compared of images (B, 3, H, W): each tap, of length 1 at every place."""
+        """Compute the taps of images (B, 3, H, W), of length 1 at every position."""
         x = (images - self.shift) / self.scale
         taps = []
         for index, layer in enumerate(self.features):
@@ -79,7 +79,7 @@ class Lpips(nn.Module):
     def compare(
         self, taps_a: Sequence[Tensor], taps_b: Sequence[Tensor], like: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Distance and map of images, from their taps; see `forward`.
+        """Compute distance and map of images from their taps; see `forward`.
 
         Args:
             like: Its last two axes are the size of the map.
@@ -96,39 +96,39 @@ class Lpips(nn.Module):
 
 
 class Trunk(nn.Module):
-    """The first half as it is exported: images to taps."""
+    """The first exported graph: images to taps."""
 
     def __init__(self, model: Lpips) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        """The taps of images (B, 3, H, W) in [-1, 1]."""
+        """Compute the taps of images (B, 3, H, W) in [-1, 1]."""
         return tuple(self.model.taps_of(images))
 
 
 class Heads(nn.Module):
-    """The second half as it is exported: taps of both images to distance and map."""
+    """The second exported graph: taps of both images to distance and map."""
 
     def __init__(self, model: Lpips) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, like: Tensor, *taps: Tensor) -> tuple[Tensor, Tensor]:
-        """Distance (B,) and map (B, 1, H, W).
+        """Compute distance (B,) and map (B, 1, H, W).
 
         Args:
-            like: An image of the size; its pixels do not count.
-            taps: Those of the one image, then those of the other.
+            like: An image of the same size; its pixels do not count.
+            taps: Taps of the first image, then of the second.
         """
         count = len(taps) // 2
         return self.model.compare(taps[:count], taps[count:], like)
 
 
 def _squares(x: Tensor) -> Tensor:
-    """Sums of squares over channels, (B, C, H, W) to (B, 1, H, W).
+    """Sum squares over channels, (B, C, H, W) to (B, 1, H, W).
 
-    The export multiplies with ones: twice as fast in ONNX Runtime as a sum over channels.
+    The export multiplies with ones, which ONNX Runtime does twice as fast as a sum.
     """
     if torch.onnx.is_in_onnx_export():
         return _weighted_sum(x.square(), torch.ones(1, x.shape[1], 1, 1))
@@ -136,9 +136,9 @@ def _squares(x: Tensor) -> Tensor:
 
 
 def _weighted_sum(x: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sums over channels, (B, C, H, W) to (B, 1, H, W), by weights (1, C, 1, 1).
+    """Sum over channels with weights (1, C, 1, 1), (B, C, H, W) to (B, 1, H, W).
 
-    The export has a product of matrices, which is faster than a convolution to one channel.
+    The export multiplies matrices, which is faster than a convolution to one channel.
     """
     if torch.onnx.is_in_onnx_export():
         rows = weights.flatten(1) @ x.flatten(2)
@@ -147,16 +147,16 @@ def _weighted_sum(x: Tensor, weights: Tensor) -> Tensor:
 
 
 def _mean(per_pixel: Tensor) -> Tensor:
-    """Of a map (B, 1, H, W), (B, 1).
+    """Compute the mean (B, 1) of a map (B, 1, H, W).
 
-    The export takes it by rows: ONNX Runtime adds up in sequence, and over a whole map of
-    768x768 it is 3e-5 off.
+    The export averages rows first: ONNX Runtime adds in sequence, which over a whole map of
+    768x768 is wrong by 3e-5.
     """
     return per_pixel.mean(3).mean(2) if torch.onnx.is_in_onnx_export() else per_pixel.mean((2, 3))
 
 
 def make_trunk(net: Net) -> tuple[nn.Sequential, frozenset[int]]:
-    """The layers of a trunk, numbered as torchvision's `features`, and which LPIPS reads."""
+    """Make the layers of a trunk, numbered as torchvision's `features`, and the indices of taps."""
     layers: list[nn.Module] = []
     taps = []
     before = 3
@@ -173,9 +173,9 @@ def make_trunk(net: Net) -> tuple[nn.Sequential, frozenset[int]]:
 
 
 def load_published_heads(net: Net) -> list[Tensor]:
-    """The official linear heads v0.1, which come with the package `lpips`.
+    """Load the official linear heads v0.1, which come with the package `lpips`.
 
-    They are read as a file: importing the package would import torchvision.
+    They are read as a file, since importing the package would import torchvision.
 
     Raises:
         MissingExtra: the package is not installed.

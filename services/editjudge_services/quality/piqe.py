@@ -1,4 +1,4 @@
-"""PIQE, the perception based image quality evaluator: no reference image, no training.
+"""PIQE, the perception-based image quality evaluator, without reference image or training.
 
 Venkatanath N, Praneeth D, Maruthi Chandrasekhar Bh, Channappayya, Medasani: "Blind image
 quality evaluation using perception based features", NCC 2015, doi 10.1109/NCC.2015.7084843.
@@ -7,8 +7,8 @@ An image is cut into 16x16 blocks. Only blocks with enough contrast count; among
 blocks with a flat piece of border (compression, smearing) and blocks that look like noise
 are penalised by their contrast, and the penalties are averaged.
 
-Numbers equal those of the official code as the package `pypiqe` carries it. Where
-that code departs from the text, or surprises, the place below says "as released".
+Numbers equal those of the official code in the package `pypiqe`. Comments marked "as released"
+show where that code departs from the paper or surprises.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SURROUND = [column for column in range(_BLOCK) if column not in (7, 9)]
 
 
 def compute_piqe(image: NDArray[np.uint8]) -> float:
-    """PIQE of an image.
+    """Compute the PIQE of an image.
 
     Args:
         image: RGB, uint8, (H, W, 3), at least 1x1.
@@ -57,15 +57,14 @@ def compute_piqe(image: NDArray[np.uint8]) -> float:
         )
     blocks, variance = blocks[active], variance[active]
     penalty = _has_flat_border(blocks) * (1 - variance) + _is_noisy(blocks, variance) * variance
-    # One is added to both, as in the paper's equation for pooling, so that few blocks weigh less.
+    # One is added to both, as in the paper's equation for pooling, so that few blocks count less.
     return float(100 * (penalty.sum() + 1) / (len(blocks) + 1))
 
 
 def quality_from_piqe(value: float) -> float:
-    """PIQE as a quality, the baseline of the role `quality`.
+    """Convert PIQE to a quality, 1 - value/100, the baseline of the role `quality`.
 
-    A baseline only: 1 - value/100, not fitted to what people prefer and not comparable with
-    a learned quality model.
+    The quality is not fitted to human preferences and not comparable with learned models.
 
     Args:
         value: What `piqe` returned: 0 is best, 100 is worst.
@@ -89,7 +88,7 @@ def _grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _normalise(grey: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Local mean and contrast taken out (MSCN), padded to whole blocks."""
+    """Pad to whole blocks, and normalise local mean and contrast (MSCN)."""
     # As released: mirrored at the right and bottom, and those pixels count like any others.
     pads = [(0, -size % _BLOCK) for size in grey.shape]
     pixels = np.pad(grey, pads, mode="symmetric").astype(np.float64)
@@ -108,14 +107,14 @@ def _blur(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _blocks(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(H, W) as (number of blocks, 16, 16)."""
+    """Divide (H, W) into blocks (n, 16, 16)."""
     rows, columns = (size // _BLOCK for size in pixels.shape)
     grid = pixels.reshape(rows, _BLOCK, columns, _BLOCK).swapaxes(1, 2)
     return grid.reshape(-1, _BLOCK, _BLOCK)
 
 
 def _has_flat_border(blocks: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which blocks have a flat piece in any of their four borders: (n,)."""
+    """Return which blocks have a flat piece in any of their four borders: (n,)."""
     borders = np.stack(
         [blocks[:, 0], blocks[:, -1], blocks[:, :, 0], blocks[:, :, -1]],
         axis=1,
@@ -126,7 +125,7 @@ def _has_flat_border(blocks: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _is_noisy(blocks: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which blocks are contrasted alike in centre and surround, as noise is: (n,)."""
+    """Return which blocks have similar contrast in centre and surround, as noise has: (n,)."""
     deviation = np.sqrt(variance)
     centre = blocks[:, :, _CENTRE].std(axis=(1, 2), ddof=1)
     surround = blocks[:, :, _SURROUND].std(axis=(1, 2), ddof=1)

@@ -15,7 +15,7 @@ from .piqe import compute_piqe, quality_from_piqe
 
 
 class Piqe(Specialist):
-    """The weight-free no-reference baseline."""
+    """PIQE, a no-reference baseline without weights."""
 
     name = "quality_piqe"
     contract = QUALITY
@@ -28,7 +28,7 @@ class Piqe(Specialist):
     }
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
-        """Score each image by itself: nothing is shared between them."""
+        """Score each image independently."""
         return [_score(one.tensors["IMAGE"]) for one in batch]
 
 

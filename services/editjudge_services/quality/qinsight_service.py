@@ -23,13 +23,13 @@ _RATING = re.compile(r'"rating"\s*:\s*"?(-?[\d.]+)"?')
 
 
 def parse_rating(reply: str) -> float:
-    """The rating in a reply.
+    """Parse the rating in a reply.
 
     Returns:
         1 (worst) to 5 (best).
 
     Raises:
-        Abstained: `unparsable`, with the reason; never a guess.
+        Abstained: kind `unparsable`, with the reason.
     """
     answers = _ANSWER.findall(reply)
     if len(answers) != 1:

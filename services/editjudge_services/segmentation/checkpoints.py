@@ -1,4 +1,4 @@
-"""What recipes of transformers models share: tiny tokenizers, and checks of checkpoints."""
+"""Tools of recipes for transformers models: tiny tokenizers, checks and settings."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _END, _PAD = "<|im_end|>", "<|endoftext|>"
 
 
 def make_byte_tokenizer(special: Sequence[str]) -> Any:
-    """A byte-level BPE without merges: every byte is a token, so any text can be encoded.
+    """Make a byte-level BPE without merges, in which every byte is a token.
 
     Args:
-        special: Special tokens, in the order of their ids; those of Qwen end and pad a text.
+        special: Special tokens in the order of their ids; Qwen's tokens end and pad a text.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -41,7 +41,7 @@ def make_byte_tokenizer(special: Sequence[str]) -> Any:
 
 
 def require_files(checkpoint: Path, *files: str) -> None:
-    """Refuse a folder that does not hold what an export reads.
+    """Check that a folder has the files that an export reads.
 
     Raises:
         ConfigError: a file is missing.
@@ -52,7 +52,7 @@ def require_files(checkpoint: Path, *files: str) -> None:
 
 
 def parity_images() -> list[RGB]:
-    """The images that exports are compared on, uint8 (H, W, 3): wide, square and high."""
+    """Make the images that exports are compared on, uint8 (H, W, 3): wide, square and tall."""
     texture = texture_image()
     return [text_image(), texture, np.ascontiguousarray(texture[:, :70, ::-1])]
 
@@ -63,19 +63,19 @@ def save_settings(folder: Path, settings: Mapping[str, float]) -> None:
 
 
 def load_settings(folder: Path) -> dict[str, Any]:
-    """What `save_settings` wrote."""
+    """Load the settings that `save_settings` wrote."""
     settings: dict[str, Any] = json.loads((folder / SETTINGS).read_text())
     return settings
 
 
 def choose_device(parameters: Mapping[str, str]) -> str:
-    """The accelerator's name for torch, or the CPU's.
+    """Choose the device of torch: "cuda" or "cpu".
 
     Args:
         parameters: The parameters of the model's `config.pbtxt`.
 
     Raises:
-        ConfigError: they ask for a GPU, and torch has none.
+        ConfigError: the parameters demand a GPU, and torch has none.
     """
     if torch.cuda.is_available():
         return "cuda"

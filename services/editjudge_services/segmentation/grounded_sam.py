@@ -1,8 +1,8 @@
-"""Grounded SAM: GroundingDINO finds boxes for a phrase, SAM cuts out what is in them.
+"""Grounded SAM: GroundingDINO finds boxes for a phrase, SAM segments their contents.
 
 Ren et al., Grounded SAM (2024, arXiv:2401.14159). GIE-Bench takes the best box; Omni IIE
-Bench takes all boxes above 0.3 and the union of their masks. Its text threshold of 0.25 names boxes
-and drops none.
+Bench takes all boxes above 0.3 and the union of their masks. Its text threshold of 0.25 only labels
+boxes and removes none.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .masks import Segmentation, Select, unite_masks
 from .sam import BoxSegmenter
 
 _CACHE_SIZE = 16
-"""Image embeddings kept, 4 MiB each."""
+"""Default number of cached image embeddings, 4 MiB each."""
 
 
 class GroundedSam:
-    """The two networks together, in fp32.
+    """GroundingDINO and SAM in fp32.
 
     Args:
         detector: `GroundingDinoForObjectDetection`.
@@ -35,7 +35,7 @@ class GroundedSam:
         sam: `SamModel`.
         shortest: Shorter edge of the detector's image, pixels.
         longest: Its longer edge at most, pixels.
-        kept: Image embeddings kept, 4 MiB each.
+        cache_size: Number of cached image embeddings, 4 MiB each.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class GroundedSam:
         """Load both networks from `detector/` and `sam/`, each in the hub's layout.
 
         Args:
-            sizes: `shortest` and `longest`; those that `save` wrote, where none are given.
+            sizes: `shortest` and `longest`; by default those that `save` wrote.
         """
         import transformers
 
-        # Its type stubs know neither the tokenizer nor that models can be moved.
+        # The type stubs of transformers lack the tokenizer and `to` of models.
         library: Any = transformers
         detector = library.GroundingDinoForObjectDetection.from_pretrained(
             folder / "detector", dtype=torch.float32, attn_implementation="eager"
@@ -80,13 +80,13 @@ class GroundedSam:
         )
 
     def save(self, folder: Path) -> None:
-        """Write both networks as `from_folder` reads them."""
+        """Write both networks in the layout that `from_folder` reads."""
         self.detector.save(folder / "detector")
         self.cutter.network.save_pretrained(folder / "sam")
         save_settings(folder, {"box_threshold": BOX_THRESHOLD, **self.sizes, "kept": _CACHE_SIZE})
 
     def segment(self, image: RGB, prompt: str, select: Select = "all") -> Segmentation:
-        """Cut a phrase out of an image.
+        """Segment the things that a phrase names in an image.
 
         Args:
             image: uint8 (H, W, 3).
@@ -94,8 +94,8 @@ class GroundedSam:
             select: The best box only, or the union over all boxes.
 
         Returns:
-            Its score is the highest of the boxes used; without a mask where no box is above
-            the threshold.
+            The segmentation, whose score is the highest of the boxes used. It has no mask if no
+            box is above the threshold.
 
         Raises:
             BadRequest: the prompt is empty, or longer than the detector reads.
@@ -103,7 +103,7 @@ class GroundedSam:
         return self.segment_all([(image, prompt, select)])[0]
 
     def segment_all(self, requests: Sequence[tuple[RGB, str, Select]]) -> list[Segmentation]:
-        """`segment` for several requests; each one's answer does not depend on the others."""
+        """Segment several requests; their results do not depend on each other."""
         detections_by_request = self.detector.detect(
             [(image, prompt) for image, prompt, _ in requests]
         )

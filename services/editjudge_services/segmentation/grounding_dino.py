@@ -23,11 +23,11 @@ Boxes are float32 (n, 4), in pixels of the image: left, top, right, bottom. They
 edges a little, as in the official code. Scores are float32 (n,), 0..1, higher is surer.
 """
 BOX_THRESHOLD = 0.3
-"""A box counts when its score is above this."""
+"""Boxes count if their score is above this threshold."""
 
 
 def select_detections(detections: Detections, select: Select) -> Detections:
-    """All of them, or the one of the highest score (the first of equals)."""
+    """Return all detections, or the first with the highest score."""
     boxes, scores = detections
     if select == "all" or len(scores) == 0:
         return detections
@@ -36,7 +36,7 @@ def select_detections(detections: Detections, select: Select) -> Detections:
 
 
 class Detector:
-    """The network in fp32: in half precision it finds other boxes.
+    """GroundingDINO in fp32; in half precision it finds other boxes.
 
     Args:
         network: `GroundingDinoForObjectDetection`, eager attention (it has no other).
@@ -57,13 +57,13 @@ class Detector:
         self._shortest, self._longest = shortest, longest
 
     def detect(self, requests: Sequence[tuple[RGB, str]]) -> list[Detections]:
-        """The boxes of each phrase in its image.
+        """Find the boxes of each phrase in its image.
 
-        Only requests of one size and one number of tokens share a batch: the backbone sees
-        padding, so that boxes would depend on who else is in the batch.
+        Only requests of equal size and number of tokens share a batch: the backbone sees the
+        padding, so that boxes would otherwise depend on the rest of the batch.
 
         Args:
-            asked: Images, uint8 (H, W, 3), and phrases.
+            requests: Images, uint8 (H, W, 3), and phrases.
 
         Raises:
             BadRequest: a phrase is empty, or longer than the network reads.
@@ -83,13 +83,13 @@ class Detector:
         return [detections[index] for index in range(len(requests))]
 
     def scores(self, image: RGB, prompt: str) -> NDArray[np.float32]:
-        """How well each query's box matches its best word, float32 (queries,), 0..1."""
+        """Compute how well each query's box matches its best word, float32 (queries,), 0..1."""
         logits = self._forward([self.pixels(image)], [self._tokens(prompt)]).logits[0]
         scores: NDArray[np.float32] = logits.sigmoid().amax(-1).cpu().numpy()
         return scores
 
     def pixels(self, image: RGB) -> NDArray[np.float32]:
-        """The network's input for an image, float32 (3, height, width)."""
+        """Prepare the network's input for an image, float32 (3, height, width)."""
         size = fit_shorter_edge(image.shape[0], image.shape[1], self._shortest, self._longest)
         return normalise(resize(image, *size))
 
@@ -99,7 +99,7 @@ class Detector:
         self.tokenizer.save_pretrained(folder)
 
     def _tokens(self, prompt: str) -> list[int]:
-        # Lower case and a full stop are how the network was trained; lower case also keeps
+        # The network was trained on lower case with a full stop; lower case also keeps
         # "[SEP]" in a prompt from being read as the token of that name.
         ids: list[int] = self.tokenizer(clean_phrase(prompt).lower() + ".")["input_ids"]
         limit = self.network.config.max_text_len
@@ -122,7 +122,13 @@ class Detector:
     def _detections(
         self, logits: torch.Tensor, boxes: torch.Tensor, size: tuple[int, ...]
     ) -> Detections:
-        """Of one image's logits (queries, words) and boxes (queries, 4): centre and size, 0..1."""
+        """Select the detections of an image.
+
+        Args:
+            logits: (queries, words).
+            boxes: (queries, 4), centre and size, 0..1.
+            size: Height and width of the image.
+        """
         scores = logits.sigmoid().amax(-1)
         is_above = scores > BOX_THRESHOLD
         x, y, width, height = boxes[is_above].unbind(-1)

@@ -1,4 +1,4 @@
-"""What every segmenter gives, and how it travels."""
+"""Masks of segmenters, and their form in replies."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Segmentation:
     """Where a phrase is in an image.
 
     Attributes:
-        mask: bool (H, W), True inside; None where nothing was found. Never all False.
-        score: How sure the network is of its best find, 0..1, higher is surer; 0 without a
-            mask. What it measures differs between networks: do not compare across them.
+        mask: bool (H, W), True inside; None if nothing was found. Never all False.
+        score: Confidence in the best region, 0..1, higher is surer; 0 without a mask. It is not
+            comparable between networks.
         boxes: float32 (n, 4), the boxes used, in pixels: left, top, right, bottom.
     """
 
@@ -34,20 +34,20 @@ class Segmentation:
 
     @property
     def outputs(self) -> dict[str, NDArray[np.float32] | bytes]:
-        """As the role's contract says: MASK empty and SCORE 0 where nothing was found."""
+        """The outputs of the contract: MASK is empty and SCORE 0 if nothing was found."""
         png_bytes = b"" if self.mask is None else encode_png(self.mask)
         return {"MASK": png_bytes, "SCORE": np.array([self.score], np.float32)}
 
 
 def encode_png(mask: Masks) -> bytes:
-    """A mask as a PNG of one 8-bit channel: 255 inside, 0 outside."""
+    """Encode a mask as a PNG of one 8-bit channel: 255 inside, 0 outside."""
     buffer = io.BytesIO()
     Pil.fromarray(mask.astype(np.uint8) * 255).save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()
 
 
 def unite_masks(masks: Sequence[Masks] | Masks) -> Masks | None:
-    """Where any of the masks is True.
+    """Unite masks.
 
     Args:
         masks: n of shape (H, W), or one array (n, H, W).
@@ -63,12 +63,12 @@ def unite_masks(masks: Sequence[Masks] | Masks) -> Masks | None:
 
 
 def clean_phrase(prompt: str) -> str:
-    """A prompt without surrounding blanks and full stops, in one line.
+    """Put a prompt on one line, without surrounding blanks and full stops.
 
     Raises:
-        BadRequest: nothing is left.
+        BadRequest: the prompt is empty.
     """
     words = " ".join(prompt.split()).strip(" .")
     if not words:
-        raise BadRequest("PROMPT: empty; name what to segment")
+        raise BadRequest("PROMPT is empty; name what to segment")
     return words

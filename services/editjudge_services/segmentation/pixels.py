@@ -1,4 +1,4 @@
-"""Pixels for networks that keep an image's shape, made with numpy and Pillow alone.
+"""Image preparation for networks that keep the aspect ratio, with numpy and Pillow alone.
 
 Each function equals the Pillow processor of transformers bit by bit (tested): the
 processors that transformers prefers need torchvision, which clashes with torch for CPU.
@@ -16,7 +16,7 @@ from ..runtime.preprocess import IMAGENET
 
 
 def resize(image: RGB, height: int, width: int) -> RGB:
-    """An image at another size, bilinear.
+    """Resize an image, bilinear.
 
     Args:
         image: uint8 (H, W, 3).
@@ -28,7 +28,7 @@ def resize(image: RGB, height: int, width: int) -> RGB:
 
 
 def normalise(image: RGB) -> NDArray[np.float32]:
-    """Channels first, scaled to 0..1, with ImageNet's mean and deviation.
+    """Put channels first, scale to 0..1, and normalise with ImageNet's mean and deviation.
 
     Args:
         image: uint8 (H, W, 3).
@@ -42,10 +42,10 @@ def normalise(image: RGB) -> NDArray[np.float32]:
 
 
 def fit_shorter_edge(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
-    """The size whose shorter edge is `shortest`, unless the longer one would pass `longest`.
+    """Scale a size so that its shorter edge is `shortest` and its longer edge at most `longest`.
 
-    Rounds as DETR's evaluation transform does (GroundingDINO took it over): the longer
-    edge is cut down to an integer.
+    Rounds as DETR's evaluation transform, which GroundingDINO uses: the longer edge is rounded
+    down.
 
     Returns:
         Height and width.
@@ -62,7 +62,7 @@ def fit_shorter_edge(height: int, width: int, shortest: int, longest: int) -> tu
 
 
 def fit_longer_edge(height: int, width: int, longest: int) -> tuple[int, int]:
-    """The size whose longer edge is `longest` (SAM's ResizeLongestSide).
+    """Scale a size so that its longer edge is `longest` (SAM's ResizeLongestSide).
 
     Returns:
         Height and width, each rounded half up.

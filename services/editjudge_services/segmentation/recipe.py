@@ -1,4 +1,4 @@
-"""How the segmenters are made: tiny untrained checkpoints, and the export of any checkpoint."""
+"""Recipes of the segmenters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOLERANCE = 1e-5
 
 
 class GroundedSamRecipe:
-    """GroundingDINO and SAM, as two folders; fp32 only, since half precision moves boxes."""
+    """Exports GroundingDINO and SAM as two folders; fp32 only, since half precision moves boxes."""
 
     precisions: tuple[Precision, ...] = ("fp32",)
 
@@ -36,7 +36,7 @@ class GroundedSamRecipe:
         randomise_weights(lambda: SamModel(config)).save_pretrained(folder / "sam")
 
     def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
-        """Copy both networks as fp32 safetensors, and read them back."""
+        """Write both networks as fp32 safetensors, read them back and compare."""
         processor = "detector/preprocessor_config.json"
         require_files(checkpoint, "detector/config.json", processor, "sam/config.json")
         size = json.loads((checkpoint / processor).read_text())["size"]
@@ -53,12 +53,12 @@ class GroundedSamRecipe:
         return measure_parity(pairs, _TOLERANCE, len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
-        """What an export says to the panel's probe."""
+        """Compute an export's outputs for the probe of its role."""
         return compute_fingerprint(GroundedSam.from_folder(folder).segment)
 
 
 def _outputs(network: GroundedSam, image: RGB) -> list[NDArray[np.float32]]:
-    """What both networks say: scores of all queries, and the areas of two fixed boxes' masks."""
+    """Return outputs of both networks: scores of all queries, and mask areas of two boxes."""
     height, width = image.shape[:2]
     halves = [[0, 0, width / 2, height], [width / 4, height / 4, width, height]]
     masks = network.cutter.masks(image, np.array(halves, np.float32))
@@ -66,7 +66,7 @@ def _outputs(network: GroundedSam, image: RGB) -> list[NDArray[np.float32]]:
 
 
 def _save_detector(folder: Path) -> None:
-    # Untyped: the library's type stubs do not know all of these arguments.
+    # Untyped, since the type stubs of transformers lack some of these arguments.
     import transformers
 
     library: Any = transformers
@@ -80,7 +80,7 @@ def _save_detector(folder: Path) -> None:
 
 
 def _bert_vocabulary() -> dict[str, int]:
-    """WordPieces that spell any word; GroundingDINO's code has BERT's ids of these five."""
+    """Make WordPieces that spell any word, with BERT's ids of the five special tokens."""
     words = [f"[unused{i}]" for i in range(1200)]
     for at, word in {0: "[PAD]", 100: "[UNK]", 101: "[CLS]", 102: "[SEP]", 103: "[MASK]"}.items():
         words[at] = word

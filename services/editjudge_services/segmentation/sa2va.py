@@ -1,13 +1,13 @@
 """Sa2VA composed from transformers' own Qwen3-VL and SAM-2.
 
-Yuan et al., Sa2VA (2025), section 3: the language model answers with a token [SEG] where
-it means a region; its hidden state, through two linears, is one more prompt token of
-SAM-2's mask decoder. The official code needs CUDA and an older transformers; this is the
-same computation on any device, but for one thing: there, an image is rounded to multiples
-of 28 pixels before the language model's own rounding to 32; here it is resized once. No
-comparison with the official code on their weights has been made yet.
+Yuan et al., Sa2VA (2025), section 3: the language model answers with a token [SEG] for a region;
+the hidden state of that token, through two linear layers, is an additional prompt token of SAM-2's
+mask decoder. The official code needs CUDA and an older transformers. This module computes the same
+on any device, with one exception: the official code rounds an image to multiples of 28 pixels
+before the language model's own rounding to 32; here the image is resized once. The results have
+not been compared with the official code on the published weights.
 
-I2I-Bench separates subject and background with it.
+I2I-Bench separates subject and background with Sa2VA.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AFTER = "<|im_end|>\n<|im_start|>assistant\n"
 _QUESTION = "Please segment {phrase} in this image."
 
 Steering = Callable[[int], Any]
-"""From the length of the prompt in tokens, a LogitsProcessor that steers the answer."""
+"""Makes a LogitsProcessor that steers the answer, from the length of the prompt in tokens."""
 
 
 SETTINGS: Mapping[str, int] = {
@@ -43,24 +43,26 @@ SETTINGS: Mapping[str, int] = {
     "most_pixels": 2048 * 28 * 28,
     "max_new_tokens": 256,
 }
-"""What the official code fixes: the pixels of the image as the language model sees it, and the
-tokens of an answer. It is a sentence; with the authors' 2048 a model only repeats itself longer."""
+"""Settings that the official code fixes: pixels of the language model's image, and tokens of an
+answer. The official code allows 2048 tokens; an answer is one sentence, and longer ones only repeat
+themselves."""
 
 
 def make_linears(width: int, out: int) -> nn.Sequential:
-    """Hidden state to prompt token: the layers `text_hidden_fcs` of the checkpoint."""
+    """Make the layers `text_hidden_fcs`, which turn a hidden state into a prompt token."""
     return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
 
 
 class Sa2Va:
-    """The three networks together.
+    """Qwen3-VL, the linear layers and SAM-2.
 
     Args:
         lmm: `Qwen3VLForConditionalGeneration`, any precision.
         tokenizer: Its tokenizer, with [SEG].
         head: `linears`, in the same precision.
-        sam2: `Sam2Model`, fp32: a mask's edge is where its logits are near 0.
-        forced: Steers the answer; for tests, since an untrained model never says [SEG].
+        sam2: `Sam2Model` in fp32, since logits near 0 decide the edge of a mask.
+        steering: Makes a processor that steers the answer; for tests, since an untrained model
+            never answers [SEG].
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class Sa2Va:
     def from_folder(
         cls, folder: Path, device: str = "cpu", steering: Steering | None = None
     ) -> Sa2Va:
-        """Load what `save` wrote."""
+        """Load the networks that `save` wrote."""
         from safetensors.torch import load_file
         from transformers import (
             PreTrainedTokenizerFast,
@@ -119,7 +121,7 @@ class Sa2Va:
         return cls(lmm, tokenizer, head, sam2, load_settings(folder), steering)
 
     def save(self, folder: Path, dtype: torch.dtype) -> None:
-        """Write the networks as safetensors; SAM-2 stays fp32. The model is cast on the way."""
+        """Write the networks as safetensors; casts all but SAM-2 to `dtype`, in place."""
         from safetensors.torch import save_file
 
         self.lmm.to(dtype).save_pretrained(folder / "lmm")
@@ -129,17 +131,17 @@ class Sa2Va:
         save_settings(folder, self.settings)
 
     def segment(self, image: RGB, prompt: str, select: Select = "all") -> Segmentation:
-        """Segment what a phrase names.
+        """Segment the things that a phrase names in an image.
 
         Args:
             image: uint8 (H, W, 3).
             prompt: A noun phrase.
-            select: The union of the regions of all [SEG] of the answer, or the region of
-                the highest predicted IoU.
+            select: The union of the regions of all [SEG] in the answer, or the region with the
+                highest predicted IoU.
 
         Returns:
-            Without a mask where the answer has no [SEG]: the model found nothing, which is
-            not an empty region.
+            The segmentation; without a mask if the answer has no [SEG], since the model then
+            found nothing.
 
         Raises:
             BadRequest: the prompt is empty.
@@ -162,7 +164,7 @@ class Sa2Va:
 
     @torch.inference_mode()
     def answer(self, image: RGB, prompt: str) -> list[int]:
-        """The model's greedy answer, token ids."""
+        """Generate the model's greedy answer, as token ids."""
         from transformers import GenerationConfig, LogitsProcessorList
 
         inputs = self._inputs(image, prompt, [])
@@ -171,7 +173,7 @@ class Sa2Va:
         config: Any = GenerationConfig
         sequences = self.lmm.generate(
             **inputs,
-            # One of our own: the checkpoint's turns sampling on.
+            # The checkpoint's own configuration would turn sampling on.
             generation_config=config(
                 do_sample=False,
                 max_new_tokens=self.settings["max_new_tokens"],
@@ -187,7 +189,7 @@ class Sa2Va:
     def mask_logits(
         self, image: RGB, prompt: str, answer: Sequence[int]
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """One region for each [SEG] of an answer, of SAM-2's three the one it trusts most.
+        """Compute a region for each [SEG] of an answer: the most confident of SAM-2's three.
 
         Returns:
             Logits float32 (n, h, w) at SAM-2's own resolution, inside above 0; and the
@@ -200,7 +202,7 @@ class Sa2Va:
         pixels = torch.from_numpy(self._squash(image))[None].to(words.device)
         fine, medium, coarse = self.sam2.get_image_embeddings(pixels)
         count = len(words)
-        # The authors give SAM-2 one point that is marked as none, and the words behind it.
+        # As in the official code, SAM-2 gets one point marked as padding, then the prompt tokens.
         sparse, dense = self.sam2.prompt_encoder(
             input_points=torch.zeros(1, count, 1, 2, device=words.device),
             input_labels=-torch.ones(1, count, 1, dtype=torch.int32, device=words.device),
@@ -221,11 +223,11 @@ class Sa2Va:
 
     @torch.inference_mode()
     def states(self, image: RGB, prompt: str, answer: Sequence[int]) -> torch.Tensor:
-        """The last layer's output (n, width) where each [SEG] of the answer is the input.
+        """Compute the last layer's output (n, width) at each [SEG] of the answer.
 
-        A second pass over prompt and answer, which equals the states of the generation
-        (6e-7) without keeping those of every layer and step. As in the official code a
-        [SEG] that ends the answer has none; other than there, one in the prompt is text.
+        A second pass over prompt and answer gives the states of the generation (within 6e-7)
+        without storing those of every layer and step. As in the official code, a [SEG] at the
+        end of the answer has no state. Unlike there, a [SEG] in the prompt is plain text.
         """
         is_seg = torch.tensor([one == self.seg for one in answer[:-1]], dtype=torch.bool)
         if not is_seg.any():
@@ -236,7 +238,7 @@ class Sa2Va:
         return seg_states
 
     def _inputs(self, image: RGB, prompt: str, answer: Sequence[int]) -> dict[str, torch.Tensor]:
-        """Prompt and the start of an answer, as the language model takes them."""
+        """Prepare the language model's inputs from prompt, image and the start of an answer."""
         pixels = self._pixels(images=[Pil.fromarray(image)], return_tensors="pt")
         grid: NDArray[np.int64] = pixels["image_grid_thw"]
         tokens = int(grid[0].prod()) // self._pixels.merge_size**2
@@ -249,7 +251,7 @@ class Sa2Va:
             return ids
 
         ids = encode(_BEFORE.format(image=_IMAGE * tokens))
-        # The question is data: "[SEG]" or "<|im_end|>" in it are only letters.
+        # The question is data, so that "[SEG]" or "<|im_end|>" in it are plain text.
         ids += encode(question, plain=True) + encode(_AFTER) + list(answer)
         rows = torch.tensor([ids])
         inputs = {

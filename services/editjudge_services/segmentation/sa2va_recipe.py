@@ -1,4 +1,4 @@
-"""How Sa2VA is made: a tiny untrained checkpoint under its published names, and the export."""
+"""Recipe of Sa2VA: a tiny untrained checkpoint under the published names, and the export."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .sa2va_weights import LINEARS, LMM, SAM2, SAM2_LARGE, State, split_networks
 _PROMPT = "the green bus"
 _TINY = "editjudge_untrained"
 _TOLERANCE = {"fp32": 1e-4, "bf16": 0.05}
-"""Of the probability that a pixel is inside."""
+"""Largest difference of the probability that a pixel is inside."""
 
 
 class Sa2VaRecipe:
-    """Parity is against the published weights in fp32, composed by this package.
+    """Exports Sa2VA and compares with the published weights in fp32, run by this package.
 
-    The official code needs CUDA: comparing with it is left to who has the weights.
+    The export is not compared with the official code, which needs CUDA.
     """
 
     precisions: tuple[Precision, ...] = ("fp32", "bf16")
@@ -73,21 +73,21 @@ class Sa2VaRecipe:
         return measure_parity(pairs, _TOLERANCE[precision], len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
-        """What an export says to the panel's probe."""
+        """Compute an export's outputs for the probe of its role."""
         return compute_fingerprint(Sa2Va.from_folder(folder).segment)
 
 
 def compute_fingerprint(segment: Callable[[RGB, str], Segmentation]) -> list[float]:
-    """What a segmenter says to the panel's probe."""
+    """Compute the fingerprint of a segmenter from the probe of its role."""
     prompt = probe_inputs("segmenter")["PROMPT"].decode()
     return fingerprint("segmenter", segment(text_image(), prompt).outputs)
 
 
 def load_published(checkpoint: Path) -> Sa2Va:
-    """Compose the networks of a published checkpoint, in fp32.
+    """Load the networks of a published checkpoint, in fp32.
 
     Raises:
-        ConfigError: it is not one of Sa2VA on Qwen3-VL.
+        ConfigError: the checkpoint is not Sa2VA on Qwen3-VL.
     """
     from safetensors.torch import load_file
     from transformers import PreTrainedTokenizerFast, Qwen3VLForConditionalGeneration, Sam2Model
@@ -115,13 +115,13 @@ def load_published(checkpoint: Path) -> Sa2Va:
 
 
 def _inside_probability(network: Sa2Va, image: Any) -> Any:
-    """The probability of every pixel for an answer that is one [SEG]."""
+    """Compute the probability of every pixel for an answer that is one [SEG]."""
     logits, _ = network.mask_logits(image, _PROMPT, [network.seg, network.seg])
     return logits.sigmoid().numpy()
 
 
 def _untie_embeddings(raw: dict[str, Any], lmm: State) -> dict[str, Any]:
-    """The authors untie input and output embeddings, whatever the published config says."""
+    """Correct the config: the authors untie input and output embeddings."""
     rows = lmm["model.language_model.embed_tokens.weight"]
     is_tied = "lm_head.weight" not in lmm
     if is_tied:

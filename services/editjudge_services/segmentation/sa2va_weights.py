@@ -1,6 +1,6 @@
-"""Sa2VA's published weights under the names that transformers has for the same layers.
+"""Renames Sa2VA's published weights to the names of the same layers in transformers.
 
-Published: `model.*` is Qwen3-VL, `text_hidden_fcs.*` the two linears, and
+The published names are: `model.*` is Qwen3-VL, `text_hidden_fcs.*` the two linears, and
 `grounding_encoder.sam2_model.*` SAM-2 under the names of its official code. `sam2.toml` has both
 names of each of its layers.
 """
@@ -28,11 +28,11 @@ _FORMS = {"{n}": r"(\d+)", "{mlp}": r"(\w*(?:hypernetworks_mlps\.\d+|_head))"}
 _POINT, _POINTS = "sam_prompt_encoder.point_embeddings.", "prompt_encoder.point_embed.weight"
 _POSITIONS = "prompt_encoder.shared_embedding.positional_embedding"
 _POSITIONS_AGAIN = "shared_image_embedding.positional_embedding"
-"""What transformers keeps twice."""
+"""Weights that transformers stores twice."""
 
 
 def split_networks(weights: Mapping[str, torch.Tensor]) -> dict[str, State]:
-    """Divide a published checkpoint into its networks.
+    """Divide the weights of a published checkpoint among its networks.
 
     Returns:
         The weights of each by its prefix, under the names of transformers.
@@ -52,7 +52,7 @@ def split_networks(weights: Mapping[str, torch.Tensor]) -> dict[str, State]:
 
 
 def to_sam2_state(weights: Mapping[str, torch.Tensor]) -> State:
-    """SAM-2's weights for `Sam2Model`: renamed, its four point embeddings as one table.
+    """Rename SAM-2's weights for `Sam2Model` and join its four point embeddings.
 
     Args:
         published: By name without the prefix `grounding_encoder.sam2_model.`.
@@ -67,7 +67,7 @@ def to_sam2_state(weights: Mapping[str, torch.Tensor]) -> State:
 
 
 def to_author_state(state: Mapping[str, torch.Tensor]) -> State:
-    """The opposite of `sam2_names`, for tiny checkpoints."""
+    """Reverse `to_sam2_state`, for tiny checkpoints."""
     left_out = {_POINTS, _POSITIONS_AGAIN}
     weights = {_rename_layer(n, back=True): w for n, w in state.items() if n not in left_out}
     for index, row in enumerate(state[_POINTS]):

@@ -18,11 +18,11 @@ _BOXES_AT_ONCE = 16
 
 
 class BoxSegmenter:
-    """The network, and the embeddings of the images it saw last.
+    """Segments boxes with SAM, and caches the embeddings of recent images.
 
     Args:
         network: `SamModel`.
-        kept: Image embeddings kept, of 4 MiB each.
+        cache_size: Number of cached image embeddings, 4 MiB each.
 
     Attributes:
         cache: The embeddings.
@@ -35,7 +35,7 @@ class BoxSegmenter:
 
     @torch.inference_mode()
     def masks(self, image: RGB, boxes: NDArray[np.float32]) -> Masks:
-        """Cut out each box: of the network's three masks the one of the highest predicted IoU.
+        """Segment each box by the mask, of the network's three, with the highest predicted IoU.
 
         Args:
             image: uint8 (H, W, 3).
@@ -59,7 +59,7 @@ class BoxSegmenter:
         )
 
     def pixels(self, image: RGB) -> NDArray[np.float32]:
-        """The network's input: the longer edge at its side, zeros below and on the right.
+        """Prepare the network's input: the longer edge fits its side, the rest is zero.
 
         Returns:
             float32 (3, side, side).
@@ -77,7 +77,7 @@ class BoxSegmenter:
         logits = output.pred_masks[0][torch.arange(len(best)), best][:, None].float()
         stretch = torch.nn.functional.interpolate
         full = stretch(logits, (self._side, self._side), mode="bilinear", align_corners=False)
-        # What lies beyond the resized image is padding.
+        # The rest of the square is padding.
         height, width = fit_longer_edge(size[0], size[1], self._side)
         content = full[..., :height, :width]
         original = stretch(content, (size[0], size[1]), mode="bilinear", align_corners=False)
@@ -85,7 +85,7 @@ class BoxSegmenter:
         return cut
 
     def _embedding(self, image: RGB) -> torch.Tensor:
-        """The encoder takes 99 % of the time, and several phrases are asked of one image."""
+        """Return the cached embedding of an image, since encoding it takes 99 % of the time."""
         key = make_content_key(image)
         if (cached_embedding := self.cache.get(key)) is not None:
             return cached_embedding

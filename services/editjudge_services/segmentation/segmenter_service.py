@@ -1,4 +1,4 @@
-"""The segmenters behind Triton: role `segmenter`."""
+"""The segmenters behind Triton, role `segmenter`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GroundedSamSegmenter(Specialist):
         self._network = GroundedSam.from_folder(artefact.folder, device=choose_device(parameters))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
-        """Segment a batch; each one's mask does not depend on the others."""
+        """Segment a batch; the masks do not depend on each other."""
         answers = self._network.segment_all(
             [
                 (one.tensors["IMAGE"], one.tensors["PROMPT"], one.parameters["select"])  # type: ignore[misc]
@@ -68,7 +68,7 @@ class Sa2VaSegmenter(Specialist):
         self._network = Sa2Va.from_folder(artefact.folder, device=choose_device(parameters))
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
-        """Segment one after the other: the answers' lengths differ too much to share a batch."""
+        """Segment one request after another, since the lengths of answers differ too much."""
         return [
             self._network.segment(
                 one.tensors["IMAGE"],

@@ -1,1 +1,1 @@
-"""The zoo: which models there are, where their weights lie, and whether they are the right ones."""
+"""The model zoo: the manifest of models, their weights on disk, and checks of both."""

@@ -1,8 +1,8 @@
-"""What is on disk: checkpoints as the hub lays them out, and what was exported from them.
+"""Models on disk: checkpoints in the hub's layout, and what was exported from them.
 
 ```
 <models>/<entry>/checkpoint/            pulled from the hub, or made by `models pull --untrained`
-<models>/<entry>/<precision>/           exported: the files, and artefact.json
+<models>/<entry>/<precision>/           the export: its files, and artefact.json
 ```
 """
 
@@ -26,12 +26,12 @@ RECORD = "artefact.json"
 
 
 class Parity(Strict):
-    """How far the exported model is from its source, on the fixed set of images.
+    """The difference between an exported model and its source, on a fixed set of images.
 
     Attributes:
         largest_difference: Largest absolute difference of any output.
         tolerance: The model's stated tolerance; an export beyond it is refused.
-        images: How many images were compared.
+        images: Number of images compared.
     """
 
     largest_difference: float
@@ -45,9 +45,9 @@ class Artefact(Strict):
     Attributes:
         entry: Its name in the manifest.
         source: Hub id and revision, or how untrained weights were made.
-        untrained: Made from random weights: nothing scored with it is a result.
+        untrained: The weights are random, so that no score made with them is a result.
         files: sha256 by path relative to the artefact's folder.
-        fingerprint: What the model says of the fingerprint image, rounded.
+        fingerprint: Rounded outputs of the model for the probe of its role.
     """
 
     entry: str
@@ -60,12 +60,12 @@ class Artefact(Strict):
 
     @property
     def folder(self) -> Path:
-        """Where its files are."""
+        """The folder of its files."""
         return models_dir() / self.entry / self.precision
 
     @property
     def identity(self) -> dict[str, str]:
-        """What a served model declares of its weights; signatures leave the fingerprint out."""
+        """What a served model states about its weights; signatures leave the fingerprint out."""
         fingerprint = ",".join(f"{value:.4f}" for value in self.fingerprint)
         return {
             "entry": self.entry,
@@ -102,31 +102,31 @@ def check_files(folder: Path, files: Mapping[str, str], mend: str) -> None:
 
 
 def digest_weights(weights: Mapping[str, str]) -> str:
-    """One digest for several weight files.
+    """Compute one digest of several weight files.
 
     Args:
         weights: File name to sha256.
 
     Returns:
-        `sha256:` and 16 hex digits, the same whatever the order of the files.
+        `sha256:` and 16 hex digits, independent of the order of the files.
     """
     text = "\n".join(f"{name} {digest}" for name, digest in sorted(weights.items()))
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def models_dir() -> Path:
-    """Where models lie: `EDITJUDGE_MODELS_DIR`, or the user's data folder."""
+    """Return the folder of models: `EDITJUDGE_MODELS_DIR`, or the user's data folder."""
     folder = os.environ.get("EDITJUDGE_MODELS_DIR")
     return Path(folder) if folder else user_data_path("editjudge") / "models"
 
 
 def checkpoint_dir(entry: str) -> Path:
-    """Where the checkpoint of a manifest entry lies, in the hub's layout."""
+    """Return the folder of an entry's checkpoint, in the hub's layout."""
     return models_dir() / entry / "checkpoint"
 
 
 def load_artefact(entry: str, precision: Precision) -> Artefact | None:
-    """The exported model, or None where it is not installed.
+    """Load the record of an exported model; None if it is not installed.
 
     Raises:
         ConfigError: its record cannot be read.
@@ -141,6 +141,6 @@ def load_artefact(entry: str, precision: Precision) -> Artefact | None:
 
 
 def hash_file(path: Path) -> str:
-    """The sha256 of a file, 64 hex digits."""
+    """Compute the sha256 of a file, 64 hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,9 +1,9 @@
-"""Checkpoints on disk: their records, and how folders come to be whole or not at all.
+"""Checkpoints on disk: their records, and folders that appear whole or not at all.
 
 ```
-<models>/<entry>/checkpoint/pulled.json       weights from the hub, or brought as a file
+<models>/<entry>/checkpoint/pulled.json       weights from the hub, or imported from a file
 <models>/<entry>/checkpoint/untrained.json    random weights
-<models>/<entry>/<folder>.partial             in the making: nothing reads it
+<models>/<entry>/<folder>.partial             unfinished: nothing reads it
 ```
 """
 
@@ -30,20 +30,20 @@ _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class ZooError(EditjudgeError):
-    """Weights could not be brought here, or are not the right ones (exit 1)."""
+    """Weights cannot be installed, or are not the right ones (exit 1)."""
 
 
 class Checkpoint(Strict):
-    """What is known of a checkpoint: `pulled.json`, or `untrained.json`.
+    """The record of a checkpoint: `pulled.json` or `untrained.json`.
 
     Attributes:
         entry: Its name in the manifest.
-        hub: Where it was pulled from; "" where it was brought as a file or is untrained.
-        commit: The commit that was pulled.
-        parts: Where each part came from, by folder.
-        licence: The licence at that time.
-        accepted: The licence was restricted, and accepted with `--accept-license`.
-        untrained: Made from random weights.
+        hub: Repository that it was pulled from; "" if imported from a file or untrained.
+        commit: Commit that was pulled.
+        parts: Source of each part, by folder.
+        licence: Licence at that time.
+        accepted: The licence is restricted and was accepted with `--accept-license`.
+        untrained: The weights are random.
         files: sha256 by path relative to the checkpoint's folder.
     """
 
@@ -58,7 +58,7 @@ class Checkpoint(Strict):
 
     @property
     def source(self) -> str:
-        """Where the weights come from, in a word."""
+        """The source of the weights, in short."""
         if self.untrained:
             return f"untrained, seed {SEED}"
         if self.parts:
@@ -66,7 +66,7 @@ class Checkpoint(Strict):
         return f"{self.hub}@{self.commit}" if self.hub else ", ".join(self.files)
 
     def save(self, folder: Path) -> None:
-        """Write the record into a folder that is still in the making."""
+        """Write the record into a folder that is not yet installed."""
         name = UNTRAINED if self.untrained else PULLED
         (folder / name).write_text(self.model_dump_json(indent=2))
 
@@ -89,7 +89,7 @@ class Checkpoint(Strict):
 
 
 def load_checkpoint(entry: str) -> Checkpoint | None:
-    """The record of an entry's checkpoint, or None where there is none.
+    """Load the record of an entry's checkpoint; None if there is none.
 
     Raises:
         ConfigError: the record cannot be read.
@@ -106,7 +106,7 @@ def load_checkpoint(entry: str) -> Checkpoint | None:
 
 
 def hash_files(folder: Path) -> dict[str, str]:
-    """sha256 of every file below a folder, by relative path."""
+    """Compute the sha256 of every file below a folder, by relative path."""
     return {
         path.relative_to(folder).as_posix(): hash_file(path)
         for path in sorted(folder.rglob("*"))
@@ -115,17 +115,17 @@ def hash_files(folder: Path) -> dict[str, str]:
 
 
 def partial_folder(final: Path) -> Path:
-    """Where a folder is made before it takes its name."""
+    """Return the folder in which `final` is prepared."""
     return final.with_name(f"{final.name}.partial")
 
 
 @contextmanager
 def lock_entry(entry: str) -> Iterator[None]:
-    """Keep other processes away from an entry's folders.
+    """Lock an entry's folders against other processes.
 
     Raises:
-        ZooError: another process works on them.
-        ConfigError: the models folder cannot be written.
+        ZooError: another process holds the lock.
+        ConfigError: the folder of models cannot be written.
     """
     folder = models_dir() / entry
     try:
@@ -146,7 +146,7 @@ def lock_entry(entry: str) -> Iterator[None]:
 
 @contextmanager
 def replace_folder(final: Path) -> Iterator[Path]:
-    """An empty folder that takes the place of `final` once the block ends without an error.
+    """Yield an empty folder that replaces `final` once the block ends without an error.
 
     Raises:
         ZooError: the disk is full.
@@ -163,9 +163,9 @@ def replace_folder(final: Path) -> Iterator[Path]:
 
 
 def install_folder(staging: Path, final: Path) -> None:
-    """Let a finished folder take its name; what had it before goes.
+    """Rename a finished folder to its final name, and remove the folder that had it.
 
-    A reader sees the old folder, the new one, or for a moment none: never a mixture.
+    A reader sees the old folder, the new one, or for a moment none, but never a mixture.
     """
     old = final.with_name(f"{final.name}.old")
     shutil.rmtree(old, ignore_errors=True)
@@ -177,7 +177,7 @@ def install_folder(staging: Path, final: Path) -> None:
 
 @contextmanager
 def report_disk_full(final: Path) -> Iterator[None]:
-    """Turn a failed write into a line that says which disk is full."""
+    """Turn a write that fails on a full disk into a `ZooError` that names the disk."""
     try:
         yield
     except OSError as error:
@@ -187,12 +187,12 @@ def report_disk_full(final: Path) -> Iterator[None]:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether a write failed for want of space, quota or a limit on file sizes."""
+    """Whether a write failed because of space, quota or a limit on file sizes."""
     return isinstance(error, OSError) and error.errno in _DISK_FULL
 
 
 def disk_full_error(final: Path) -> ZooError:
-    """The error for a disk that is full."""
+    """Make the error for a full disk."""
     return ZooError(
         f"the disk is full: {final.parent}",
         "free some space there, or set EDITJUDGE_MODELS_DIR to another disk, and try again",

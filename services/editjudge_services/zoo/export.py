@@ -1,4 +1,4 @@
-"""Exported models: made by a recipe from a checkpoint, compared with it, and checked again."""
+"""Exports checkpoints by recipes, compares the exports with their source, and verifies them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FINGERPRINT_TOLERANCE = 1e-3
 
 
 def make_untrained(entry: Entry) -> Checkpoint:
-    """Make a tiny checkpoint of random weights: it shows that the plumbing works, no more.
+    """Make a tiny checkpoint of random weights, which only tests that the parts work together.
 
     Raises:
-        ConfigError: a real checkpoint is here; there is no recipe.
+        ConfigError: a real checkpoint is installed, or the entry has no recipe.
         MissingExtra: the libraries of the export are not installed.
     """
     recipe = load_recipe(entry)
@@ -48,11 +48,11 @@ def make_untrained(entry: Entry) -> Checkpoint:
 
 
 def export(entry: Entry, precision: Precision) -> Artefact:
-    """Export a model's checkpoint; the earlier export stays until this one is accepted.
+    """Export a model's checkpoint; an earlier export is replaced only by one within tolerance.
 
     Raises:
-        ConfigError: there is no checkpoint, it was changed, the precision is not one of the
-            recipe's, or the export is further from its source than its tolerance.
+        ConfigError: the checkpoint is missing or changed, the recipe does not have the precision,
+            or the export differs from its source by more than the tolerance.
         MissingExtra: the libraries of the export are not installed.
     """
     recipe = load_recipe(entry)
@@ -82,12 +82,12 @@ def export(entry: Entry, precision: Precision) -> Artefact:
 
 
 def verify(entry: Entry) -> list[str]:
-    """Check everything installed of a model: digests, and what the exports say now.
+    """Verify the checkpoint and the exports of a model: digests and fingerprints.
 
     Without torch only digests are compared.
 
     Returns:
-        A line of each thing that is what it was.
+        A line for each checkpoint and export that is right.
 
     Raises:
         ConfigError: nothing is installed, a file is missing or was changed, or a fingerprint
@@ -109,7 +109,7 @@ def verify(entry: Entry) -> list[str]:
 
 
 def find_exports(entry: Entry) -> list[Artefact]:
-    """The exports of a model that are here.
+    """Return the installed exports of a model.
 
     Raises:
         ConfigError: a record cannot be read.
@@ -122,7 +122,7 @@ def _run(entry: Entry, recipe: Recipe, folder: Path, precision: Precision) -> Pa
     try:
         parity = recipe.export(checkpoint_dir(entry.name), folder, precision)
     except ValidationError as error:
-        # NaN and infinity do not pass as figures: half precision that overflowed, mostly.
+        # NaN and infinity are refused; they mostly come from an overflow in half precision.
         raise ConfigError(
             f"{entry.name} as {precision}: the comparison with the source gave no number",
             "export another precision",

@@ -1,4 +1,4 @@
-"""The hub, through huggingface_hub; its many errors become one line each."""
+"""Access to the hub through huggingface_hub, whose errors become one line each."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from .checkpoint import ZooError, disk_full_error, is_disk_full
 from .manifest import Entry
 
 _TIMEOUT = 30.0
-_AGAIN = "pull again: files that arrived whole are kept, and nothing half-written is used"
+_AGAIN = "pull again: complete files are kept, and no partial file is used"
 
 
 Files: TypeAlias = "Mapping[str, RepoSibling | None]"
-"""By path; None for sizes and digests where the hub was not asked (offline)."""
+"""Files by path; None instead of sizes and digests when offline."""
 
 
 def list_files(entry: Entry) -> tuple[str, Files]:
-    """The commit of an entry's revision, and the files of it that its patterns name.
+    """Return the commit of an entry's revision and the files that match its patterns.
 
-    Offline it is what the hub's cache has.
+    Offline, they come from the hub's cache.
 
     Raises:
         ZooError: the hub refuses, cannot be reached, or has no such files.
@@ -56,7 +56,7 @@ def list_files(entry: Entry) -> tuple[str, Files]:
 
 
 def download(entry: Entry, commit: str, files: Iterable[str], folder: Path) -> None:
-    """Bring the listed files into a folder; those that are there already stay.
+    """Download the listed files into a folder; existing files stay.
 
     Raises:
         ZooError: the hub refuses or breaks off, or the disk is full.
@@ -78,7 +78,7 @@ def download(entry: Entry, commit: str, files: Iterable[str], folder: Path) -> N
 
 
 def _find_snapshot(entry: Entry) -> Path:
-    """The snapshot in the hub's own cache."""
+    """Return the snapshot in the hub's own cache."""
     return Path(snapshot_download(entry.hub, revision=entry.revision, allow_patterns=entry.files))
 
 
@@ -99,7 +99,7 @@ def _one_line_errors(entry: Entry) -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What is behind the hub's "not found locally either"."""
+    """Return the cause behind the hub's error "not found locally either"."""
     while isinstance(error, LocalEntryNotFoundError) and error.__cause__ is not None:
         error = error.__cause__
     return error
@@ -109,7 +109,7 @@ def _explain_error(entry: Entry, error: BaseException) -> ZooError:
     match error:
         case OfflineModeIsEnabled() | LocalEntryNotFoundError():
             return ZooError(
-                f"{entry.hub} is not whole in the hub's cache, and HF_HUB_OFFLINE is set",
+                f"{entry.hub} is incomplete in the hub's cache, and HF_HUB_OFFLINE is set",
                 "pull where there is a network, or unset HF_HUB_OFFLINE",
             )
         case RevisionNotFoundError():

@@ -1,6 +1,6 @@
-"""The manifest: every model there is, where its weights come from, and under which licence.
+"""The manifest: every model, the source of its weights, and its licence.
 
-`manifest.toml` beside this file is the data; here is what it must look like.
+The data is `manifest.toml` beside this file; this module has its schema.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ _BYTES: Mapping[Precision, int] = {"fp32": 4, "bf16": 2}
 
 
 class Entry(Strict):
-    """One model.
+    """One model of the manifest.
 
     Attributes:
-        name: What the command line calls it.
-        service: The service it belongs to, `role.variant`.
+        name: Name on the command line.
+        service: Its service, `role.variant`.
         supply: `hub` where it can be pulled; `file` where the user brings the file; `parts`
-            where it is put together from other entries.
+            where it consists of other entries.
         hub: Repository on the hub.
         revision: Commit there; a branch where `revision_pinned` is false.
-        files: Patterns of the files to pull, or the name of the file to bring.
-        parts: Entries by the folder that they become, for `supply = "parts"`.
-        subfolder: The folder inside the checkpoint that vLLM is pointed at.
-        instructions: Where to get the file, for `supply = "file"`.
-        sha256: Digests of files, where known.
+        files: Patterns of the files to pull, or the name of the file to import.
+        parts: Entries by their folder in the checkpoint, for `supply = "parts"`.
+        subfolder: Folder inside the checkpoint that vLLM serves.
+        instructions: How to get the file, for `supply = "file"`.
+        sha256: Digests of files, as far as they are published.
         licence: SPDX expression or name.
         restricted: The licence must be accepted before a pull; `restricted_why` says why.
-        gated: The hub gives it only to accounts that accepted its terms there.
-        parameters: How many the served network has.
-        preprocessing: What happens to an image first.
-        served_by: What runs it.
+        gated: The hub serves it only to accounts that accepted its terms there.
+        parameters: Number of parameters of the served network.
+        preprocessing: How images are prepared.
+        served_by: Library that runs it.
         used_by: Benchmarks that use it.
         profiles: Sets that it belongs to: `lite` runs on a CPU, `paper` is what papers use.
         recipe: `module:object`, a mapping from entry to `Recipe`; "" where vLLM serves the
             checkpoint as it is, and for parts of other entries.
-        recipe_name: Its name in that mapping, where it is another.
+        recipe_name: Its name in that mapping, if different.
     """
 
     model_config = ConfigDict(strict=True)
@@ -82,22 +82,22 @@ class Entry(Strict):
     recipe_name: str = ""
 
     def gib(self, precision: Precision) -> float:
-        """What the weights take in memory, GiB; activations and caches come on top."""
+        """Return the memory of the weights in GiB, without activations and caches."""
         return self.parameters * _BYTES[precision] / 2**30
 
 
 @cache
 def load_manifest() -> Mapping[str, Entry]:
-    """Every model there is, by name, in the order of the file."""
+    """Load all models by name, in the order of the file."""
     tables = tomllib.loads((Path(__file__).parent / "manifest.toml").read_text(encoding="utf-8"))
     return {name: Entry(name=name, **table) for name, table in tables.items()}
 
 
 def find_entry(name: str) -> Entry:
-    """One model.
+    """Find a model by name.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: the manifest has no such name.
     """
     if name in load_manifest():
         return load_manifest()[name]
@@ -107,15 +107,15 @@ def find_entry(name: str) -> Entry:
 
 
 def profile_entries(profile: Profile) -> list[Entry]:
-    """The models of a profile."""
+    """Return the models of a profile."""
     return [entry for entry in load_manifest().values() if profile in entry.profiles]
 
 
 def load_recipe(entry: Entry) -> Recipe:
-    """What makes and exports a model; its libraries load here.
+    """Load the recipe that makes and exports a model, with its libraries.
 
     Raises:
-        ConfigError: there is nothing to export, or no recipe for it yet.
+        ConfigError: there is nothing to export.
         MissingExtra: torch or another library of the export is not installed.
     """
     if not entry.recipe:
@@ -133,7 +133,7 @@ def load_recipe(entry: Entry) -> Recipe:
 def _nothing_to_export(entry: Entry) -> ConfigError:
     whole = [other.name for other in load_manifest().values() if entry.name in other.parts.values()]
     if whole:
-        return ConfigError(f"{entry.name} is a part of {', '.join(whole)}", "name that instead")
+        return ConfigError(f"{entry.name} is a part of {', '.join(whole)}", "name that model")
     return ConfigError(
         f"{entry.name} is served by vLLM from its checkpoint: nothing is exported",
         f"run: editjudge models pull {entry.name}",

@@ -1,9 +1,9 @@
-"""Bringing weights here: pulled from the hub, or as a file that the user brings.
+"""Installs weights: pulled from the hub, or imported from a file of the user.
 
-Through huggingface_hub, so `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and the rest mean
-what they mean everywhere. A connection that breaks is resumed where it broke; a pull that
-fails for good keeps the files that arrived whole for the next one. Nothing takes the name
-of a checkpoint before every file agrees with the manifest and with the hub.
+huggingface_hub downloads, so `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and its other variables
+have their usual meaning. A broken connection is resumed; a failed pull keeps its complete files
+for the next one. A checkpoint gets its name only after every file agrees with the manifest and
+with the hub.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
-    """Pull a model's checkpoint; nothing is done where the right one is here already.
+    """Pull a model's checkpoint, unless the right one is already installed.
 
     Raises:
         ConfigError: the licence is restricted and not accepted; the model is supplied as a file.
@@ -69,7 +69,7 @@ def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
 
 
 def _assemble(entry: Entry, accept_license: bool) -> Checkpoint:
-    """Pull the parts, and lay them side by side; they take no room twice."""
+    """Pull the parts and link them into one folder, without a second copy."""
     parts = {
         folder: pull(find_entry(name), accept_license=accept_license)
         for folder, name in entry.parts.items()
@@ -96,7 +96,7 @@ def _assemble(entry: Entry, accept_license: bool) -> Checkpoint:
 
 
 def _link(file: Path, name: Path) -> None:
-    """Give a file a second name, or copy it where the file system has no such thing."""
+    """Link a file under a second name, or copy it where links are not supported."""
     name.parent.mkdir(parents=True, exist_ok=True)
     try:
         name.hardlink_to(file)
@@ -105,11 +105,11 @@ def _link(file: Path, name: Path) -> None:
 
 
 def import_file(entry: Entry, file: Path, *, accept_license: bool = False) -> Checkpoint:
-    """Bring the file of a model that is not on the hub.
+    """Import the file of a model that is not on the hub.
 
     Raises:
-        InputError: it is no file, or not the right one.
-        ConfigError: the model is pulled from the hub; the licence is not accepted.
+        InputError: the file does not exist, or is not the right one.
+        ConfigError: the model comes from the hub, or its licence is not accepted.
         ZooError: the disk is full.
     """
     if entry.supply != "file":
@@ -144,7 +144,7 @@ def _check_licence(entry: Entry, is_accepted: bool) -> None:
 
 
 def _check_space(remote_files: Files, staging: Path) -> None:
-    """Say at once that the disk is too small; what is in staging already needs no room."""
+    """Refuse a download for which the disk is too small; files in staging need no more space."""
     sizes = {name: file.size or 0 for name, file in remote_files.items() if file}
     bytes_needed = sum(size for name, size in sizes.items() if not (staging / name).is_file())
     free = shutil.disk_usage(staging.parent).free
@@ -157,7 +157,7 @@ def _check_space(remote_files: Files, staging: Path) -> None:
 
 
 def _check_files(entry: Entry, remote_files: Files, staging: Path) -> dict[str, str]:
-    """The digests of what arrived, every one compared.
+    """Check the digest of every file that arrived, and return the digests.
 
     A wrong file is removed, so that the next pull fetches it again.
     """
@@ -184,7 +184,7 @@ def _check_files(entry: Entry, remote_files: Files, staging: Path) -> dict[str, 
 def _expected_digest(
     entry: Entry, remote_files: Files, staging: Path, name: str
 ) -> tuple[str, str]:
-    """The sha256 a file must have, "" where any will do, and who says so."""
+    """Return the expected sha256 of a file, "" if there is none, and its origin."""
     if name in entry.sha256:
         return entry.sha256[name], "the manifest"
     remote = remote_files[name]
@@ -199,7 +199,7 @@ def _expected_digest(
 
 
 def _drop_other_files(remote_files: Files, staging: Path) -> None:
-    """Remove the hub's own notes, and what an earlier pull of another commit left behind."""
+    """Remove the hub's own notes and the files of an earlier pull of another commit."""
     for path in staging.rglob("*"):
         if path.is_file() and path.relative_to(staging).as_posix() not in remote_files:
             path.unlink()

@@ -1,4 +1,4 @@
-"""How one model is made: a tiny untrained checkpoint, and the export of any checkpoint."""
+"""The protocol of recipes, which make tiny untrained checkpoints and export checkpoints."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .artefact import Parity, Precision
 
 
 class Recipe(Protocol):
-    """Both need torch; nothing else of the runtime does.
+    """Makes and exports one model; only recipes need torch.
 
     Attributes:
-        precisions: Those it can export.
+        precisions: Precisions that it can export.
     """
 
     precisions: tuple[Precision, ...]
@@ -30,7 +30,7 @@ class Recipe(Protocol):
             precision: One of `precisions`.
 
         Returns:
-            How far it is from its source, on the fixed set of images.
+            The difference from the source on a fixed set of images.
 
         Raises:
             ConfigError: the checkpoint is not of this architecture, or this machine cannot compute
@@ -39,7 +39,7 @@ class Recipe(Protocol):
         """
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
-        """What an export says to the probe of its role.
+        """Compute an export's outputs for the probe of its role.
 
         Returns:
             At most 8 numbers, rounded to 4 decimals.

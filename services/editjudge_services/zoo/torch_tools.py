@@ -1,6 +1,6 @@
-"""What recipes share: random weights, ONNX export, and the fixed images of the comparison.
+"""Tools of recipes: random weights, ONNX export, and the fixed images of parity checks.
 
-Recipes import this; services never do.
+Only recipes import this module, never services.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _SIZES = ((96, 128), (256, 192), (224, 224), (150, 420))
 
 @cache
 def load_tiny_config(network: str) -> dict[str, Any]:
-    """The configuration of a tiny network, from `untrained.toml`."""
+    """Load the configuration of a tiny network from `untrained.toml`."""
     file = Path(__file__).with_name("untrained.toml")
     table: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))[network]
     return table
 
 
 def randomise_weights(build: Callable[[], nn.Module], gain: float = 1.0, seed: int = SEED) -> Any:
-    """A model with random weights with which its outputs depend visibly on its inputs.
+    """Build a model with random weights that make its outputs depend visibly on its inputs.
 
     The libraries' own initialisations leave biases, layer scales and some tables at 0 or
     1e-5, which hides mistakes in whatever they multiply.
 
     Args:
-        build: Makes the model. What it draws itself and this does not replace (tables that are
-            buffers, such as SAM's frequencies) comes from the same seed.
-        gain: Of the weight matrices; 2 ** 0.5 keeps the scale through ReLUs.
+        build: Makes the model. Its own random buffers, such as SAM's frequencies, come from the
+            same seed.
+        gain: Scale of the weight matrices; 2 ** 0.5 keeps the scale through ReLUs.
         seed: The same seed gives the same weights.
 
     Returns:
@@ -82,7 +82,7 @@ def export_to_onnx(
     dynamic_axes: Mapping[int, str],
     dynamo: bool = False,
 ) -> None:
-    """Export a module as one `.onnx` file, the same bytes wherever it is made.
+    """Export a module as one `.onnx` file with the same bytes on every machine.
 
     Args:
         module: Put into evaluation mode: the exporter restores the wrapper's own mode
@@ -98,7 +98,7 @@ def export_to_onnx(
     module.eval()
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        # Both exporters warn of their own deprecations and of constants that are meant to be.
+        # Both exporters warn of their own deprecations and of intended constants.
         warnings.simplefilter("ignore")
         if dynamo:
             axes = {axis: torch.export.Dim(name) for axis, name in dynamic_axes.items()}
@@ -130,10 +130,10 @@ def export_to_onnx(
 
 
 def make_parity_images() -> list[RGB]:
-    """The fixed images of parity checks, uint8 (H, W, 3), of several shapes.
+    """Make the fixed images of parity checks, uint8 (H, W, 3), of several shapes.
 
-    Waves of several lengths with some noise, made in integers and float64, so that they are
-    the same on every machine.
+    They are waves of several lengths with noise, made in integers and float64, so that they are
+    equal on every machine.
     """
     images = []
     for seed, (height, width) in enumerate(_SIZES):
@@ -154,7 +154,7 @@ def measure_parity(
     tolerance: float,
     images: int,
 ) -> Parity:
-    """The largest difference between outputs of the source and of the export.
+    """Measure the largest difference between the outputs of the source and of the export.
 
     Args:
         pairs: Outputs of the same shape, scaled as they are served.
@@ -164,7 +164,7 @@ def measure_parity(
 
 
 def _strip_metadata(path: Path) -> None:
-    """Drop stack traces and paths, so that a digest tells of the network alone."""
+    """Remove stack traces and paths, so that the digest depends on the network alone."""
     model = onnx.load(path)
     graph = model.graph
     parts = (model, graph, *graph.node, *graph.initializer, *graph.value_info)
