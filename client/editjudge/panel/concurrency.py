@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 _ROUND = 32
-"""Answers that make the limit grow by one, or all of it where that is fewer. So overload that meets
-fewer than one call in 32 (3 %) does not keep the limit down."""
+"""Answers that raise the limit by one, or as many as the limit where that is fewer. So an overload of
+fewer than one call in 32 (3 %) does not hold the limit down."""
 _RARE = 8
-"""Trouble that meets more than one call in 8 is no longer rare."""
+"""Failures of more than one call in 8 are not rare."""
 
 
 class FailureRate:
@@ -52,7 +52,7 @@ class AdaptiveLimit:
     - Each overload lowers the limit by one. A rare overload costs little, and a full server gets as
       many calls fewer as it had no room for.
     - An episode of overload takes away at most half of the limit. It begins with the first overload
-      of a call that began after the episode before it.
+      of a call that began after the previous episode had begun.
     - The limit grows only while it is used up. While overload is rare (`FailureRate`), each answer
       raises it by one; once overload was not rare, only every 32 answers do, or as many answers as
       the limit, if that is smaller.
@@ -99,7 +99,7 @@ class AdaptiveLimit:
         return self._busy
 
     def on_answer(self, began: float) -> None:
-        """Raise the limit after an answer, if the limit was used up when the call began.
+        """Raise the limit after an answer, if the limit was used up since the call began.
 
         Call it before the call's `end`.
 

@@ -1,4 +1,6 @@
-"""The way to servers: how it is configured, and whether images may go it."""
+"""The endpoints of the settings: their clients, retry policy and prices, and consent to send
+images.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,20 @@ V = TypeVar("V")
 
 
 def make_retry_policy(settings: Settings) -> RetryPolicy:
-    """How often and how long is asked."""
+    """The retry policy of the settings."""
     return RetryPolicy(
         attempts=settings.attempts, deadline=settings.deadline, first_wait=settings.retry_wait
     )
 
 
 def replace_contents(target: dict[K, V], now: Mapping[K, V]) -> None:
-    """Replace what a dictionary holds; others hold the dictionary."""
+    """Replace the contents of a dictionary; others hold the dictionary itself."""
     target.clear()
     target.update(now)
 
 
 def add_problem(problems: dict[str, str], url: str, text: str) -> None:
-    """Add to what is wrong with a server."""
+    """Add a problem to those of a server."""
     before = problems.get(url)
     problems[url] = f"{before}; {text}" if before else text
 
@@ -42,24 +44,24 @@ def add_problem(problems: dict[str, str], url: str, text: str) -> None:
 async def find_identity(
     triton: TritonEndpoint, name: ServiceName, timeout: float
 ) -> ModelIdentity | None:
-    """Which model serves a specialist there; None where none is ready."""
+    """Identity of the model behind a specialist at a Triton server; None where it is not ready."""
     if not await triton.ready(model_name(name), timeout):
         return None
     return await triton.identity(model_name(name), timeout)
 
 
 def describe_difference(identity: ModelIdentity, first: ModelIdentity) -> str:
-    """In what two models of one service differ."""
+    """How the identity of a model here differs from that of the same service elsewhere."""
     if str(identity) == str(first):
         return f"{identity} here, but its fingerprint is not that of the same"
     return f"{identity} here, {first}"
 
 
 def check_prices(settings: Settings) -> None:
-    """That a limit of the cost can be held.
+    """Check that a limit of the cost can be kept.
 
     Raises:
-        ConfigError: a judge has no price.
+        ConfigError: a judge has no price, although `max_cost` is set.
     """
     for name, judge in settings.judges.items():
         if settings.max_cost is not None and judge.price is None:
@@ -72,7 +74,7 @@ def check_prices(settings: Settings) -> None:
 def make_transport(
     endpoint: JudgeEndpoint, policy: RetryPolicy, service: str, concurrency: int
 ) -> Transport:
-    """The transport that an address asks for."""
+    """The transport for the scheme of an endpoint's address: vLLM's gRPC, or HTTP."""
     if urlsplit(endpoint.url).scheme == "grpc":
         from .vllm import VllmTransport
 
@@ -83,7 +85,8 @@ def make_transport(
 
 
 def check_consent(endpoint: JudgeEndpoint) -> None:
-    """Refuse to send images to a server outside one's own network, or by a proxy, without consent.
+    """Refuse an endpoint outside one's own network, or behind a proxy, without consent to send
+    images.
 
     Raises:
         ConfigError: naming the host or the proxy, and the setting.

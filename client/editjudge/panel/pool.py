@@ -1,4 +1,6 @@
-"""Calls to a service that one or several servers serve: which one gets them, and when."""
+"""The pool of a service's replicas: it chooses the replica of each call, and makes lost calls
+again.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Losses(Generic[E]):
-    """What one call has met since it began, or since a server that it met was lost.
+    """The failures of one call since it began, or since a server that it was sent to was lost.
 
     Attributes:
-        tried: Servers that it did not reach.
-        since: When that began to show; None before.
-        late: Whether its time was up once.
-        full: When it first met a server without room; None before.
-        refusals: How often it did.
+        tried_replicas: Servers that the call did not reach.
+        since: When the first such failure began to show; None before.
+        late: Whether the call's time was up once.
+        full: When a server first had no room for it; None before.
+        refusals: How often a server had no room for it.
     """
 
     tried_replicas: set[Replica[E]] = field(default_factory=set)
@@ -48,22 +50,24 @@ class _Losses(Generic[E]):
 class EndpointPool(Generic[E]):
     """The replicas of one service.
 
-    A call goes to the replica with the smallest share of its limit in use, equals in turn. A
-    call that did not reach its replica is made again:
+    A call goes to the replica with the lowest utilisation; equal ones take turns. Every place that
+    a call takes is released, whatever becomes of the call, cancellation included.
 
-    - at another one that serves and was not tried, except where the call's time was up: then
-      only if it was the call that should find out whether the first one is back;
-    - with patience, once its replica is back, if that was lost since the call began: calls wait
-      until `patience` seconds after the loss;
-    - with patience, once more if its time was up: what it waited for may have been lost with
-      its connection;
-    - with patience, as often as it is not to blame: its replica answered no call that began
-      after the loss showed;
-    - with patience, for `patience` seconds where it reached nobody at all.
+    A call that did not reach its replica is made again in these cases, otherwise it fails:
 
-    A call that its replica had no room for is, with patience, made again, at growing intervals,
-    until `patience` seconds after its first refusal, or after the replica's last answer. Otherwise
-    it fails.
+    - Another replica serves that the call has not tried. If the call's time was up, only a probe
+      goes to another replica.
+    - The replica was lost since the call began, and the pool has patience: the call waits for it,
+      until `patience` seconds after the loss.
+    - The call's time was up for the first time, and the pool has patience: what it waited for may
+      have been lost with its connection.
+    - The replica is to blame, and the pool has patience: it has answered no call that began after
+      the loss began to show.
+    - The call could not even connect, for `patience` seconds since that began.
+
+    A call for which its replica had no room is made again, with patience, at growing intervals. It
+    fails `patience` seconds after its first refusal, or after the replica was full for so long
+    without a success, whichever comes first.
 
     Args:
         replicas: Not empty; a replica may belong to several pools.
@@ -81,7 +85,7 @@ class EndpointPool(Generic[E]):
         self._turn = 0
 
     def with_replicas(self, replicas: Sequence[Replica[E]]) -> EndpointPool[E]:
-        """A pool of fewer replicas, with the same policy."""
+        """A pool of other replicas with the same policy."""
         return EndpointPool(replicas, self._policy, self._clock)
 
     async def run(
@@ -90,13 +94,13 @@ class EndpointPool(Generic[E]):
         """Make a call at one of the replicas.
 
         Args:
-            call: Takes the replica's target.
-            prefer: Calls with the same text go to the same replica, while it is reachable and
-                not much busier than the others.
-            terms: Of the callers.
+            call: Makes the call with the replica's client.
+            prefer: Calls with the same text go to the same replica, while it serves and is not much
+                busier than the others; empty for no preference.
+            terms: Terms of the callers.
 
         Raises:
-            ServiceError: of the call; of the latest one that reached no replica.
+            ServiceError: the error of the call, or the last one if it reached no replica.
         """
         losses: _Losses[E] = _Losses()
         while True:
@@ -129,7 +133,7 @@ class EndpointPool(Generic[E]):
     def _release_and_decide(
         self, place: Place[E], error: Unreachable | DeadlineExceeded, losses: _Losses[E]
     ) -> bool:
-        """Give the place back, note the loss and decide; the class says by which rules."""
+        """Release the place, note the loss, and tell whether the call is made again; see the class."""
         replica = place.replica
         out_of_time = isinstance(error, DeadlineExceeded)
         shown_since = self._find_loss_start(error, place)
@@ -152,14 +156,16 @@ class EndpointPool(Generic[E]):
         return self._policy.patience > 0 and (was_lost or not hopeless)
 
     def _may_wait(self, error: ServiceError, losses: _Losses[E]) -> bool:
-        """Whether a call that others outlived may go on: no server was asked anything."""
+        """Whether a call that never connected may go on, although later calls were answered."""
         since = self._clock.now() if losses.since is None else losses.since
         return isinstance(error, Unconnected) and self._clock.now() < since + self._policy.patience
 
     async def _wait_for_room(
         self, replica: Replica[E], error: Overloaded, losses: _Losses[E]
     ) -> None:
-        """Wait a while, or as long as the server asks; raise its error where that is too long."""
+        """Wait as long as the server asks, or the next backoff; raise its error where patience
+        would end.
+        """
         now = self._clock.now()
         losses.full = now if losses.full is None else losses.full
         losses.refusals += 1
@@ -202,7 +208,7 @@ class EndpointPool(Generic[E]):
                 return place
 
     def _sort_by_load(self, replicas: list[Replica[E]], prefer: str) -> list[Replica[E]]:
-        """The preferred replica alone, or all of them, the least busy first."""
+        """The preferred replica alone, or all replicas, the least busy first."""
         if len(replicas) == 1:
             return replicas
         if prefer:
@@ -232,5 +238,8 @@ class EndpointPool(Generic[E]):
 
 
 def _affinity(url: str, prefix: str) -> bytes:
-    """Rendezvous hashing: when a replica is gone, only its own prefixes move."""
+    """Rank of a replica for a prefix (rendezvous hashing).
+
+    When a replica is lost, only the prefixes that preferred it move to others.
+    """
     return hashlib.blake2b(f"{url}\n{prefix}".encode(), digest_size=8).digest()

@@ -1,4 +1,4 @@
-"""Keys never leave through what a server says: all of it is searched for them."""
+"""Redaction: secrets never leave through what a server says, which is searched for all of them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _SHOWN = 300
 
 
 class Secrets:
-    """The secrets that one server is sent.
+    """The secrets that are sent to one server.
 
     Args:
-        headers: As configured: those given as `env` or `file` are secret, and `authorization`.
-        values: What is sent, by lower-case name.
-        proxy: The proxy's address, which may hold a password.
+        headers: Headers of the settings. Those given as `env` or `file`, and `authorization`, are
+            secret.
+        values: Values of the headers, by lower-case name.
+        proxy: Address of the proxy, which may hold a password.
     """
 
     def __init__(
@@ -39,13 +40,13 @@ class Secrets:
         self._long = tuple(secret for secret in self._all if len(secret) >= _LEAST)
 
     def redact(self, text: str) -> str:
-        """An error's text with every secret blotted out."""
+        """A text with every secret replaced."""
         return _without(self._all, text)
 
     def redact_json(self, reply: Any) -> Any:
-        """What a server said, JSON or text, with each secret of 8 characters or more blotted out.
+        """JSON or text of a server with every secret of 8 characters or more replaced.
 
-        Names of fields stay as they are.
+        Names of fields are left as they are.
         """
         if not self._long:
             return reply
@@ -59,7 +60,7 @@ class Secrets:
         return reply
 
     def redact_message(self, message: Any) -> Any:
-        """The same of a protobuf message."""
+        """A protobuf message with every secret of 8 characters or more replaced."""
         if not self._long:
             return message
         from google.protobuf.json_format import MessageToDict, ParseDict
@@ -68,7 +69,7 @@ class Secrets:
 
 
 def shorten(text: str) -> str:
-    """One line of at most 300 characters."""
+    """A text as one line of at most 300 characters."""
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""One server with what regulates the calls to it: its state, its limit and who waits for it."""
+"""One server with what controls the calls to it: circuit breaker, concurrency limit and queue."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class PoolPolicy:
-    """The numbers by which a pool regulates its calls.
+    """The numbers that control the calls of a pool.
 
     Attributes:
-        patience: Seconds that calls wait for servers that are all lost; 0 fails at once.
-        lost_after: Calls in a row that do not reach a server before it counts as lost.
-        first_pause: Seconds before the first call to a lost server; doubled after each.
-        longest_pause: Seconds.
-        preference: Share of its limit by which a preferred server may be busier than others.
+        patience: Seconds that calls wait when all servers are lost; 0 fails at once.
+        lost_after: A server counts as lost after so many calls in a row that did not reach it.
+        first_pause: Seconds from the loss of a server to the first call that probes it; doubled
+            after each probe that fails.
+        longest_pause: Seconds that this pause takes at most.
+        preference: A preferred server is taken while its utilisation (0..1 without a queue) exceeds
+            that of the least busy one by no more than this.
     """
 
     patience: float = 0.0
@@ -38,32 +40,32 @@ class PoolPolicy:
 DEFAULT_POLICY = PoolPolicy()
 
 
-_TOLD = 5.0
-"""Seconds for which a failed attempt is said to be waited for."""
+_REASON_SECONDS = 5.0
+"""Seconds for which the last failed attempt counts as the reason why calls wait."""
 
 
 class State(Enum):
-    """Whether a server gets calls.
+    """Whether a server gets calls: the states of a circuit breaker.
 
-    ======== ============================================ =========================
-    state    event                                        next state
-    ======== ============================================ =========================
-    SERVING  `lost_after` calls in a row did not reach it LOST; those waiting leave
-    LOST     the pause is over                            DUE
-    DUE      a call takes the place                       PROBING
-    PROBING  that call does not reach it                  LOST; the pause doubles
-    PROBING  that call was cancelled, or asked nothing    DUE
-    LOST     a call that began earlier is answered        SERVING
-    DUE      a call that began earlier is answered        SERVING
-    PROBING  any call is answered                         SERVING
-    any      `close`                                      CLOSED; those waiting leave
-    ======== ============================================ =========================
+    ======== ============================================== ===============================
+    state    event                                          next state
+    ======== ============================================== ===============================
+    SERVING  `lost_after` calls in a row did not reach it   LOST; the queue is sent away
+    LOST     the pause is over                              DUE
+    DUE      a call takes the place                         PROBING
+    PROBING  that call does not reach it                    LOST; the pause doubles
+    PROBING  that call ends without telling anything        DUE
+    LOST     a call that began earlier is answered          SERVING
+    DUE      a call that began earlier is answered          SERVING
+    PROBING  any call is answered                           SERVING
+    any      `close`                                        CLOSED; the queue is sent away
+    ======== ============================================== ===============================
 
     Attributes:
-        SERVING: It gets as many calls as its limit allows.
-        LOST: It could not be reached, and gets no calls for a while.
-        DUE: It could not be reached; the next call shall find out whether it is back.
-        PROBING: That call is in flight, and no other one may begin.
+        SERVING: It gets as many calls as its concurrency limit allows.
+        LOST: It could not be reached, and gets no calls until its pause is over.
+        DUE: It could not be reached; the next call probes whether it is back.
+        PROBING: The probing call is in flight; no other call may begin.
         CLOSED: Its connection is closed for good.
     """
 
@@ -81,17 +83,19 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServerLoad:
-    """A server's load at one moment.
+    """The load of a server at one moment.
 
     Attributes:
-        limit: Calls that it gets at once.
+        limit: Calls that the server gets at once now.
         in_flight: Calls that it has.
-        waiting: Calls that wait for a place; one that several servers can take counts at each.
-        busy_seconds: Of all calls together; by the time gone it is the mean number in flight.
-        open: Whether its breaker is open: it could not be reached, and gets no calls.
-        waits_for: Why calls wait or are fewer than they could be, in the server's words; empty
+        queue_length: Calls that wait for a place. A call that several servers can take counts at
+            each.
+        busy_seconds: Sum of the durations of all calls; divided by the time it is the mean number
+            of calls in flight.
+        is_lost: Whether the server could not be reached and gets no calls.
+        wait_reason: Why calls wait or are fewer than they could be, in the server's words; empty
             where nothing is wrong.
-        again: How often a call was made again, since it failed.
+        retry_count: How often a call was made again after a failure.
     """
 
     limit: int
@@ -105,14 +109,15 @@ class ServerLoad:
 
 @dataclass(slots=True, eq=False)
 class Place(Generic[E]):
-    """A call's place at a server, until the call has ended.
+    """The place of one call at a server, from `take` until it is released.
 
     Attributes:
         replica: The server.
-        began: When it was taken.
-        probe: Whether its call shall find out if the server is back.
-        held: Whether it counts among the calls in flight; not while it is given back for a time.
-        task: That makes the call, once it does.
+        began: When the place was taken.
+        is_probe: Whether the call probes if the server is back.
+        is_counted: Whether the call counts as in flight. It does not while it pauses between two
+            attempts and has lent its place to others.
+        task: The task that makes the call, once it does.
     """
 
     replica: Replica[E]
@@ -123,25 +128,33 @@ class Place(Generic[E]):
 
 
 class Replica(Generic[E]):
-    """One server, which may serve several services.
+    """One server, which may serve several services, and the queue of calls to it.
 
-    Every `take` is followed by exactly one of `answered`, `lost` and `unasked`. Whoever waits
-    longest for a place is next, urgent calls before others; calls that gave theirs back come before
-    those that have not begun.
+    - Each `take` is followed by exactly one of `release_after_answer`, `release_after_loss` and
+      `release_inconclusive`, also when the call is cancelled. Otherwise the limit would lose a
+      place for ever.
+    - Places go to calls in the order in which they wait; urgent calls go before others, and calls
+      that return from a pause before calls that have not begun.
+    - A call never waits for a server that is lost or closed: its queue is sent away to look
+      elsewhere.
+    - While the server is lost, at most one call is in flight that began after the loss: the probe.
+
+    All methods belong to one event loop; between two awaits nothing else runs, so no lock is
+    needed.
 
     Args:
         url: Its address.
-        connect: Makes the client that calls go through. It gets this server: its `observe` and
-            `pause` are for the client's `RetryPolicy`.
-        most: Calls that it gets at once at most.
+        connect: Makes the client that calls go through. It gets this replica, whose `observe` and
+            `pause` belong into the client's `RetryPolicy`.
+        most: Upper bound of the concurrency limit.
 
     Attributes:
         target: The client.
         state: See `State`.
-        lost_at: When it was lost the latest time.
-        last_error: What the latest call that did not reach it ended with.
-        full_since: When it first had no room for a call since it served one; infinity before.
-        again: How often a call was made again that had failed here.
+        lost_at: When the server was lost the last time.
+        last_error: Error of the last call that did not reach it.
+        full_since: When it first had no room for a call since its last success; infinity before.
+        retry_count: How often a call that had failed here was made again.
     """
 
     def __init__(
@@ -175,12 +188,12 @@ class Replica(Generic[E]):
 
     @property
     def queue_length(self) -> int:
-        """Calls that wait for a place."""
+        """Calls that wait for a place, those that return from a pause included."""
         return len(self._urgent_queue) + len(self._queue) + len(self._returning_calls)
 
     @property
     def utilisation(self) -> float:
-        """Share of the limit that is in use or asked for; above 1 calls wait."""
+        """Calls in flight and waiting, divided by the limit; above 1 calls wait."""
         return (self._limit.in_flight + self.queue_length) / self._limit.size
 
     @property
@@ -203,7 +216,7 @@ class Replica(Generic[E]):
         return what if self._clock.now() < until else ""
 
     def take(self) -> Place[E]:
-        """Take a place where `free` says that there is one."""
+        """Take a place; only where `has_room` is true."""
         now = self._clock.now()
         probe = self.state is State.DUE
         if probe:
@@ -212,10 +225,13 @@ class Replica(Generic[E]):
         return Place(self, now, probe)
 
     def release_after_answer(self, place: Place[E], error: ServiceError | None = None) -> None:
-        """Give a place back after an answer.
+        """Release a place after the server has answered, with a result or an error.
+
+        The server is serving again if it was lost. An answer raises the limit and an `Overloaded`
+        lowers it.
 
         Args:
-            error: What the server answered, where that was a failure.
+            error: The error that the server answered with; None for a result.
         """
         self._answered_until = max(self._answered_until, place.began)
         self._lost_in_a_row = 0
@@ -232,14 +248,16 @@ class Replica(Generic[E]):
         self._give_back(place)
 
     def release_after_loss(self, place: Place[E], error: ServiceError, since: float) -> bool:
-        """Give a place back after a call that did not reach the server.
+        """Release a place after a call that did not reach the server, or got no reply in time.
 
         Args:
-            since: When that began to show.
+            error: How the call ended.
+            since: When this began to show.
 
         Returns:
-            Whether the server is to blame. It is not where it has answered a call that began
-            later than `since`.
+            Whether the server is to blame. It is not if it has answered a call that began later
+            than
+            `since`: then this call alone was lost.
         """
         self.last_error = error
         is_blamed = self.state.is_lost or since >= self._answered_until
@@ -256,15 +274,20 @@ class Replica(Generic[E]):
         return is_blamed
 
     def release_inconclusive(self, place: Place[E]) -> None:
-        """Give a place back after a call that says nothing of the server."""
+        """Release a place after a call that tells nothing about the server, such as a cancelled
+        one.
+
+        If it was the probe, the next call probes.
+        """
         self._give_back(place)
         if self.state is State.PROBING and place.is_probe:
             self._enter(State.DUE)
 
     def observe(self, error: ServiceError, began: float) -> None:
-        """Take note of a failed attempt; a server that is lost is not overloaded.
+        """Take note of a failed attempt; overload lowers the limit, unless the server is lost.
 
         Args:
+            error: How the attempt ended.
             began: When its call began.
         """
         now = self._clock.now()
@@ -276,11 +299,11 @@ class Replica(Generic[E]):
             what = "room" if heavy else "another attempt"
             self._latest_failure = (
                 f"{what}: {error.detail}",
-                now + max(_TOLD, error.retry_after or 0.0),
+                now + max(_REASON_SECONDS, error.retry_after or 0.0),
             )
 
     def assign(self, place: Place[E], task: asyncio.Task[Any] | None) -> None:
-        """Take note that a task makes the call of a place, so that `pause` knows it."""
+        """Note which task makes the call of a place, so that `pause` finds the place."""
         if task is not None:
             place.task = task
             self._calls[task] = place
@@ -288,12 +311,14 @@ class Replica(Generic[E]):
     async def pause(self, seconds: float) -> float:
         """Wait before a call is tried again; see `RetryPolicy.pause`.
 
-        While failures are rare the call of the task that waits gives its place back meanwhile.
-        Where they are not it stays in its place: a server in trouble gets no further calls. So
-        does what several calls share, since it is no task's own call.
+        While failures are rare, the call lends its place to others and gets one back before it
+        returns. While they are not, it waits in its place, so that a server in trouble gets no
+        further calls. A call that several callers share waits in its place too, because no task of
+        its own makes it. If the call is cancelled meanwhile, `release_inconclusive` releases what
+        it still holds.
 
         Returns:
-            Seconds that it waited for a place after these.
+            Seconds that it waited for a place after the pause.
         """
         self.retry_count += 1
         task = asyncio.current_task()
@@ -315,12 +340,12 @@ class Replica(Generic[E]):
         return self._clock.now() - ready
 
     def enqueue(self, future: asyncio.Future[Place[E] | None], *, urgent: bool = False) -> None:
-        """Promise the next free place; None means: look elsewhere."""
+        """Queue a future for the next place. It gets None if the queue is sent away."""
         (self._urgent_queue if urgent else self._queue)[future] = None
         self._hand_out()
 
     def leave(self, future: asyncio.Future[Place[E] | None]) -> None:
-        """Wait no more."""
+        """Remove a future from the queue."""
         self._urgent_queue.pop(future, None)
         self._queue.pop(future, None)
 
@@ -354,7 +379,7 @@ class Replica(Generic[E]):
         self._hand_out()
 
     def _hand_out(self) -> None:
-        # A server that is lost or closed has no places to wait for: its retries find that out.
+        # Calls that return to a lost or closed server get a place at once: their next attempt fails.
         while self._returning_calls and (self._limit.has_room or self.state is not State.SERVING):
             back, place = self._returning_calls.popitem(last=False)
             if not back.done():
@@ -382,13 +407,15 @@ async def take_first_free(
 ) -> Place[E] | None:
     """Take a place at the first of several servers that has one.
 
+    If the call is cancelled in the moment in which it gets a place, the place is released.
+
     Args:
-        replicas: Of those that are free now, the first is taken.
-        seconds: The longest wait.
-        urgent: Whether the call goes before others.
+        replicas: In order of preference: of several servers with room the first is taken.
+        seconds: The longest wait; None for no limit.
+        urgent: Whether the call goes before others in the queues.
 
     Returns:
-        None where one of the servers was lost or closed meanwhile, or the time is up.
+        The place; None if a server was lost or closed meanwhile, or the time is up.
     """
     for replica in replicas:
         if replica.has_room and not replica.queue_length:
@@ -415,6 +442,6 @@ async def take_first_free(
 
 
 def _release(future: asyncio.Future[Place[E] | None]) -> None:
-    """Give nothing to whoever waits still."""
+    """Resolve a future with None, if it still waits."""
     if not future.done():
         future.set_result(None)

@@ -1,6 +1,6 @@
-"""Asking again: one deadline per call, shared by all its attempts.
+"""Retries: a call is made again after failures that may pass, within one deadline for all attempts.
 
-gRPC's own retry is off for requests above 256 KiB, which images are, so it is done here.
+gRPC's own retries do nothing for requests above 256 KiB, which requests with images are.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _LEAST = 0.001
 
 
 class Clock:
-    """Monotonic time, in seconds since any moment: that of the event loop that runs.
+    """A monotonic clock in seconds: the time of the running event loop.
 
-    Times are compared within one clock only.
+    Its times can only be compared with each other.
     """
 
     def now(self) -> float:
@@ -30,11 +30,11 @@ class Clock:
         return asyncio.get_running_loop().time()
 
     def call_later(self, seconds: float, do: Callable[[], None]) -> Callable[[], None]:
-        """Do something once after some time; returns what cancels that."""
+        """Call a function once after some seconds; returns a function that cancels this."""
         return asyncio.get_running_loop().call_later(seconds, do).cancel
 
     async def sleep(self, seconds: float) -> None:
-        """Return after some time."""
+        """Return after some seconds."""
         await asyncio.sleep(seconds)
 
 
@@ -43,18 +43,19 @@ LOOP_CLOCK = Clock()
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how long to ask.
+    """How often and how long a call is tried.
 
     Attributes:
-        attempts: Including the first. Those that reached nobody are counted apart, to the same
-            number: they use up none of the others.
-        deadline: Seconds for all attempts together, waits between them included.
-        first_wait: Seconds before the second attempt, about; doubled each time.
-        longest_wait: Seconds.
-        observe: Gets every attempt that failed, also where the next one succeeds: the error,
-            and when the call began by the clock of the event loop.
-        pause: Waits so many seconds before the next attempt, and then for whatever the call needs
-            besides. It returns the seconds of the latter, which are not counted.
+        attempts: Attempts at most, the first included. Attempts that could not connect are counted
+            apart, up to the same number: they use up none of the others.
+        deadline: Seconds for all attempts together, with the waits between them.
+        first_wait: Seconds before the second attempt; doubled before each further one, plus a
+            random part of up to this time.
+        longest_wait: Seconds that a wait takes at most, without its random part.
+        observe: Is called with each failed attempt: the error, and the time when the call began by
+            the event loop's clock. It is called too where a later attempt succeeds.
+        pause: Waits the given seconds before the next attempt, and then for a place at the server.
+            It returns the seconds for the place, which do not count against the deadline.
     """
 
     attempts: int = 4
@@ -65,16 +66,16 @@ class RetryPolicy:
     pause: Callable[[float], Awaitable[float]] | None = field(default=None, compare=False)
 
     def report_failure(self, error: ServiceError, began: float) -> None:
-        """Hand a failed attempt to the observer."""
+        """Pass a failed attempt to `observe`."""
         if self.observe is not None:
             self.observe(error, began)
 
     def get_wait(self, attempt: int, error: ServiceError) -> float:
-        """Seconds to wait after a failed attempt, with some chance in it.
+        """Seconds to wait after a failed attempt: exponential backoff with a random part.
 
         Args:
-            attempt: The failed attempt's number, from 1.
-            error: Its `retry_after` is the least.
+            attempt: Number of the failed attempt, from 1.
+            error: Its error; the wait is at least the error's `retry_after`.
         """
         # No power of two beyond this one is needed, and larger ones are no floats.
         backoff = self.first_wait * 2.0 ** min(attempt - 1, 64)
@@ -90,15 +91,21 @@ async def call_with_retries(
     terms: AnyTerms = DEFAULT_TERMS,
     late: Callable[[float], None] | None = None,
 ) -> T:
-    """Make a call, again where the error says that this can help.
+    """Make a call, and make it again after a retryable error.
+
+    A non-retryable error, the last attempt and the deadline end it. An attempt whose time was cut
+    short by the callers' deadline tells nothing about the server: it ends with `OutOfTime`, or is
+    made again where a caller with a later deadline has joined. Cancellation ends it at once.
 
     Args:
-        call: Takes the seconds that are left, of the policy's deadline or of the callers' patience.
-        terms: Of the callers.
-        late: Told when an attempt began that got no reply in the time that the policy gives.
+        call: Makes one attempt. It gets the seconds that are left until the policy's deadline or
+            the callers' deadline, whichever is earlier.
+        terms: Terms of the callers.
+        late: Is called after an attempt that got no reply within the time of the policy, with the
+            time when this attempt began.
 
     Raises:
-        OutOfTime: nobody waits any longer.
+        OutOfTime: the callers' deadline has passed.
         ServiceError: of the last attempt, with `attempts` and `since` filled in.
     """
     began = clock.now()

@@ -1,4 +1,4 @@
-"""The specialists that editjudge knows, and a bound specialist."""
+"""The specialists that editjudge comes with, and calls to a specialist."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ SPECIALISTS: Mapping[ServiceName, Contract] = {
         ),
     )
 }
-"""Every service editjudge knows, as `role.variant`; the model is named `role_variant`."""
+"""Every specialist that editjudge comes with, as `role.variant`, and the contract of its role."""
 
 _OWN = re.compile(rf"({'|'.join(CONTRACTS)})\.[a-z][a-z0-9_]{{0,39}}")
 
 
 @dataclass(frozen=True, slots=True)
 class Specialist:
-    """A bound specialist.
+    """A specialist that can be called.
 
     Attributes:
         name: `role.variant`.
-        identity: Which model it is, the same at every endpoint.
-        pool: Of the servers that have it; None where only the ledger answers.
+        identity: Identity of the model, the same at every endpoint.
+        pool: The servers that have it; None where only a ledger answers.
     """
 
     name: ServiceName
@@ -79,7 +79,13 @@ class Specialist:
         parameters: Mapping[str, str] | None = None,
         terms: AnyTerms = DEFAULT_TERMS,
     ) -> Tensors:
-        """Call it at the endpoint that has room."""
+        """Call it at one of its endpoints, chosen by its pool.
+
+        Raises:
+            NotServed: it has no servers, because only a ledger answers.
+            Abstained: it has no value for this input.
+            ServiceError: see `editjudge.base.errors`.
+        """
         if self.pool is None:
             raise NotServed(NOT_STORED, service=self.name)
         return await self.pool.run(
@@ -93,7 +99,7 @@ class Specialist:
         parameters: Mapping[str, str] | None = None,
         terms: AnyTerms = DEFAULT_TERMS,
     ) -> Tensors:
-        """Call it at one of its endpoints, whatever that has to do."""
+        """Call it at the given endpoint, past its pool and its limits."""
         return await endpoint.infer(
             CONTRACTS[self.name.role],
             model_name(self.name),
@@ -105,10 +111,11 @@ class Specialist:
 
 
 class SpecialistCache:
-    """Asks the store of calls first, and keeps there what services answer.
+    """Answers calls to specialists from a store, and stores the answers of those that are made.
 
-    Outputs are returned as they come back from the store, so that a run that was resumed and
-    one that was not give the same numbers. Abstentions are kept too, failures never.
+    Identical calls that run side by side are made once (`Coalescer`). Outputs are returned as they
+    come back from the store, so that a resumed run and an uninterrupted one give the same numbers.
+    Abstentions are stored too, failures never.
     """
 
     def __init__(self) -> None:
@@ -122,10 +129,10 @@ class SpecialistCache:
         parameters: Mapping[str, str] | None,
         context: CallContext,
     ) -> Tensors:
-        """The outputs of a call, made now or before.
+        """The outputs of a call, from the store or made now.
 
         Raises:
-            Abstained: the service has no value for this input.
+            Abstained: the specialist has no value for this input.
             ServiceError: see `editjudge.base.errors`.
         """
         digests = {name: content_digest(data) for name, data in inputs.items()}
@@ -151,12 +158,12 @@ class SpecialistCache:
 
 
 def model_name(service: str) -> str:
-    """The model that serves `role.variant`: `role_variant`."""
+    """The name at Triton of the model that serves `role.variant`: `role_variant`."""
     return service.replace(".", "_")
 
 
 def parse_services(services: Iterable[str], url: str) -> tuple[ServiceName, ...]:
-    """The services asked for at an endpoint: ours, or others of a role that has a contract.
+    """The names of the services of an endpoint: ours, or custom ones of a role that has a contract.
 
     Raises:
         ConfigError: a name is no `role.variant`, or there is no such role.
@@ -173,16 +180,16 @@ def parse_services(services: Iterable[str], url: str) -> tuple[ServiceName, ...]
 
 
 def list_custom_services(settings: Settings) -> tuple[ServiceName, ...]:
-    """The services that endpoints of the settings name and that are none of ours.
+    """The services that endpoints of the settings name and editjudge does not come with.
 
     Raises:
-        ConfigError: see `known`.
+        ConfigError: see `parse_services`.
     """
     names = (parse_services(each.services, each.url) for each in settings.endpoints.values())
     return filter_custom(chain.from_iterable(names))
 
 
 def filter_custom(names: Iterable[ServiceName]) -> tuple[ServiceName, ...]:
-    """Those of specialists that are none of ours, each once."""
+    """The specialists among these that editjudge does not come with, each once."""
     each = dict.fromkeys(name for name in names if name.role in CONTRACTS)
     return tuple(name for name in each if name not in SPECIALISTS)

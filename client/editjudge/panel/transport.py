@@ -1,4 +1,4 @@
-"""What every way to a multimodal LLM can do: `OpenAiTransport` and `VllmTransport` are two."""
+"""The interface of a transport: the calls that a judge's server takes, over HTTP or gRPC."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LONGEST_NAME = 256
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a reply is generated. Every value is sent: servers' own defaults differ.
+    """How a reply is sampled. Every value is sent, because servers' own defaults differ.
 
     Attributes:
         temperature: 0 is greedy.
-        top_p: Of the nucleus; 1 is all.
-        max_tokens: A reply that reaches it is cut, and marked as cut.
+        top_p: Probability mass of nucleus sampling; 1 is all.
+        max_tokens: Limit of the reply's tokens; a reply that reaches it is cut, and marked as cut.
         seed: None sends none.
     """
 
@@ -39,11 +39,13 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One reply.
+    """One generated reply.
 
     Attributes:
-        model: The name that came back with it.
-        finish: `stop` ended by itself, `length` cut at `max_tokens`.
+        text: Its text.
+        finish: `stop` for a reply that ended by itself, `length` for one cut at `max_tokens`.
+        model: The model's name as the reply states it.
+        usage: Tokens that the call took.
     """
 
     text: str
@@ -54,7 +56,9 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One answer as probabilities, from the model that came back with it."""
+    """The probabilities of choices in one reply, the name of the model that the reply states, and
+    usage.
+    """
 
     distribution: ChoiceDistribution
     model: str
@@ -63,11 +67,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class JudgeModel:
-    """Which model a server has.
+    """The model of a judge's server.
 
     Attributes:
-        name: As the server calls it; what requests ask for.
-        server: Kind and version where the server reports them, for example `vllm 0.32.0`.
+        name: Its name at the server, which requests ask for.
+        server: Kind and version of the server where it reports them, for example `vllm 0.32.0`.
         facts: What else the server reports of the model (context length, root, media).
     """
 
@@ -77,19 +81,23 @@ class JudgeModel:
 
 
 class Transport(Connection):
-    """One server of a multimodal LLM; use as an async context manager.
+    """A client of one judge's server; use as an async context manager.
 
-    Every method makes its calls with retries inside the policy's deadline, and raises
-    `ServiceError`s that name the server. What a method costs is in its answer's usage.
+    `OpenAiTransport` and `VllmTransport` implement it. Every method retries within the policy's
+    deadline and raises `ServiceError`s that name the server. Methods may run side by side, and a
+    cancelled one leaves the connection usable. The tokens of a call are in the usage of its result.
     """
 
     @abstractmethod
     async def identify(self, timeout: float) -> JudgeModel:
         """Find the model, and what the server can do.
 
+        Args:
+            timeout: Seconds for all attempts.
+
         Raises:
-            NotServed: it serves another model, or several and none is named.
-            ServiceError: it cannot be reached or asked.
+            NotServed: the server has another model, or several and the settings name none.
+            ServiceError: the server cannot be reached, or cannot be used.
         """
 
     @abstractmethod
@@ -99,11 +107,11 @@ class Transport(Connection):
         """The probability of each choice as the beginning of the reply.
 
         Args:
-            choices: As `check_choices` lets through.
+            choices: Checked by `check_choices`.
 
         Raises:
             LogprobsUnavailable: the server reports no token probabilities.
-            Abstained: `refused`, its provider blocked the call.
+            Abstained: `refused`, the provider blocked the call.
             ServiceError: see `editjudge.base.errors`.
         """
 
@@ -118,9 +126,9 @@ class Transport(Connection):
         """Generate a reply.
 
         Args:
-            schema: JSON schema that the reply is made to follow, where the server can.
+            schema: JSON schema that the reply has to follow, where the server can enforce it.
 
         Raises:
-            Abstained: `refused`, its provider blocked the call or the model declined.
+            Abstained: `refused`, the provider blocked the call or the model declined.
             ServiceError: see `editjudge.base.errors`.
         """
