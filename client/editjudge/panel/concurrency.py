@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _ROUND = 32
-"""Answers that raise the limit by one, or as many as the limit where that is fewer. So an overload of
+"""Answers that raise the limit by one, or as many as the limit where that is fewer. So overload of
 fewer than one call in 32 (3 %) does not hold the limit down."""
 _RARE = 8
 """Failures of more than one call in 8 are not rare."""

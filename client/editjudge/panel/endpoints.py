@@ -1,6 +1,4 @@
-"""The endpoints of the settings: their clients, retry policy and prices, and consent to send
-images.
-"""
+"""The endpoints of the settings: clients, retry policy, prices and consent to send images."""
 
 from __future__ import annotations
 
@@ -85,8 +83,7 @@ def make_transport(
 
 
 def check_consent(endpoint: JudgeEndpoint) -> None:
-    """Refuse an endpoint outside one's own network, or behind a proxy, without consent to send
-    images.
+    """Refuse to send images outside one's own network, or through a proxy, without consent.
 
     Raises:
         ConfigError: naming the host or the proxy, and the setting.

@@ -1,6 +1,4 @@
-"""The pool of a service's replicas: it chooses the replica of each call, and makes lost calls
-again.
-"""
+"""The pool of a service's replicas: chooses a replica for each call and repeats lost calls."""
 
 from __future__ import annotations
 
@@ -133,7 +131,7 @@ class EndpointPool(Generic[E]):
     def _release_and_decide(
         self, place: Place[E], error: Unreachable | DeadlineExceeded, losses: _Losses[E]
     ) -> bool:
-        """Release the place, note the loss, and tell whether the call is made again; see the class."""
+        """Release the place, note the loss and tell whether the call is made again."""
         replica = place.replica
         out_of_time = isinstance(error, DeadlineExceeded)
         shown_since = self._find_loss_start(error, place)
@@ -163,9 +161,7 @@ class EndpointPool(Generic[E]):
     async def _wait_for_room(
         self, replica: Replica[E], error: Overloaded, losses: _Losses[E]
     ) -> None:
-        """Wait as long as the server asks, or the next backoff; raise its error where patience
-        would end.
-        """
+        """Wait as long as the server asks or backoff says; raise its error if patience ends."""
         now = self._clock.now()
         losses.full = now if losses.full is None else losses.full
         losses.refusals += 1

@@ -135,8 +135,7 @@ class Replica(Generic[E]):
       place for ever.
     - Places go to calls in the order in which they wait; urgent calls go before others, and calls
       that return from a pause before calls that have not begun.
-    - A call never waits for a server that is lost or closed: its queue is sent away to look
-      elsewhere.
+    - When the server is lost or closed, the calls in its queue are sent away to look elsewhere.
     - While the server is lost, at most one call is in flight that began after the loss: the probe.
 
     All methods belong to one event loop; between two awaits nothing else runs, so no lock is
@@ -274,8 +273,7 @@ class Replica(Generic[E]):
         return is_blamed
 
     def release_inconclusive(self, place: Place[E]) -> None:
-        """Release a place after a call that tells nothing about the server, such as a cancelled
-        one.
+        """Release a place after a call that tells nothing about the server, or was cancelled.
 
         If it was the probe, the next call probes.
         """
@@ -379,7 +377,7 @@ class Replica(Generic[E]):
         self._hand_out()
 
     def _hand_out(self) -> None:
-        # Calls that return to a lost or closed server get a place at once: their next attempt fails.
+        # Calls that return to a lost or closed server get a place at once: their retry fails.
         while self._returning_calls and (self._limit.has_room or self.state is not State.SERVING):
             back, place = self._returning_calls.popitem(last=False)
             if not back.done():

@@ -56,9 +56,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The probabilities of choices in one reply, the name of the model that the reply states, and
-    usage.
-    """
+    """The probabilities of choices, with the model's name in the reply and the usage."""
 
     distribution: ChoiceDistribution
     model: str

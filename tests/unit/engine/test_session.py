@@ -55,7 +55,7 @@ async def test_what_reads_the_store_is_waited_for_where_the_session_is_cancelled
 async def test_judges_are_asked_side_by_side_how_they_answer_choices() -> None:
     together = asyncio.Barrier(2)
     judge: Any = SimpleNamespace(find_choice_method=together.wait)
-    judge.within = lambda _: judge
+    judge.with_context = lambda _: judge
     panel = Panel(Settings())
     panel.judges.update(dict.fromkeys(map(ServiceName.judge, "ab"), judge))
     async with asyncio.timeout(10):
