@@ -32,25 +32,25 @@ from ..base.local_stack import running_stack
 from ..base.parse import first_problem
 from ..base.threads import in_thread
 from ..base.verdict import calls_of
-from ..benchmarks.benchmark import make_rubric_dimensions, use_templates
+from ..benchmarks.benchmark import use_templates
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import CORE, add_specialists, load_benchmark, select_dimensions
+from ..benchmarks.registry import (
+    CORE,
+    load_benchmark,
+    make_specialist_dimensions,
+    select_dimensions,
+)
 from ..benchmarks.registry import load_dimensions as all_dimensions
-from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import Judgement, Signatures, judge
 from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.calls import CallRecord
 from ..panel.context import CallContext, CallLog
 from ..panel.specialists import list_custom_services
-from ..prompts.custom_templates import load_custom_templates
-from ..prompts.prompt_files import load_prompt_files
-from ..storage.ledger import Ledger
 
 __all__ = [
     "Client",
     "Judgement",
-    "Ledger",
     "add_local_stack",
     "resolve_settings",
     "score",
@@ -59,6 +59,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ..gateway.panel import Gateway
+    from ..prompts import Template
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -115,8 +116,11 @@ class Client:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as resources:
-            path = self.settings.ledger
-            ledger = None if path is None else resources.enter_context(Ledger(path))
+            ledger = None
+            if self.settings.ledger is not None:
+                from ..storage.ledger import Ledger
+
+                ledger = resources.enter_context(Ledger(self.settings.ledger))
             if self.settings.gateway is not None:
                 from ..gateway.panel import Gateway
 
@@ -162,16 +166,15 @@ class Client:
         """
         edit = await _load_edit("edit", edit)
         texts = _texts(prompts)
-        custom = load_custom_templates(texts)
-        asked = use_templates(
-            _select_dimensions(dimensions, self._own(make_rubric_dimensions(custom))), custom
-        )
+        custom, rubrics = _custom_templates(texts)
+        asked = use_templates(_select_dimensions(dimensions, self._own(rubrics)), custom)
         others = all_dimensions(dimension.id for dimension in asked).values()
         known = {d.id: d for d in (*use_templates(others, custom), *asked)}
         signatures = self._signatures(known)
         if self._gateway is None:
             context = CallContext(budget or self.budget)
             return await self.judge(edit, asked, known, signatures, context)
+        from ..benchmarks.rounds import JudgeRounds
         from ..gateway.messages import make_protocol
         from ..gateway.session import GatewaySession
 
@@ -244,8 +247,7 @@ class Client:
 
     def _own(self, rubrics: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
         """Rubrics, and what specialists of one's own say."""
-        rules = add_specialists(load_benchmark(CORE).rules(), list_custom_services(self.settings))
-        return (*rules.extra_dimensions, *rubrics)
+        return (*make_specialist_dimensions(list_custom_services(self.settings)), *rubrics)
 
     def _signatures(self, known: Mapping[str, Dimension]) -> Signatures:
         """Those made for the calls before, as long as these knew the same dimensions."""
@@ -409,10 +411,25 @@ async def _load_edit(name: str, edit: object) -> Edit:
 def _texts(prompts: Prompts) -> Mapping[str, str]:
     if prompts is None or isinstance(prompts, Mapping):
         return prompts or {}
-    load_custom_templates(
-        texts := load_prompt_files(Path(prompts)), str(prompts)
-    )  # errors name the folder
+    from ..prompts.custom_templates import load_custom_templates
+    from ..prompts.prompt_files import load_prompt_files
+
+    texts = load_prompt_files(Path(prompts))
+    load_custom_templates(texts, str(prompts))  # errors name the folder
     return texts
+
+
+def _custom_templates(
+    texts: Mapping[str, str],
+) -> tuple[tuple[Template, ...], tuple[Dimension, ...]]:
+    """The custom templates, and the dimensions of the rubrics among them."""
+    if not texts:
+        return (), ()
+    from ..benchmarks.rubric_dimensions import make_rubric_dimensions
+    from ..prompts.custom_templates import load_custom_templates
+
+    custom = load_custom_templates(texts)
+    return custom, make_rubric_dimensions(custom)
 
 
 def _as_tuple(

@@ -77,6 +77,10 @@ class ServiceName(str):
         return self.role, self.variant
 
 
+JUDGE = ServiceName.judge("judge")
+"""The judge that dimensions ask, as the settings call it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
     """Which model answers: what a signature says of a service.

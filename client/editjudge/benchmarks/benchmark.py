@@ -5,21 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import get_args
+from typing import TYPE_CHECKING
 
 from ..base.errors import ConfigError
-from ..base.item import Need
-from ..prompts import Template
-from ..prompts.rubrics import SCORE, RubricTemplate, select_rubrics
-from ..scorers.judge_scorer import JUDGE
-from ..scorers.rubric import Rubric
-from .column import Column
-from .dataset import Dataset
-from .dimension import Dimension, Reading
+from .dimension import Dimension
 from .switches import Switches
 
+if TYPE_CHECKING:
+    from ..prompts import Template
+    from .column import Column
+    from .dataset import Dataset
+
 PAPER, OFFICIAL = "paper", "official"
-_NEEDS: Mapping[str, Need] = {need: need for need in get_args(Need)}
 _PROTOCOL = re.compile(
     r"(?P<name>\w+)(\.(?P<protocol>\w+))?\.(?P<version>\d+)(?P<changes>(?:[+-]\w+)*)"
 )
@@ -59,6 +56,8 @@ class Rules:
 
     def with_templates(self, custom: tuple[Template, ...]) -> Rules:
         """The same rules, asked in one's own words, and by one's own rubrics besides."""
+        from .rubric_dimensions import make_rubric_dimensions
+
         dimensions = (*use_templates(self.dimensions, custom), *make_rubric_dimensions(custom))
         return replace(self, dimensions=dimensions, custom=custom)
 
@@ -199,23 +198,3 @@ class Benchmark:
         raise ConfigError(
             f"{self.name} has no protocol {protocol!r}", f"there is {', '.join(self.protocols)}"
         )
-
-
-def make_rubric_dimensions(custom: Iterable[Template]) -> tuple[Dimension, ...]:
-    """The dimension of each rubric among templates of one's own."""
-    return tuple(map(_make_rubric_dimension, select_rubrics(custom)))
-
-
-def _make_rubric_dimension(rubric: RubricTemplate) -> Dimension:
-    """Its range is the rubric's scale; what it shows and an item may lack, it needs."""
-    return Dimension(
-        id=rubric.dimension,
-        asks=rubric.asks,
-        range=(rubric.low, rubric.high),
-        higher_is_better=rubric.higher_is_better,
-        source=rubric.source,
-        how=Reading(Rubric(JUDGE, rubric.name, custom=(rubric,)), SCORE),
-        protocol="rubric.1",
-        needs=frozenset(_NEEDS[name] for name in rubric.fields if name in _NEEDS),
-        variant="rubric",
-    )

@@ -7,7 +7,7 @@ A package adds a benchmark by an entry point in the group `editjudge.benchmarks`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -17,13 +17,17 @@ from importlib.metadata import EntryPoint, entry_points
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from .benchmark import Benchmark, Rules
-from .core.dimensions import specialist_dimensions
 from .dimension import Dimension
+from .pixel_dimensions import PIXEL_DIMENSIONS
 
 GROUP = "editjudge.dimensions"
 BENCHMARKS = "editjudge.benchmarks"
 CORE = "core"
 """The generic dimensions: listed first."""
+_PIXEL_IDS = frozenset(
+    name for d in PIXEL_DIMENSIONS for name in (d.id, d.id.removeprefix(f"{CORE}."))
+)
+"""Ids of dimensions that compare pixels, with and without their benchmark."""
 
 
 @cache
@@ -72,6 +76,7 @@ def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
 
     Args:
         names: Ids and patterns: those of `core` come, and of each benchmark that one begins with.
+            Where all are ids of dimensions that compare pixels, only these come.
             By default, or where one begins with no benchmark's name, all come.
 
     Raises:
@@ -85,7 +90,11 @@ def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
         prefixes = {CORE, *(name.partition(".")[0] for name in requested_ids)}
         benchmark_names = min(prefixes, benchmark_names)
     by_id: dict[str, Dimension] = {}
-    ours = (d for name in _points() if name in benchmark_names for d in _dimensions_of(name))
+    ours: Iterable[Dimension] = (
+        d for name in _points() if name in benchmark_names for d in _dimensions_of(name)
+    )
+    if names is not None and requested_ids and requested_ids <= _PIXEL_IDS:
+        ours = PIXEL_DIMENSIONS
     for dimension in (*ours, *plugin_dimensions):
         if dimension.id in by_id:
             raise ConfigError(f"two dimensions are called {dimension.id}")
@@ -93,9 +102,18 @@ def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
     return by_id
 
 
-def add_specialists(rules: Rules, services: Iterable[ServiceName]) -> Rules:
-    """The rules, by which dimensions of specialists of one's own may be asked for too."""
-    return replace(rules, extra_dimensions=specialist_dimensions(services))
+def make_specialist_dimensions(services: Sequence[ServiceName]) -> tuple[Dimension, ...]:
+    """Make the dimensions of custom specialists."""
+    if not services:
+        return ()
+    from .core.dimensions import specialist_dimensions
+
+    return specialist_dimensions(services)
+
+
+def add_specialists(rules: Rules, services: Sequence[ServiceName]) -> Rules:
+    """Add the dimensions of custom specialists to those that may be asked for."""
+    return replace(rules, extra_dimensions=make_specialist_dimensions(services))
 
 
 def select_dimensions(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimension, ...]:

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ..base.identity import ServiceName
-from ..scorers.judge_scorer import JUDGE
+from ..base.identity import JUDGE, ServiceName
 from .dimension import Dimension, Formula, Reading, change_scorers, make_formula
 from .fusion import mean
 

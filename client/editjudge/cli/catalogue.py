@@ -15,8 +15,9 @@ from ..base.contracts import CONTRACTS, Tensor
 from ..base.errors import ConfigError
 from ..base.prompt_releases import prompt_releases
 from ..base.terminal import print_text
-from ..benchmarks.benchmark import Benchmark, make_rubric_dimensions, use_templates
+from ..benchmarks.benchmark import Benchmark, use_templates
 from ..benchmarks.registry import load_benchmark, load_benchmarks, select_dimensions
+from ..benchmarks.rubric_dimensions import make_rubric_dimensions
 from ..panel import SPECIALISTS, model_name
 from ..panel.specialists import list_custom_services
 from ..prompts import load_templates

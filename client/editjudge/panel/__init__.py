@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..base.config import Endpoint, JudgeEndpoint, Settings
 from ..base.contracts import Tensors
@@ -27,13 +27,14 @@ from .endpoints import (
     make_transport,
     replace_contents,
 )
-from .judge import Judge, describe_change, replay_judge
-from .pool import EndpointPool
 from .replica import DEFAULT_POLICY, PoolPolicy, Replica, ServerLoad
-from .retry import RetryPolicy
 from .specialists import SPECIALISTS, Specialist, SpecialistCache, model_name, parse_services
-from .transport import Transport
-from .triton import TritonEndpoint
+
+if TYPE_CHECKING:
+    from .judge import Judge
+    from .retry import RetryPolicy
+    from .transport import Transport
+    from .triton import TritonEndpoint
 
 __all__ = ["SPECIALISTS", "Panel", "PoolPolicy", "Specialist", "model_name"]
 
@@ -105,6 +106,8 @@ class Panel:
         Returns:
             A panel whose calls raise `NotServed` where the ledger has no answer.
         """
+        from .judge import replay_judge
+
         # No file and no variables are read: only what is given counts.
         settings = settings or Settings.model_construct()
         panel = cls(settings, ledger=ledger)
@@ -296,6 +299,8 @@ class Panel:
     async def _list_triton_changes(
         self, triton: Replica[TritonEndpoint], names: tuple[ServiceName, ...]
     ) -> list[str]:
+        from .judge import describe_change
+
         specialists = {n: self.specialists[n] for n in names if n in self.specialists}
         identities = {n: one.identity for n, one in specialists.items() if triton in one.replicas}
         if not identities or triton.measure_load().is_lost:
@@ -340,10 +345,15 @@ class Panel:
             and current.replicas == tuple(tritons)
         ):
             return current
+        from .pool import EndpointPool
+
         return Specialist(name, identity, EndpointPool(tritons, self._policy))
 
     async def _open_judge(self, name: ServiceName, problems: dict[str, str]) -> Judge | None:
         """A judge with the replicas that have its model; None where none has."""
+        from .judge import Judge
+        from .pool import EndpointPool
+
         if not (transports := self._transports[name]):
             return None
         endpoint = self._settings.judges[name.variant]
@@ -359,6 +369,8 @@ class Panel:
         return current if current is not None and current.is_same_as(judge) else judge
 
     async def _connect_triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
+        from .triton import TritonEndpoint
+
         return await self._connect_replica(
             endpoint.url, lambda policy: TritonEndpoint(endpoint, policy)
         )

@@ -17,6 +17,7 @@ from ..base.errors import Abstained
 from ..base.identity import ServiceName
 from .prompt import Prompt
 
+NOT_STORED = "not in the ledger"
 _MOST_TOKENS = 10**9
 """The most tokens that one call can take; a server that reports more is not believed."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from ..base.config import JudgeEndpoint, Settings
@@ -13,8 +13,10 @@ from ..base.identity import ModelIdentity, ServiceName
 from ..base.proxy import find_proxy, is_loopback, without_password
 from .retry import RetryPolicy
 from .specialists import model_name
-from .transport import Transport
-from .triton import TritonEndpoint
+
+if TYPE_CHECKING:
+    from .transport import Transport
+    from .triton import TritonEndpoint
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -30,7 +30,7 @@ from ..base.errors import (
     WrongModel,
 )
 from ..base.identity import ModelIdentity, ServiceName
-from .calls import Call, Reply, ReplyStore, Usage
+from .calls import NOT_STORED, Call, Reply, ReplyStore, Usage
 from .choices import LABELS, ChoiceDistribution, check_choices
 from .coalesce import Coalescer, PrefixLeaders, gather_all
 from .context import NO_CALLER, CallContext, SharedTerms
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LONGEST_REASON = 300
-NOT_STORED = "not in the ledger"
 _PROBE = Prompt("", (Text("Is ice frozen water? Answer with one word, Yes or No."),))
 
 

@@ -12,16 +12,15 @@ from ..base.contracts import CONTRACTS, Contract, Tensors
 from ..base.digest import content_digest
 from ..base.errors import Abstained, ConfigError, NotServed
 from ..base.identity import ModelIdentity, ServiceName
-from .calls import Reply, ReplyStore, SpecialistCall
+from .calls import NOT_STORED, Reply, ReplyStore, SpecialistCall
 from .coalesce import Coalescer
 from .context import DEFAULT_TERMS, AnyTerms, CallContext, SharedTerms
-from .judge import NOT_STORED
-from .pool import EndpointPool
-from .replica import Replica
-from .triton import TritonEndpoint
 
 if TYPE_CHECKING:
     from ..base.config import Settings
+    from .pool import EndpointPool
+    from .replica import Replica
+    from .triton import TritonEndpoint
 
 SPECIALISTS: Mapping[ServiceName, Contract] = {
     name: CONTRACTS[name.role]

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ..app.client import Ledger
+from ..app.ledger import Ledger
 from ..base.config import Settings
 from ..base.errors import Abstained
 from ..base.item import Edit, Item

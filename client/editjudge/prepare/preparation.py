@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from ..app.client import Ledger
+from ..app.ledger import Ledger
 from ..base.config import Settings
 from ..base.digest import content_digest
 from ..base.errors import (

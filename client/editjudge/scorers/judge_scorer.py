@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from ..answers import OutputContract
-from ..base.identity import ServiceName
+from ..base.identity import JUDGE
 from ..base.images import Image
 from ..base.item import Edit, Item
 from ..panel.choices import LABELS
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..base.config import JudgeEndpoint
     from ..panel.prompt import Picture
 
-JUDGE = ServiceName.judge("judge")
 C = TypeVar("C", bound=OutputContract[Any])
 _Labelled: TypeAlias = "tuple[tuple[str, Picture], ...]"
 _ITEM_FIELDS = {"sources": "source", "frames": "source"}

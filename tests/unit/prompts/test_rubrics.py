@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from editjudge.base.errors import ConfigError, InputError
-from editjudge.benchmarks.benchmark import Benchmark, make_rubric_dimensions
+from editjudge.benchmarks.benchmark import Benchmark
 from editjudge.benchmarks.registry import load_benchmark, select_dimensions
+from editjudge.benchmarks.rubric_dimensions import make_rubric_dimensions
 from editjudge.cli import root
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.prompts.rubrics import RubricTemplate, load_rubric_files, make_rubric

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ...base.errors import ConfigError
+from ...base.identity import JUDGE
 from ...base.item import Item
-from ...scorers.judge_scorer import JUDGE
 from ...scorers.rubric import Rubric
 from ..dimension import Dimension, Reading, When, make_formula
 from ..fusion import Capped, Values, WeightedGeometricMean, product

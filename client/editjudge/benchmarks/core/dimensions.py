@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any
 
-from ...base.identity import ServiceName
-from ...base.item import Item, Need
+from ...base.identity import JUDGE, ServiceName
+from ...base.item import Item
 from ...base.parse import package_tables
-from ...scorers.judge_scorer import JUDGE
-from ...scorers.pixels import PixelComparison
-from ...scorers.regions import Reference, Region
 from ...scorers.similarity import FeatureSimilarity, Lpips
 from ...scorers.specialists import Quality, TextContent
 from ...scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList
 from ..dimension import Dimension, Reading, make_dimension
+from ..pixel_dimensions import PIXEL_DIMENSIONS, PROTOCOL, REGIONS, required_fields
 
 _TABLES = package_tables(__package__, "tables.toml")
-_AGAINST: Mapping[tuple[Reference, Region], str] = {
-    (row["reference"], row["region"]): row["asks"] for row in _TABLES["against"]
-}
 _COSINE = (FeatureSimilarity, "cosine.pool", (-1.0, 1.0), True)
 _DISTANCE = (Lpips, "lpips.weight", (0.0, 10.0), False)
 # By role: the way of judging, variant, range, whether higher is better.
@@ -31,7 +25,6 @@ _RATED = {
     "quality": "How good is the quality of the result?",
     "aesthetics": "How beautiful is the result?",
 }
-PROTOCOL = "core.1"
 
 
 def _questions(form: str, item: Item) -> str | None:
@@ -42,28 +35,9 @@ def _questions(form: str, item: Item) -> str | None:
     return None
 
 
-def _needs(reference: Reference, region: Region) -> frozenset[Need]:
-    return frozenset({reference} if region == "whole" else {reference, "mask"})
-
-
-def _pixel(metric: str, row: Mapping[str, Any], reference: Reference, region: Region) -> Dimension:
-    scorer = PixelComparison(reference, aligned=metric.startswith("aligned_"))
-    fields = dict(row)
-    region_variant = fields.pop("region_variant", row["variant"])
-    return make_dimension(
-        fields,
-        f"core.{metric}.{reference}.{region}",
-        Reading(scorer, f"{metric.removeprefix('aligned_')}.{region}"),
-        asks=_AGAINST[reference, region],
-        needs=_needs(reference, region),
-        variant=row["variant"] if region == "whole" else region_variant,
-        tolerance=1e-9,
-    )
-
-
 def _make_comparisons(service: str, source: str) -> Iterable[Dimension]:
     scorer, variant, bounds, higher = _SEEN[ServiceName.parse(service).role]
-    for (reference, region), asks in _AGAINST.items():
+    for (reference, region), asks in REGIONS.items():
         yield Dimension(
             id=f"core.{service}.{reference}.{region}",
             asks=asks,
@@ -71,7 +45,7 @@ def _make_comparisons(service: str, source: str) -> Iterable[Dimension]:
             higher_is_better=higher,
             source=source,
             how=Reading(scorer(service, reference), region),
-            needs=_needs(reference, region),
+            needs=required_fields(reference, region),
             variant=variant,
             tolerance=1e-4,
             worst_of=None if higher else 1.0,
@@ -137,10 +111,7 @@ _ASKED = {
     ),
 }
 DIMENSIONS: tuple[Dimension, ...] = (
-    *(
-        _pixel(metric, row, *against)
-        for (metric, row), against in product(_TABLES["pixels"].items(), _AGAINST)
-    ),
+    *PIXEL_DIMENSIONS,
     *(d for service in _TABLES["specialists"].items() for d in _make_comparisons(*service)),
     _text("core.text_content_accuracy", "ocr.ppocr", "PP-OCR"),
     _text("core.text_content_accuracy.got", "ocr.got", "GOT-OCR2.0"),

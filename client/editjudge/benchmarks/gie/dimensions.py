@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...base.identity import JUDGE
 from ...base.item import Edit, Need
 from ...base.verdict import Score, Verdict
 from ...pixels import PSNR_CAP
 from ...prompts.official_prompts import load_official_prompts
-from ...scorers.judge_scorer import JUDGE
 from ...scorers.pixels import UNALIGNED, BlackedOutSsim, PixelComparison
 from ...scorers.scorer import Scorer
 from ...scorers.similarity import FeatureSimilarity

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ...scorers.judge_scorer import JUDGE
+from ...base.identity import JUDGE
 from ...scorers.region_similarity import RegionSimilarity
 from ...scorers.rubric import Rubric
 from ...scorers.specialists import Quality, TextContent

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.identity import JUDGE
 from ...base.item import Item
 from ...prompts.official_prompts import load_official_prompts
-from ...scorers.judge_scorer import JUDGE
 from ...scorers.rubric import OfficialRubric, Rubric
 from ..dimension import Dimension, Formula, Reading, make_dimension, make_formula
 from ..fusion import Gated, mean

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.identity import JUDGE
 from ...base.item import Item, Need
-from ...scorers.judge_scorer import JUDGE
 from ...scorers.scorer import Scorer
 from ...scorers.square_images import RegionClip, RegionLpips, RegionRule, RegionShare, SquaredPixels
 from ...scorers.vqa import AnsweredFacts, FactCheck
