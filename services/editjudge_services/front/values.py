@@ -263,7 +263,7 @@ class FrontValues(Strict):
             raise ValueError("there is nothing to stand in front of")
         if self.token_limits and not self.gateway:
             raise ValueError(
-                "token_limits: the Judge service reports the tokens; `gateway` is missing"
+                "token_limits: `gateway` is missing, which reports tokens"
             )
         return self
 

@@ -1,1 +1,1 @@
-"""What every specialist shares: the Triton adaptor, the model repository, the launcher."""
+"""What specialists share with each other, and the servers of the local stack."""

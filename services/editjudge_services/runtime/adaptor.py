@@ -32,15 +32,15 @@ _WATCH_SECONDS = 2.0
 
 
 def serve(specialist: type[Specialist]) -> type:
-    """The class that Triton's python backend looks for."""
+    """Make the class that Triton's python backend instantiates."""
     return type("TritonPythonModel", (_Adaptor,), {"kind": specialist})
 
 
 def _end_with_server() -> None:
-    """End this process when its server is gone.
+    """Start a thread that kills this process when its server is gone.
 
-    A stub waits for its server's next message for ever, also when the server was killed. Its own
-    thread that looks for the server then ends, and the process stays, with the model in memory.
+    Without it the process would stay, with the model in memory: a stub waits for its server's next
+    message for ever, also after the server was killed.
     """
     server = _server(Path("/proc/self/cmdline").read_text().split("\0")) or os.getppid()
 
@@ -53,9 +53,9 @@ def _end_with_server() -> None:
 
 
 def _server(command: Sequence[str]) -> int | None:
-    """The server's process id on a stub's command line: the number before the backend's folder.
+    """Read the server's process id from a stub's command line: the number before the folder.
 
-    It may be gone before anything here runs, so its stub's parent is not asked first.
+    The server may have ended before this code runs, so the parent's id is not reliable.
     """
     pairs = pairwise(command)
     return next((int(one) for one, other in pairs if one.isdigit() and other[:1] == "/"), None)
@@ -65,7 +65,7 @@ class _Adaptor:
     kind: type[Specialist]
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Called once by Triton; the model is ready when this returns."""
+        """Load the model; Triton calls this once, and the model is ready when it returns."""
         import triton_python_backend_utils as pb
 
         parameters = json.loads(args["model_config"]).get("parameters", {})
@@ -82,17 +82,17 @@ class _Adaptor:
             raise RuntimeError(f"{self.kind.name}: {error}") from error
 
     def finalize(self) -> None:
-        """Called once by Triton at the end."""
+        """Release the decoders' threads; Triton calls this once at the end."""
         self._decoders.shutdown(cancel_futures=True)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer every request of a batch, each with its own outputs or its own error."""
-        read = list(self._decoders.map(self._read, requests))
-        good = [index for index, one in enumerate(read) if not isinstance(one, BadRequest)]
+        """Answer every request of a batch with its own outputs or its own error."""
+        inputs = list(self._decoders.map(self._read, requests))
+        good = [index for index, one in enumerate(inputs) if not isinstance(one, BadRequest)]
         answers: dict[int, Outputs | Abstained | Exception] = dict(
-            zip(good, self._infer([read[index] for index in good]), strict=True)
+            zip(good, self._infer([inputs[index] for index in good]), strict=True)
         )
-        return [self._respond(answers.get(i, one)) for i, one in enumerate(read)]
+        return [self._respond(answers.get(i, one)) for i, one in enumerate(inputs)]
 
     def _read(self, request: Any) -> Request | BadRequest:
         tensors: dict[str, Any] = {}
@@ -136,7 +136,7 @@ class _Adaptor:
         return payload.decode("utf-8")
 
     def _infer(self, batch: list[Any]) -> Sequence[Outputs | Abstained | Exception]:
-        """One bad request must not cost its neighbours theirs: alone, it fails alone."""
+        """Run the specialist; where a batch fails, each request is tried alone."""
         if not batch:
             return []
         try:
@@ -149,7 +149,7 @@ class _Adaptor:
         return [self._infer([one])[0] for one in batch]
 
     def _respond(self, answer: Any) -> Any:
-        """An answer that cannot be sent fails alone, too."""
+        """Make the response; an answer that cannot be sent becomes an error of its request."""
         try:
             return self._response(answer)
         except Exception as error:
@@ -188,20 +188,20 @@ class _Adaptor:
 
 
 def _check_count(answers: Sequence[Any], batch: Sequence[Request]) -> Sequence[Any]:
-    """The answers, of which there is one to each request."""
+    """Check that there is one answer for each request, and return the answers."""
     if len(answers) != len(batch):
         raise RuntimeError(f"{len(answers)} answers to {len(batch)} requests")
     return answers
 
 
 def _describe_error(error: Exception) -> str:
-    """What an error of reading a request says; one that is not meant for people is named."""
+    """The message of an error in reading a request; unexpected errors are named by their type."""
     is_readable = isinstance(error, ValueError | ImageError)
     return str(error) if is_readable else f"cannot be read: {type(error).__name__}: {error}"
 
 
 def _counters(pb: Any, model: str) -> dict[str, Any]:
-    """Counters on Triton's metrics endpoint: what became of the requests."""
+    """Make the counters of requests by outcome on Triton's metrics endpoint."""
     family = pb.MetricFamily(
         name="editjudge_specialist_requests_total",
         description="Requests by outcome: answered, abstained, refused or failed",

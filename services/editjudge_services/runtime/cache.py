@@ -1,4 +1,4 @@
-"""What was used last, up to a size: features of images, rules of requests."""
+"""A cache of the most recently used values, with a limit on their total size."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ V = TypeVar("V")
 
 
 def count_bytes(arrays: tuple[NDArray[Any], ...]) -> int:
-    """What arrays take in memory."""
+    """The bytes that arrays take in memory."""
     return sum(each.nbytes for each in arrays)
 
 
 class BoundedCache(Generic[V]):
-    """Keeps the most recently used values, up to a size. Not for several threads at once.
+    """Holds the most recently used values up to a total size; not safe for several threads.
 
     Args:
-        budget: Of the sizes of all values; 0 keeps none.
+        budget: The largest total size; 0 holds nothing.
 
     Attributes:
-        size: Of all values.
-        hits: Values that were there.
-        misses: Values that were not.
+        size: The total size of all values.
+        hits: How many lookups found a value.
+        misses: How many lookups found none.
     """
 
     def __init__(self, budget: int) -> None:
@@ -37,7 +37,7 @@ class BoundedCache(Generic[V]):
         self.misses = 0
 
     def get(self, key: str) -> V | None:
-        """The value of a key, counted as a hit or a miss."""
+        """Look up a key; counts a hit or a miss."""
         if key not in self._values:
             self.misses += 1
             return None
@@ -46,7 +46,7 @@ class BoundedCache(Generic[V]):
         return self._values[key][0]
 
     def put(self, key: str, value: V, size: int) -> None:
-        """Keep a value, and forget the least recently used ones beyond the budget."""
+        """Store a value, and drop the least recently used ones beyond the budget."""
         if key in self._values:
             self.size -= self._values.pop(key)[1]
         self._values[key] = value, size
@@ -57,7 +57,7 @@ class BoundedCache(Generic[V]):
 
 
 def make_content_key(image: NDArray[Any], rule: object = None) -> str:
-    """What the features of an image depend on: its pixels, and how they are resized."""
+    """The digest of an image's shape and pixels, and of the rule by which it is resized."""
     digest = hashlib.sha256(f"{image.shape}{rule}".encode())
     digest.update(np.ascontiguousarray(image).data)
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Starting the Judge service, `editjudge serve`, over the servers of a local stack."""
+"""The Judge service of the local stack: `editjudge serve` on top of its Triton and vLLM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KILL_SECONDS = 10.0
 
 
 def check_gateway() -> None:
-    """Find out whether it can be started here.
+    """Check that the Judge service can be started here.
 
     Raises:
         MissingExtra: a package of the extra `judge` is not installed.
@@ -31,12 +31,12 @@ def check_gateway() -> None:
 
 
 class GatewayServer(Server):
-    """The Judge service.
+    """The process of the Judge service.
 
     Args:
-        log: Where its output goes.
-        settings: Ports, and further arguments.
-        config: Settings file of whoever asked for it; by default that of the current folder.
+        log: The file for its output.
+        settings: Its ports and further arguments.
+        config: The user's settings file; by default that of the current folder.
     """
 
     name = "the Judge service"
@@ -52,13 +52,13 @@ class GatewayServer(Server):
         self._start_error = ""
 
     def set_backends(self, triton: str, vllm: str) -> None:
-        """Judge with these servers; vLLM's address is "" where there is none."""
+        """Set the servers that it judges with; vLLM's address is "" where there is none."""
         judge = ("--judge", vllm) if vllm else ()
         self._servers = ("--endpoint", triton, *judge)
 
     @property
     def state(self) -> LocalGateway:
-        """Where it is, and why it is away if it is."""
+        """Its addresses, and why it is down where it is."""
         return LocalGateway(
             pid=self.pid,
             url=f"grpc://{LOOPBACK}:{self._grpc}",
@@ -68,7 +68,7 @@ class GatewayServer(Server):
         )
 
     def start(self, stopping: threading.Event | None = None) -> None:
-        """As every server; what goes wrong is in its state until it runs."""
+        """See `Server.start`; a failure stays in `state` until the service runs."""
         self._start_error = ""
         try:
             if self._process is None:
@@ -81,11 +81,11 @@ class GatewayServer(Server):
 
     def _command(self) -> list[str]:
         return [
-            # Not the modules of the current folder, which is where its settings are.
+            # -P: the current folder has its settings, and must not provide modules.
             *(sys.executable, "-P", "-m", "editjudge", "serve"),
             *("--address", f"{LOOPBACK}:{self._grpc}"),
             *("--http-address", f"{LOOPBACK}:{self._http}"),
-            # The door before it ends first, so nobody is left to be told.
+            # The front door ends first, so no load balancer is left to notice.
             *("--notice", "0", "--drain", f"{_DRAIN_SECONDS:g}"),
             *(("--config", str(self._config)) if self._config else ()),
             *self._servers,

@@ -1,7 +1,7 @@
-"""Whether a Triton server beside this process has lost a model's process.
+"""The liveness check of a Triton server: it fails where a model's process has ended.
 
-`python -m editjudge_services.runtime.liveness REPOSITORY` exits 1 where it has. Triton itself
-says that it is ready, refuses every call of that model, and does not start it again.
+`python -m editjudge_services.runtime.liveness REPOSITORY` exits 1 in that case. Triton itself
+stays ready, refuses every call of that model, and does not start it again.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from editjudge.base.output_files import write_file
 
 _STUB = "triton_python_backend_stub"
 _SEEN = "processes.json"
-"""In the repository, how many processes each model had when all were first seen."""
+"""The file in the repository that records how many processes each model had at first."""
 
 
 def find_lost_models(repository: Path, processes: Path = Path("/proc")) -> str:
-    """What is lost, in one line; "" where nothing is.
+    """Name the models that have fewer processes than at first, in one line; "" for none.
 
-    To be asked once the server is ready: as many processes as there are then are what is wanted.
+    Call it only once the server is ready: the first call in which every model has a process
+    records how many each of them should have.
 
     Args:
         repository: The folder that the server loads.
-        processes: Where the kernel shows them.
+        processes: The folder in which the kernel lists processes.
     """
     models = [each.parent.name for each in repository.glob("*/config.pbtxt")]
     now = Counter(map(parse_model, find_stubs(processes).values()))
@@ -45,15 +46,18 @@ def find_lost_models(repository: Path, processes: Path = Path("/proc")) -> str:
 
 
 def find_stubs(processes: Path = Path("/proc"), pid: str = "[0-9]*") -> dict[int, list[str]]:
-    """The processes of Python models with their command lines.
+    """Find the processes of Triton's Python models.
 
     Args:
-        processes: Where the kernel shows them.
-        pid: The number of the one that is looked for; all by default.
+        processes: The folder in which the kernel lists processes.
+        pid: The id of one process, or a glob; all by default.
+
+    Returns:
+        Command lines by process id.
     """
     commands = {}
     for process in processes.glob(pid):
-        with suppress(OSError):  # it ended meanwhile; nothing is left of one not waited for
+        with suppress(OSError):  # the process ended meanwhile
             command = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
             if command[0].endswith(_STUB):
                 commands[int(process.name)] = command
@@ -61,7 +65,7 @@ def find_stubs(processes: Path = Path("/proc"), pid: str = "[0-9]*") -> dict[int
 
 
 def parse_model(command: Sequence[str]) -> str:
-    """The model of a stub, by the file on its command line; "" where there is none."""
+    """The model that a stub's command line names by a file; "" where it names none."""
     code = next((Path(word) for word in command if word.endswith("/1/model.py")), None)
     return code.parts[-3] if code else ""
 

@@ -1,4 +1,4 @@
-"""Exported networks: numpy in, numpy out.
+"""Runs exported networks on numpy arrays.
 
 fp32 runs on ONNX Runtime. bf16 runs the same graph on OpenVINO, on processors that multiply
 bf16 themselves: others would quietly compute in fp32, and the signature would be wrong.
@@ -38,20 +38,20 @@ _BUILDS: Mapping[str, tuple[str, ...]] = {"onnxruntime": ("onnxruntime", "onnxru
 
 
 def find_distribution(name: str) -> str:
-    """Which of a package's distributions is installed: ONNX Runtime has another one for GPUs.
+    """The name of a package's installed distribution: ONNX Runtime has a second one, for GPUs.
 
-    The first where none is.
+    Where none is installed it is the first.
     """
     builds = _BUILDS.get(name, (name,))
     return next((build for build in builds if package_version(build) != ABSENT), name)
 
 
 class OnnxSettings(Variables):
-    """How networks run; variables `EDITJUDGE_ONNX_*`.
+    """How networks run, read from the variables `EDITJUDGE_ONNX_*`.
 
     Attributes:
-        threads: For each network; 0 for as many as there are cores.
-        device: `auto` takes CUDA where ONNX Runtime was built with it and finds it; with `cuda` a
+        threads: Threads for each network; 0 means as many as there are cores.
+        device: `auto` uses CUDA where ONNX Runtime was built with it and finds it. With `cuda` a
             network that would run on the CPU is refused.
     """
 
@@ -60,19 +60,19 @@ class OnnxSettings(Variables):
 
 
 Network: TypeAlias = "Callable[..., list[NDArray[np.float32]]]"
-"""Runs an exported graph on a batch.
+"""A function that runs an exported graph on a batch.
 
-It takes the graph's inputs in order, the batch as first axis, whose size may differ from call to
-call, and gives its outputs in order, float32.
+It takes the graph's inputs in order and returns its outputs in order, as float32. The first axis
+is the batch, whose size may differ from call to call.
 """
 
 
 def open_network(path: Path, precision: Precision, settings: OnnxSettings | None = None) -> Network:
-    """Load an exported graph for a precision.
+    """Load an exported graph to run in a precision.
 
     Args:
-        path: The `.onnx` file, weights in fp32.
-        settings: From the environment by default.
+        path: The `.onnx` file, with weights in fp32.
+        settings: The settings; by default they are read from the environment.
 
     Raises:
         ConfigError: this machine cannot compute in the precision or on the device, or a setting is

@@ -1,4 +1,4 @@
-"""From pixels to what a vision network takes, in numpy and Pillow: nothing here needs torch.
+"""Preprocessing of images for vision networks, in numpy and Pillow, without torch.
 
 A `Rule` says how an image is resized, cropped and normalised. `crop` rules are those of the
 published processors, for whole images. They cut off what lies outside the middle square, so
@@ -57,7 +57,7 @@ class Rule:
         return np.ascontiguousarray(((unit - mean) / deviation).transpose(2, 0, 1))
 
     def crop_mask(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The part of a mask, bool (H, W), that the network sees: all of it in a squash."""
+        """Crop a mask, bool (H, W), to the part that the network sees; a squash sees all of it."""
         if self.shortest is None:
             return mask
         height, width = mask.shape
@@ -78,7 +78,7 @@ class Rule:
         return np.asarray(picture).astype(np.float32) / np.float32(255)
 
     def _middle(self, picture: Pil.Image, shortest: int) -> Pil.Image:
-        """The middle square after the shorter edge is resized; the longer one is cut down to it."""
+        """Resize the shorter edge, and crop the middle square."""
         width, height = picture.size
         if width < height:
             size = (shortest, int(shortest * height / width))
@@ -145,7 +145,7 @@ def patch_weights(mask: NDArray[np.bool_], grid: int) -> NDArray[np.float32]:
 
 
 def black_out(image: RGB, mask: NDArray[np.bool_]) -> RGB:
-    """The image, uint8 (H, W, 3), with the pixels outside a mask, bool (H, W), set to 0."""
+    """Set the pixels of an image, uint8 (H, W, 3), outside a mask, bool (H, W), to 0."""
     return np.where(mask[..., None], image, np.uint8(0))
 
 

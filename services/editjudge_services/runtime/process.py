@@ -1,4 +1,4 @@
-"""The process of a local server: how it is started, waited for and ended."""
+"""The process of a local server: starting it, waiting until it is ready, and ending it."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
 if os.getppid() == int(parent):
     os.execvp(command[0], command)
 """
-"""Asks the kernel for a signal when the thread that started it ends, and becomes the command.
+"""A script that asks the kernel for a signal when its parent thread ends, then execs a command.
 
-With a `preexec_fn` Python would fork, and gRPC's handlers of a fork crash many a child while calls
-are in flight. Without one Python uses vfork, which runs no handlers.
+A `preexec_fn` would make Python fork, and gRPC's fork handlers can crash the child while calls are
+in flight. Without it Python uses vfork, which runs no handlers.
 """
 
 
-def reserve_ports(chosen: Sequence[int], hosts: Sequence[str] = ()) -> list[int]:
-    """The ports asked for, free ones where 0 is; all different.
+def reserve_ports(ports: Sequence[int], hosts: Sequence[str] = ()) -> list[int]:
+    """Check that ports are free, and choose a free one in place of each 0; all are different.
 
     Args:
-        hosts: Where each is listened at, as numbers; all on loopback by default.
+        hosts: The IP address to listen on for each port; loopback by default.
 
     Raises:
-        StackError: one that was asked for is taken, or nobody can listen there.
+        StackError: a port is taken, or nothing can listen at its address.
     """
-    with contextlib.ExitStack() as held:
-        # Held open together, so that the free ones are different.
-        pairs = zip(hosts or [LOOPBACK] * len(chosen), chosen, strict=True)
-        sockets = [held.enter_context(_open_listener(host, port)) for host, port in pairs]
-        return [listening.getsockname()[1] for listening in sockets]
+    with contextlib.ExitStack() as listeners:
+        # All are open at the same time, so that the free ones differ.
+        pairs = zip(hosts or [LOOPBACK] * len(ports), ports, strict=True)
+        sockets = [listeners.enter_context(_open_listener(host, port)) for host, port in pairs]
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def _open_listener(host: str, port: int) -> socket.socket:
@@ -68,7 +68,7 @@ def _open_listener(host: str, port: int) -> socket.socket:
 
 
 def fetch(url: str, data: bytes | None = None) -> bytes | None:
-    """What our own server says, without a proxy; None where it does not answer, or refuses."""
+    """Request a URL of a local server, without any proxy; None where it fails."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with direct.open(url, data, timeout=5) as reply:
@@ -78,7 +78,7 @@ def fetch(url: str, data: bytes | None = None) -> bytes | None:
 
 
 def _parent_death_prefix(ending: signal.Signals) -> list[str]:
-    """What a command follows that is to get a signal when the thread that starts it ends."""
+    """The prefix of a command that makes the kernel signal it when its parent thread ends."""
     return [
         sys.executable,
         "-I",
@@ -91,14 +91,14 @@ def _parent_death_prefix(ending: signal.Signals) -> list[str]:
 
 
 class Server(ABC):
-    """One process of a server that lives no longer than the thread that started it.
+    """A server process, which the kernel ends together with the thread that started it.
 
     Args:
-        log: Where its output goes.
+        log: The file for its output.
 
     Attributes:
-        name: How errors call it.
-        end_seconds: That it may take to end when it is asked to.
+        name: The server's name in errors.
+        end_seconds: How long it may take to end after SIGTERM; then it is killed.
     """
 
     name: ClassVar[str]
@@ -111,12 +111,12 @@ class Server(ABC):
 
     @property
     def pid(self) -> int:
-        """Of the process; 0 when there is none."""
+        """The process id; 0 while there is no process."""
         return self._process.pid if self._process else 0
 
     @property
     def stop_seconds(self) -> float:
-        """That `stop` may take."""
+        """How long `stop` may take."""
         return self.end_seconds
 
     @abstractmethod
@@ -128,15 +128,15 @@ class Server(ABC):
         """
 
     def is_running(self) -> bool:
-        """Whether its process runs, be it without one of its models."""
+        """Whether its process runs, even where one of its models is lost."""
         return self._process is not None and self._process.poll() is None
 
     def is_healthy(self) -> bool:
-        """Whether all of it runs."""
+        """Whether it runs with everything that it started with."""
         return self.is_running()
 
     def stop(self) -> None:
-        """End it politely, then by force; safe to call twice."""
+        """End it by SIGTERM, then by SIGKILL; may be called twice."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -148,10 +148,10 @@ class Server(ABC):
             process.wait()
 
     def wait_until_ready(self, stopping: threading.Event | None = None) -> None:
-        """Wait until it is ready, or until `stopping` is set; then it is ended.
+        """Wait until it is ready; on any failure it is ended.
 
         Raises:
-            StackError: it ended by itself, is not ready in time, or was stopped.
+            StackError: it ended by itself, is not ready in time, or `stopping` was set.
         """
         try:
             self._wait(stopping or threading.Event())
@@ -162,11 +162,11 @@ class Server(ABC):
     @property
     @abstractmethod
     def start_seconds(self) -> float:
-        """Until it must be ready."""
+        """How long it may take to become ready."""
 
     @abstractmethod
     def _is_ready(self) -> bool:
-        """Whether it answers."""
+        """Whether it accepts requests."""
 
     def _wait(self, stopping: threading.Event) -> None:
         end = time.monotonic() + self.start_seconds
@@ -196,11 +196,11 @@ class Server(ABC):
         """Start its process.
 
         Args:
-            folder: Where it works; the current one by default.
-            politely: The kernel asks it to end with its parent, for it has processes of its own
-                to end; else it is killed.
+            folder: Its working directory; the current one by default.
+            politely: Whether it gets SIGTERM when its parent thread ends, because it has child
+                processes to end; otherwise SIGKILL.
         """
-        # What an earlier life of this server wrote says nothing of this one.
+        # Errors are read from here on, not from what an earlier process logged.
         self._log_offset = self.log.stat().st_size if self.log.is_file() else 0
         with self._outputs() as (output, errors):
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
@@ -210,27 +210,27 @@ class Server(ABC):
                 stdin=subprocess.DEVNULL,
                 env=environment,
                 cwd=folder,
-                # Ctrl-C is for whoever started it: what is in flight still needs it.
+                # Ctrl-C must reach the parent alone: requests in flight still need the server.
                 start_new_session=True,
                 umask=0o077,
             )
 
     @contextlib.contextmanager
     def _outputs(self) -> Iterator[tuple[IO[bytes] | None, IO[bytes] | int | None]]:
-        """Its standard output and standard error."""
+        """Open its standard output and standard error."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with open(self.log, "ab", opener=private) as output:
             yield output, subprocess.STDOUT
 
     def _read_log(self) -> str:
-        """What it wrote in this life."""
+        """What the current process has logged."""
         if not self.log.is_file():
             return ""
         return self.log.read_bytes()[self._log_offset :].decode(errors="replace")
 
     def _read_last_error(self) -> str:
-        """The line of its log that tells a cause."""
-        return (self._read_log().strip().splitlines() or ["without a word"])[-1]
+        """The line of its log that states why it failed."""
+        return (self._read_log().strip().splitlines() or ["its log is empty"])[-1]
 
     def _suggest_mend(self) -> str:
         return f"see {self.log}"

@@ -1,4 +1,4 @@
-"""The model repository: every specialist, and what Triton wants of each."""
+"""Triton's model repository, generated from the specialists' classes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ONE = Serving()
 
 
 def find_specialists() -> tuple[type[Specialist], ...]:
-    """Every specialist there is, by class name: what the modules `<area>/<name>_service.py` define.
+    """Find all specialists, sorted by class name, in the modules `<area>/<name>_service.py`.
 
-    Their networks' libraries load here, not on import.
+    Their modules are imported here, but the libraries of their networks are not.
     """
     package = Specialist.__module__.partition(".")[0]
     areas = Path(__file__).parents[1]
@@ -34,14 +34,14 @@ def find_specialists() -> tuple[type[Specialist], ...]:
 
 
 def _is_ours(kind: object, module: ModuleType) -> bool:
-    """Whether it is a specialist that this module defines; one without a name is a base."""
+    """Whether the object is a specialist that the module defines; bases have no `name`."""
     if not isinstance(kind, type) or not issubclass(kind, Specialist):
         return False
     return kind.__module__ == module.__name__ and hasattr(kind, "name")
 
 
 def find_model_repository() -> Path:
-    """The folder Triton serves: inside the installed package, or the top of a checkout."""
+    """The generated repository: inside the installed package, or at the top of a checkout."""
     inside = Path(__file__).parents[1] / "model_repo"
     return inside if inside.is_dir() else Path(__file__).parents[3] / "model_repo"
 
@@ -49,20 +49,21 @@ def find_model_repository() -> Path:
 def build_repository(
     folder: Path, default: Serving = _ONE, models: Mapping[str, Serving] | None = None
 ) -> dict[str, str]:
-    """Make the repository that a server loads: what is installed, with its weights' identity.
+    """Build the repository that a Triton server loads, from the models that are installed.
 
-    The same on a laptop and in a cluster's init container: the folders of `model_repo/` are
-    linked, and each `config.pbtxt` names the weights that its model must find.
+    Laptops and a cluster's init containers use the same function. The code of `model_repo/` is
+    linked, and each `config.pbtxt` declares the weights that its model must load.
 
     Args:
-        default: How all that are installed are served, where `models` names none.
-        models: Those to serve, and how.
+        folder: The repository; created where it does not exist.
+        default: How models are served where `models` is empty, which means all installed ones.
+        models: The models to serve, and how.
 
     Returns:
-        The models that are not in it though they are asked for or installed, and why.
+        The requested models that are not in the repository, with the reasons.
 
     Raises:
-        ConfigError: there is no model of a name in `models`, or it cannot run as it says.
+        ConfigError: `models` has an unknown name, or a model cannot run as requested.
     """
     models = models or {}
     kinds = {specialist.name: specialist for specialist in find_specialists()}
@@ -90,7 +91,7 @@ def build_repository(
         model = folder / specialist.name
         model.mkdir(parents=True, exist_ok=True)
         code = model / "1"
-        code.unlink(missing_ok=True)  # of an attempt before this one
+        code.unlink(missing_ok=True)  # left by an earlier attempt
         code.symlink_to(find_model_repository() / specialist.name / "1")
         (model / "config.pbtxt").write_text(render_config(specialist, identity, serving))
     return unusable
@@ -101,14 +102,14 @@ def render_config(
     identity: Mapping[str, str] | None = None,
     serving: Serving = _ONE,
 ) -> str:
-    """The `config.pbtxt` of a specialist.
+    """Render the `config.pbtxt` of a specialist.
 
     Args:
-        identity: Of the weights it is to serve, added to its own.
+        identity: The identity of the weights, which is added to the specialist's own.
         serving: How it is served.
 
     Raises:
-        ConfigError: it cannot run on a GPU in that precision, and is to.
+        ConfigError: a GPU is required, and it cannot run on one in that precision.
     """
     from google.protobuf import text_format
     from tritonclient.grpc import model_config_pb2 as pb
@@ -131,7 +132,7 @@ def render_config(
             pb.ModelInstanceGroup(count=serving.instances, kind=_kind(specialist, serving))
         ],
         dynamic_batching=pb.ModelDynamicBatching(
-            # 1 for callers who wait for their answers; who says nothing is not one of them.
+            # Level 1 is for interactive callers; a request without a level is not one of them.
             priority_levels=2,
             default_priority_level=2,
             default_queue_policy=pb.ModelQueuePolicy(
@@ -142,7 +143,7 @@ def render_config(
         ),
     )
     text = _HEADER + text_format.MessageToString(config)
-    # A map has no order of its own, so its entries are written here, sorted.
+    # A protobuf map has no order, so the entries are written here, sorted.
     device_parameter = {DEVICE: "gpu"} if serving.device == "gpu" else {}
     for key, value in sorted(
         {**specialist.identity, **(identity or {}), **device_parameter}.items()
@@ -153,7 +154,7 @@ def render_config(
 
 
 def _kind(specialist: type[Specialist], serving: Serving) -> str:
-    """On what instances run, in Triton's words; without numbers GPUs are all that it sees."""
+    """Triton's kind of the instances; without device numbers it uses every GPU that it sees."""
     able = serving.precision in specialist.on_gpu
     if serving.device == "gpu" and not able:
         raise ConfigError(

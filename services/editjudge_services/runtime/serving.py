@@ -1,4 +1,4 @@
-"""How a model is served: by how many instances, in which precision, on which device."""
+"""How a model is served: its number of instances, precision, device and variables."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Serving(Strict):
     """How one model is served.
 
     Attributes:
-        instances: Copies of it, on each GPU where it runs on GPUs.
-        precision: Which export is loaded.
-        device: `auto` takes every GPU that Triton sees, where the model can run on one.
+        instances: The number of copies; on GPUs, of each GPU.
+        precision: The precision whose export is loaded.
+        device: `auto` uses every GPU that Triton sees, where the model can run on one.
     """
 
     instances: Annotated[int, Field(ge=1, le=64)] = 1
@@ -35,10 +35,10 @@ _Table = TypeAdapter(dict[str, Serving])
 
 
 def read_table(file: Path) -> dict[str, Serving]:
-    """What a server is to serve: a JSON object from model to `Serving`.
+    """Read a table of models: a JSON object from a model's name to a `Serving`.
 
     Raises:
-        ConfigError: it cannot be read, has no model, or a value that cannot be used.
+        ConfigError: the file cannot be read, has no model, or has a value that cannot be used.
     """
     try:
         table = _Table.validate_json(file.read_bytes())
@@ -49,7 +49,7 @@ def read_table(file: Path) -> dict[str, Serving]:
         mend = 'write {"MODEL": {"instances": 1, "precision": "fp32", "device": "auto"}}'
         raise ConfigError(f"{file}: {where or 'the table'}: {message}", mend) from error
     if not table:
-        raise ConfigError(f"{file}: there is no model in it", "name one at least")
+        raise ConfigError(f"{file}: the table has no model", "name at least one")
     return table
 
 
@@ -59,7 +59,7 @@ own kind of an instance is the same for `auto`. No identity holds it."""
 
 
 def is_for_gpu(parameters: Mapping[str, str]) -> bool:
-    """Whether a model is to run on a GPU, and nowhere else.
+    """Whether a model must run on a GPU.
 
     Args:
         parameters: The parameters of its `config.pbtxt`.
@@ -68,13 +68,14 @@ def is_for_gpu(parameters: Mapping[str, str]) -> bool:
 
 
 def stay_on_device(instance: Mapping[str, str], parameters: Mapping[str, str]) -> None:
-    """Keep this process to the device that Triton gave to its instance.
+    """Restrict this process to the device that Triton assigned to its instance.
 
-    To be called before anything uses CUDA. An instance on a CPU sees no GPU.
+    Call it before anything uses CUDA. It sets environment variables; an instance on the CPU gets
+    no GPU at all.
 
     Args:
-        placed: What Triton hands over at the start of an instance.
-        parameters: The parameters of its `config.pbtxt`.
+        instance: The arguments that Triton passes to `initialize`.
+        parameters: The parameters of the model's `config.pbtxt`.
     """
     if is_for_gpu(parameters):
         os.environ["EDITJUDGE_ONNX_DEVICE"] = "cuda"
@@ -88,13 +89,13 @@ def stay_on_device(instance: Mapping[str, str], parameters: Mapping[str, str]) -
 
 
 class Variables(BaseSettings):
-    """Settings of a service in variables of one prefix."""
+    """Settings of a service, read from environment variables with a common prefix."""
 
     model_config = SettingsConfigDict(extra="ignore")
 
     @classmethod
     def read(cls, prefix: str) -> Self:
-        """Read them.
+        """Read the variables that begin with a prefix.
 
         Raises:
             ConfigError: a variable has a value that cannot be used.
@@ -107,7 +108,7 @@ class Variables(BaseSettings):
 
 
 def load_declared_artefact(entry: str, parameters: Mapping[str, str]) -> Artefact:
-    """The exported model that a `config.pbtxt` declares.
+    """Load the exported model that a `config.pbtxt` declares, and verify its files.
 
     Args:
         entry: Name in the manifest.
@@ -115,7 +116,7 @@ def load_declared_artefact(entry: str, parameters: Mapping[str, str]) -> Artefac
             `weights`, the digest.
 
     Raises:
-        RuntimeError: it is not installed, or its files are not the declared ones.
+        RuntimeError: the export is not installed, or its files are not the declared ones.
     """
     precision = parameters.get("precision", "fp32")
     if precision not in get_args(Precision):

@@ -1,6 +1,6 @@
-"""What a specialist is: a small class with typed arrays in and out.
+"""The base class of specialists, which take decoded arrays and return arrays.
 
-Everything else (decoding, batching, errors, metrics, configuration) is the runtime's.
+Decoding, batching, errors, metrics and configuration are the runtime's.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Outputs: TypeAlias = "Mapping[str, NDArray[np.float32] | str | bytes]"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, decoded.
+    """One decoded request.
 
     Attributes:
-        tensors: By name: uint8 RGB (H, W, 3) for images, bool (H, W) for masks, text; None
-            for what was left out.
-        parameters: The contract's parameters, defaults filled in.
+        tensors: Inputs by name: uint8 RGB (H, W, 3) for images, bool (H, W) for masks, str for
+            texts; None for an optional input that was left out.
+        parameters: The contract's parameters, with defaults filled in.
     """
 
     tensors: Mapping[str, Any]
@@ -39,11 +39,11 @@ class Request:
 
 
 class BadRequest(ValueError):
-    """A request that can be decoded but not judged: its caller's mistake, told in one line."""
+    """A request that was decoded but cannot be answered, by its caller's mistake; in one line."""
 
 
 class Unavailable(RuntimeError):
-    """Something this model calls does not answer; asking again later can help."""
+    """A server that this model calls does not answer; the same request may succeed later."""
 
 
 class Specialist(ABC):
@@ -51,13 +51,14 @@ class Specialist(ABC):
 
     Attributes:
         name: The model's name, `role_variant`.
-        contract: What its role takes and gives.
-        identity: What a signature says of it: implementation, weights, precision.
-        packages: Distributions whose version can change its answers; named in its identity.
-        engines: Likewise, the distribution that computes in each precision.
-        on_gpu: Precisions in which it can run on a GPU.
-        max_batch: Requests handed over at once, at most.
-        max_queue: Requests waiting, at most; beyond that they are rejected.
+        contract: The inputs, outputs and parameters of its role.
+        identity: The facts that enter signatures: implementation, weights, precision.
+        packages: Distributions whose version can change its answers; their versions enter its
+            identity.
+        engines: The distribution that computes in each precision; its version does too.
+        on_gpu: The precisions in which it can run on a GPU.
+        max_batch: The largest batch that `infer` gets.
+        max_queue: How many requests may wait; further ones are rejected at once.
         queue_seconds: How long a request may wait before it is rejected.
         entry: The manifest entry whose exported weights it serves; "" for none.
     """
@@ -75,10 +76,10 @@ class Specialist(ABC):
 
     @classmethod
     def installed_identity(cls, precision: Precision) -> Mapping[str, str] | None:
-        """What completes `identity` on this machine; None where it cannot be served here.
+        """The facts that complete `identity` on this machine; None where it cannot be served here.
 
         Raises:
-            ConfigError: what is installed cannot be read.
+            ConfigError: the installed export cannot be read.
         """
         if not cls.entry:
             return {}
@@ -87,7 +88,7 @@ class Specialist(ABC):
 
     @classmethod
     def libraries(cls, precision: Precision) -> dict[str, str]:
-        """Versions of what its answers depend on, by distribution."""
+        """The versions of the distributions that can change its answers."""
         engine = cls.engines.get(precision)
         names = (*cls.packages, engine) if engine else cls.packages
         return {name: package_version(name) for name in map(find_distribution, names)}
@@ -106,12 +107,13 @@ class Specialist(ABC):
 
     @abstractmethod
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
-        """Judge a batch.
+        """Answer a batch.
 
         Returns:
-            For each request in order its outputs, or why there is no value for it.
+            For each request, in order, its outputs, or the reason why it has no value.
 
         Raises:
-            BadRequest: a request of the batch cannot be judged; it is asked again alone.
-            Unavailable: something that this model calls does not answer.
+            BadRequest: a request of the batch cannot be answered. The runtime then sends each
+                request alone, so that the others get their answers.
+            Unavailable: a server that this model calls does not answer.
         """

@@ -1,7 +1,7 @@
-"""The background process of `editjudge up`: keeps Triton and vLLM alive.
+"""The background process of `editjudge up`, which runs the servers of the local stack.
 
-It holds the stack's lock while it lives, writes where the servers are, and starts a
-server again, on the same ports, should it end or lose one of its models.
+It holds the stack's lock while it lives, writes the servers' addresses into the state file, and
+restarts a server on the same ports when it ends or loses one of its models.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from .restarts import keep_running
 from .triton_server import TritonServer, has_serve_extra
 from .vllm_server import VllmServer, check_model, check_packages, list_packages
 
-_WHOLE_STOP_SECONDS = 10.0
-"""For what ends beside the servers."""
+_OWN_STOP_SECONDS = 10.0
+"""How long the supervisor itself may take to end, beside its servers."""
 
 
 def up(
@@ -49,13 +49,13 @@ def up(
     """Start the local stack in the background and wait until it is ready.
 
     Args:
-        vllm_python: Of the environment that has vLLM; needed for a judge.
-        config: Settings file for the Judge service; by default that of the current folder.
+        vllm_python: The Python of the environment that has vLLM; needed for a judge.
+        config: The settings file of the Judge service; by default that of the current folder.
 
     Raises:
         ConfigError: there is nothing to start, no vLLM, or no model in the folder.
-        StackError: one runs already (the message has its address), or it does not start.
-        MissingExtra: its packages are not installed.
+        StackError: a stack runs already (the message has its address), or does not start.
+        MissingExtra: the packages of the stack are not installed.
     """
     _check(settings, vllm_python)
     if (running := running_stack()) is not None:
@@ -75,13 +75,15 @@ def up(
             umask=0o077,
         )
     try:
-        return _ready(process, output, settings)
-    except BaseException:  # also on Ctrl-C: a stack half started has no state to end it by
+        return _wait_until_ready(process, output, settings)
+    except BaseException:  # also on Ctrl-C: without a state file `down` could not find the stack
         process.terminate()
         raise
 
 
-def _ready(process: subprocess.Popen[bytes], output: Path, settings: StackSettings) -> StackState:
+def _wait_until_ready(
+    process: subprocess.Popen[bytes], output: Path, settings: StackSettings
+) -> StackState:
     patience = settings.startup_timeout if settings.triton else 0.0
     if settings.judge:
         patience = max(patience, settings.judge_timeout)
@@ -92,13 +94,13 @@ def _ready(process: subprocess.Popen[bytes], output: Path, settings: StackSettin
             return state
         if process.poll() is not None:
             lines = output.read_text(errors="replace").strip().splitlines()
-            raise StackError(lines[-1] if lines else "the supervisor ended without a word")
+            raise StackError(lines[-1] if lines else f"the supervisor ended, see {output}")
         time.sleep(0.05)
     raise StackError(f"the local stack is not ready in time, see {output}")
 
 
 def _check(settings: StackSettings, vllm_python: Path | None) -> None:
-    """Find mistakes here, where the message goes to the user."""
+    """Find mistakes before the background process starts, while the user sees the message."""
     if not settings.triton and settings.judge is None:
         raise ConfigError("there is nothing to start", "give --judge, or leave Triton on")
     if settings.triton and not has_serve_extra():
@@ -125,7 +127,7 @@ def _require_python(vllm_python: Path | None) -> Path:
 
 
 def down() -> StackState | None:
-    """End the local stack and free its ports; None where none runs."""
+    """End the local stack and free its ports; returns its state, None where none runs."""
     state = running_stack()
     if state is None:
         return None
@@ -134,7 +136,7 @@ def down() -> StackState | None:
         with stack_lock().acquire(timeout=state.stop_seconds):
             pass
     except Timeout:
-        # All servers lead groups of their own, and end with it.
+        # The servers lead process groups of their own; the kernel ends them with the supervisor.
         os.killpg(state.pid, signal.SIGKILL)
     state_file().unlink(missing_ok=True)
     return state
@@ -143,7 +145,7 @@ def down() -> StackState | None:
 def supervise(
     settings: StackSettings, vllm_python: Path | None = None, config: Path | None = None
 ) -> None:
-    """Run the stack until SIGTERM; its files are nobody else's to read.
+    """Run the stack until SIGTERM.
 
     Raises:
         StackError: another supervisor holds the lock, or a server does not start.
@@ -161,13 +163,13 @@ def supervise(
             stack.start(stopping)
             started_at = time.time()
 
-            def tell() -> None:
+            def write_state() -> None:
                 write_file(state_file(), stack.state(started_at).model_dump_json().encode())
 
-            tell()
-            # Who asks Triton or vLLM goes on while the Judge service is away.
-            retried_servers = [stack.gateway] if stack.gateway else []
-            keep_running(stack.servers, stopping, tell, retried_servers)
+            write_state()
+            # Clients of Triton and vLLM can do without the Judge service.
+            dispensable = [stack.gateway] if stack.gateway else []
+            keep_running(stack.servers, stopping, write_state, dispensable)
         finally:
             stack.stop()
             state_file().unlink(missing_ok=True)
@@ -177,7 +179,7 @@ _LOGS = ("triton.log", "vllm.log", "judge.log", "front.log", "front-calls.jsonl"
 
 
 class _Stack:
-    """The servers of a local stack, of which each may be left out."""
+    """The servers of a local stack; the settings say which of them there are."""
 
     def __init__(
         self, settings: StackSettings, vllm_python: Path | None, config: Path | None
@@ -198,8 +200,8 @@ class _Stack:
             self.gateway = GatewayServer(self._folder / "judge.log", settings, config)
 
     def start(self, stopping: threading.Event) -> None:
-        """Start all of them and wait until they are ready."""
-        # vLLM takes much longer, so it begins first and is waited for last.
+        """Start all servers and wait until they are ready."""
+        # vLLM takes much longer than Triton, so it starts first and is waited for last.
         if self.vllm is not None:
             self.servers.append(self.vllm)
             self.vllm.spawn()
@@ -221,12 +223,12 @@ class _Stack:
             self.front.start(stopping)
 
     def stop(self) -> None:
-        """End all of them: first the door, then who stands behind it."""
+        """End all servers, the front door first, so that requests in flight can finish."""
         for server in reversed(self.servers):
             server.stop()
 
     def state(self, started_at: float) -> StackState:
-        """Where they are."""
+        """The addresses and logs of the servers."""
         triton, vllm = self.triton, self.vllm
         has_triton = self._settings.triton
         judge = None
@@ -243,12 +245,12 @@ class _Stack:
             gateway=None if self.gateway is None else self.gateway.state,
             front=None if self.front is None else self.front.state,
             unloaded=dict(triton.unloaded_models) if has_triton else {},
-            stop_seconds=_WHOLE_STOP_SECONDS + sum(each.stop_seconds for each in self.servers),
+            stop_seconds=_OWN_STOP_SECONDS + sum(each.stop_seconds for each in self.servers),
         )
 
 
 def main() -> None:
-    """Entry of the background process: settings, vLLM's Python and the settings file."""
+    """Run the background process; the arguments are settings, vLLM's Python and a settings file."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
         python, config = (Path(text) if text else None for text in sys.argv[2:])

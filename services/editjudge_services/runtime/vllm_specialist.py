@@ -1,7 +1,7 @@
-"""Specialists that are multimodal LLMs: their weights are on vLLM, their prompts here.
+"""Specialists that are multimodal LLMs, with weights on a vLLM server and prompts here.
 
-The client sees a Triton model like the others. The official prompts are not ours to ship:
-the operator supplies them as files, and other bytes than the authors' are refused.
+To the client they are Triton models like the others. The official prompts may not be distributed:
+the operator supplies them as files, and files with other bytes than the authors' are refused.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from .serving import Variables
 from .specialist import Outputs, Request, Specialist, Unavailable
 
 _WAITS = (0.0, 0.4, 0.8)
-"""Seconds before each further try."""
-_PASSING = frozenset({429, 502, 503, 504})
-"""Statuses after which another try can help."""
+"""Seconds to wait before each retry."""
+_RETRYABLE = frozenset({429, 502, 503, 504})
+"""HTTP statuses after which a retry can help."""
 
 
 class Backend(Variables):
-    """Where one specialist's weights are served; variables `EDITJUDGE_<NAME>_*`.
+    """The vLLM server of one specialist, read from the variables `EDITJUDGE_<NAME>_*`.
 
     Attributes:
         url: Base address of vLLM's OpenAI-compatible API, ending in `/v1`.
-        model: The name it serves the weights under.
-        prompts: Folder with the official prompt files; by default where `editjudge prompts
-            import` keeps them.
+        model: The name under which vLLM serves the weights.
+        prompts: Folder with the official prompt files; by default that of `editjudge prompts
+            import`.
         timeout: Seconds for one reply.
-        concurrency: Calls in flight.
+        concurrency: How many calls may be in flight.
     """
 
     url: str = ""
@@ -76,13 +76,13 @@ class Backend(Variables):
 
 
 def read_prompts(folder: Path, digests: Mapping[str, str]) -> dict[str, str]:
-    """The official prompts, byte for byte.
+    """Read the official prompts and check that they are the authors', byte for byte.
 
     Args:
         digests: sha256 by file name.
 
     Raises:
-        RuntimeError: a file is missing, or not the authors'.
+        RuntimeError: a file is missing or has another digest.
     """
     prompts = {}
     for name, digest in digests.items():
@@ -97,7 +97,7 @@ def read_prompts(folder: Path, digests: Mapping[str, str]) -> dict[str, str]:
 
 
 class VllmModel:
-    """A vLLM server as a specialist uses it: synchronous, pooled, with retries.
+    """A synchronous client of a vLLM server, with pooled connections and retries.
 
     Raises:
         RuntimeError: on construction, when the server does not serve the model.
@@ -108,7 +108,7 @@ class VllmModel:
         self._url = backend.url.rstrip("/")
         limits = httpx2.Limits(max_connections=backend.concurrency)
         self._http = httpx2.Client(timeout=backend.timeout, limits=limits, follow_redirects=True)
-        weakref.finalize(self, self._http.close)  # Triton ends a model without a word
+        weakref.finalize(self, self._http.close)  # Triton may drop a model without `finalize`
         self._threads = ThreadPoolExecutor(backend.concurrency, thread_name_prefix="vllm")
         model_names = [
             model.get("id") for model in self._send("GET", f"{self._url}/models").get("data", [])
@@ -117,18 +117,22 @@ class VllmModel:
             raise RuntimeError(f"{self._url} serves {model_names}, not {backend.model!r}")
 
     def map(self, ask: Callable[[RGB], float], images: Sequence[RGB]) -> list[Outputs | Abstained]:
-        """A score of each image, asked for side by side; an abstention stays with its image."""
+        """Score images concurrently; an abstention becomes the result of its image.
+
+        Args:
+            ask: Scores one image; may raise `Abstained`.
+        """
 
         def score(image: RGB) -> Outputs | Abstained:
             try:
                 return {"SCORE": np.array([ask(image)], dtype=np.float32)}
-            except Abstained as abstained:
-                return abstained
+            except Abstained as abstention:
+                return abstention
 
         return list(self._threads.map(score, images))
 
     def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-        """One chat completion; its only choice.
+        """Request a chat completion, and return its only choice.
 
         Raises:
             Unavailable: the server does not answer, or answers with an error.
@@ -144,10 +148,10 @@ class VllmModel:
         return dict(choices[0])
 
     def token_id(self, text: str) -> int:
-        """The id of a text that is one token.
+        """Look up the id of a text that is one token.
 
         Raises:
-            RuntimeError: it is not, so this is not the tokenizer the score was made for.
+            RuntimeError: the text is several tokens, so the tokenizer is not the score's.
         """
         base = self._url.removesuffix("/v1")
         body = {"model": self._backend.model, "prompt": text, "add_special_tokens": False}
@@ -171,9 +175,9 @@ class VllmModel:
 
 
 def _is_retryable(error: Exception) -> bool:
-    """Whether another try can help: the connection was lost, or the server is busy."""
+    """Whether a retry can help: the connection was lost, or the server is busy."""
     if isinstance(error, httpx2.HTTPStatusError):
-        return error.response.status_code in _PASSING
+        return error.response.status_code in _RETRYABLE
     return isinstance(error, httpx2.TransportError)
 
 
@@ -186,7 +190,7 @@ def _read_retry_after(error: Exception) -> float:
 
 
 def image_part(image: RGB) -> dict[str, Any]:
-    """An image as part of a message: PNG, so that nothing is lost on the way."""
+    """Make the part of a message that holds an image, as PNG, which is lossless."""
     buffer = io.BytesIO()
     Pil.fromarray(image).save(buffer, "PNG", compress_level=1)
     data = base64.b64encode(buffer.getvalue()).decode()
@@ -194,7 +198,7 @@ def image_part(image: RGB) -> dict[str, Any]:
 
 
 def text_part(text: str) -> dict[str, Any]:
-    """A text as part of a message."""
+    """Make the part of a message that holds a text."""
     return {"type": "text", "text": text}
 
 
@@ -204,7 +208,7 @@ class LmmSpecialist(Specialist):
     It is served where `EDITJUDGE_<variable>_URL` names a vLLM.
 
     Attributes:
-        variable: What its variables are called by.
+        variable: The part of its variables' names after `EDITJUDGE_`.
         prompts: sha256 of its official prompts by file name.
     """
 
@@ -214,7 +218,7 @@ class LmmSpecialist(Specialist):
 
     @classmethod
     def installed_identity(cls, precision: Precision) -> Mapping[str, str] | None:
-        """The model that vLLM serves, where the variables name one."""
+        """The model that vLLM serves; None where the variables name no server."""
         backend = Backend.read_named(cls.variable)
         return {"weights": backend.model} if backend.url else None
 
@@ -225,13 +229,13 @@ class LmmSpecialist(Specialist):
         self._model = VllmModel(backend)
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
-        """Ask for every image, side by side; vLLM batches them."""
+        """Score the images concurrently; vLLM batches them."""
         return self._model.map(self._score, [one.tensors["IMAGE"] for one in batch])
 
     @abstractmethod
     def _score(self, image: RGB) -> float:
-        """The score of one image.
+        """Score one image.
 
         Raises:
-            Abstained: the reply holds none.
+            Abstained: the reply has no score.
         """
