@@ -136,7 +136,7 @@ def test_a_table_becomes_the_folder_that_triton_loads_and_again(
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ("{}", "there is no model in it"),
+        ("{}", "the table has no model"),
         ("no JSON", "Invalid JSON"),
         ('{"quality_piqe": {"instance": 2}}', "quality_piqe.instance"),
         ('{"quality_piqe": {"device": "tpu"}}', "quality_piqe.device"),
