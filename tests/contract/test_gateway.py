@@ -534,7 +534,7 @@ async def test_doctor_says_who_judges_and_whom_it_lets_in(tmp_path: Path) -> Non
 
 CONTRADICTIONS = [
     (("--endpoint", "grpc://127.0.0.1:1"), "--endpoint"),
-    (("--generalist", "http://127.0.0.1:1/v1"), "--generalist"),
+    (("--generalist", "http://127.0.0.1:1/v1"), "--judge"),
     (("--ledger", "calls"), "--ledger"),
     (("--retry", "unscored"), "--retry"),
 ]

@@ -1,8 +1,9 @@
-"""The judge, a multimodal LLM: probabilities of choices, and answers with a contract.
+"""A judge: a multimodal LLM that is asked for probabilities of choices or for a reply in some form.
 
-What a transport does not know is here: no call is made twice, calls with a common prefix
-follow each other, replies are read by their contract and asked for once more where they
-cannot be, the model that answers is the one asked for, and costs stay below their limit.
+What holds for every transport is here: calls are made once and stored, calls with a common prefix
+follow each other, replies are parsed by their contract and asked for again once where they cannot
+be parsed, the model in a reply is compared with the one asked for, and costs stay within the
+budget.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ class Answer(Generic[T]):
     """A judge's answer to one question.
 
     Attributes:
-        value: A `ChoiceDistribution`, or what the contract reads.
+        value: A `ChoiceDistribution`, or what the contract parses from the reply.
         calls: Keys of the calls whose replies it is read from, in the order of asking.
-        evidence: What is not in the replies themselves: why a reply could not be read, what
-            several are together.
+        evidence: What is not in the replies themselves: why a reply could not be parsed, and what
+            several replies come to.
     """
 
     value: T
@@ -70,12 +71,12 @@ def merge_calls(answers: Iterable[Answer[Any]]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _Findings:
-    """What calls showed of a judge, in whatever context they were made.
+    """What calls have shown of a judge, shared by all its copies for different contexts.
 
     Attributes:
-        method: How choices are judged; empty before it is known.
+        method: How choices are scored; empty before it is known.
         without_logprobs: Why choices are sampled although the settings ask for probabilities.
-        wrong: Another model than the one asked for has answered.
+        wrong: The error of a reply by another model than the one asked for.
     """
 
     method: str = ""
@@ -84,22 +85,29 @@ class _Findings:
 
 
 class Judge:
-    """One multimodal LLM, bound as `generalist.<name>`.
+    """One judge, bound as `generalist.<name>`.
+
+    - Identical calls that run side by side are made once; a stored reply is never asked for again.
+    - A reply is stored before its place at the server is released, and before anybody gets it. When
+      a process is killed, no more paid replies are lost than calls were in flight.
+    - After a reply by another model no further call is made. After a reply that could not be stored
+      the calls that wait for a place are not made.
+    - A cancelled caller does not cancel a call that others wait for.
 
     Args:
         name: `generalist.<name>`.
         endpoint: Its settings.
-        pool: Of its servers: one, or several replicas; None where only the ledger answers.
-        ledger: Where calls and replies are kept.
-        prefix_first: Whether the first of the calls with a common prefix goes ahead of the
+        pool: Its servers, one or several replicas; None where only a ledger answers.
+        ledger: Where calls and replies are stored.
+        prefix_first: Whether the first of several calls with a common prefix goes ahead of the
             others, so that they find it in the server's cache. By default not on a single vLLM,
             which counts a prefix as cached as soon as it is scheduled.
-        identity: Of the time when the ledger's calls were made, where there is no server.
+        identity: Identity at the time when the ledger's calls were made, where there is no server.
 
     Attributes:
-        model: The model that `open` met.
-        problems: Address to what is wrong with it, of replicas that are not used.
-        context: On whose behalf it is asked.
+        model: The model that `open` found.
+        problems: What is wrong with replicas that are not used, by address.
+        context: On whose behalf it is called.
     """
 
     def __init__(
@@ -125,7 +133,7 @@ class Judge:
         self._coalescer: Coalescer[Reply] = Coalescer()
         self._findings = _Findings("sampled" if endpoint.logprobs == "never" else "")
         self._probing = asyncio.Lock()
-        # By ledger, why the latest reply that could not be kept was not.
+        # By ledger, why its latest reply could not be stored.
         self._store_errors: WeakKeyDictionary[ReplyStore, StoreError] = WeakKeyDictionary()
         self._stored_identity = identity
         self._identities: dict[str, ModelIdentity] = {}
@@ -134,6 +142,9 @@ class Judge:
 
     async def open(self, timeout: float) -> None:
         """Ask the servers for their model; `problems` names the replicas that are not used.
+
+        Args:
+            timeout: Seconds for each server.
 
         Raises:
             ServiceError: no server can be reached, or none has the model.
@@ -167,34 +178,35 @@ class Judge:
         await self._load_method()
 
     def with_context(self, context: CallContext) -> Judge:
-        """The same judge, asked on somebody's behalf."""
+        """The same judge, called on somebody's behalf."""
         judge = copy.copy(self)
         judge.context = context
         return judge
 
     def with_replies(self, ledger: ReplyStore) -> Judge:
-        """The same judge, whose replies are kept elsewhere."""
+        """The same judge with another store of replies."""
         apart = copy.copy(self)
         apart._ledger = ledger
         return apart
 
     @property
     def without_logprobs(self) -> str:
-        """Why choices are sampled although the settings ask for probabilities."""
+        """Why choices are sampled although the settings ask for probabilities; may be empty."""
         return self._findings.without_logprobs
 
     def is_same_as(self, later: Judge) -> bool:
-        """Whether a judge opened later is this one: the same model at the same servers.
+        """Whether a judge that was opened later has the same model at the same servers.
 
-        It is not where another model than the one asked for has answered: `later` asks again.
+        False too where another model than the one asked for has answered, so that the later one
+        asks again.
         """
         same = _make_identity(self.model) == _make_identity(later.model)
         return same and self.replicas == later.replicas and self._findings.wrong is None
 
     async def list_model_changes(self, timeout: float) -> list[str]:
-        """Ask the servers for their model again: a line for each that has another now.
+        """Ask the servers for their model again: a line for each whose model has changed.
 
-        Nothing is said of a server that cannot be asked: its calls have told that.
+        A server that cannot be asked is left out, because the calls to it have told that already.
         """
 
         async def check(replica: Replica[Transport]) -> str:
@@ -218,7 +230,7 @@ class Judge:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Which model this is and how it is asked, for signatures."""
+        """Identity for signatures: which model it is and how it is asked."""
         if self._stored_identity is not None:
             return self._stored_identity
         method = self._findings.method
@@ -232,7 +244,7 @@ class Judge:
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
             "images": self._pictures.rule,
             "choices": method,
-            # Sampled choices are replies in words. What begins a reply is told by the scorers
+            # Sampled choices are replies in words. What begins a reply is signed by the scorers
             # that ask for choices (`labels`): nothing else depends on it.
             "reads": f"{Option.name}.{Option.parser}" if method == "sampled" else "",
             "temperature": f"{self.endpoint.temperature:g}",
@@ -252,15 +264,18 @@ class Judge:
     ) -> Answer[ChoiceDistribution]:
         """How the answer spreads over choices.
 
-        From probabilities of the first token where the server reports them; otherwise the share
-        of each choice among `samples` sampled replies.
+        Where the server reports probabilities, they are those of the first token. Otherwise they
+        are the shares of the choices among `samples` sampled replies.
 
         Args:
-            repeat: Index among calls that are to differ.
+            prompt: The question.
+            choices: At least two; none may be the beginning of another.
+            repeat: Index among calls that are otherwise equal and shall be made each.
 
         Raises:
             Abstained: `abstained` where more than `max_outside` of the probability fell on no
-                choice, `unparsable` where a sampled reply is no choice, `refused`.
+                choice, `unparsable` where a sampled reply is no choice, `refused` where the judge
+                declined.
             ServiceError: see `editjudge.base.errors`.
         """
         choices = check_choices(choices)
@@ -270,7 +285,7 @@ class Judge:
             form = {"choices": list(choices), "labels": LABELS}
             reply, key = await self._call(prompt, form, repeat)
         except LogprobsUnavailable:
-            # The server is started otherwise than when it was asked: it is asked again next time.
+            # The server was restarted with other options: it is asked again next time.
             await self._ledger.put_fact(self._fact, "")
             raise
         spread = ChoiceDistribution(**reply.content)
@@ -291,15 +306,16 @@ class Judge:
         repeat: int = 0,
         max_tokens: int = MAX_TOKENS,
     ) -> Answer[T]:
-        """A reply in the form of a contract, asked for once more where it cannot be read.
+        """A reply in the form of a contract. One that cannot be parsed is asked for once more.
 
-        One that was cut at its limit is not asked for again: it would be cut there again. A judge
-        that declines in words is asked again too, and what it then says counts.
+        A reply that was cut at its token limit is not asked for again: it would be cut there again.
+        A judge that declines in words is asked again too, and its second reply counts.
 
         Args:
-            prompt: Ends with the contract's instruction.
-            repeat: Index among calls that are to differ.
-            max_tokens: What the reply may take where the settings have no limit.
+            prompt: The question, with the contract's instruction at its end.
+            contract: Form and parser of the reply.
+            repeat: Index among calls that are otherwise equal and shall be made each.
+            max_tokens: Token limit of the reply where the settings have none.
 
         Raises:
             Abstained: `unparsable`, or `refused` where the last reply declines in words.
@@ -337,9 +353,10 @@ class Judge:
         raise Abstained("unparsable", reasons[-1], _make_evidence(reasons), tuple(calls))
 
     async def find_choice_method(self) -> str:
-        """How choices are judged: `logprobs`, `top_logprobs` or `sampled`.
+        """How choices are scored: `logprobs`, `top_logprobs` or `sampled`.
 
-        Asked of it once; the answer is a fact in the ledger.
+        The server is asked once; the answer is stored as a fact in the ledger. Callers that come
+        meanwhile wait for the same answer.
         """
         async with self._probing:
             if not self._findings.method:
@@ -349,7 +366,7 @@ class Judge:
         return self._findings.method
 
     async def probe(self) -> str:
-        """As `method`, but asked of the server now."""
+        """Ask the server now how choices are scored; see `find_choice_method`."""
         async with self._probing:
             if self.endpoint.logprobs != "never":
                 await self._probe()
@@ -365,7 +382,7 @@ class Judge:
         except LogprobsUnavailable as error:
             findings.method, findings.without_logprobs = "sampled", error.detail
         except Abstained:
-            # It lists tokens, and none of them is an answer.
+            # It lists tokens, but none of them begins an answer.
             findings.method = "top_logprobs"
         else:
             findings.method = choice.distribution.method
@@ -374,7 +391,7 @@ class Judge:
         await self._ledger.put_fact(self._fact, fact)
 
     async def _load_method(self) -> None:
-        """Take the method from the ledger, where it is known."""
+        """Load the method from the ledger, where it is known."""
         findings = self._findings
         if not findings.method and (fact := await self._ledger.get_fact(self._fact)):
             findings.method, _, findings.without_logprobs = fact.partition(" ")
@@ -385,10 +402,10 @@ class Judge:
 
     @property
     def call_identity(self) -> str:
-        """The identity as far as a single reply depends on it: what calls are kept under.
+        """The part of the identity on which a single reply depends; calls are stored under it.
 
-        Not how choices are judged, which is found out by asking, nor how a sampled one is read,
-        and not how many replies are averaged: each of them is a call of its own.
+        It leaves out how choices are scored, which is found out by a call, how a sampled reply is
+        parsed, and how many replies are averaged, since each of them is a call of its own.
         """
         return str(self.identity.without("choices", "reads", "repeats"))
 
@@ -420,7 +437,7 @@ class Judge:
     async def _call(
         self, prompt: Prompt, form: Mapping[str, Any], repeat: int = 0
     ) -> tuple[Reply, str]:
-        """The reply to a call, and the call's key."""
+        """The reply to a call and the call's key, from the store or made now."""
         context = self.context
         call = Call(self.call_identity, prompt, form, repeat)
         for log in context.logs:
@@ -443,7 +460,7 @@ class Judge:
                 key = id(ledger), call.key
                 reply = await self._coalescer(key, get_or_make, context.terms)
             except CostLimit:
-                # That of another caller, who asked the same before: this one may still pay.
+                # The limit is that of another caller of the same call; this caller may still pay.
                 if not fresh:
                     continue
                 raise
@@ -460,7 +477,7 @@ class Judge:
     async def _make_in_turn(
         self, call: Call, ledger: ReplyStore, before: StoreError | None, context: CallContext
     ) -> Reply:
-        # Whoever waits for a price or a leader holds no place among the calls in flight.
+        # A call that waits for a price or a leader takes no place among the calls in flight.
         price = self.endpoint.price
         has_price = price is not None and any((price.input, price.cached, price.output))
         async with (
@@ -482,12 +499,12 @@ class Judge:
         before: StoreError | None,
         context: CallContext,
     ) -> Reply:
-        # Where a reply could not be kept meanwhile, this one could not be either.
+        # If a reply could not be stored meanwhile, this one could not be either.
         store_error = self._store_errors.get(ledger)
         if store_error is not None and store_error is not before:
             raise StoreError(store_error.message, store_error.mend)
-        # Its place is held until the reply is kept: what is paid for and on no disk when a process
-        # is killed is then as few as are in flight, however slow the disk is.
+        # Its place is held until the reply is stored. So when a process is killed, no more paid
+        # replies are lost than calls are in flight, however slow the disk is.
         reply = await self._make_call(transport, call, context)
         self._check_model(reply.model)
         try:
@@ -507,7 +524,7 @@ class Judge:
         return Reply(content, model, usage, cost)
 
     def _check_model(self, reply_model: str) -> None:
-        """Compare the name that came back; once it was wrong, nothing more is asked."""
+        """Compare the model's name in a reply; after a wrong one no further call is made."""
         accepted_names = (self.model.name, *self.endpoint.accept)
         if any(reply_model == one or fnmatchcase(reply_model, one) for one in accepted_names):
             return
@@ -538,10 +555,10 @@ async def _ask(
 
 
 def _format_limit(limit: int | None) -> str:
-    """The limit of replies as a fact: the usual one, which a prompt may raise, or a fixed one.
+    """The token limit of replies as a fact of the identity.
 
-    Without a limit of the settings it is told as the usual one always was, so that what was judged
-    by it stands.
+    Without a limit in the settings it is written as the default limit always was, so that earlier
+    verdicts stay valid.
     """
     if limit is None:
         return str(MAX_TOKENS)
@@ -549,12 +566,12 @@ def _format_limit(limit: int | None) -> str:
 
 
 def parse_limit(fact: str) -> int | None:
-    """The limit of the settings, of its fact."""
+    """The token limit of the settings, from the fact that `_format_limit` makes."""
     return None if fact == str(MAX_TOKENS) else int(fact.removesuffix(" at most"))
 
 
 def _identity_facts(model: JudgeModel) -> dict[str, str]:
-    """The facts that identify a model; its folder on the server is none of them."""
+    """The facts that identify a model; its folder on the server is not among them."""
     portable = {name: fact for name, fact in model.facts.items() if not fact.startswith("/")}
     return portable | {"server": model.server}
 
@@ -566,7 +583,7 @@ def _make_identity(model: JudgeModel) -> ModelIdentity:
 
 
 def describe_change(service: str, url: str, then: ModelIdentity, now: ModelIdentity) -> str:
-    """What is said of a server that has another model than it had when it was bound."""
+    """A line for a server whose model is no longer the one that was bound."""
     return f"{service} at {url} is {now} at the end of this session; it was {then} at its beginning"
 
 
@@ -580,12 +597,13 @@ def replay_judge(
     ledger: ReplyStore,
     endpoint: JudgeEndpoint | None,
 ) -> Judge:
-    """A judge as it was, whose calls are all in the ledger or fail.
+    """A judge as it was when a ledger's calls were made; every other call fails.
 
     Args:
         name: `generalist.<name>`.
-        identity: As it was when the calls were made.
-        endpoint: For settings that the identity does not hold.
+        identity: Its identity when the calls were made.
+        ledger: The stored calls.
+        endpoint: Settings that the identity does not hold.
     """
     facts = identity.facts
     overrides: dict[str, Any] = {
@@ -595,7 +613,7 @@ def replay_judge(
     }
     if "repeats" in facts:
         overrides["samples"] = int(facts["repeats"])
-    # What is only looked up costs nothing, so nobody need pay.
+    # A stored reply costs nothing, so no budget is needed.
     overrides["price"] = None
     if "seed" in facts:
         overrides["seed"] = None if facts["seed"] == "None" else int(facts["seed"])
