@@ -1,1 +1,1 @@
-"""The client's side of the Judge service: edits are judged there, and known here."""
+"""The client of a Judge service: edits are judged there, and checked and stored here."""

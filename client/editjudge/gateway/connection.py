@@ -1,4 +1,4 @@
-"""One Judge service over gRPC, with typed errors."""
+"""The gRPC connection to a Judge service, with typed errors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from ..v1 import judge_pb2 as pb
 from ..v1 import judge_pb2_grpc
 
 SERVICE = "the Judge service"
-"""How errors call it."""
+"""The name of the service in errors."""
 
 
 class PanelReport(NamedTuple):
-    """What a service says of itself.
+    """What a Judge service reports of its panel.
 
     Attributes:
-        team: As whom a front door before it knows the caller; "" where none says.
+        panel: Its services, signatures, version and problems.
+        team: The team as which a front door before it knows the caller; "" where none says.
     """
 
     panel: pb.GetPanelResponse
@@ -26,11 +27,11 @@ class PanelReport(NamedTuple):
 
 
 class JudgeService(GrpcConnection):
-    """One Judge service; use as an async context manager.
+    """A client of one Judge service; use as an async context manager.
 
     Args:
-        endpoint: Its address, with what it takes to be let in.
-        policy: How often and how long to ask; its deadline is that of one edit.
+        endpoint: Its address and credentials.
+        policy: How often and how long to try; its deadline is that of one edit.
 
     Raises:
         ConfigError: a certificate or a header's secret cannot be read.
@@ -40,13 +41,14 @@ class JudgeService(GrpcConnection):
         super().__init__(endpoint, SERVICE, policy, judge_pb2_grpc.JudgeServiceStub)
 
     async def panel(self, request: pb.GetPanelRequest, timeout: float) -> PanelReport:
-        """Who judges there.
+        """Ask which services judge there.
 
         Args:
-            timeout: Seconds for an attempt.
+            request: The protocol and dimensions to be signed.
+            timeout: Seconds for one attempt.
 
         Raises:
-            ServiceError: it cannot be reached or asked.
+            ServiceError: the service cannot be reached, or refuses.
         """
 
         async def once(left: float) -> PanelReport:
@@ -57,7 +59,7 @@ class JudgeService(GrpcConnection):
         return await self.call_with_retries(once)
 
     async def score(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
-        """Have an edit judged, with retries inside the policy's deadline.
+        """Have an edit judged, with retries within the policy's deadline.
 
         Raises:
             ServiceError: see `editjudge.base.errors`.

@@ -1,4 +1,4 @@
-"""Between edits and judgements here and the messages of `editjudge.v1`."""
+"""Conversion between edits and judgements here and the messages of `editjudge.v1`."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ FAILURES: Mapping[type[ServiceError], pb.Failure] = {
     CostLimit: pb.FAILURE_COST_LIMIT,
     BadReply: pb.FAILURE_BAD_REPLY,
 }
-"""What became of a call, by the error here; of a kind of error, that of the kind."""
+"""The failure in a message for each kind of error here; a subclass has that of its base."""
 _OUTCOMES: Mapping[str, type[Outcome]] = {
     kind.model_fields["status"].default: kind for kind in get_args(Outcome)
 }
 
 
 def make_message(kind: type[M], fields: Mapping[str, Any]) -> M:
-    """A message with these fields; what has no number of its own in the proto is JSON in it.
+    """A message with these fields; a field without a counterpart in the proto is sent as JSON.
 
-    The proto calls such a field by its name and `_json`.
+    The proto has such a field under its name with `_json` at the end.
     """
     descriptors = kind.DESCRIPTOR.fields_by_name
     values = {}
@@ -76,10 +76,10 @@ def make_message(kind: type[M], fields: Mapping[str, Any]) -> M:
 
 
 def read_fields(message: Message) -> dict[str, Any]:
-    """The fields that a message has, by name: the opposite of `message_of`, for its parts too.
+    """The fields of a message by name, those of its parts too: the opposite of `make_message`.
 
     Raises:
-        ValueError: what is to be JSON is none, or a word is none that the proto has.
+        ValueError: a JSON field holds no JSON, or an enum has a value that the proto does not have.
     """
     return dict(_read_field(field, value) for field, value in message.ListFields())
 
@@ -112,7 +112,7 @@ def _read_json(name: str, text: str) -> Any:
 def make_score_request(
     edit: Edit, dimensions: Iterable[Dimension], protocol: pb.Protocol
 ) -> pb.ScoreRequest:
-    """What asks a Judge service for an edit, whatever its benchmark."""
+    """The request to judge an edit, whatever its benchmark."""
     item = edit.item
     fields = {
         "id": item.id,
@@ -141,11 +141,13 @@ def make_score_request(
 def make_protocol(
     benchmark: str, name: str, judge_rounds: JudgeRounds, prompts: Mapping[str, str]
 ) -> pb.Protocol:
-    """By which rules is judged, and who is asked.
+    """The protocol of a session with its judges and rounds.
 
     Args:
-        name: Of the protocol; "" for the usual one.
-        prompts: Templates of one's own, texts by file.
+        benchmark: Name of the benchmark.
+        name: Name of the protocol; "" for the default.
+        judge_rounds: Judges and rounds.
+        prompts: Custom templates, texts by file.
     """
     usual = judge_rounds == JudgeRounds()
     return pb.Protocol(
@@ -163,12 +165,12 @@ def _make_flaw(field: str, outcome: NoScore | Failure) -> pb.Flaw:
 
 
 def _make_picture(image: Image) -> pb.Picture:
-    """Its folders are nobody's business there."""
+    """A picture without the folders of its name, which are private."""
     return pb.Picture(data=image.encoded_bytes, name=join_surrogates(PurePath(image.name).name))
 
 
 def _make_mask(mask: Mask) -> pb.Picture:
-    """What it selects: its file may have meant the opposite, or be no file at all."""
+    """The pixels that a mask selects, as a PNG: its file may be inverted, or not exist."""
     buffer = io.BytesIO()
     Pil.fromarray(mask.region.astype(np.uint8) * 255).convert("1").save(buffer, "PNG")
     # Named as the PNG that it is now.
@@ -178,10 +180,10 @@ def _make_mask(mask: Mask) -> pb.Picture:
 
 
 def read_identities(panel: pb.GetPanelResponse) -> dict[ServiceName, ModelIdentity]:
-    """Who judges, by role.
+    """Identity of each service that judges, by role.
 
     Raises:
-        ValueError: a role is none.
+        ValueError: a role is not valid.
     """
     return {
         ServiceName.parse(service.role): ModelIdentity(service.name, dict(service.facts))
@@ -190,11 +192,11 @@ def read_identities(panel: pb.GetPanelResponse) -> dict[ServiceName, ModelIdenti
 
 
 def read_outcome(message: pb.Outcome, dimension: Dimension) -> Outcome:
-    """What became of a dimension.
+    """The outcome of a dimension.
 
     Raises:
-        ValueError: the message is no outcome: a status that nobody knows, a number that is none,
-            or one with a status that has none.
+        ValueError: the message has an unknown status, a value that is no number, or a value with a
+            status that has none.
     """
     fields = read_fields(message)
     kind = _OUTCOMES.get(fields.get("status", ""))
@@ -213,24 +215,24 @@ def read_outcome(message: pb.Outcome, dimension: Dimension) -> Outcome:
 
 
 def get_failure(error: ServiceError) -> pb.Failure:
-    """What became of a call, as messages say it."""
+    """The failure of a message for an error."""
     kinds = (FAILURES[kind] for kind in type(error).__mro__ if kind in FAILURES)
     return next(kinds, pb.FAILURE_UNSPECIFIED)
 
 
 def get_error_kind(failure: int) -> type[ServiceError] | None:
-    """The kind of error that stands behind a failed outcome, where one does."""
+    """The kind of error behind a failed outcome, where there is one."""
     return next((kind for kind, number in FAILURES.items() if number == failure), None)
 
 
 def make_call(record: CallRecord) -> pb.Call:
-    """A call to a judge and what came back, as a message."""
+    """The message for a call to a judge and its reply."""
     fields = record.model_dump()
     return make_message(pb.Call, {"key": fields.pop("call"), **fields})
 
 
 def read_call(message: pb.Call) -> CallRecord:
-    """A call to a judge, and what came back.
+    """A call to a judge and its reply.
 
     Raises:
         ValueError: its reply is no JSON.
@@ -241,6 +243,6 @@ def read_call(message: pb.Call) -> CallRecord:
 
 
 def read_usage(message: pb.Usage) -> dict[str, float]:
-    """What judges took; empty where nobody was asked."""
+    """Tokens and costs of judges; empty where none was called."""
     counts = dict.fromkeys(COUNTS, 0) | read_fields(message)
     return counts if any(counts[name] for name in COUNTS) else {}

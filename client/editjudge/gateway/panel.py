@@ -1,4 +1,8 @@
-"""The services that a Judge service judges with: known here, called there."""
+"""The services of a Judge service as a panel.
+
+Their identities are known here, the calls made
+there.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +27,20 @@ from .messages import read_identities
 class Gateway(Panel):
     """The services of a Judge service; use as an async context manager.
 
-    A call to it is an edit. It takes a place within the limit of the service, which is found out as
-    that of any endpoint, and is made again where the service has no room or is away for a while.
-    Before `learn` nothing is known of any service.
+    One call to it is one edit. The call takes a place within the concurrency limit of the service,
+    which is found out as for any endpoint. It is made again where the service has no room or is
+    away for a while. Before `learn` nothing is known about any service.
 
     Args:
-        endpoint: Of the service.
-        settings: How often and how long to ask, and how much at a time.
-        ledger: Where it is kept what was found out of the service.
-        policy: As of every panel.
+        endpoint: The Judge service.
+        settings: How often and how long to try, and how many edits at once.
+        ledger: Where facts about the service are stored.
+        policy: How calls are controlled; see `Panel`.
 
     Attributes:
-        url: Of the service.
-        version: Of the package that judges there.
-        told: What it says is wrong with servers of its own.
+        url: Address of the service.
+        version: Version of editjudge there.
+        service_problems: What the service reports to be wrong with servers of its own.
     """
 
     def __init__(
@@ -61,7 +65,7 @@ class Gateway(Panel):
 
         try:
             replica: Replica[JudgeService] = await self._connect_replica(self.url, connect)
-        except BaseException:  # also when cancelled: what is open already must be closed
+        except BaseException:  # also when cancelled: open connections must be closed
             await self._stack.aclose()
             raise
         self._other_replicas.append(replica)
@@ -69,18 +73,18 @@ class Gateway(Panel):
         return self
 
     async def rebind(self) -> None:
-        """Nothing is bound here."""
+        """Does nothing: nothing is bound here."""
 
     async def list_model_changes(self) -> tuple[str, ...]:
-        """The service compares its servers itself."""
+        """No lines: the service compares its servers itself."""
         return ()
 
     async def learn(self, request: pb.GetPanelRequest) -> PanelReport:
-        """Ask the service who judges there; from here on these are the services.
+        """Ask the service which services judge there; they become the services of this panel.
 
         Raises:
-            ServiceError: it cannot be reached or asked, or names services that are none. One that
-                was never reached is not waited for.
+            ServiceError: the service cannot be reached, refuses, or names services that do not
+                exist. One that was never reached is not waited for.
         """
 
         async def request_panel(service: JudgeService) -> PanelReport:
@@ -89,7 +93,7 @@ class Gateway(Panel):
             except (Unreachable, DeadlineExceeded) as error:
                 if self._is_connected:
                     raise
-                # For the pool it would be lost, and waited for; perhaps it never was there.
+                # The pool would wait for it as for a lost server; perhaps it never was there.
                 raise self.make_error(ServiceError, error.detail) from error
 
         report = await self._pool.run(request_panel)
@@ -105,7 +109,7 @@ class Gateway(Panel):
         return report
 
     async def score(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
-        """Have an edit judged, within the limit of the service.
+        """Have an edit judged, within the concurrency limit of the service.
 
         Raises:
             ServiceError: see `editjudge.base.errors`.
@@ -124,11 +128,11 @@ class Gateway(Panel):
 
     @property
     def has_prices(self) -> bool:
-        """Whether any judge there has a price, so that costs are told."""
+        """Whether any judge there has a price, so that costs are known."""
         return bool(self._priced_judges)
 
     def list_unpriced(self, roles: Iterable[ServiceName]) -> list[ServiceName]:
-        """The judges among these of which no costs are told."""
+        """The judges among these whose costs are not known, in order."""
         return sorted(r for r in roles if r.is_judge and r not in self._priced_judges)
 
     def why_not(self, service: ServiceName) -> str:

@@ -1,4 +1,4 @@
-"""Judging edits through a Judge service: the same verdicts and signatures as by direct calls."""
+"""A session through a Judge service: its verdicts and signatures are those of direct calls."""
 
 from __future__ import annotations
 
@@ -48,13 +48,16 @@ _FACT = "spent through Judge services"
 
 
 class GatewaySession:
-    """Judges through a Judge service.
+    """Judges the edits of one session through a Judge service.
+
+    Edits may be judged side by side. An answer is taken only where this client makes the same
+    signatures itself. Its cost is booked and stored before it is returned.
 
     Args:
-        panel: Entered.
-        protocol: By which rules, and who is asked.
+        panel: The service, entered.
+        protocol: The protocol, judges and rounds.
         budget: Pays for edits.
-        calls: Where it is kept what was spent, and what judges said; None keeps it nowhere.
+        calls: Where costs and replies of judges are stored; None stores them nowhere.
     """
 
     def __init__(
@@ -77,11 +80,11 @@ class GatewaySession:
         known_dimensions: Mapping[str, Dimension],
         signatures: Signatures,
     ) -> None:
-        """Find out who judges there, and that both sides mean the same by these dimensions.
+        """Ask which services judge there, and check that both sides sign these dimensions alike.
 
         Raises:
-            ConfigError: the service cannot be used, has not the judges that are named, tells no
-                costs where they are limited, or judges otherwise than this client would.
+            ConfigError: the service cannot be used, lacks a judge that is named, has judges without
+                a price although costs are limited, or signs otherwise than this client.
         """
         selection = tuple(dimensions)
         request = pb.GetPanelRequest(protocol=self._protocol, dimensions=[d.id for d in selection])
@@ -125,7 +128,7 @@ class GatewaySession:
     ) -> Judgement:
         """Have one edit judged; see `engine.judge.judge`.
 
-        What the item itself decides, for example that a picture is missing, is decided here.
+        What the item alone decides, for example that a picture is missing, is decided here.
         """
         if wait_for_identities is not None:
             await wait_for_identities()
@@ -156,10 +159,10 @@ class GatewaySession:
         request: pb.ScoreRequest,
         signatures: Signatures,
     ) -> Judgement:
-        """What the service says of an edit, where it is signed as it would be here.
+        """The service's judgement of an edit, if it is signed as it would be here.
 
-        Where it is not, a service there became another one, or came or went: who judges there is
-        asked again, and then the edit, whose calls are known there.
+        If it is not, a service there was replaced, or came or went. Then the services are asked for
+        again, and the edit too, whose calls are stored there.
 
         Raises:
             WrongModel: the answer has signatures that this client cannot make.
@@ -183,7 +186,7 @@ class GatewaySession:
         )
 
     async def _score_in_turn(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
-        """The answer to an edit, paid for."""
+        """The service's answer to an edit; edits take turns until the cost of one is known."""
         async with self._budget.turn(has_price=self.panel.has_prices):
             return await self._score_reserved(request)
 
@@ -232,14 +235,14 @@ class GatewaySession:
         )
 
     async def _load_paid(self) -> None:
-        """Count in what earlier sessions spent."""
+        """Add what earlier sessions have spent to the budget."""
         fact = None if self._calls is None else await self._calls.get_fact(_FACT)
         if fact is not None:
             self._total_paid, dearest = json.loads(fact)
             self._budget.add_earlier_cost(self._total_paid, dearest)
 
     async def _store_paid(self, cost: float) -> None:
-        """Keep what was spent, for later sessions."""
+        """Store what was spent, for later sessions."""
         if self._calls is not None and cost:
             self._total_paid += cost
             await self._calls.put_fact(_FACT, json.dumps([self._total_paid, self._budget.dearest]))
@@ -260,9 +263,9 @@ def _to_texts(signatures: Mapping[str, Signature]) -> dict[str, str]:
 
 
 def _find_difference(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, str] | None:
-    """A dimension that is signed otherwise there, and in what; None where there is none.
+    """A dimension that is signed otherwise there, and the difference; None where there is none.
 
-    One that is derived from others is named only where its parts are not among them.
+    A derived dimension is named only where none of its parts is.
     """
     derived_difference = None
     for name, signature in here.items():
@@ -282,7 +285,7 @@ def _find_difference(here: Mapping[str, str], there: Mapping[str, str]) -> tuple
 async def open_session(
     panel: Gateway, protocol: pb.Protocol, order: RunInputs, calls: CallStore, budget: Budget
 ) -> AsyncIterator[Judges]:
-    """Judges of a session through a Judge service."""
+    """The judges of a session through a Judge service."""
     async with panel:
         judges = GatewaySession(panel, protocol, budget, calls)
         await judges.begin(order.dimensions, order.dimensions_by_id, order.signature_cache)

@@ -1,4 +1,4 @@
-"""The services that a run can call, bound as `role.variant`."""
+"""The panel: the judges and specialists that a run can call, bound under `role.variant`."""
 
 from __future__ import annotations
 
@@ -44,23 +44,27 @@ E = TypeVar("E", bound=AbstractAsyncContextManager[object])
 class Panel:
     """The specialists and judges of a run; use as an async context manager.
 
-    On entry every endpoint is asked which of the known services it has ready. One that
-    cannot be reached does not stop the others: `problems` says what is missing and why. A
-    service that several endpoints have is balanced between them, where it is the same model.
-    Before that nothing is known of any service, and asking for one raises RuntimeError.
+    On entry every endpoint is asked which services it has ready. An endpoint that cannot be reached
+    does not stop the others: `problems` says what is missing and why. Calls to a service that
+    several endpoints have are balanced between them, if it is the same model. Before entry nothing
+    is known about any service, and asking for one raises RuntimeError.
 
-    With a ledger all calls are kept there; without one, calls to judges are kept in memory.
-    Who pays for calls, and who keeps them apart, is told by `within`.
+    With a ledger all calls are stored in it. Without one, calls to judges are stored in memory and
+    calls to specialists are not. `with_context` says who pays for calls and where else they are
+    stored.
+
+    On exit the connections are closed: calls in flight fail or are cancelled, and later ones fail.
 
     Args:
-        ledger: Of whoever opened it: it is not closed with the panel.
-        policy: How calls to each endpoint are regulated; by default none waits for an endpoint
+        settings: Endpoints, judges, timeouts and limits.
+        ledger: A store of replies. It is not closed with the panel.
+        policy: How calls to each endpoint are controlled; by default none waits for an endpoint
             that was lost.
 
     Attributes:
-        services: Bound specialists by `role.variant`.
-        judges: Bound multimodal LLMs by `generalist.<name>`.
-        problems: Endpoint URL to what is wrong with it.
+        specialists: Bound specialists by `role.variant`.
+        judges: Bound judges by `generalist.<name>`.
+        problems: What is wrong with endpoints, by address.
         context: On whose behalf its services are called.
     """
 
@@ -79,7 +83,7 @@ class Panel:
         self._specialist_cache = SpecialistCache()
         self._replaying = False
         self._is_connected = False
-        # What `within` returns holds the same objects, so they are filled and never replaced.
+        # Copies made by `with_context` share these objects, so they are filled and never replaced.
         self.specialists: dict[ServiceName, Specialist] = {}
         self.judges: dict[ServiceName, Judge] = {}
         self.problems: dict[str, str] = {}
@@ -97,18 +101,20 @@ class Panel:
         identities: Identities,
         settings: Settings | None = None,
     ) -> Panel:
-        """A panel that makes no calls: everything is answered from the ledger.
+        """A panel that makes no calls: every reply comes from the ledger.
 
         Args:
-            identities: Of every service, as `identities()` returned them when the calls were made.
-            settings: For what judges' identities do not hold, such as `max_outside`.
+            ledger: The stored calls.
+            identities: Identity of every service, as `identities()` returned them when the calls
+                were made.
+            settings: For what identities of judges do not hold, such as `max_outside`.
 
         Returns:
-            A panel whose calls raise `NotServed` where the ledger has no answer.
+            A panel whose calls raise `NotServed` where the ledger has no reply.
         """
         from .judge import replay_judge
 
-        # No file and no variables are read: only what is given counts.
+        # Reads no file and no environment variables.
         settings = settings or Settings.model_construct()
         panel = cls(settings, ledger=ledger)
         panel._replaying = panel._is_connected = True
@@ -121,7 +127,7 @@ class Panel:
         return panel
 
     def with_context(self, context: CallContext) -> Self:
-        """The same services, called on somebody's behalf; the panel itself stays as it is."""
+        """The same services, called on somebody's behalf; the panel itself does not change."""
         panel = copy.copy(self)
         panel.context = context
         return panel
@@ -132,7 +138,7 @@ class Panel:
         try:
             await self._connect()
             await self.rebind()
-        except BaseException:  # also when cancelled: what is open already must be closed
+        except BaseException:  # also when cancelled: open connections must be closed
             await self._stack.aclose()
             raise
         self._is_connected = True
@@ -147,10 +153,13 @@ class Panel:
         await self._stack.aclose()
 
     async def probe_judges(self) -> None:
-        """Find out how judges answer choices now: it is part of their identity."""
+        """Find out now how judges score choices, which is part of their identity.
+
+        A judge that cannot be asked is left as it is: its calls will fail with the reason.
+        """
 
         async def ask(judge: Judge) -> None:
-            with contextlib.suppress(ServiceError):  # the calls will say it
+            with contextlib.suppress(ServiceError):  # its calls will fail with the reason
                 await judge.with_context(self.context).find_choice_method()
 
         await asyncio.gather(*map(ask, tuple(self.judges.values())))
@@ -161,7 +170,15 @@ class Panel:
         inputs: Mapping[str, bytes],
         parameters: Mapping[str, str] | None = None,
     ) -> Tensors:
-        """Call a service on one request, within its endpoints' limits.
+        """Call a specialist on one request, within the limits of its endpoints.
+
+        Args:
+            service: `role.variant`.
+            inputs: Encoded bytes by tensor name.
+            parameters: Parameters of its contract.
+
+        Returns:
+            Outputs by name; see `TritonEndpoint.infer`.
 
         Raises:
             NotServed: no endpoint has the service.
@@ -175,15 +192,15 @@ class Panel:
         context = self.context
         calls = context.calls or self._calls
         if calls is None:
-            # In memory a digest of every image would cost more than it saves.
+            # Without a ledger a digest of every image would cost more than it saves.
             return await specialist.call(inputs, parameters, context.terms)
         return await self._specialist_cache(calls, specialist, inputs, parameters, context)
 
     def judge(self, service: str) -> Judge:
-        """A multimodal LLM.
+        """The judge of this name.
 
         Raises:
-            NotServed: none is bound under this name.
+            NotServed: no judge is bound under this name.
         """
         name = ServiceName.parse(service)
         judge = self.judges.get(name)
@@ -199,14 +216,14 @@ class Panel:
 
     @property
     def has_prices(self) -> bool:
-        """Whether any judge has a price, so that costs are told."""
+        """Whether any judge has a price, so that costs are known."""
         return any(judge.endpoint.price for judge in self.judges.values())
 
     def why_not(self, service: ServiceName) -> str:
         """Why a service is not bound."""
         self._check_entered()
         if self._replaying:
-            return "it was not at hand when the calls in the ledger were made"
+            return "it was not available when the calls in the ledger were made"
         if service.is_judge:
             endpoint = self._settings.judges.get(service.variant)
             if endpoint is None:
@@ -237,10 +254,12 @@ class Panel:
 
     def _check_entered(self) -> None:
         if not self._is_connected:
-            raise RuntimeError("nobody was asked yet: enter it, `async with Panel(…) as panel`")
+            raise RuntimeError(
+                "the panel is not connected: enter it, `async with Panel(…) as panel`"
+            )
 
     async def get_records(self, calls: Iterable[str]) -> Mapping[str, CallRecord]:
-        """What came back from calls, by key, as far as they are kept."""
+        """Records of stored calls by key; unknown keys are left out."""
         return await (self.context.calls or self._replies).get_records(calls)
 
     def measure_loads(self) -> dict[str, ServerLoad]:
@@ -248,13 +267,13 @@ class Panel:
         return {replica.url: replica.measure_load() for replica in self._list_replicas()}
 
     def _list_replicas(self) -> tuple[Replica[Any], ...]:
-        """Those that are used: the specialists' first, in the order of the settings."""
+        """All servers in use: those of the specialists first, in the order of the settings."""
         tritons = (triton for triton, _ in self._tritons)
         transports = (each for group in self._transports.values() for each in group)
         return (*tritons, *transports, *self._other_replicas)
 
     async def _connect(self) -> None:
-        """Make the connections; no server is asked anything.
+        """Make the connections, without asking any server.
 
         Raises:
             ConfigError: a setting cannot be used.
@@ -268,10 +287,11 @@ class Panel:
             self._transports[service] = await self._connect_judge(service, judge)
 
     async def rebind(self) -> None:
-        """Ask the endpoints again: services that came are taken up, those that went are dropped.
+        """Ask the endpoints again: services that came are bound, and those that went are dropped.
 
-        What is the same model at the same endpoints stays the same object, and calls in flight are
-        not touched. Nothing is asked where all is answered from a ledger.
+        A service that is the same model at the same endpoints stays the same object, and calls in
+        flight are not touched. Several calls of `rebind` run one after the other. A panel that
+        answers from a ledger asks nobody.
         """
         if self._replaying:
             return
@@ -286,7 +306,7 @@ class Panel:
             replace_contents(self.problems, problems)
 
     async def list_model_changes(self) -> tuple[str, ...]:
-        """Ask the servers in use what they are: a line for each that is not what was bound."""
+        """Ask the servers in use for their models: a line for each that has changed."""
         if self._replaying:
             return ()
         specialists = (self._list_triton_changes(*triton) for triton in self._tritons)
@@ -313,7 +333,7 @@ class Panel:
         ]
 
     async def _find_specialists(self, problems: dict[str, str]) -> dict[ServiceName, Specialist]:
-        """The specialists that any Triton has ready."""
+        """The specialists that any Triton server has ready."""
         answers = await asyncio.gather(
             *(self._find_ready(triton, names, problems) for triton, names in self._tritons)
         )
@@ -337,7 +357,7 @@ class Panel:
     def _make_specialist(
         self, name: ServiceName, identity: ModelIdentity, tritons: list[Replica[TritonEndpoint]]
     ) -> Specialist:
-        """The service as it is bound already, where nothing of it has changed."""
+        """A specialist; the bound one where nothing of it has changed."""
         current = self.specialists.get(name)
         if (
             current is not None
@@ -396,7 +416,7 @@ class Panel:
         )
 
     async def _connect_replica(self, url: str, connect: Callable[[RetryPolicy], E]) -> Replica[E]:
-        """A server with its client, both closed with the panel: first the server's queue."""
+        """A server with its client. On exit first its queue is closed, then the client."""
         policy = make_retry_policy(self._settings)
 
         def connect_server(server: Replica[E]) -> E:
@@ -413,7 +433,7 @@ class Panel:
         names: tuple[ServiceName, ...],
         problems: dict[str, str],
     ) -> Identities:
-        """The services among these that a Triton has ready."""
+        """Those of the services that a Triton server has ready, with their identities."""
         timeout = self._settings.probe_timeout
         try:
             await triton.target.server(timeout)
