@@ -154,7 +154,7 @@ async def test_specialists_from_the_ledger_alone() -> None:
                 await ask(panel, b"flat")
             with pytest.raises(NotServed, match="not in the ledger"):
                 await ask(panel, b"other")
-            with pytest.raises(NotServed, match="not at hand when"):
+            with pytest.raises(NotServed, match="not available when"):
                 await panel.call("ocr.got", {"IMAGE": b"x"})
 
 

@@ -1,7 +1,6 @@
 """The services of a Judge service as a panel.
 
-Their identities are known here, the calls made
-there.
+Their identities are known here, and their calls are made there.
 """
 
 from __future__ import annotations
