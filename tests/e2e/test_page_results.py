@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
@@ -109,6 +110,22 @@ def test_the_bars_of_a_distribution_lead_to_their_edits(page: Page, made: Exampl
     assert f"{max(counts)} of" in page.locator("#count").inner_text()
     page.locator("#f-range").click()
     assert "from" not in asked(page)
+
+
+def test_labels_of_close_values_do_not_overlap(page: Page) -> None:
+    page.evaluate("""() => {
+        const { values } = editjudge.edits;
+        values[1] = values[1].map((_, edit) => [0.7011, 0.7014, 0.702, 0.71, 0.9][edit % 5]);
+        editjudge.distributions(document.getElementById("distributions"));
+    }""")
+    page.select_option("#spread-of", label="follows ↑")
+    for width in (1280, 420):
+        page.set_viewport_size({"width": width, "height": 900})
+        ends = page.eval_on_selector_all(
+            ".axis span", "all => all.map(each => each.getBoundingClientRect())"
+        )
+        assert len(ends) > 1
+        assert all(left["right"] <= right["left"] for left, right in pairwise(ends))
 
 
 def test_light_and_dark_by_the_system_and_by_the_switch(browser: Browser, address: str) -> None:
