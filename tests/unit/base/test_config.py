@@ -106,7 +106,7 @@ def test_an_address_that_cannot_be_used_is_said_in_one_line() -> None:
     with pytest.raises(ConfigError, match=r"^endpoint http://h: write it as grpc://host:port"):
         Settings().at("grpc://ok:1", "http://h")
     with pytest.raises(ConfigError, match=r"^judge grpc:/h: write it as http"):
-        JudgeEndpoint.at("grpc:/h", "generalist")
+        JudgeEndpoint.at("grpc:/h", "judge")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_why_the_judge_service_is_away_is_said(
     log = Path("judge.log")
     judge = LocalGateway(pid=1, url="grpc://a:1", http="http://a:2", log=log, problem=problem)
     state = StackState(
-        pid=1, grpc="", http="", metrics="", log=log, started=time.time(), judge=judge
+        pid=1, grpc="", http="", metrics="", log=log, started=time.time(), gateway=judge
     )
 
     async def nothing() -> tuple[dict[str, str], str]:
