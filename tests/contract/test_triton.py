@@ -177,7 +177,7 @@ BAD_REPLIES: dict[str, tuple[str, Any, str]] = {
     "more boxes than confidences": (
         "ocr.ppocr",
         read("x", 2, 1),
-        "as many are due of each: 2 of BOXES, 1 of CONFIDENCE",
+        "these tensors must be of equal length: 2 of BOXES, 1 of CONFIDENCE",
     ),
     "two tensors of one name": ("quality.piqe", twice(score(0.1), score(0.9)), "two tensors"),
     "another model's": ("quality.piqe", of(score(0.5), "quality_other"), "'quality_other'"),

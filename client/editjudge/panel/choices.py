@@ -1,10 +1,10 @@
-"""Choices as probabilities: which tokens stand for which choice, and what they sum to.
+"""Probabilities of choices: which tokens stand for which choice, and how they are summed.
 
-A tokenizer may write a choice in several tokens (Qwen: ex+cellent, po+or), so one token per
-choice cannot be assumed. The label set is every token whose text is a non-empty prefix of
-exactly one choice, in any of its usual spellings: `yes`, `Yes`, ` Yes` and `YES` are one choice. A
-choice's probability is the sum over its tokens of the first token's probability, normalised over
-the set.
+A tokenizer may write a choice in several tokens (Qwen: ex+cellent, po+or), so one token per choice
+cannot be assumed. The label set is every token whose text is a non-empty prefix of exactly one
+choice, in any of its usual spellings: `yes`, `Yes`, ` Yes` and `YES` are one choice. The
+probability of a choice is the sum over its tokens of the first token's probability, normalised over
+the label set.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ LABEL_TOKENS = 64
 
 @dataclass(frozen=True, slots=True)
 class ChoiceDistribution:
-    """How an answer spreads over the choices.
+    """How an answer is distributed over the choices.
 
     Attributes:
-        probabilities: By choice, in the order given; they sum to 1.
+        probabilities: By choice, in the order of the choices; they sum to 1.
         outside: Probability that fell on no choice; None where it cannot be known (`sampled`).
         method: `logprobs` of the whole label set, `top_logprobs` of the tokens that the server
-            lists, or the share of `sampled` words.
+            lists, or the share of `sampled` replies.
         samples: How many replies it rests on; 1 unless `sampled`.
     """
 
@@ -40,16 +40,20 @@ class ChoiceDistribution:
     samples: int = 1
 
     def expectation(self, weights: Mapping[str, float]) -> float:
-        """The mean weight of the choices."""
+        """The mean weight of the choices.
+
+        Args:
+            weights: Weight of each choice.
+        """
         return math.fsum(weights[name] * p for name, p in self.probabilities.items())
 
 
 def check_choices(choices: Iterable[str]) -> tuple[str, ...]:
-    """The choices, refused where no first token could distinguish them.
+    """The choices; refused where no first token could tell them apart.
 
     Raises:
-        ValueError: fewer than two, an empty one, one twice, or one that begins another; case
-            does not tell choices apart.
+        ValueError: fewer than two, an empty one, one twice, or one that begins another; case does
+            not tell choices apart.
     """
     texts = tuple(choices)
     if len(texts) < 2 or not all(choice.strip() for choice in texts):
@@ -62,11 +66,11 @@ def check_choices(choices: Iterable[str]) -> tuple[str, ...]:
 
 
 def list_labels(choices: Iterable[str]) -> dict[str, str]:
-    """The texts that stand for one choice: its beginnings that begin no other choice.
+    """The texts that stand for a choice, each with its choice.
 
-    Each as it is spelt, in lower case, capitalised and in capitals, with and without a space
-    before it: a tokenizer has tokens of their own for these, and a judge means the same. The
-    likeliest spellings stand first.
+    They are the beginnings of a choice that begin no other choice, as spelt, in lower case,
+    capitalised and in capitals, with and without a space before it: a tokenizer has separate tokens
+    for these, and a judge means the same. The likeliest spellings stand first.
     """
     choices = tuple(choices)
     choice_by_prefix = {
@@ -85,14 +89,15 @@ def list_labels(choices: Iterable[str]) -> dict[str, str]:
 
 
 def select_label_tokens(choices: Iterable[str], tokens: Mapping[str, int | None]) -> dict[int, str]:
-    """The tokens that stand for one choice each.
+    """The tokens that stand for one choice each, with this choice.
 
-    Those of the choices as they are spelt, and of other spellings as many as make 64: over gRPC a
-    server lists 128 tokens, and what is no label has to be among them. What is left out counts as
-    outside.
+    They are the tokens of the choices as spelt, and as many of other spellings as make 64 in all:
+    over gRPC a server lists 128 tokens, and tokens that are no labels have to be among them. What
+    is left out counts as outside.
 
     Args:
-        tokens: By text of `labels`, the one token that is the text; None where it takes several.
+        choices: The choices.
+        tokens: By text of `list_labels`, the one token that is this text; None where there is none.
     """
     texts = list_labels(choices)
     choice_of: dict[int, str] = {}
@@ -121,9 +126,11 @@ def make_distribution(
     """Sum and normalise the log-probabilities of first tokens.
 
     Args:
-        logprobs: Natural logarithms, by the choice that the token stands for.
-        outside: Probability of all other tokens where it is known by other means; by default
-            what these leave of 1.
+        choices: The choices, in the order of the result.
+        logprobs: Natural logarithms, each with the choice that its token stands for.
+        method: How the log-probabilities were found.
+        outside: Probability of all other tokens, where it is known by other means; by default what
+            these leave of 1.
 
     Raises:
         ValueError: no choice has a value, or a value is no log-probability.

@@ -1,4 +1,4 @@
-"""What all gRPC clients share: a channel that renews its connection, and statuses as errors."""
+"""gRPC clients: channels that are replaced when their connection is dead, and typed errors."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MORE = 5.0
-"""Seconds for which an old channel outlives the deadline of its calls. It cancels what is left, and
-that must not be a call whose time is just up: it would seem cancelled by its caller."""
+"""Seconds for which an old channel outlives the deadline of its calls. It cancels what is left, but
+not a call whose deadline has just passed, which would seem cancelled by its caller."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """Of one message: more than the mask of the largest picture takes."""
-# Pinged seldom enough for servers that count pings (gRPC's default floor is 300 s).
+# Keepalive pings are rare enough for servers that limit them (by default one in 300 s).
 _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
@@ -44,13 +44,13 @@ _OPTIONS = (
     ("grpc.lb_policy_name", "round_robin"),
     # So that a new channel is a new connection; see `Channel`.
     ("grpc.use_local_subchannel_pool", 1),
-    # Otherwise a lost server is not looked for again for 1 s to 120 s, and retries are in vain.
+    # By default gRPC waits 1 s to 120 s before it connects again, and retries would fail.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 5_000),
 )
 _ERRORS: dict[str, type[ServiceError]] = {
     "UNAVAILABLE": Unreachable,
-    # Nobody here cancelled the call (that raises CancelledError): the server is going away.
+    # A call that is cancelled here raises CancelledError, so this is a server that shuts down.
     "CANCELLED": Unreachable,
     "RESOURCE_EXHAUSTED": Overloaded,
     "DEADLINE_EXCEEDED": DeadlineExceeded,
@@ -60,19 +60,19 @@ _ERRORS: dict[str, type[ServiceError]] = {
     "UNAUTHENTICATED": NotAuthorised,
     "PERMISSION_DENIED": NotAuthorised,
 }
-# How servers that are up refuse a call for lack of room.
+# Words of servers that refuse a call because they are full.
 _FULL = ("queue", "saturated")
-# What has the status INTERNAL, mostly, and may be over by the next attempt: a stream that was cut
-# in the middle, and a Python model that did not tell Triton within a second that it lives.
+# Failures, mostly with the status INTERNAL, that may be over by the next attempt: a stream that was
+# cut in the middle, and a Python model that sent Triton no sign of life within a second.
 _PASSING = ("RST_STREAM", "is not healthy")
-# How the library itself says that there was no connection to send a request on.
+# Words of the gRPC library when there was no connection to send a request on.
 _UNCONNECTED = ("failed to connect to", "Failed to connect to", "resolution failed", "resolve")
 # Either side's limit on the size of a message has the status of a full queue.
 _TOO_LARGE = "message larger than max"
 
 
 def channel_options(url: str) -> tuple[tuple[str, int | str], ...]:
-    """How a channel to an address is kept, and through which proxy it goes."""
+    """Options of a channel to an address, with its proxy."""
     proxy = find_proxy(url)
     through = (("grpc.http_proxy", proxy),) if proxy else ()
     return (*_OPTIONS, ("grpc.enable_http_proxy", int(proxy is not None)), *through)
@@ -82,7 +82,7 @@ class Connection(ABC):
     """A client of one server; use as an async context manager.
 
     Attributes:
-        url: As configured.
+        url: Address as configured.
     """
 
     url: str
@@ -106,24 +106,24 @@ class Connection(ABC):
 class GrpcConnection(Connection):
     """A client of one gRPC server, with TLS where its address says so.
 
-    A connection whose other end is gone without a word stays open for minutes. So when a call
-    got no reply in time, and nothing else came either since it began, later calls get a new
-    channel; those in flight keep theirs until they end.
+    A connection whose other end has vanished stays open for minutes. So when a call gets no reply
+    in time, and nothing else has arrived since it began, later calls get a new channel. Calls in
+    flight keep theirs until they end.
 
     Args:
-        endpoint: Its address, with what it takes to be let in.
-        service: For errors.
-        policy: How often and how long to ask.
-        stub: Makes of a channel what calls are made with.
+        endpoint: Its address and credentials.
+        service: The service in errors.
+        policy: How often and how long to try.
+        stub: Makes the stub for a channel.
 
     Raises:
         ConfigError: a certificate or a header's secret cannot be read.
 
     Attributes:
-        model: For errors, where it is known.
-        secrets: What no reply may hold.
-        metadata: What is sent with every call.
-        stub: What calls are made with now.
+        model: The model in errors, where it is known.
+        secrets: Secrets that no error and no reply may hold.
+        metadata: Metadata of every call.
+        stub: The stub of the current channel.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class GrpcConnection(Connection):
         self._open()
 
     def _open(self) -> None:
-        """Use a new channel from now on."""
+        """Open a new channel for all calls from now on."""
         import grpc.aio
 
         address, options = urlsplit(self.url).netloc, channel_options(self.url)
@@ -176,10 +176,12 @@ class GrpcConnection(Connection):
         policy: RetryPolicy | None = None,
         terms: AnyTerms = DEFAULT_TERMS,
     ) -> T:
-        """Make a call, again where this can help; see `call_with_retries`.
+        """Make a call with retries; see `retry.call_with_retries`.
 
         Args:
-            once: Takes the seconds that are left.
+            once: Makes one attempt with the seconds that are left.
+            policy: Another policy than that of the connection.
+            terms: Terms of the callers.
         """
         return await call_with_retries(
             once, policy or self._policy, terms=terms, late=self._renew_if_dead
@@ -188,11 +190,12 @@ class GrpcConnection(Connection):
     async def await_reply(
         self, call: Awaitable[T], service: str | None = None, model: str | None = None
     ) -> T:
-        """What comes of a call, failures as typed errors.
+        """The reply to a call, with failures as typed errors.
 
         Args:
-            service: For errors, where it is not that of the connection.
-            model: The same.
+            call: The call.
+            service: The service in errors, where it is not that of the connection.
+            model: The model in errors, where it is not that of the connection.
         """
         try:
             reply = await call
@@ -204,7 +207,7 @@ class GrpcConnection(Connection):
     def to_error(
         self, error: Any, service: str | None = None, model: str | None = None
     ) -> ServiceError | Abstained:
-        """The typed error of a `grpc.RpcError`; the server's own words are kept, in one line."""
+        """The typed error for a `grpc.RpcError`, with the server's own words in one line."""
         detail = shorten(read_status(error))
         kind = _ERRORS.get(error.code().name, ServiceError)
         if _TOO_LARGE in detail:
@@ -230,7 +233,11 @@ class GrpcConnection(Connection):
         return kind(self.secrets.redact(detail), service=service, endpoint=self.url, model=model)
 
     def _renew_if_dead(self, began: float) -> None:
-        """A call that began then, by the event loop's clock, got no reply in time."""
+        """Open a new channel after a call without a reply, unless something has arrived since it began.
+
+        Args:
+            began: When the call began, by the event loop's clock.
+        """
         if began < max(self._renewed_at, self._last_reply_at):
             return
         self._renewed_at = asyncio.get_running_loop().time()
@@ -242,11 +249,11 @@ class GrpcConnection(Connection):
 
 
 async def read_team(call: Any) -> str:
-    """As whom a front door knows the caller, by the headers of its reply; "" where none says."""
+    """The team that a front door names in the headers of its reply; "" where it names none."""
     headers = dict(await call.initial_metadata() or ())
     return shorten(str(headers.get(TEAM_HEADER, "")))
 
 
 def read_status(error: Any) -> str:
-    """The server's own words in a `grpc.RpcError`, or else the status."""
+    """The server's own words in a `grpc.RpcError`, or the name of its status."""
     return str(error.details() or error.code().name).strip()

@@ -1,6 +1,6 @@
-"""What a multimodal LLM is asked: system text, then text and labelled images in order.
+"""A prompt for a multimodal LLM: system text, then text and labelled images in order.
 
-Text from data (instructions, hints, texts to render) is marked as such: transports break what would
+Text from data (instructions, hints, texts to render) is marked as such. Transports break what would
 be a control token in it, so that an instruction holding `<|im_end|>` stays text.
 """
 
@@ -25,21 +25,21 @@ from ..base.images import Image
 
 T = TypeVar("T")
 MAX_KEPT = 16 * 1024 * 1024
-"""Bytes of pictures that stay at hand for images that may be loaded again."""
+"""Bytes of pictures that are stored although their image is gone: it may be loaded again."""
 RULE = "lanczos-down"
-"""How images are made to fit: Lanczos, never enlarged, aspect ratio kept."""
+"""How images are resized: Lanczos, never enlarged, with the same aspect ratio."""
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """One image, ready to be sent.
+    """One image, encoded to be sent.
 
     Attributes:
         data: PNG, JPEG or WebP, without EXIF or other metadata.
         media_type: `image/png` and so on.
         size: Width and height in pixels, after resizing.
-        name: How errors call it.
-        known_digest: Of the data, where it was made before.
+        name: The name in errors.
+        known_digest: Digest of `data`, where it was computed before; else empty.
     """
 
     data: bytes
@@ -50,18 +50,18 @@ class Picture:
 
     @property
     def digest(self) -> str:
-        """`sha256:` and 64 hex digits, of the bytes that are sent; made once."""
+        """Digest of the bytes that are sent, `sha256:` and 64 hex digits; computed once."""
         return self.known_digest or self._once("digest", lambda: content_digest(self.data))
 
     @property
     def url_head(self) -> bytes:
-        """What comes before `base64()` in its data URL, in ASCII."""
+        """The beginning of its data URL, up to `base64()`, in ASCII."""
         return f"data:{self.media_type};base64,".encode("ascii")
 
     def base64(self) -> bytes:
-        """The data in base64, in ASCII; made anew, for keeping it would take more than making it.
+        """The data in base64, in ASCII. As text of JSON nothing in it needs escaping.
 
-        As text of JSON it holds nothing to escape.
+        It is made at each call: storing it would cost more memory than making it costs time.
         """
         return pybase64.b64encode(self.data)
 
@@ -81,7 +81,7 @@ class Picture:
         return len(self.data)
 
     def ready(self) -> Picture:
-        """Itself, with all made that keeps until it is sent."""
+        """The picture itself, with its digest computed now rather than when it is sent."""
         _ = self.digest
         return self
 
@@ -93,13 +93,15 @@ class Picture:
 
 
 class PictureCache:
-    """Prepares images for one judge, each once; may be used from several threads.
+    """Prepares images for one judge, each image once.
 
-    What is prepared stays at hand as long as its image does, and the latest beyond that.
+    A picture is stored as long as its image is in memory, and the latest pictures longer than that.
+    All methods may be called from several threads: two that prepare the same image get the same
+    picture.
 
     Args:
         max_pixels: Larger images are made smaller.
-        kept: Bytes of prepared images that stay at hand.
+        max_bytes: Bytes of pictures that are stored although their image is gone.
     """
 
     def __init__(self, max_pixels: int, max_bytes: int = MAX_KEPT) -> None:
@@ -112,15 +114,15 @@ class PictureCache:
 
     @property
     def rule(self) -> str:
-        """For signatures."""
+        """The rule by which images are resized, for signatures."""
         return f"{RULE}.{self.max_pixels}"
 
     def prepare(self, image: Image) -> Picture:
-        """The image as it is sent; the same object for the same image."""
+        """The picture of an image; the same object for the same image."""
         digest = image.digest
         with self._lock:
             stored_picture = self._by_image.get(image) or self._by_digest.get(digest)
-        # Outside the lock: two threads may both prepare an image, and the first one's stays.
+        # Outside the lock: two threads may both prepare an image; the first picture is stored.
         picture = stored_picture or _prepare(image, self.max_pixels)
         with self._lock:
             picture = self._by_image.setdefault(image, self._by_digest.get(digest, picture))
@@ -128,7 +130,7 @@ class PictureCache:
         return picture
 
     def _store(self, digest: str, picture: Picture) -> None:
-        """Put it first, and let go of the last."""
+        """Store a picture as the latest, and drop the oldest beyond `max_bytes`."""
         if digest not in self._by_digest:
             self._by_digest[digest] = picture
             self._stored_bytes += picture.memory_bytes
@@ -138,12 +140,17 @@ class PictureCache:
 
 
 def parse_max_pixels(rule: str) -> int:
-    """The `max_pixels` of the `Pictures` with this `rule`."""
+    """The `max_pixels` in a `PictureCache.rule`."""
     return int(rule.rpartition(".")[2])
 
 
 def fit_size(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
-    """The largest size of (about) the same aspect ratio within the budget; never larger."""
+    """The largest size within a number of pixels, of about the same aspect ratio; never enlarged.
+
+    Args:
+        size: Width and height in pixels.
+        max_pixels: The most pixels.
+    """
     width, height = size
     if width * height <= max_pixels:
         return size
@@ -167,10 +174,11 @@ def _prepare(image: Image, max_pixels: int) -> Picture:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A run of text.
+    """A run of text in a prompt.
 
     Attributes:
-        data: It comes from an item or a model, not from a template of ours.
+        text: The text.
+        is_data: Whether it comes from an item or a model, and not from a template.
     """
 
     text: str
@@ -182,10 +190,10 @@ Part: TypeAlias = "Text | Picture"
 
 @dataclass(frozen=True)
 class Prompt:
-    """One question: a system turn and a user turn; the assistant's comes from the model.
+    """One question: a system turn and a user turn.
 
     Attributes:
-        system: Template text; empty for none.
+        system: System text; empty for none.
         parts: The user turn, in order.
     """
 
@@ -199,7 +207,7 @@ class Prompt:
 
     @cached_property
     def digest(self) -> str:
-        """`sha256:` and 64 hex digits of all that a model sees of it."""
+        """Digest of all that a model sees of it: `sha256:` and 64 hex digits."""
         contents = [
             self.system,
             *([p.digest] if isinstance(p, Picture) else [p.text, p.is_data] for p in self.parts),
@@ -208,7 +216,7 @@ class Prompt:
 
     @cached_property
     def prefix(self) -> str:
-        """Digest of what comes up to the last image: prompts that share it share computing."""
+        """Digest of the prompt up to the last image: equal prefixes can share a prefix cache."""
         last = max((i for i, p in enumerate(self.parts) if isinstance(p, Picture)), default=-1)
         return (
             Prompt(self.system, self.parts[: last + 1]).digest
@@ -217,12 +225,12 @@ class Prompt:
         )
 
     def followed_by(self, *parts: Part) -> Prompt:
-        """The same prompt with more at its end."""
+        """The same prompt with more parts at its end."""
         return Prompt(self.system, (*self.parts, *parts))
 
 
 def break_control_tokens(text: str, control_tokens: Iterable[str]) -> str:
-    """The text with a zero-width space after the first character of each control token."""
+    """The text with a zero-width space (U+200B) after the first character of each control token."""
     for token in sorted(control_tokens, key=len, reverse=True):
         text = text.replace(token, token[0] + "\u200b" + token[1:])
     return text

@@ -1,7 +1,7 @@
-"""One Triton server over gRPC: the KServe v2 protocol, with typed errors.
+"""A client of one Triton server over gRPC: the KServe v2 protocol, with typed errors.
 
-The stubs and messages are tritonclient's; its client classes are not used (errors as
-strings, no checks, half the request rate once arrays are wrapped).
+Stubs and messages are tritonclient's. Its client classes are not used: they give errors as strings,
+check nothing, and reach half the request rate once arrays are wrapped.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 MAX_TEXT_BYTES = 1024 * 1024
-"""Of a text that a model returns: hundreds of pages."""
+"""Limit of a text that a model returns: hundreds of pages."""
 MAX_ROWS = 65_536
-"""Along an axis of free length: boxes of text, numbers of an embedding."""
+"""Limit of an axis of free length: boxes of text, numbers of an embedding."""
 FIRST = 1
 """Triton's highest priority. A call without one has the model's default, which is lower; a model
 without priorities takes a call with one as any other."""
@@ -40,10 +40,12 @@ _FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 
 
 class Server(NamedTuple):
-    """What a server says of itself.
+    """What a server reports of itself.
 
     Attributes:
-        team: As whom a front door before it knows the caller; "" where none says.
+        name: Its name.
+        version: Its version.
+        team: The team as which a front door before it knows the caller; "" where none says.
     """
 
     name: str
@@ -52,11 +54,11 @@ class Server(NamedTuple):
 
 
 class TritonEndpoint(GrpcConnection):
-    """One Triton server; use as an async context manager.
+    """A client of one Triton server; use as an async context manager.
 
     Args:
-        endpoint: Its address, with what it takes to be let in.
-        policy: How often and how long to ask.
+        endpoint: Its address and credentials.
+        policy: How often and how long to try.
 
     Raises:
         ConfigError: a certificate or a header's secret cannot be read.
@@ -71,10 +73,13 @@ class TritonEndpoint(GrpcConnection):
         super().__init__(endpoint, "server", policy or RetryPolicy(), stub)
 
     async def server(self, timeout: float) -> Server:
-        """What the server says of itself, and as whom it knows its caller.
+        """Ask the server for its name and version, and for the team as which it knows the caller.
+
+        Args:
+            timeout: Seconds.
 
         Raises:
-            ServiceError: it cannot be reached or asked.
+            ServiceError: the server cannot be reached, or refuses.
         """
         request = self._messages.ServerMetadataRequest()
         call = self.stub.ServerMetadata(request, timeout=timeout, metadata=self.metadata)
@@ -85,7 +90,7 @@ class TritonEndpoint(GrpcConnection):
         """Whether a model is ready; False when the server has no such model.
 
         Raises:
-            ServiceError: the server cannot be reached or asked.
+            ServiceError: the server cannot be reached, or refuses.
         """
         try:
             reply = await self._fetch("ModelReady", model, timeout)
@@ -94,11 +99,11 @@ class TritonEndpoint(GrpcConnection):
         return bool(reply.ready)
 
     async def identity(self, model: str, timeout: float) -> ModelIdentity:
-        """Which model this is. From here on `infer` asks for this version and no other.
+        """The identity of a model. From then on `infer` asks for this version of the model alone.
 
         Raises:
             NotServed: the server has no such model.
-            ServiceError: it cannot be reached or asked.
+            ServiceError: the server cannot be reached, or refuses.
         """
         about = await self._fetch("ModelMetadata", model, timeout)
         self._versions[model] = max(about.versions, key=_order, default="")
@@ -110,10 +115,10 @@ class TritonEndpoint(GrpcConnection):
         return ModelIdentity(f"{model}/{version}", facts)
 
     async def device(self, model: str, timeout: float) -> str:
-        """On what its instances run: `gpu`, `cpu`, `auto`; several with + between them.
+        """The devices of a model's instances: `gpu`, `cpu` or `auto`; several are joined by `+`.
 
         Raises:
-            ServiceError: the server cannot be reached or asked.
+            ServiceError: the server cannot be reached, or refuses.
         """
         config = await self._config(model, timeout)
         group = type(config).DESCRIPTOR.fields_by_name["instance_group"].message_type
@@ -134,18 +139,20 @@ class TritonEndpoint(GrpcConnection):
         service: str,
         terms: AnyTerms = DEFAULT_TERMS,
     ) -> Tensors:
-        """Call a model on one request, with retries inside the policy's deadline.
+        """Call a model on one request, with retries within the policy's deadline.
 
         Args:
+            contract: Contract of its role: tensors and parameters.
+            model: Name of the model at the server.
             inputs: Encoded bytes by tensor name.
             parameters: The contract's parameters; the server fills in defaults.
             service: `role.variant`, for errors.
-            terms: Of the callers.
+            terms: Terms of the callers.
 
         Returns:
-            Outputs by name without the batch axis: bytes for `BYTES` tensors, float32
-            arrays otherwise, checked for type, shape, finiteness and bounds; texts are UTF-8
-            of at most `MAX_TEXT_BYTES`.
+            Outputs by name without the batch axis: bytes for `BYTES` tensors, float32 arrays
+            otherwise, checked for type, shape, finiteness and bounds. Texts are UTF-8 of at most
+            `MAX_TEXT_BYTES`.
 
         Raises:
             Abstained: the model has no value for this input.
@@ -204,13 +211,13 @@ class TritonEndpoint(GrpcConnection):
         return self.secrets.redact_message(await self.await_reply(call, model, model))
 
     def _make_metadata(self, model: str) -> tuple[tuple[str, str], ...]:
-        """What goes with a call: a proxy in between sees headers, and finds the server by them."""
+        """Metadata of a call: a proxy in between finds the server by the model's header."""
         return (*self.metadata, (MODEL_HEADER, model))
 
     def to_error(
         self, error: Any, service: str | None = None, model: str | None = None
     ) -> ServiceError | Abstained:
-        """The typed error of a status, or what it says of an input that has no value."""
+        """The typed error for a status, or the abstention that it carries."""
         import grpc
 
         marker, _, reason = read_status(error).partition(": ")
@@ -224,12 +231,12 @@ class TritonEndpoint(GrpcConnection):
 
 
 def _order(version: str) -> tuple[int, str]:
-    """Versions are numbers; the newest is the largest."""
+    """Sort key of a version: versions are numbers, and the newest is the largest."""
     return (int(version) if version.isdecimal() else -1, version)
 
 
 def _check_model(request: Any, reply: Any) -> None:
-    """Refuse what another model says, or another version than the one that was identified.
+    """Refuse a reply of another model, or of another version than the one that was identified.
 
     Raises:
         ValueError: naming both.
@@ -243,7 +250,7 @@ def _check_model(request: Any, reply: Any) -> None:
 
 
 def _read_outputs(contract: Contract, reply: Any) -> Tensors:
-    """Read a reply's tensors, refusing whatever breaks the contract.
+    """The tensors of a reply; whatever breaks the contract is refused.
 
     Raises:
         ValueError: naming the tensor and what is wrong with it.
@@ -274,7 +281,7 @@ def _read_outputs(contract: Contract, reply: Any) -> Tensors:
     lengths = {name: len(outputs[name]) for name in contract.alike}
     if len(set(lengths.values())) > 1:
         lengths_text = ", ".join(f"{length:,} of {name}" for name, length in lengths.items())
-        raise ValueError(f"as many are due of each: {lengths_text}")
+        raise ValueError(f"these tensors must be of equal length: {lengths_text}")
     return outputs
 
 
@@ -308,7 +315,7 @@ def _array(tensor: Tensor, raw: bytes, shape: tuple[int, ...]) -> NDArray[np.flo
     low, high = tensor.bounds or _FINITE
     if not values.size:
         return values
-    # Reducing a single number takes longer than all else here.
+    # Reducing an array of one number takes longer than everything else here.
     least, most = (values.min(), values.max()) if values.size > 1 else (values.item(),) * 2
     # Written so that NaN, which compares to nothing, fails too.
     if not (least >= low and most <= high):
