@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,15 @@ from editjudge.base.signature import name_implementation
 from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.co_edit.specialists import framed, off_canvas
 from editjudge.benchmarks.dimension import Reading
-from editjudge.pixels import align, mse, psnr_from_mse, ssim, ssim_blacked_out, windows_within
+from editjudge.pixels import (
+    METRICS,
+    align,
+    mse,
+    psnr_from_mse,
+    ssim,
+    ssim_blacked_out,
+    windows_within,
+)
 from editjudge.scorers.pixels import BlackedOutSsim, PixelComparison
 from editjudge.scorers.regions import fitted, squashed
 from editjudge.scorers.specialists import text_accuracy
@@ -249,7 +257,9 @@ COMPUTED: Mapping[Callable[..., object], Callable[[], dict[str, Any]]] = {
     fitted: _fitted,
     squashed: _squashed,
     squared: _squared,
-    mse: lambda: _metric(mse),
+    **{
+        one.implementations[0]: partial(_metric, one.implementations[0]) for one in METRICS.values()
+    },
     psnr_from_mse: _psnr,
     ssim: _structure,
     windows_within: _windows,
