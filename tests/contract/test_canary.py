@@ -112,7 +112,7 @@ async def test_the_last_check_is_shown_in_one_line(spec: RunSpec, tmp_path: Path
             for verb_ in (("summary", str(out)), ("compare", str(out))):
                 _, shown = await called(*verb_)
                 (line,) = [one for one in shown.splitlines() if one.startswith("judge ")]
-                assert line.endswith(": first look, order: tau 1.00")
+                assert line.endswith(": baseline, order: tau 1.00")
             judge.levels = LOWER
             await called("canary")
             told = last_checks_line(result.services)
@@ -155,7 +155,7 @@ async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     async with judge.serving() as url:
         code, shown = await asked()
         assert (code, judge.asked) == (0, 30)
-        assert "seen for the first time" in shown
+        assert "baseline stored in" in shown
         file = tmp_path / "state" / "canaries.json"
         assert str(file) in shown.replace("\n", "")
         assert file.stat().st_mode & 0o777 == 0o600
@@ -184,7 +184,7 @@ async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert code == 3
         assert "cannot order the canaries" in shown
         code, shown = await asked("--ledger", str(tmp_path / "other.sqlite"))
-        assert "seen for the first time" not in shown
+        assert "baseline stored in" not in shown
         assert code == 3
         judge.levels = dict.fromkeys(RIGHT, None)
         code, shown = await asked("--ledger", str(tmp_path / "third.sqlite"))

@@ -166,7 +166,7 @@ async def test_what_a_panel_file_expects_is_found(tmp_path: Path) -> None:
         ("quality.piqe", {"implementation": "piqe.2"}, "implementation piqe.2 is expected"),
         ("quality.piqe", {"weights": "sha256:aa"}, "and none is served"),
         ("generalist.judge", {"root": "/weights/another"}, "and Org/Judge is served"),
-        ("ocr.ppocr", {}, "it is expected, and nobody serves it"),
+        ("ocr.ppocr", {}, "it is expected, and not served"),
     ],
 )
 async def test_what_is_served_otherwise_is_a_problem(
@@ -190,7 +190,7 @@ async def test_where_models_run_is_expected_too(tmp_path: Path) -> None:
 async def test_a_service_that_nobody_expects_is_a_problem(tmp_path: Path) -> None:
     code, findings = await doctor_of(tmp_path, {})
     assert code == 1
-    assert {one["problem"] for one in findings} == {"it is served, and nobody expects it"}
+    assert {one["problem"] for one in findings} == {"it is served, and not expected"}
 
 
 @pytest.fixture

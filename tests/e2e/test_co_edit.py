@@ -321,7 +321,7 @@ async def test_there_is_no_overall_while_a_specialist_is_absent(tmp_path: Path) 
     assert table["co_edit.style_editing.overall"]["value"] is not None
     assert table["co_edit.edit_completeness"]["value"] is not None
     shown = verb("summary", bench.out)
-    assert "numbers need models that nobody serves" in shown.out
+    assert "numbers need models that are not served" in shown.out
 
 
 async def test_a_run_without_specialists_calls_none(tmp_path: Path) -> None:

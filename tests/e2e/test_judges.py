@@ -192,7 +192,7 @@ async def test_every_verb_knows_what_one_judge_said(data: Data, tmp_path: Path) 
         made = [len(server.requests) for server in servers]
         again = await ran(*run)
     assert again.code == 0
-    assert "nothing was left to do" in again.err
+    assert "nothing was left to judge" in again.err
     assert [len(server.requests) for server in servers] == made
     assert other.code == 2
     assert "judges" in other.err

@@ -181,7 +181,7 @@ async def test_an_interrupted_run_cancels_its_calls_and_goes_on(data: Data) -> N
             started.send_signal(signal.SIGINT)
             _, err = await asyncio.to_thread(started.communicate, timeout=20)
         assert started.returncode == 130, err
-        assert "interrupted; the same command goes on" in err
+        assert "interrupted; give the same command again" in err
         await until(lambda: server.cancelled >= 1)
         kept = data.verdicts()
         assert all(one["status"] == "scored" for one in kept.values())
@@ -250,7 +250,7 @@ async def test_what_is_added_costs_only_its_own_calls(data: Data) -> None:
         nothing = await ran("run", *data.arguments(QUESTIONS, LEVELS, models="ab"), *judge)
         assert nothing.code == 0
         assert (server.seen, server.listed) == (0, listed), "nobody is asked for anything"
-        assert "nothing was left to do" in nothing.err
+        assert "nothing was left to judge" in nothing.err
         assert nothing.out == table(dimension)
 
 

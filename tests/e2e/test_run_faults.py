@@ -148,7 +148,7 @@ async def test_a_run_that_is_interrupted_while_it_connects_ends_at_once(data: Da
         started.send_signal(signal.SIGINT)
         _, err = await asyncio.to_thread(started.communicate, timeout=patience(30))
     assert started.returncode == 130, err
-    assert err == "interrupted; the same command goes on where this ended\n"
+    assert err == "interrupted; give the same command again to resume\n"
 
 
 CLOCK = """

@@ -77,13 +77,13 @@ async def test_what_was_not_served_is_told_by_every_verb(data: Data) -> None:
         given = [*data.arguments(PIXELS, LEVELS, CLIP), "--endpoint", grpc]
         done = await ran("run", *given, *judge)
     assert done.code == 0, done.err
-    assert "1 dimension needs models that nobody serves: editjudge summary" in done.out
+    assert "1 dimension needs models that are not served: editjudge summary" in done.out
     assert CLIP not in done.out
     table = verb("summary", data.out, "--json")
     assert table.json["models"]["a"][CLIP]["counts"] == {"not_served": 2}
     assert table.json["models"]["a"][CLIP]["reason"] == "nothing scored"
     told = verb("summary", data.out)
-    assert "1 number needs models that nobody serves" in told.out
+    assert "1 number needs models that are not served" in told.out
     assert CLIP not in told.out
     named = verb("summary", data.out, "--unserved").out
     assert re.search(rf"- clip\.vit_b_32: .*: {re.escape(CLIP)}\n", named), named
@@ -178,7 +178,7 @@ def test_the_roots_of_a_run_are_kept(tmp_path: Path) -> None:
     assert first.code == 0, first.err
     again = command("run", *given)
     assert again.code == 0, again.err
-    assert "nothing was left to do" in again.err
+    assert "nothing was left to judge" in again.err
     assert verb("rescore", out, "--json").code == 0
     same = command("run", *given, "--root", f"/={gie.file.parent}")
     assert "--root differs" not in same.err

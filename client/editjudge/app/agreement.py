@@ -1,7 +1,7 @@
-"""How far judges agree, with each other and with themselves.
+"""Statistics of the agreement of judges, with each other and with themselves.
 
-Pure functions of numbers. Where a figure is not defined there is none, and a reason: a judge that
-says the same of everything has no rank correlation, and none is made up for it.
+All functions are pure. A statistic that is not defined has no value but a reason: a judge that
+gives every edit the same value has no rank correlation.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ..benchmarks.cell import standard_deviation
 Pair: TypeAlias = "tuple[float, float]"
 
 _TOLERANCE = 1e-9
-"""Values that differ by less are equal: a mean of probabilities is exact to rounding only."""
+"""Values that differ by less count as equal: a mean of probabilities has rounding errors."""
 
 
 @result(frozen=True, slots=True, config=STRICT)
 class Statistic:
-    """A number, or why there is none.
+    """A statistic, or the reason why it is not defined.
 
     Attributes:
-        value: Finite; None where it is not defined.
-        reason: Empty where there is a value.
+        value: Finite; None if the statistic is not defined.
+        reason: Why there is no value; otherwise empty.
     """
 
     value: float | None
@@ -38,14 +38,14 @@ class Statistic:
 
 
 def inter_judge_agreement(pairs: Sequence[Pair], *, two_valued: bool) -> dict[str, Statistic]:
-    """How far two judges agree on the same edits.
+    """Measure how far two judges agree on the same edits.
 
     Args:
-        pairs: What the first said and what the second said.
-        two_valued: Whether every value is one of two, as of a question with right and wrong.
+        pairs: For each edit the values of the first and of the second judge.
+        two_valued: Whether only two values occur, as for a question with a right answer.
 
     Returns:
-        `agreement` and `kappa` of values that are one of two, otherwise `spearman` and
+        `agreement` and `kappa` if only two values occur, otherwise `spearman` and
         `mean_absolute_difference`.
     """
     if two_valued:
@@ -57,10 +57,10 @@ def inter_judge_agreement(pairs: Sequence[Pair], *, two_valued: bool) -> dict[st
 
 
 def intra_judge_agreement(edits: Sequence[Sequence[float]]) -> dict[str, Statistic]:
-    """How far a judge agrees with itself.
+    """Measure how far a judge agrees with itself over several rounds.
 
     Args:
-        edits: The values of each edit, one for each of at least two rounds.
+        edits: For each edit its values, one for each of at least two rounds.
 
     Returns:
         `equal`, the share of edits with the same value in every round, 0..1, and
@@ -77,38 +77,38 @@ def intra_judge_agreement(edits: Sequence[Sequence[float]]) -> dict[str, Statist
 
 
 def agreement(pairs: Sequence[Pair]) -> Statistic:
-    """Share of pairs that are equal, 0..1; higher is better."""
+    """The share of pairs whose values are equal, 0..1; higher is better."""
     if not pairs:
         return _NO_DATA
     return Statistic(sum(abs(a - b) < _TOLERANCE for a, b in pairs) / len(pairs))
 
 
 def kappa(pairs: Sequence[Pair]) -> Statistic:
-    """Cohen's kappa: agreement beyond what the two judges' shares give by chance.
+    """Cohen's kappa: agreement corrected for agreement by chance.
 
-    (p_o - p_e) / (1 - p_e), with p_e the sum over values of the product of both shares
-    (Cohen, 1960); at most 1, 0 by chance, negative below it. Not defined where chance alone
-    makes them agree always: both say one and the same of everything.
+    It is (p_o - p_e) / (1 - p_e), where p_e is the sum over values of the product of both judges'
+    shares of that value (Cohen, 1960). It is at most 1, and 0 for agreement by chance. It is not
+    defined if both judges give every edit one and the same value.
 
     Args:
-        pairs: Of values from a small set, equal to the bit where they are equal.
+        pairs: Values from a small set; equal values must be bitwise equal.
     """
     if not pairs:
         return _NO_DATA
     count = len(pairs)
     first, second = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
-    # In whole numbers, so that it is exact whether chance alone explains all.
+    # Integers make the test for agreement by chance alone exact.
     chance = sum(first[value] * second[value] for value in first)
     if chance == count * count:
-        return Statistic(None, "both judges say the same of everything")
+        return Statistic(None, "both judges give every edit the same value")
     equal = sum(a == b for a, b in pairs)
     return Statistic((count * equal - chance) / (count * count - chance))
 
 
 def spearman(pairs: Sequence[Pair]) -> Statistic:
-    """Spearman's rank correlation, -1..1: Pearson's of the ranks, tied values sharing theirs.
+    """Spearman's rank correlation, -1..1; tied values share the mean of their ranks.
 
-    Not defined where a judge gives every edit the same value.
+    It is not defined if a judge gives every edit the same value.
     """
     if len(pairs) < 2:
         return Statistic(None, "fewer than two values") if pairs else _NO_DATA
@@ -121,17 +121,17 @@ def spearman(pairs: Sequence[Pair]) -> Statistic:
 
 
 def mean_absolute_difference(pairs: Sequence[Pair]) -> Statistic:
-    """The mean distance of the two values, on the dimension's scale; lower is better."""
+    """The mean absolute difference of the pairs, on the dimension's scale; lower is better."""
     if not pairs:
         return _NO_DATA
     return Statistic(math.fsum(abs(a - b) for a, b in pairs) / len(pairs))
 
 
-_NO_DATA = Statistic(None, "no edit has a value from each")
+_NO_DATA = Statistic(None, "no edit has a value from both judges")
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """From 1; equal values share the mean of the ranks they take."""
+    """Rank values from 1; equal values share the mean of their ranks."""
     ranks = [0.0] * len(values)
     order = sorted(range(len(values)), key=values.__getitem__)
     before = 0

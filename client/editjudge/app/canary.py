@@ -1,4 +1,4 @@
-"""`editjudge canary`: are the judges what they were when they were first asked?"""
+"""`editjudge canary`: check whether judges have changed since their baseline."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _NOT_CHECKED_YET = "not checked: editjudge canary"
 
 
 class CanaryCheck(BaseModel):
-    """What is remembered of a judge.
+    """The stored result of the last check of a judge, with its baseline.
 
     Attributes:
-        when: ISO 8601, UTC, of the last look.
-        state: What it found.
-        why: The same in one line.
-        tau: Agreement with the known order; None where no pair has two scores.
-        asked: Digest of the canaries and the words in which it was asked.
-        unit: By how much a score changes where one reply does; see `unit_of`.
-        first: The first look, which later ones are compared with: each canary at least twice.
+        when: Time of the last check; ISO 8601, UTC.
+        state: Result of the last check.
+        why: The result in one line.
+        tau: Agreement with the known order; None if no pair has two scores.
+        asked: Digest of the canaries and of the prompt.
+        unit: How much a score changes if one reply changes; see `noise_unit`.
+        first: The baseline; each of its canaries has at least two scores.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,18 +57,18 @@ class CanaryCheck(BaseModel):
 
 
 _CHECKS = TypeAdapter(dict[str, CanaryCheck])
-"""By the judge's identity."""
+"""Stored checks by the identity of the judge."""
 
 
 class CanaryScore(Strict):
-    """What a judge says of one canary.
+    """The scores of one canary.
 
     Attributes:
-        place: Its known place in its scene, from 1, the best; equal ones are not compared.
-        before: Mean of the first look, from 1 to 5; null where it has none.
-        sd: Sample standard deviation of its repeats; null with fewer than two.
-        now: Mean of this look; null where it could not be read.
-        failure: Why it could not; empty where it could.
+        place: Known place in its scene, from 1, the best; canaries of equal place are not compared.
+        before: Mean score in the baseline, from 1 to 5; null if it has none.
+        sd: Sample standard deviation of the repeats in the baseline; null with fewer than two.
+        now: Mean score in this check; null if no reply could be read.
+        failure: Why no reply could be read; otherwise empty.
     """
 
     canary: str
@@ -80,22 +80,22 @@ class CanaryScore(Strict):
 
 
 class CanaryResult(Strict):
-    """`canary --json`: a judge, asked just now.
+    """An entry of `canary --json`: the result of checking one judge.
 
     Attributes:
         service: `generalist.<name>`.
-        identity: Empty where it could not be asked.
-        state: `steady`; `shifted` beyond its own noise; `disordered`: it cannot order them;
-            `unchecked`.
-        why: In one line.
-        shift: Mean difference to the first look, in levels of 1 to 5; null where unchecked.
-        allowed: How large it may be by the judge's own noise.
-        changed: How many canaries have another score.
+        identity: Empty if the judge could not be reached.
+        state: `steady`, `shifted` (by more than its own noise), `disordered` (it cannot order the
+            canaries) or `unchecked`.
+        why: The result in one line.
+        shift: Mean difference from the baseline, on the scale 1 to 5; null if unchecked.
+        allowed: The largest shift that the judge's own noise explains.
+        changed: Number of canaries whose score differs from the baseline.
         tau: Agreement with the known order, from -1 to 1.
-        first: This was its first look, with which later ones are compared.
-        since: When the first look was; null where there is none.
-        calls: That were made.
-        cost: Of these; null without a price.
+        first: Whether this check is the baseline.
+        since: Time of the baseline; null if there is none.
+        calls: Number of calls that were made.
+        cost: Cost of these calls; null if no price is configured.
     """
 
     service: str
@@ -114,26 +114,26 @@ class CanaryResult(Strict):
 
     @classmethod
     def not_checked(cls, service: str, why: str) -> Self:
-        """A judge that could not be asked."""
+        """Make the result of a judge that could not be reached."""
         return cls(service=service, state="unchecked", why=f"not checked: {why}")
 
 
 def checks_file(settings: Settings) -> Path:
-    """Where checks are remembered: beside the ledger, without one in the user's state folder."""
+    """The file that stores checks: beside the ledger, or in the user's state folder without one."""
     if settings.ledger is not None:
         return settings.ledger.with_name(f"{settings.ledger.name}.canaries.json")
     return state_dir() / "canaries.json"
 
 
 def last_checks_line(*identities: Identities, settings: Settings | None = None) -> str:
-    """In one line, how the judges among services were when they were last checked.
+    """Describe in one line the last checks of the judges among some services.
 
     Args:
-        identities: Of the services of each run.
-        settings: Where checks are remembered; by default those of this process.
+        identities: The identities of the services of each run.
+        settings: Name the file of checks; by default the settings of this process.
 
     Returns:
-        Empty where no judge is among them.
+        The line; empty if no judge is among the services.
     """
     each = chain.from_iterable(of.items() for of in identities)
     judges = dict.fromkeys((name.variant, str(one)) for name, one in each if name.is_judge)
@@ -149,16 +149,16 @@ def last_checks_line(*identities: Identities, settings: Settings | None = None) 
 def check_canaries(
     settings: Settings, judges: Iterable[str] = (), repeats: int = 1, *, anew: bool = False
 ) -> tuple[CanaryResult, ...]:
-    """Ask judges about the canaries, compare each with its first look, and remember the result.
+    """Let judges rate the canaries, compare each judge with its baseline, and store the result.
 
     Args:
-        judges: Names of judges; all that are configured without.
-        repeats: How often each canary is asked; the first look asks three times at least.
-        anew: Have this be the first look, whatever there was.
+        judges: Names of judges; by default all that are configured.
+        repeats: Ratings per canary; a baseline takes at least three.
+        anew: Replace existing baselines by this check.
 
     Raises:
         ConfigError: a judge is not configured, or none is.
-        StoreError: the file of checks cannot be used.
+        StoreError: the file of checks cannot be read or written.
     """
     available = add_local_stack(settings)
     names = tuple(judges) or tuple(available.judges)
@@ -232,7 +232,7 @@ async def _check_judge(
     )
     if is_unusable:
         return result, None
-    why = "first look" if check is None and drift.state == "steady" else drift.why
+    why = "baseline" if check is None and drift.state == "steady" else drift.why
     return result, CanaryCheck(
         when=measurement.when,
         state=drift.state,
@@ -245,7 +245,7 @@ async def _check_judge(
 
 
 def _make_baseline(measurement: Measurement) -> Measurement:
-    """A look without the canaries that could not be read twice: these tell no noise."""
+    """Drop the canaries with fewer than two scores, which show no noise."""
     scores = {name: each for name, each in measurement.scores.items() if len(each) > 1}
     return measurement.model_copy(update={"scores": scores})
 
@@ -281,7 +281,7 @@ def _read_checks(file: Path) -> dict[str, CanaryCheck]:
 
 
 def _store_checks(file: Path, checks: Mapping[str, CanaryCheck]) -> None:
-    """Add to what is remembered; the file is whole at every moment."""
+    """Add checks to the file, which is replaced atomically."""
     if not checks:
         return
     if file.parent == state_dir():

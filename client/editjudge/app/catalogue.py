@@ -1,4 +1,4 @@
-"""What there is to choose from, as JSON: the dimensions and prompts of `list`."""
+"""The JSON of `list`: dimensions and prompt templates that can be chosen."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class DimensionEntry(Strict):
 
     Attributes:
         range: Lowest and highest value.
-        needs: What an item must have.
-        services: That are called.
-        tolerance: Within which values of one signature agree.
-        prompts: Whose words its own questions are in; null without a prompt.
+        needs: Fields that an item must have.
+        services: Services that are called.
+        tolerance: The largest difference between values of the same signature.
+        prompts: Origin of the prompts of its questions; null if it has none.
     """
 
     id: str
@@ -37,7 +37,7 @@ class DimensionEntry(Strict):
 
     @classmethod
     def of(cls, dimension: dimension.Dimension) -> Self:
-        """As JSON."""
+        """Make the entry of a dimension."""
         return cls(
             id=dimension.id,
             asks=dimension.asks,
@@ -54,7 +54,7 @@ class DimensionEntry(Strict):
 
 
 class TemplateEntry(Strict):
-    """A prompt of ours, or one's own."""
+    """An entry of `list prompts --json`: a built-in template or a custom one."""
 
     name: str
     origin: str
@@ -67,5 +67,5 @@ class TemplateEntry(Strict):
 
     @classmethod
     def of(cls, template: Template) -> Self:
-        """As JSON."""
+        """Make the entry of a template."""
         return cls.model_validate(template, from_attributes=True)

@@ -1,4 +1,4 @@
-"""Whether one model under test is better than another, from stored runs."""
+"""Compares models under test by the verdicts of stored runs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..stats.paired_comparison import Comparison, compare, difference_p, holm, r
 from .view import RunView
 
 LEVEL = 0.05
-"""A p (Holm) below it is sure."""
+"""A difference is significant if its p, adjusted by Holm's method, is below this level."""
 _MAX_FURTHEST = 10
 
 
 class EditPair(Strict):
-    """An item with what both models got for it."""
+    """The scores of both models on one item."""
 
     item: str
     first: float
@@ -34,22 +34,22 @@ class EditPair(Strict):
 
 
 class DimensionComparison(Strict):
-    """Two models on one dimension, over the edits where both have a number by one signature.
+    """Two models on one dimension, over the edits on which both have a score with one signature.
 
     Attributes:
-        figures: None where both have a number on no edit.
-        p_holm: `figures.p`, adjusted for all that was compared together (Holm).
-        detectable: The smallest difference that is found in about four of five such comparisons,
-            with all that is compared together; None where sources are too few to find any.
-        better: Which is surely better, at a level of 5 %; "" for neither.
-        only_first: Edits on which only the first has a number: they are in no figure here.
-        only_second: The same of the second.
-        neither: Edits on which neither has one.
-        imputed_first: How many of the first's numbers a rule put in; they are counted here.
-        imputed_second: The same of the second.
-        signed_otherwise: Edits that are left out since the two were not judged in the same way.
-        causes: In what the signatures of the first of these differ.
-        furthest: The edits that differ most, whichever is better on them, at most ten.
+        figures: The statistics; None if no edit has a score from both.
+        p_holm: `figures.p`, adjusted for all comparisons that were made together (Holm).
+        detectable: The smallest difference that about four of five such comparisons find, given
+            all comparisons made together; None if there are too few sources to find any.
+        better: Which model is significantly better, at a level of 5 %; "" for neither.
+        only_first: Number of edits on which only the first has a score; no statistic includes them.
+        only_second: Number of edits on which only the second has a score.
+        neither: Number of edits on which neither has a score.
+        imputed_first: Number of the first's scores that a rule imputed; they are included.
+        imputed_second: Number of the second's scores that a rule imputed; they are included.
+        signed_otherwise: Number of edits that are left out since their signatures differ.
+        causes: In what the signatures of the first such edit differ.
+        furthest: The edits with the largest differences in either direction, at most ten.
     """
 
     dimension: str
@@ -73,11 +73,11 @@ class ModelComparison(Strict):
     """`compare RUN A B --json`.
 
     Attributes:
-        items: How many both were asked for that are the same in both runs.
-        other_items: Items left out since the runs did not have the same of them.
-        dimensions: Those that apply to any of the items, in the run's order.
-        untrained: Services of both runs whose weights are random: nothing here is a result then.
-        pending: Edits of either on which a dimension is not judged yet.
+        items: Number of items that both runs requested and that are the same in both.
+        other_items: Number of items left out since they differ between the runs.
+        dimensions: Those that apply to any of the items, in the order of the run.
+        untrained: Services with random weights; if there are any, the comparison is no result.
+        pending: Number of edits, of both models, with a dimension that is not judged yet.
     """
 
     first: str
@@ -90,12 +90,12 @@ class ModelComparison(Strict):
 
 
 class ModelPlace(Strict):
-    """A model on one dimension.
+    """A model's place on one dimension.
 
     Attributes:
-        mean: Over the edits where all models have a number.
-        first_place: The best place that it may have, from 1.
-        last_place: The worst.
+        mean: Mean over the edits on which all models have a score.
+        first_place: The best place that the model may have, from 1.
+        last_place: The worst place that it may have.
     """
 
     mean: float
@@ -107,9 +107,9 @@ class Ranking(Strict):
     """The models of a run on one dimension.
 
     Attributes:
-        edits: On which all have a number.
-        items: Of the run.
-        models: By name; empty where there is no such edit.
+        edits: Number of edits on which all models have a score.
+        items: Number of items of the run.
+        models: Places by name of the model; empty if there is no such edit.
     """
 
     dimension: str
@@ -123,7 +123,7 @@ class Rankings(Strict):
     """`compare RUN --json`.
 
     Attributes:
-        untrained: Services whose weights are random.
+        untrained: Services with random weights.
     """
 
     dimensions: tuple[Ranking, ...]
@@ -136,13 +136,13 @@ def compare_models(
     """Compare two models of one run, or of two.
 
     Args:
-        first: A run and a model under test in it.
-        second: Another; the run may be the same object.
-        patterns: Ids or globs of dimensions; by default all that both runs were asked for.
+        first: A run and the name of a model under test in it.
+        second: The other model with its run, which may be the same object.
+        patterns: Ids or globs of dimensions; by default all that both runs requested.
 
     Raises:
         ConfigError: a model is not in its run, no dimension is in both, or a pattern matches none.
-        InputError: the data of a run is not there any more.
+        InputError: the data of a run no longer exists.
     """
     (view, _), (other_run, _) = first, second
     dimensions = _shared_dimensions(view, other_run, tuple(patterns))
@@ -170,19 +170,20 @@ def compare_models(
 
 
 def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
-    """Rank all models of a run by each dimension, on the edits where all have a number.
+    """Rank all models of a run on each dimension, over the edits on which all have a score.
 
-    One stands before another only where it is surely better: by the p of `compare_models`,
-    adjusted for all pairs of models on that dimension (Holm, 5 %). So models share places.
+    A model is placed before another only if it is significantly better: by the p of
+    `compare_models`, adjusted for all pairs of models on that dimension (Holm, 5 %). Models
+    without a significant difference share places.
 
     Raises:
         ConfigError: the run has one model, or a pattern matches no dimension.
-        InputError: its data is not there any more.
+        InputError: its data no longer exists.
     """
     models = list(view.header.outputs)
     if len(models) < 2:
         raise ConfigError(
-            f"{view.folder}: {models[0]} has no other to be compared with",
+            f"{view.folder} holds only one model, {models[0]}",
             "name a model of another run: compare RUN A B --other RUN2",
         )
     dimensions = _shared_dimensions(view, view, tuple(patterns))
@@ -207,7 +208,7 @@ def _untrained_services(*views: RunView) -> tuple[str, ...]:
 
 
 class _Score(NamedTuple):
-    """A number of a model on an item.
+    """The score of a model on an item.
 
     Attributes:
         signature: What the number depends on.
@@ -221,13 +222,13 @@ class _Score(NamedTuple):
 
 @dataclass
 class _ModelNumbers:
-    """What one model got, gathered as edits come.
+    """The scores of one model, collected edit by edit.
 
     Attributes:
-        scored: By dimension and item.
-        items: Ids of those that it was asked for.
-        applying: Dimensions that apply to any of them.
-        pending: Items on which a dimension is not judged yet.
+        scores: Scores by dimension and item.
+        items: Ids of the requested items.
+        applying: Ids of the dimensions that apply to any of them.
+        pending: Ids of items with a dimension that is not judged yet.
     """
 
     scores: dict[str, dict[str, _Score]]
@@ -251,14 +252,14 @@ class _ModelNumbers:
                 numbers[item] = _Score(outcome.value, signature, outcome.imputed)
 
     def values(self, dimension: str, items: Iterable[str]) -> list[float]:
-        """Its numbers for these items, which have one."""
+        """The scores for these items, all of which must have one."""
         return [self.scores[dimension][item].value for item in items]
 
 
 def _read_numbers(
     view: RunView, models: Collection[str], dimensions: Iterable[Dimension]
 ) -> list[_ModelNumbers]:
-    """What these models of a run got, in one reading."""
+    """Collect the scores of some models of a run in one pass."""
     for model in models:
         if model not in view.header.outputs:
             models_here = ", ".join(view.header.outputs)
@@ -274,8 +275,8 @@ def _read_numbers(
 def _shared_dimensions(
     view: RunView, other: RunView, patterns: tuple[str, ...]
 ) -> tuple[Dimension, ...]:
-    """The dimensions of both runs that are meant, without single rounds."""
-    # What asks of the data alone says the same of all models.
+    """Select the dimensions that both runs have, without single rounds."""
+    # A dimension of the data alone has the same value for all models.
     candidates = [d for d in view.resolved_spec.dimensions if not (d.round_of or d.of_data)]
     in_both = {d.id for d in other.resolved_spec.dimensions}
     candidates = [dimension for dimension in candidates if dimension.id in in_both]
@@ -287,7 +288,7 @@ def _shared_dimensions(
 def _compare_on(
     dimension: Dimension, first: _ModelNumbers, second: _ModelNumbers, clusters: Mapping[str, int]
 ) -> DimensionComparison:
-    """Two models on one dimension alone, over the items that have a cluster."""
+    """Compare two models on one dimension, over the items that have a cluster."""
     scores_a, scores_b = first.scores[dimension.id], second.scores[dimension.id]
     items_a, items_b = scores_a.keys() & clusters.keys(), scores_b.keys() & clusters.keys()
     unequal = sorted(i for i in items_a & items_b if scores_a[i].signature != scores_b[i].signature)
@@ -315,7 +316,7 @@ def _compare_on(
 
 
 def _adjust_for_all(rows: Sequence[DimensionComparison]) -> Iterator[DimensionComparison]:
-    """With each p as sure as if it had been the only one, and who is better by it."""
+    """Add the adjusted p, the detectable difference and the better model to each comparison."""
     tests = [row.figures.p for row in rows if row.figures and row.figures.p is not None]
     ps = iter(holm(tests))
     for row in rows:
@@ -340,7 +341,7 @@ def _rank(
     above: dict[str, set[str]] = {model: set() for model in means}
     pairs, of_items = [*combinations(means, 2)], [clusters[item] for item in items]
     ps = (difference_p(values[first], values[second], of_items) for first, second in pairs)
-    # One source says nothing of others.
+    # A comparison of a single source has no p.
     sure = holm([1.0 if p is None else p for p in ps])
     for (first, second), p in zip(pairs, sure, strict=True):
         if p < LEVEL:

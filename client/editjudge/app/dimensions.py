@@ -1,4 +1,4 @@
-"""What edits can be judged on by a protocol: its dimensions, chosen by name, with signatures."""
+"""The dimensions of a protocol: selected by name, with their signatures and missing services."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .spec import RunSpec
 
 
 class DimensionSet:
-    """The dimensions of all benchmarks by the rules, judges and rounds of a spec.
+    """The dimensions of all benchmarks, under the rules, judges and rounds of a spec.
 
     Args:
-        spec: Of its fields those of the protocol count: benchmark, protocol, switches, judges,
-            rounds and prompts.
-        most: How many dimensions are too many.
+        spec: Only the fields of the protocol matter: benchmark, protocol, switches, judges, rounds
+            and prompts.
+        limit: The largest permitted number of dimensions, over all rounds of all judges.
 
     Attributes:
-        known: By id.
-        signatures: Makes their signatures.
+        by_id: The dimensions by id.
+        signatures: Computes their signatures.
 
     Raises:
-        ConfigError: there are more, in all rounds of all judges.
+        ConfigError: there are more dimensions than the limit.
     """
 
     def __init__(self, spec: RunSpec, limit: int | None = None) -> None:
@@ -48,14 +48,14 @@ class DimensionSet:
         self._with_prompts: set[str] = set()
 
     def select(self, names: Iterable[str]) -> tuple[Dimension, ...]:
-        """The dimensions of these names: an id names itself, a glob all with their rounds.
+        """Select dimensions by id or glob; a glob includes the rounds of what it matches.
 
-        Without names they are those of the benchmark. In the order asked for where all are ids,
-        else as they are declared.
+        The default is the dimensions of the benchmark. The result has the order of `names` if all
+        of them are ids, and otherwise the order of declaration.
 
         Raises:
-            ConfigError: an id or glob matches none, or official prompts that are asked are not
-                imported here.
+            ConfigError: an id or glob matches nothing, or official prompts are needed that are not
+                imported.
         """
         unique_names = tuple(dict.fromkeys(names))
         ids = [name for name in unique_names if name in self.by_id]
@@ -64,7 +64,7 @@ class DimensionSet:
         selection = self._in_order(ids, with_rounds(matches, self.by_id))
         new = [dimension for dimension in selection if dimension.id not in self._with_prompts]
         for dimension in sort_by_dependency(new, self.by_id):
-            _ = dimension.prompt_origins  # ends here where official prompts are not imported
+            _ = dimension.prompt_origins  # raises if official prompts are not imported
         self._with_prompts.update(dimension.id for dimension in new)
         return selection
 
@@ -76,7 +76,7 @@ class DimensionSet:
 
 
 def missing_services(services: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """By service that is not among these, the dimensions that need it; any judge may judge."""
+    """Map each missing service to the dimensions that need it; any judge serves for all judges."""
     dimensions = all_dimensions()
     has_judge = any(ServiceName.parse(name).is_judge for name in services)
     missing: dict[str, list[str]] = {}
@@ -88,7 +88,7 @@ def missing_services(services: Collection[str]) -> dict[str, tuple[str, ...]]:
 
 
 def missing_services_line(missing: Mapping[str, Collection[str]]) -> str:
-    """How many dimensions that is, and which models; empty where each is served."""
+    """Describe the missing services in one line; empty if there are none."""
     names = set().union(*missing.values())
     if not names:
         return ""
@@ -96,14 +96,14 @@ def missing_services_line(missing: Mapping[str, Collection[str]]) -> str:
 
 
 def models_needed(count: int, what: str) -> str:
-    """How many wait for models, in words: `2 dimensions need models that nobody serves`.
+    """Say how many things need missing models: `2 dimensions need models that are not served`.
 
     Args:
-        what: One of them, as a noun: `dimension`.
+        what: The noun in the singular: `dimension`.
     """
-    return f"{format_count(count, f'{what} needs', f'{what}s need')} models that nobody serves"
+    return f"{format_count(count, f'{what} needs', f'{what}s need')} models that are not served"
 
 
 def unserved_command(run: Path) -> str:
-    """The command that names what waits in a run, and for which models."""
+    """The command that lists the dimensions of a run that wait for a model."""
     return f"editjudge summary {shlex.quote(str(run))} --unserved"

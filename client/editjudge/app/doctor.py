@@ -1,14 +1,13 @@
-"""Whether services are reachable, ready and right, and whether they let strangers in.
+"""Checks whether services are reachable, ready and correct, and whether they require a key.
 
-A panel file says by service what is known of it, as JSON:
+A panel file lists the expected facts of each service as JSON:
 
 ```json
 {"features.dinov2": {"name": "features_dinov2/1", "precision": "fp32", "device": "gpu"}}
 ```
 
-`name` is that of the model, with a specialist's version; `device` and `root` (the folder of a
-judge's weights) are told by servers, and not by a Judge service; all else are the facts of
-identities.
+`name` is the name of the model, with a specialist's version. Servers report `device` and `root`
+(the folder of a judge's weights), a Judge service does not. All other facts are of identities.
 """
 
 from __future__ import annotations
@@ -56,10 +55,10 @@ _ROUND_TRIPS = 5
 _CHOICES = ("Yes", "No")
 _QUESTION = Prompt("", (Text("Is water wet? Answer with one word, Yes or No."),))
 _ONCE = RetryPolicy(attempts=1)
-KEY_NOT_REQUIRED = "a call without them is answered too: whether they are right was not checked"
+KEY_NOT_REQUIRED = "a call without them is answered too, so they were not checked"
 KEY_REQUIRED = "a call without them is refused"
-NOT_CHECKED_HERE = "judges there; whether its known answer is right, doctor says there"
-NO_KNOWN_ANSWER = "it answers, and no right answer is known"
+NOT_CHECKED_HERE = "available there; run doctor there to check its answers"
+NO_KNOWN_ANSWER = "it answers; there is no question with a known answer"
 _ANSWERS = {
     "logprobs": "choices by probabilities",
     "top_logprobs": "choices by the probabilities it lists",
@@ -71,14 +70,14 @@ class Finding(Strict):
     """An entry of `doctor --json`: one service or endpoint.
 
     Attributes:
-        round_trip_ms: Median of calls that compute nothing; of a judge, until it answered.
-        answer: Whether its known answer is right, or that none is known; how a judge's
+        round_trip_ms: Median time of calls that compute nothing; for a judge, that of its answer.
+        answer: Whether the known answer is right, or that there is none; for a judge, how its
             choices are scored.
-        team: As whom a front door knows the caller; empty where none says.
-        access: What a call without the key and headers of the settings met, or why none could be
-            tried; empty where there are none.
-        problem: Empty where all is well.
-        mend: What to do about it.
+        team: The team that a front door identified the caller as; empty if it reports none.
+        access: Result of a call without the key and headers of the settings, or why it could not be
+            made; empty if the settings have neither.
+        problem: What is wrong; otherwise empty.
+        mend: The remedy for the problem.
     """
 
     service: str
@@ -94,9 +93,9 @@ class Finding(Strict):
 
 
 async def check_services(settings: Settings, reference: Services | None = None) -> list[Finding]:
-    """Ask every service of the settings something whose answer is known.
+    """Check every service of the settings, with a question whose answer is known.
 
-    Of a Judge service it is only asked who the caller is and what judges there.
+    A Judge service is only asked for the team of the caller and its list of services.
 
     Args:
         expected: What a panel file says; what is served otherwise is a problem.
@@ -111,7 +110,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
                 mend='pip install "editjudge[serve]", or configure one (docs/configuration.md)',
             )
         ]
-    # A reply of yesterday says nothing of today: none is taken from the ledger, or kept there.
+    # The services shall answer now: no reply comes from the ledger, and none is stored there.
     settings = settings.model_copy(update={"ledger": None})
     async with Panel(settings) as panel:
         findings = [
@@ -135,7 +134,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
 
 
 def _list_specialists(settings: Settings, panel: Panel, *, reachable: bool) -> list[ServiceName]:
-    """The specialists to check; what an unreachable endpoint may serve is its own problem's."""
+    """List the specialists to check; an unreachable endpoint is a problem of its own."""
     listed_names = {name for each in settings.endpoints.values() for name in each.services}
     all_names = (*SPECIALISTS, *list_custom_services(settings))
     due = [n for n in all_names if n in panel.specialists or (n in listed_names and reachable)]
@@ -145,7 +144,7 @@ def _list_specialists(settings: Settings, panel: Panel, *, reachable: bool) -> l
 def _add_problems(
     findings: list[Finding], reference: Services, actual: Services, unknown: Collection[str] = ()
 ) -> list[Finding]:
-    """Findings, and as problems what is not as expected."""
+    """Add the differences from the panel file to the findings, as problems."""
     differ: dict[str, str] = dict(compare_panels(reference, actual, unknown))
     mend = "serve what the panel file says, or mend the file"
     result = [
@@ -159,7 +158,7 @@ def _add_problems(
 
 
 async def _gather_facts(panel: Panel, timeout: float) -> Services:
-    """What is known of every service: its identity, its device, where its weights lie."""
+    """Collect the facts of every service: its identity, device and folder of weights."""
     facts = {
         one.name: service_facts(one.identity, root=one.model.facts.get(ROOT, ""))
         for one in panel.judges.values()
@@ -173,12 +172,12 @@ async def _gather_facts(panel: Panel, timeout: float) -> Services:
 async def _device(endpoint: TritonEndpoint, name: ServiceName, timeout: float) -> str:
     try:
         return await endpoint.device(model_name(name), timeout)
-    except ServiceError:  # whoever is compared with it sees that nobody told
+    except ServiceError:  # the comparison shows that the device is unknown
         return "unknown"
 
 
 async def _check_specialist(panel: Panel, name: ServiceName, settings: Settings) -> list[Finding]:
-    """Check a service at every endpoint that serves it."""
+    """Check a specialist at every endpoint that serves it."""
     service = panel.specialists.get(name)
     if service is None:
         model = model_name(name)
@@ -212,7 +211,7 @@ async def _check_at(endpoint: TritonEndpoint, service: Specialist, settings: Set
 
 
 async def _check_judge(judge: Judge, settings: Settings) -> Finding:
-    """Ask a judge something that anybody knows; random weights need not know it."""
+    """Ask a judge a question of common knowledge; untrained weights need not answer correctly."""
     finding = Finding(
         service=judge.name,
         endpoint=judge.endpoint.url,
@@ -221,12 +220,12 @@ async def _check_judge(judge: Judge, settings: Settings) -> Finding:
     start = time.perf_counter()
     try:
         method = await judge.probe()
-        if method == "sampled":  # no choice was asked for, or it got none
+        if method == "sampled":  # the probe asked for no choice, or got none
             await judge.answer(_QUESTION, Option(_CHOICES))
     except ServiceError as error:
         return _update(finding, problem=str(error), mend="see the server's log")
     except Abstained as error:
-        # Random weights write anything; that they do is an answer.
+        # Untrained weights reply with arbitrary text, which is good enough.
         if error.kind != "unparsable" or "untrained" not in judge.model.name:
             return _update(
                 finding,
@@ -247,11 +246,11 @@ async def _check_judge(judge: Judge, settings: Settings) -> Finding:
 
 
 def _find_judge_problem(judge: Judge, method: str) -> tuple[str, str]:
-    """What keeps a judge that answers from judging well, and the mend."""
+    """Find a problem of a judge that answers, with its remedy; both empty without one."""
     if method == "sampled" and judge.endpoint.logprobs == "auto":
         return (
             f"the server reports no token probabilities: {judge.without_logprobs}",
-            'scores are sampled words; where that is meant, set logprobs = "never" for it',
+            'its scores are sampled words; if this is intended, set logprobs = "never" for it',
         )
     if judge.model.facts.get("media") == "off":
         return (
@@ -264,7 +263,7 @@ def _find_judge_problem(judge: Judge, method: str) -> tuple[str, str]:
 async def _check_gateway(
     endpoint: GatewayEndpoint, settings: Settings, reference: Services | None
 ) -> list[Finding]:
-    """A Judge service and what judges there: who the caller is to it, and what it has."""
+    """Check a Judge service: the team of the caller, its version and its services."""
     finding = Finding(service="gateway", endpoint=endpoint.url)
     try:
         async with Gateway(endpoint, settings) as gateway:
@@ -279,8 +278,10 @@ async def _check_gateway(
     findings = [
         _update(
             finding,
-            identity=f"{len(identities)} services judge there",
-            answer="of this version" if gateway.version == own_version else f"{own_version} here",
+            identity=f"it has {len(identities)} services",
+            answer="same version as here"
+            if gateway.version == own_version
+            else f"{own_version} here",
             team=panel.team,
             access=await _try_gateway(endpoint, settings),
         )
@@ -294,7 +295,7 @@ async def _check_gateway(
             service="all",
             endpoint=endpoint.url,
             problem=f"there: {problem}",
-            mend="whoever runs the Judge service sees to it",
+            mend="tell the operator of the Judge service",
         )
         for problem in gateway.service_problems
     ]
@@ -304,8 +305,8 @@ async def _check_gateway(
     return _add_problems(findings, reference, actual, unknown={DEVICE, ROOT})
 
 
-# A stranger has no keys and headers. He asks what was answered with them a moment ago, so that
-# whatever he meets is about them; "" where none are needed to be let in.
+# The following functions repeat a call that just succeeded, without the key and headers of the
+# settings, so that its result depends on these alone. They return "" if the settings have neither.
 
 
 def _has_key(endpoint: Endpoint | JudgeEndpoint | GatewayEndpoint) -> bool:
@@ -317,7 +318,7 @@ def _without_credentials(endpoint: E) -> E:
 
 
 async def _try_specialist(service: Specialist, url: str, settings: Settings) -> str:
-    """What a specialist says to a stranger."""
+    """Call a specialist without key and headers."""
     endpoints = [each for each in settings.endpoints.values() if each.url == url and _has_key(each)]
     if not endpoints:
         return ""
@@ -326,7 +327,7 @@ async def _try_specialist(service: Specialist, url: str, settings: Settings) -> 
 
 
 async def _try_judge(judge: Judge, settings: Settings) -> str:
-    """What a judge says to a stranger; it costs a call where it is answered."""
+    """Call a judge without key and headers; a call that is answered costs money."""
     name = judge.name.variant
     if not _has_key(settings.judges[name]):
         return ""
@@ -335,13 +336,13 @@ async def _try_judge(judge: Judge, settings: Settings) -> str:
     async with Panel(settings.model_copy(update=changes)) as panel:
         if keyless_judge := panel.judges.get(judge.name):
             return await _try_without_key(keyless_judge.answer(_QUESTION, Option(_CHOICES)))
-    # Not even its model was told: why, a call of its own says.
+    # The judge could not even be identified without the key: this call shows why.
     async with make_transport(bare_endpoint, _ONCE, judge.name, 1) as transport:
         return await _try_without_key(transport.identify(settings.probe_timeout))
 
 
 async def _try_gateway(endpoint: GatewayEndpoint, settings: Settings) -> str:
-    """What a Judge service says to a stranger."""
+    """Call a Judge service without key and headers."""
     if not _has_key(endpoint):
         return ""
     async with JudgeService(_without_credentials(endpoint), _ONCE) as service:
@@ -349,7 +350,7 @@ async def _try_gateway(endpoint: GatewayEndpoint, settings: Settings) -> str:
 
 
 async def _try_without_key(call: Awaitable[object]) -> str:
-    """What a call without credentials meets: refused is who is turned away for want of them."""
+    """Await a call without credentials, and describe whether it was refused for lack of them."""
     try:
         await call
     except Abstained:
@@ -366,7 +367,7 @@ def _update(finding: Finding, **fields: Any) -> Finding:
 
 
 async def _measure_round_trip(call: Callable[[], Awaitable[object]]) -> float:
-    """Median milliseconds of a call that computes nothing."""
+    """Measure the median milliseconds of a call that computes nothing."""
     times = []
     for _ in range(_ROUND_TRIPS):
         start = time.perf_counter()
@@ -376,10 +377,10 @@ async def _measure_round_trip(call: Callable[[], Awaitable[object]]) -> float:
 
 
 def load_panel_file(path: Path) -> Services:
-    """The services that a panel file expects.
+    """Load the services and facts that a panel file expects.
 
     Raises:
-        InputError: it cannot be read, or is no such file.
+        InputError: the file cannot be read, or is not a panel file.
     """
     try:
         return _PANEL.validate_json(path.read_bytes(), strict=True)
@@ -388,22 +389,22 @@ def load_panel_file(path: Path) -> Services:
     except ValidationError as error:
         raise InputError(
             str(path),
-            f"this is no panel: {first_problem(error)}",
+            f"this is not a panel file: {first_problem(error)}",
             'write {"role.variant": {"fact": "value"}}',
         ) from error
 
 
 def service_facts(identity: ModelIdentity, **more: str) -> Facts:
-    """What is known of a service: its identity, and what else its server told."""
+    """The facts of a service: those of its identity, and others that its server reports."""
     return {"name": identity.name, **identity.facts, **more}
 
 
 def compare_panels(
     reference: Services, actual: Services, unknown: Collection[str] = ()
 ) -> Iterator[tuple[ServiceName, str]]:
-    """What is not as expected, by service, in words; nothing where all is.
+    """Compare services with a panel file; yield each service that differs, with a description.
 
-    Random weights are expected only where the file says so.
+    Untrained weights are a difference unless the file lists them.
 
     Args:
         served: What is known of the services that are there.
@@ -411,7 +412,7 @@ def compare_panels(
     """
     for name, facts in reference.items():
         if name not in actual:
-            yield name, "it is expected, and nobody serves it"
+            yield name, "it is expected, and not served"
             continue
         expected_facts = {_UNTRAINED: "", **facts}
         there = actual[name]
@@ -424,4 +425,4 @@ def compare_panels(
             yield name, "; ".join(differ)
     for name in actual:
         if name not in reference:
-            yield name, "it is served, and nobody expects it"
+            yield name, "it is served, and not expected"

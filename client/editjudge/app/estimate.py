@@ -1,4 +1,4 @@
-"""What a run would take, before it is begun."""
+"""Estimates the calls, tokens and cost of a run before it starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .ledger_hits import SAMPLE_SIZE
 
 _PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
-# By field of a template: which images it shows.
+# The images that each field of a template shows.
 _IMAGES = {
     "sources": {"source"},
     "edited": {"edited"},
@@ -41,11 +41,11 @@ _IMAGES = {
 
 @dataclass(frozen=True)
 class PerEdit:
-    """What an edit takes of a service, on average.
+    """The average use of a service by one edit.
 
     Attributes:
-        calls: At most.
-        prompt_tokens: About; 0 for specialists.
+        calls: Upper bound of the number of calls.
+        prompt_tokens: Approximate number of prompt tokens; 0 for specialists.
     """
 
     calls: float
@@ -54,21 +54,23 @@ class PerEdit:
 
 @result(config=STRICT)
 class Estimate:
-    """`run --dry-run --json`: what is left to do of a run, in numbers.
+    """`run --dry-run --json`: the remaining work of a run, in numbers.
 
     Attributes:
-        items: With something to judge.
-        edits: With something to judge.
-        verdicts: To be judged.
-        calls: By service; at most, since what depends on an item alone is asked once. Averaged
-            replies are counted (`samples`); as many again come on top of a judge's where no
-            reply can be read.
-        known: What the ledger answers of these; of many edits, about.
-        prompt_tokens: By judge; an image of n pixels is about n/1024 tokens.
-        cost: Of these tokens and one generated token per call, where a price is configured;
-            nothing for calls that are known. None where a Judge service asks: prices are its own.
-        sampled: Edits whose images were looked at; the rest is taken to be like them.
-        notes: What else is to be known of the dimensions and the judges, a line each.
+        items: Number of items with something to judge.
+        edits: Number of edits with something to judge.
+        verdicts: Number of verdicts to judge.
+        calls: Upper bound of the number of calls, by service; a question that depends on the item
+            only is asked once. Averaged replies are counted (`samples`). A judge gets as many calls
+            again where no reply can be read.
+        known: Number of these calls that the ledger answers; approximate if there are many edits.
+        prompt_tokens: By judge; an image of n pixels has about n/1024 tokens.
+        cost: Cost of these tokens and one generated token per call, if a price is configured;
+            calls that the ledger answers are free. None through a Judge service, which has its own
+            prices.
+        sample_size: Number of edits whose images were measured; the others are assumed to be like
+            them.
+        notes: Remarks on the dimensions and the judges, a line each.
     """
 
     items: int = 0
@@ -84,7 +86,7 @@ class Estimate:
     @computed_field  # type: ignore[prop-decorator]
     @property
     def per_edit(self) -> dict[ServiceName, PerEdit]:
-        """What an edit takes of each service on average."""
+        """The average use of each service by one edit."""
         if not self.edits:
             return {}
         return {
@@ -98,7 +100,7 @@ def estimate(
     settings: Settings,
     ledger_hits: Mapping[ServiceName, int] | None = MappingProxyType({}),
 ) -> Estimate:
-    """Counts every call; image sizes are read of a sample of items, spread over all.
+    """Count every call of a plan; read image sizes of a sample of items, spread over all.
 
     Args:
         known: What the ledger answers; None where that cannot be told.
@@ -130,39 +132,36 @@ def estimate(
     forecast.cost = _compute_cost(forecast, settings)
     forecast.notes = (*judge_notes(plan.inputs, settings), *_list_unpriced(forecast, settings))
     if ledger_hits is None:
-        why = "no run with it has met the services of these settings yet"
-        forecast.notes += (f"what the ledger answers is not known: {why}",)
+        why = "no run with this ledger has called the services of these settings yet"
+        forecast.notes += (f"how many calls the ledger answers is unknown: {why}",)
     return forecast
 
 
 def judge_notes(order: RunInputs, settings: Settings) -> tuple[str, ...]:
-    """What is to be known of the judges' settings, a line each; `run` tells it too.
-
-    Rounds that may be pointless, and limits below what a prompt asks for.
-    """
+    """Warn of settings of the judges, a line each: equal rounds, and limits that are too short."""
     if settings.gateway is not None:
         return (f"judged through the Judge service at {settings.gateway.url}",)
     return (*_warn_of_equal_rounds(order, settings), *_warn_of_short_limits(order, settings))
 
 
 def _warn_of_short_limits(order: RunInputs, settings: Settings) -> Iterator[str]:
-    """Judges whose settings cut replies before a prompt's own limit."""
+    """Warn of judges whose `max_tokens` is below the limit that a prompt needs."""
     for service, templates in sorted(_templates_by_judge(order).items()):
         endpoint = _endpoint(ServiceName.parse(service), settings)
         limit = endpoint.max_tokens if endpoint else None
-        # The usual limit is no demand of a prompt: official settings are below it.
+        # The default limit is no requirement of a prompt: official settings are below it.
         longer = [one for one in templates if one.max_tokens > max(limit or 0, MAX_TOKENS)]
         if limit is not None and longer:
             names = ", ".join(sorted({one.name for one in longer}))
             longest = max(one.max_tokens for one in longer)
             yield (
-                f"{service}: max_tokens is {limit:,}, below what {names} ask for: replies that are"
-                f" cut have no number; leave it out, or give {longest:,}"
+                f"{service}: max_tokens is {limit:,}, below the limit of {names}: a truncated reply"
+                f" has no score; leave it out, or set it to {longest:,}"
             )
 
 
 def _templates_by_judge(order: RunInputs) -> dict[str, list[Template]]:
-    """By judge, the templates that the dimensions asked for ask."""
+    """Map each judge to the templates that the requested dimensions use."""
     templates: dict[str, list[Template]] = {}
     for dimension in sort_by_dependency(order.dimensions, order.dimensions_by_id):
         for scorer in (reading.scorer for reading in dimension.readings):
@@ -172,12 +171,12 @@ def _templates_by_judge(order: RunInputs) -> dict[str, list[Template]]:
 
 
 def _warn_of_equal_rounds(order: RunInputs, settings: Settings) -> tuple[str, ...]:
-    """Why the rounds of a run may be pointless, a line for each judge."""
+    """Warn of rounds that may give equal replies, a line for each judge."""
     if order.judge_rounds.rounds == 1:
         return ()
     return tuple(
-        f"{service}: temperature is 0, so rounds differ by their seed alone, and a deterministic"
-        " server gives a spread of 0; set a temperature"
+        f"{service}: its temperature is 0, so rounds differ only by their seed, and a deterministic"
+        " server gives equal replies; set a temperature"
         for service in sorted(order.roles(one.id for one in order.dimensions))
         for endpoint in (_endpoint(service, settings),)
         if endpoint is not None and not endpoint.temperature
@@ -185,7 +184,7 @@ def _warn_of_equal_rounds(order: RunInputs, settings: Settings) -> tuple[str, ..
 
 
 def describe_estimate(forecast: Estimate, plan: RunPlan) -> list[str]:
-    """The estimate for people."""
+    """Format an estimate as lines of text."""
     earlier = plan.total("standing")
     lines = [
         f"{format_count(forecast.verdicts, 'verdict')} on"
@@ -200,7 +199,7 @@ def describe_estimate(forecast: Estimate, plan: RunPlan) -> list[str]:
         parts = (_describe_per_edit(name, one) for name, one in forecast.per_edit.items())
         lines.append(f"an edit: {'; '.join(parts)}")
     if forecast.cost is not None:
-        lines.append(f"cost about {forecast.cost:,.4g}, without what is generated or asked again")
+        lines.append(f"cost about {forecast.cost:,.4g}, without generated tokens and retries")
     lines += forecast.notes
     for model, (count, reason) in plan.missing.items():
         if count:
@@ -218,8 +217,8 @@ def _describe_per_edit(service: ServiceName, each: PerEdit) -> str:
 
 
 def describe_calls(forecast: Estimate) -> list[str]:
-    """The calls for people, a line for each service."""
-    retries = ", and as many again where no reply can be read"
+    """Format the calls, a line for each service."""
+    retries = ", and as many again if no reply can be read"
     return [
         f"{service}: at most {format_count(count, 'call')}"
         + _describe_ledger_hits(forecast, service)
@@ -229,7 +228,7 @@ def describe_calls(forecast: Estimate) -> list[str]:
 
 
 def _describe_ledger_hits(forecast: Estimate, service: ServiceName) -> str:
-    """What some of the calls of a service are, in brackets; empty where nothing is to be said."""
+    """Say in brackets how many calls the ledger answers; empty if none."""
     if not (count := forecast.known[service]):
         return ""
     about = "about " * (forecast.edits > SAMPLE_SIZE)
@@ -237,7 +236,7 @@ def _describe_ledger_hits(forecast: Estimate, service: ServiceName) -> str:
 
 
 def _endpoint(service: ServiceName, settings: Settings) -> JudgeEndpoint | None:
-    """How a judge is asked from here; None where a Judge service asks it."""
+    """The endpoint of a judge; None for a specialist, and through a Judge service."""
     if settings.gateway is not None or not service.is_judge:
         return None
     return settings.judges.get(service.variant)
@@ -246,10 +245,10 @@ def _endpoint(service: ServiceName, settings: Settings) -> JudgeEndpoint | None:
 def _count_calls(
     dimensions: tuple[Dimension, ...], dimensions_by_id: Mapping[str, Dimension], item: Item
 ) -> tuple[Counter[ServiceName], list[tuple[ServiceName, Question]]]:
-    """What judging an edit asks: calls of specialists, and questions to judges.
+    """Count the calls of specialists for one edit, and list the questions to judges.
 
-    A scorer whose questions cannot be asked of the item is left out: an edit fails at them before
-    its first call.
+    A scorer whose questions cannot be built for the item is left out, since its edit fails before
+    the first call.
     """
     sequence = sort_by_dependency(dimensions, dimensions_by_id)
     calls: Counter[ServiceName] = Counter()
@@ -262,13 +261,13 @@ def _count_calls(
                 questions += [(service, question) for question in scorer.questions(item)]
             except ValueError:
                 continue
-            counts.pop(service, None)  # these are counted by question
+            counts.pop(service, None)  # counted by question instead
         calls.update(counts)
     return calls, questions
 
 
 def _read_size(path: Path) -> tuple[int, int]:
-    """Width and height of an image file, from its head; next to nothing of one that is none."""
+    """Read width and height from the header of an image file; (1, 1) if it is not an image."""
     try:
         with Pil.open(path) as picture:
             return picture.size
@@ -282,10 +281,10 @@ def _count_prompt_tokens(
     pictures: Mapping[str, Sequence[Path]],
     settings: Settings,
 ) -> Counter[ServiceName]:
-    """Prompt tokens of one edit by judge.
+    """Estimate the prompt tokens of one edit, by judge.
 
     Args:
-        pictures: Of the item and the edit, by what they are called.
+        pictures: Files of the item and the edit, by the name of their field.
     """
     total: Counter[ServiceName] = Counter()
     sizes = {name: [*map(_read_size, files)] for name, files in pictures.items() if questions}
@@ -303,12 +302,12 @@ def _count_prompt_tokens(
 
 
 def _list_unpriced(forecast: Estimate, settings: Settings) -> tuple[str, ...]:
-    """Whose calls the cost leaves out, where it has those of others."""
+    """Name the judges without a price, if the cost includes others."""
     if forecast.cost is None:
         return ()
     endpoints = {service: _endpoint(service, settings) for service in forecast.prompt_tokens}
     names = [name for name, of in endpoints.items() if of is None or of.price is None]
-    return (f"the cost is without {', '.join(names)}: no price is configured",) if names else ()
+    return (f"the cost leaves out {', '.join(names)}: no price is configured",) if names else ()
 
 
 def _compute_cost(forecast: Estimate, settings: Settings) -> float | None:

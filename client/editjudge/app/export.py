@@ -1,9 +1,9 @@
-"""A run's verdicts as a table in one file, written row by row.
+"""Writes the verdicts of a run as a table to one file, row by row.
 
-One row for a verdict, one for each missing output (no dimension, status `missing_output`), one for
-each dimension of an edit that the data spoilt (status `unscored`, no signature), and one for each
-dimension that waits for a service (no edit, status `not_served`), so that coverage
-can be told from the file alone. The wide form has a row for each edit instead.
+There is one row for each verdict, one for each missing output (no dimension, status
+`missing_output`), one for each dimension that a flaw of the data affects (status `unscored`, no
+signature), and one for each dimension that waits for a service (no edit, status `not_served`), so
+that the file alone gives the coverage. The wide form has one row for each edit instead.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ JsonRow: TypeAlias = dict[str, Any]
 Fields: TypeAlias = tuple[str, ...]
 
 FIELDS = tuple(Row.model_fields)
-"""The columns; see `Row`."""
+"""The columns of the long form; see `Row`."""
 _HEAD_BYTES = 4096
 _PARQUET = b"PAR1"
 METADATA = "editjudge.run"
 """The key of the run's header in a parquet file."""
 FIRST_COLUMNS = (("item", "model", "dimension"), ("item", "model", "missing"))
-"""How the columns of a table begin: one row for each verdict, or for each edit."""
+"""The first columns of a table in the long form and in the wide form."""
 _EDIT_COLUMNS = ("item", "model", "missing")
 _BATCH_ROWS = 10_000
 _REPEATING_COLUMNS = ("model", "dimension", "status", "kind", "signature", "versions")
@@ -58,25 +58,25 @@ def export(
     dimensions: Collection[str] = (),
     urls: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
-    """Write all verdicts of a run to a file, which is there whole or not at all.
+    """Write all verdicts of a run to a file, which is written completely or not at all.
 
     Args:
         form: `jsonl` has evidence and calls as objects; `csv` and `parquet` as JSON text, and
             `csv` has nothing where there is no value; `label-studio` has tasks, see
             `app.label_studio`, and the configuration for them lies beside it as `.xml`.
-        wide: A row for each edit, with a column for each dimension; see `wide_rows`.
-        pictures: With the paths of each edit's pictures.
-        dimensions: Ids, globs, parts of ids or titles of columns; all for none.
-        urls: By folder, what stands in its place in the paths of pictures.
+        wide: Write one row for each edit, with a column for each dimension; see `wide_rows`.
+        pictures: Add the paths of each edit's pictures.
+        dimensions: Ids, globs, parts of ids or titles of columns; by default all.
+        urls: Replacements for folders in the paths of pictures, by folder.
 
     Returns:
-        How many rows it has.
+        The number of rows.
 
     Raises:
-        ConfigError: the file cannot be written, or is there and is no former export; a dimension is
-            not in the run.
-        InputError: the data is not there any more, where it is needed.
-        MissingExtra: parquet without pyarrow.
+        ConfigError: the file cannot be written, or exists and is not an export; a dimension is not
+            in the run.
+        InputError: the data is needed and no longer exists.
+        MissingExtra: the format is parquet, and pyarrow is not installed.
         StoreError: the run cannot be read, or the disk is full.
     """
     check_target(view.folder, file, form)
@@ -111,18 +111,18 @@ def _add_picture_paths(rows: Iterable[JsonRow], paths_of: PicturePaths) -> Itera
 
 
 def wide_rows(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[JsonRow]:
-    """A row for each edit that was asked for: item, model, and the value of each dimension.
+    """Yield a row for each requested edit: item, model, and the value of each dimension.
+
+    The values are those that `summary` counts: a verdict of other prompts or services than those of
+    the last session, or of an item that changed since, has none. The long form gives the reason for
+    each missing value; `missing` is the reason for a missing output.
 
     Args:
-        dimensions: Only these; all of the run without.
-
-    The values are those that `summary` counts: what was judged by other prompts or services than
-    the run's last, or of an item that changed since, has none. Why a value is not there, the long
-    form says; `missing` is why there is no output.
+        dimensions: Ids of dimensions; by default all of the run.
 
     Raises:
-        ConfigError: it has dimensions that this editjudge does not know.
-        InputError: the data is not there any more.
+        ConfigError: the run has dimensions that this version of editjudge does not know.
+        InputError: the data no longer exists.
     """
     missing = {(e.model, e.item): str(e.missing) for e in view.edits() if e.digest is None}
     names = tuple(dimensions) or view.header.dimensions
@@ -135,10 +135,11 @@ def wide_rows(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[JsonRow
 
 
 def long_rows(view: RunView) -> Iterator[Row]:
-    """The rows, one by one.
+    """Yield the rows of the long form.
 
-    Dimensions not served, missing outputs, verdicts edit by edit; then what the data spoilt, of
-    which there is no verdict. What the data has no item of any more is left out.
+    Their order is: dimensions that are not served, missing outputs, verdicts edit by edit, and
+    dimensions without a verdict because of a flaw of the data. Items that the data no longer has
+    are left out.
     """
     for name, reason in view.unserved_reasons().items():
         yield Row(dimension=name, status="not_served", reason=reason)
@@ -165,7 +166,7 @@ def long_rows(view: RunView) -> Iterator[Row]:
 
 def _write_jsonl(file: Path, rows: Iterable[JsonRow], _: Fields, __: str) -> int:
     count = 0
-    # Lone surrogates of a reply are no UTF-8: their escapes are valid JSON.
+    # A reply may hold lone surrogates, which are not valid UTF-8; their escapes are valid JSON.
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as out:
         for row in rows:
             out.write(dumps(row) + "\n")
@@ -190,7 +191,7 @@ def _write_parquet(file: Path, rows: Iterable[JsonRow], fields: Fields, header: 
         parquet: Any = import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:
         raise MissingExtra("parquet export", "report") from error
-    except ImportError as error:  # for example one that wants another NumPy
+    except ImportError as error:  # for example a build for another NumPy
         raise ConfigError(
             f"pyarrow cannot be loaded: {error}", 'run: pip install "pyarrow<26"'
         ) from error
@@ -218,7 +219,7 @@ def _as_text(row: JsonRow) -> JsonRow:
 
 
 def _to_utf8(row: JsonRow) -> JsonRow:
-    """Lone surrogates, which Arrow refuses, as their escapes."""
+    """Replace lone surrogates, which Arrow refuses, by their escapes."""
     return {
         name: value.encode("utf-8", "backslashreplace").decode()
         if isinstance(value, str)
@@ -235,10 +236,10 @@ _WRITERS: Mapping[str, Callable[[Path, Iterable[JsonRow], Fields, str], int]] = 
 
 
 def check_target(run: Path, file: Path, form: str) -> None:
-    """Refuse to export over anything but a former export, or into what belongs to the run.
+    """Refuse a target that is neither new nor an earlier export, or is a file of the run itself.
 
     Raises:
-        ConfigError: something else is there, or the name is taken.
+        ConfigError: another file exists at the target, or its name is reserved.
         StoreError: the disk fails.
     """
     files = [file]
@@ -250,14 +251,14 @@ def check_target(run: Path, file: Path, form: str) -> None:
             )
         files.append(file.with_suffix(".xml"))
     for each in files:
-        # SQLite keeps more beside its file, and empty files lock it.
+        # SQLite has further files beside its own, and an empty file there locks it.
         if each.name.startswith(f"{Path(FILE).stem}.") and _is_same_folder(each.parent, run):
             raise ConfigError(f"{each} is a file of the run itself", "give another --out")
         output_files.check_overwrite(each, is_export, "former export of editjudge")
 
 
 def is_export(file: Path) -> bool:
-    """Whether a file is what some `export` wrote, told by how it begins; parquet, how it ends."""
+    """Whether `export` wrote a file, by its first bytes, or its last ones for parquet."""
     with file.open("rb") as stream:
         head = stream.read(_HEAD_BYTES)
         if head.startswith(_PARQUET):

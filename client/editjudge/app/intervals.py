@@ -1,4 +1,4 @@
-"""How sure the numbers of a table are, what is capped in them, and whether they are of one set.
+"""Adds confidence intervals to the cells of a table, with counts of capped values.
 
 A mean, weighted or not, has the standard error of a ratio of sums over clusters, which are edits
 that share a source picture. So has a mean difference of pairs, of which both sides' pictures belong
@@ -39,22 +39,22 @@ from ..stats.clusters import (
 
 Cells = Mapping[str, Mapping[str, Cell]]
 _MIN_WEIGHT = 1e-12
-"""Of all weight: what is less is rounding."""
+"""Share of the total weight below which a weight is a rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """A number, and what it is without a part of the clusters.
+    """A column's value, and its value without each group of clusters.
 
     Attributes:
-        interval: None where it has no value.
-        without: The number without each part (float64; NaN where there is none).
-        scored: How many edits it rests on then.
-        touched: The parts that it rests on (bool).
-        clusters: The clusters that it rests on (bool).
-        error: Its standard error; 0 where nothing can be said of it.
-        freedom: Degrees of freedom of that, at least 1.
-        heavy: One source picture decides it.
+        interval: None if the column has no value.
+        without_group: The value without each group of clusters (float64; NaN if there is none).
+        scores: Number of scored edits without each group (float64).
+        groups_in: Whether the value depends on each group (bool).
+        clusters_in: Whether the value depends on each cluster (bool).
+        error: Its standard error; 0 if it is unknown.
+        freedom: Degrees of freedom of the standard error, at least 1.
+        is_heavy: Whether one source picture dominates the value.
     """
 
     interval: Interval | None
@@ -68,11 +68,11 @@ class _Estimate:
 
 
 class Intervals:
-    """Gives the cells of a table their intervals.
+    """Adds intervals to the cells of a table.
 
     Args:
-        columns: Of the table; one that is made of others stands after them.
-        clusters: Of each item, by its number.
+        columns: The columns of the table; a composite follows its parts.
+        clusters: The cluster of each item, by the number of the item.
     """
 
     def __init__(self, columns: Sequence[Column], clusters: Sequence[int]) -> None:
@@ -84,10 +84,10 @@ class Intervals:
     def add_intervals(
         self, cells: Mapping[str, Cell], samples: Mapping[str, Sample]
     ) -> dict[str, Cell]:
-        """The cells of a model with their intervals.
+        """Return the cells of a model with their intervals.
 
         Args:
-            samples: Of the columns that are means, by id.
+            samples: Samples of the columns that are means, by id.
         """
         parts: dict[str, _Estimate] = {}
         for column in self._columns:
@@ -117,7 +117,7 @@ class Intervals:
         group_counts = self._sum_by_group(counts)
         with np.errstate(invalid="ignore", divide="ignore"):
             without = (sums.sum() - self._sum_by_group(sums)) / (counts.sum() - group_counts)
-        # What is left of nothing is rounding.
+        # A remainder of no weight is a rounding error.
         without[counts.sum() - group_counts <= _MIN_WEIGHT * counts.sum()] = np.nan
         scores = item_counts.sum() - self._sum_by_group(item_counts)
         if cell.value is None:
@@ -148,7 +148,7 @@ class Intervals:
         value, count = cells[column.id].value, int(clusters_in.sum())
         if value is None:
             return _Estimate(None, without, scores, groups_in, clusters_in)
-        # A part that the number does not rest on leaves it as it is.
+        # Leaving out a group that the value does not depend on does not change it.
         without = np.where(groups_in, self._leave_groups_out(column, cells, parts), value)
         error = jackknife_error(without[groups_in])
         freedom, heavy = _pool_freedom(operands, list(_sensitivities(column, cells, parts)))
@@ -162,7 +162,7 @@ class Intervals:
     def _leave_groups_out(
         self, column: Column, cells: Mapping[str, Cell], parts: Mapping[str, _Estimate]
     ) -> Floats:
-        """A number that is made of others, without each part of the clusters."""
+        """Compute a composite without each group of clusters."""
         how = column.how
         if isinstance(how, Composite):
             names = {name: parts[of].without_group for name, of in how.of.items()}
@@ -183,7 +183,7 @@ class Intervals:
             scored_only = how.count == "scored"
             counts = np.full(self._group_count, float(cells[by].asked))
             weights = parts[by].scores if scored_only else counts
-            # What has no weight has no part, whatever it is.
+            # A part without weight does not count, even if it is NaN.
             total = total + np.where(weights > 0, weights * parts[of].without_group, 0.0)
             weight = weight + weights
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -198,12 +198,12 @@ class Intervals:
 
 
 def _sum_by_place(places: NDArray[np.int64], values: Floats, size: int) -> Floats:
-    """Sums of the values at each place."""
+    """Sum the values of each place."""
     return np.bincount(places, weights=values, minlength=size).astype(np.float64, copy=False)
 
 
 def _evaluate(how: Composite, values: Mapping[str, float]) -> float:
-    """What a function makes of its columns; NaN where it is not defined, as a division by 0."""
+    """Evaluate a composite; NaN where it is not defined, as for a division by 0."""
     try:
         return how.fn(values)
     except (ArithmeticError, ValueError):
@@ -213,7 +213,7 @@ def _evaluate(how: Composite, values: Mapping[str, float]) -> float:
 def _sensitivities(
     column: Column, cells: Mapping[str, Cell], parts: Mapping[str, _Estimate]
 ) -> Iterator[float]:
-    """How far a number moves where each of its columns moves by its standard error."""
+    """Yield how much a composite changes if each of its columns changes by its standard error."""
     how = column.how
     if isinstance(how, Composite):
         values = {name: cells[of].value or 0.0 for name, of in how.of.items()}
@@ -231,7 +231,7 @@ def _sensitivities(
 
 
 def _pool_freedom(operands: Sequence[_Estimate], effects: Sequence[float]) -> tuple[float, bool]:
-    """Degrees of freedom of what is made of columns, and whether one source picture decides it."""
+    """The degrees of freedom of a composite, and whether one source picture dominates it."""
     variances = np.nan_to_num(np.square(effects), posinf=0.0)
     freedoms = np.array([part.freedom for part in operands])
     heavy = np.array([part.is_heavy for part in operands])
@@ -243,7 +243,7 @@ def _pool_freedom(operands: Sequence[_Estimate], effects: Sequence[float]) -> tu
 
 
 def _no_interval(clusters: int, error: float | None, largest: float) -> str:
-    """Why what is made of columns has no interval; empty where it may have one."""
+    """Why a composite has no interval; empty if it has one."""
     if clusters < 2:
         return "all edits share a source picture" if clusters else "no edit has a part in it"
     if error is None:
@@ -254,7 +254,7 @@ def _no_interval(clusters: int, error: float | None, largest: float) -> str:
 def _interval(
     value: float, error: float, freedom: float, clusters: int, method: Method, why: str
 ) -> Interval:
-    """Of a number; none where there is a reason why not."""
+    """Make the interval of a value; an empty one if there is a reason against it."""
     if why:
         return Interval(None, None, None, clusters, method, why)
     half = half_width(error, freedom)
@@ -262,7 +262,7 @@ def _interval(
 
 
 def _pair_clusters(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The clusters of pairs: the least number of those that hang together."""
+    """The cluster of each pair: the least number of the clusters that pairs connect."""
     pairs = zip(first.tolist(), second.tolist(), strict=True)
     numbers = np.asarray(link_clusters(pairs), dtype=np.int64)
     least = np.full(len(first), np.iinfo(np.int64).max)
@@ -276,12 +276,14 @@ def with_intervals(
     clusters: Sequence[int],
     caps: Mapping[str, float],
 ) -> dict[str, dict[str, Cell]]:
-    """The cells of a table: with intervals, with what is capped, and marked where sets differ.
+    """Return the cells of a table with intervals and capped counts.
+
+    A cell is marked if it rests on items that not all models have.
 
     Args:
-        columns: One that is made of others stands after them.
-        clusters: Of each item, by its number.
-        caps: By dimension, where its values are cut off.
+        columns: The columns of the table; a composite follows its parts.
+        clusters: The cluster of each item, by the number of the item.
+        caps: The value at which a dimension is capped, by dimension.
     """
     table = tabulation.cells()
     intervals = Intervals(columns, clusters)
@@ -310,7 +312,7 @@ def _count_capped(
     samples: Mapping[str, Sample],
     caps: Mapping[str, float],
 ) -> int:
-    """How many values of a column are cut off, or of the columns that it is made of."""
+    """Count the capped values of a column, or of the parts of a composite."""
     cap = caps.get(column.dimensions[0]) if column.dimensions else None
     if cap is not None and column.id in samples:
         return int(np.count_nonzero(np.asarray(samples[column.id].raw_values) == cap))
@@ -318,7 +320,7 @@ def _count_capped(
 
 
 def _models_on_other_items(items_by_model: Mapping[str, NDArray[np.uint32]]) -> frozenset[str]:
-    """The models whose numbers rest on items that not all of them have."""
+    """The models whose values rest on items that not all models have."""
     item_arrays = [*items_by_model.values()]
     if all(np.array_equal(item_arrays[0], each) for each in item_arrays):
         return frozenset()

@@ -1,4 +1,4 @@
-"""A run by several judges, or in several rounds: what each says alone, and how far they agree."""
+"""Results of a run per judge and per round, and the agreement of the judges."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _MEAN = make_formula(mean)
 
 
 Cells: TypeAlias = Mapping[str, Mapping[str, Cell]]
-"""By model under test and column."""
+"""Cells by model under test and column."""
 
 
 @result(frozen=True, slots=True, config=STRICT)
 class Agreement:
-    """How far judges agree on one dimension, over the edits of all models under test.
+    """The agreement of judges on one dimension, over the edits of all models under test.
 
     Attributes:
-        judges: The two that are compared; one that is compared with itself, over its rounds.
-        edits: How many have a number from each of them, in every round.
-        figures: By name, see `agreement.between` and `agreement.within`.
+        judges: Two judges that are compared, or one that is compared with itself over its rounds.
+        edits: Number of edits with a score from each of them in every round.
+        figures: Statistics by name, see `agreement.between` and `agreement.within`.
     """
 
     dimension: str
@@ -49,13 +49,13 @@ class Agreement:
 
 @result(frozen=True, kw_only=True, config=STRICT)
 class JudgeSpread:
-    """What stands beside a table; empty where one judge was asked once.
+    """The results per judge beside a table; empty for a single judge with a single round.
 
     Attributes:
-        judge_rounds: Which judges, and in how many rounds each.
-        judges: By model, judge and column, what each judge says alone, of the columns that judges
-            have a part in.
-        agreement: By dimension: each two judges, then each judge's rounds.
+        judge_rounds: The judges and their rounds.
+        judges: Cells of each judge alone, by model, judge and column, for the columns that depend
+            on judges.
+        agreement: For each dimension the agreement of each two judges, then of each judge's rounds.
     """
 
     judge_rounds: Annotated[JudgeRounds, Field(exclude=True)] = JudgeRounds()
@@ -65,12 +65,12 @@ class JudgeSpread:
     @computed_field  # type: ignore[prop-decorator]
     @property
     def rounds(self) -> int:
-        """How often each judge judged."""
+        """The number of rounds of each judge."""
         return self.judge_rounds.rounds
 
 
 class JudgeSpreadBuilder:
-    """What each judge and each round says, aggregated as the edits of a run come.
+    """Aggregates the results of each judge and each round, edit by edit.
 
     Args:
         columns: Of the table.
@@ -105,7 +105,7 @@ class JudgeSpreadBuilder:
         ]
 
     def add(self, row: Row) -> None:
-        """Add an edit; it has outcomes of each round too."""
+        """Add an edit, whose row holds the outcomes of every round."""
         if self._ensemble is None:
             return
         self._ensemble.add(row)
@@ -115,7 +115,7 @@ class JudgeSpreadBuilder:
             agreeing.add(row)
 
     def build(self, cells: Cells) -> tuple[Cells, JudgeSpread]:
-        """The cells of the table with the numbers of each round, and what stands beside them."""
+        """Return the table's cells with the values of each round, and the results per judge."""
         if self._ensemble is None:
             return cells, JudgeSpread(judge_rounds=self._judge_rounds)
         ensemble = self._ensemble.cells(cells)
@@ -130,11 +130,11 @@ class JudgeSpreadBuilder:
 
 
 _Outcomes: TypeAlias = dict[str, Outcome]
-"""What was said of one edit, by dimension."""
+"""Outcomes of one edit by dimension."""
 
 
 def _mean_outcome(row: Row, ids: Sequence[str]) -> Outcome:
-    """What some rounds say together of an edit."""
+    """Average an edit's outcomes of some rounds."""
     if len(ids) == 1:
         return row.outcomes[ids[0]]
     outcomes = {name: row.outcomes[name] for name in ids}
@@ -149,7 +149,7 @@ def _mean_outcome(row: Row, ids: Sequence[str]) -> Outcome:
 
 
 class _JudgeTable:
-    """What some rounds say together, and each round alone.
+    """Tabulates the mean of some rounds, and each round alone.
 
     Args:
         judged: The dimensions of the columns that judges have a part in.
@@ -192,7 +192,7 @@ class _JudgeTable:
         }
 
     def cells(self, cells: Cells = MappingProxyType({})) -> Cells:
-        """The columns with what they say together, and by each round.
+        """Return the columns with the mean of the rounds and the value of each round.
 
         Args:
             cells: The former, where they are the table's own.
@@ -213,9 +213,9 @@ def _replace_outcomes(row: Row, outcomes: _Outcomes) -> Row:
 
 
 def _restrict_to_scored(round_outcomes: _Outcomes, joint_outcomes: _Outcomes) -> _Outcomes:
-    """What one round says, where the edit has a number in all rounds.
+    """Keep the outcomes of one round on the dimensions that have a score over all rounds.
 
-    So rounds differ by what was said, and not by which edits have a number.
+    So the values of rounds rest on the same edits.
     """
     return {
         name: round_outcomes[name] if isinstance(outcome, Score) else outcome
@@ -224,7 +224,7 @@ def _restrict_to_scored(round_outcomes: _Outcomes, joint_outcomes: _Outcomes) ->
 
 
 def _column_ids_using(columns: Iterable[Column], dimensions: Iterable[str]) -> tuple[str, ...]:
-    """Ids of the columns that dimensions have a part in, themselves or through other columns."""
+    """Ids of the columns that use any of the dimensions, directly or through other columns."""
     ids = set(dimensions)
     column_ids: dict[str, None] = {}
     for column in columns:
@@ -235,7 +235,7 @@ def _column_ids_using(columns: Iterable[Column], dimensions: Iterable[str]) -> t
 
 
 class _Agreements:
-    """What judges say of one dimension, gathered as edits come: eight bytes a value.
+    """Collects the scores of each judge on one dimension, at eight bytes a value.
 
     Args:
         ends: The dimension's range; where nothing else was said, values are one of two.
@@ -258,14 +258,14 @@ class _Agreements:
         self._models: dict[str, dict[str, array[float]]] = {}
 
     def add(self, row: Row) -> None:
-        """Add an edit: a value for each round; NaN where a judge has not all of them."""
+        """Add a score for each round of an edit; NaN for a judge without scores in all rounds."""
         if (judges := self._models.get(row.model)) is None:
             judges = self._models[row.model] = {judge: array("d") for judge in self._ids}
         for judge, names in self._ids.items():
             judges[judge].extend(_round_values(row, names) or [math.nan] * len(names))
 
     def figures(self) -> Iterator[Agreement]:
-        """Of each two judges, then of each judge with itself."""
+        """Yield the agreement of each two judges, then of each judge with itself."""
         rounds, dimension = self._judge_rounds.rounds, self._dimension
         for first, second in combinations(self._judge_rounds.judges, 2):
             pairs = [
@@ -284,13 +284,13 @@ class _Agreements:
         return (value for judges in self._models.values() for value in judges[judge])
 
     def _is_two_valued(self) -> bool:
-        """Whether nothing but the ends was said, by any judge."""
+        """Whether all scores of all judges are one of the two ends of the range."""
         values = (value for judge in self._ids for value in self._values_of(judge))
         return all(value in self._ends or math.isnan(value) for value in values)
 
 
 def _round_values(row: Row, ids: Iterable[str]) -> list[float]:
-    """What was said of an edit in each round; nothing where a round has no number of its own."""
+    """The scores of an edit in each round; empty if a round has none, or an imputed one."""
     numbers = []
     for name in ids:
         outcome = row.outcomes[name]

@@ -1,7 +1,7 @@
-"""A run as tasks of Label Studio, whose people see each edit beside what the judges said.
+"""Writes a run as tasks of Label Studio, which show people each edit beside the judges' scores.
 
-A task is one edit: its instruction and pictures, and in its `predictions` a number for each
-dimension that has one. What has none is told in words in `without_number`; it is no prediction.
+A task is one edit: its instruction and pictures, and in its `predictions` the score of each
+dimension that has one. `without_number` describes the other dimensions in words.
 The form is Label Studio's "Basic Label Studio JSON" with results of the tags `Number`, as its
 documentation has it (guide/predictions, tags/number).
 """
@@ -23,32 +23,32 @@ from ..benchmarks.dimension import Dimension
 from .view import RunView
 
 PICTURES = ("source", "edited", "mask", "target")
-"""The columns; further sources are `source_2` and so on, where a form has room for them."""
+"""The columns of pictures; formats with free columns name further sources `source_2` and so on."""
 LOCAL = "/data/local-files/?d="
-"""What Label Studio serves from its machine begins so."""
+"""Prefix of the files that Label Studio serves from its own machine."""
 _CONTROL = "score"
 TASKS = '[\n{"data": {"item": '
-"""How a file of tasks begins."""
+"""The first characters of a file of tasks."""
 CONFIGURATION = '<View>\n  <Text name="instruction" value="$instruction" />'
-"""How the labelling configuration begins."""
+"""The first characters of the labelling configuration."""
 
 
 def write_tasks(
     file: Path, view: RunView, dimensions: Mapping[str, Dimension], urls: Mapping[str, str]
 ) -> tuple[int, str]:
-    """Write the tasks of a run, one after another.
+    """Write the tasks of a run to a file, one after another.
 
     Args:
-        dimensions: Those to show, by id.
-        urls: By folder, what stands in its place in the paths of pictures; without, they are
-            served by Label Studio from its own machine.
+        dimensions: The dimensions to show, by id.
+        urls: Replacements for folders in the paths of pictures, by folder; by default Label Studio
+            serves the pictures from its own machine.
 
     Returns:
-        How many tasks there are, and the labelling configuration for them.
+        The number of tasks, and the labelling configuration for them.
 
     Raises:
         ConfigError: a picture is in none of the folders of `urls`.
-        InputError: the data of the run is not there any more.
+        InputError: the data of the run no longer exists.
     """
     paths_of = picture_paths(view, urls)
     fields: set[str] | None = None
@@ -58,13 +58,13 @@ def write_tasks(
         for row in view.rows():
             pictures = paths_of(row.item.id, row.model)
             if "edited" not in pictures:
-                continue  # there is nothing to look at
+                continue  # no output to look at
             if not urls:
                 pictures = {name: LOCAL + quote(path[1:]) for name, path in pictures.items()}
             task = _build_task(row, pictures, dimensions, view.header.protocol)
             scored_ids.update(name for name in dimensions if _value_of(row, name) is not None)
             fields = {*pictures} if fields is None else fields & {*pictures}
-            # Escapes in ASCII: a lone surrogate of a reply is no UTF-8, and valid JSON.
+            # ASCII escapes: a lone surrogate of a reply is not valid UTF-8, but valid JSON.
             out.write((",\n" if count else "[\n") + json.dumps(task))
             count += 1
         out.write("\n]\n" if count else "[]\n")
@@ -73,10 +73,10 @@ def write_tasks(
 
 
 def build_configuration(pictures: Sequence[str], dimensions: Sequence[Dimension]) -> str:
-    """The labelling configuration: XML for the project's settings.
+    """Build the labelling configuration, XML for the settings of the project.
 
     Args:
-        pictures: The names of those that every task has.
+        pictures: The names of the pictures that every task has.
     """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -90,7 +90,7 @@ def build_configuration(pictures: Sequence[str], dimensions: Sequence[Dimension]
 
 
 def control_name(dimension: str) -> str:
-    """The name of the tag for a dimension: dots are no part of names there."""
+    """The name of the tag for a dimension; such names hold no dots."""
     return f"{_CONTROL}_{dimension.replace('.', '_').replace('@', '_')}"
 
 
@@ -138,17 +138,17 @@ def _sort_key(name: str) -> tuple[int, str]:
 
 
 PicturePaths: TypeAlias = Callable[[str, str], dict[str, str]]
-"""By item and model, the pictures: `source`, `source_2`, …, `mask`, `target`, `edited`."""
+"""Maps an item and a model to paths of `source`, `source_2`, …, `mask`, `target`, `edited`."""
 
 
 def picture_paths(view: RunView, urls: Mapping[str, str]) -> PicturePaths:
-    """The paths of the pictures of a run's edits, by their names; nothing is opened.
+    """Make a function that returns the paths of an edit's pictures; no picture is opened.
 
     Args:
-        urls: By folder, what stands in its place in each path.
+        urls: Replacements for folders in the paths, by folder.
 
     Raises:
-        InputError: the data of the run is not there any more.
+        InputError: the data of the run no longer exists.
     """
     folders = {_absolute(Path(folder)): url for folder, url in urls.items()}
     pictures_of = view.all_pictures()

@@ -1,4 +1,4 @@
-"""How many of the calls that are left a ledger answers already."""
+"""Counts how many of the remaining calls of a run the ledger answers."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ SAMPLE_SIZE = 200
 def count_ledger_hits(
     plan: RunPlan, before: RunHeader | None, settings: Settings
 ) -> Counter[ServiceName] | None:
-    """Look up the calls that are left in the ledger of the settings, and count what it answers.
+    """Count the remaining calls of a run that the ledger of the settings answers.
 
-    None are known where a Judge service is asked, which has replies of its own. Nothing is called
-    and nothing written. Pictures of 200 edits at most are decoded.
+    The count is empty through a Judge service, which has its own ledger. No service is called and
+    nothing is written. The pictures of at most 200 edits are decoded.
 
     Args:
-        before: The run's header as its last session left it; None of a run that is not begun.
+        before: The run's header as its last session left it; None for a new run.
 
     Returns:
-        By service; of a sample of edits, for all of them. None where the services that answer by
-        these settings are not known, so that nothing can be told.
+        The number of calls by service, extrapolated from a sample of edits. None if the ledger
+        holds no identities of the services of these settings.
 
     Raises:
-        ConfigError: the ledger is none, or of a newer editjudge.
-        StoreError: it is damaged.
+        ConfigError: the file is not a ledger, or belongs to a newer editjudge.
+        StoreError: the ledger is damaged.
     """
     if settings.gateway is not None or settings.ledger is None or not settings.ledger.is_file():
         return Counter()
@@ -67,7 +67,7 @@ async def _count_hits(
             item = await asyncio.to_thread(plan.inputs.dataset.load, ref)
             path = plan.inputs.dataset.outputs(plan.inputs.outputs[model]).path(ref.id)
             image = await asyncio.to_thread(load_image, Path(path)) if path else None
-        except EditjudgeError:  # what cannot be read asks nothing
+        except EditjudgeError:  # an edit that cannot be read makes no calls
             continue
         edit = Edit(item, model, image, None if image else Missing("absent", ""))
         await judge(
@@ -84,10 +84,10 @@ async def _count_hits(
 
 
 def sample_edits(edits: Iterable[T], count: int, at_most: int = SAMPLE_SIZE) -> Iterator[T]:
-    """As many edits as may be looked at, spread over all.
+    """Yield at most `at_most` edits, spread evenly over all.
 
     Args:
-        count: How many there are.
+        count: Number of all edits.
     """
     for number, edit in enumerate(edits):
         if number * at_most % count < at_most:
@@ -97,7 +97,7 @@ def sample_edits(edits: Iterable[T], count: int, at_most: int = SAMPLE_SIZE) -> 
 async def _find_identities(
     ledger: Ledger, before: RunHeader | None, settings: Settings
 ) -> Identities | None:
-    """Of the services that these settings mean, as the run or the ledger last met them."""
+    """The identities of the services of these settings, as the run or the ledger stored them."""
     if before is not None and before.settings == service_settings(settings):
         return before.identities
     fact = await ledger.get_fact(services_fact_name(settings))
@@ -105,7 +105,7 @@ async def _find_identities(
 
 
 class _CountingLedger(Ledger):
-    """A ledger that remembers which calls it answered.
+    """A ledger that records which calls it answered.
 
     Attributes:
         answered: By key of a call, the service: a judge by its identity.

@@ -1,4 +1,4 @@
-"""Several runs of one benchmark become one: shards of it, or models judged elsewhere."""
+"""Merges runs of one benchmark, such as shards or runs of different models, into one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SET_PREFER = "merge runs that agree, or say which one counts with --prefer firs
 
 @dataclass
 class MergeCounts:
-    """What a merge did.
+    """The counts of a merge.
 
     Attributes:
         edits: Edits in the new run.
@@ -45,7 +45,7 @@ class MergeCounts:
 
 
 def dimensions_of(header: RunHeader) -> Mapping[str, Dimension]:
-    """All dimensions by id, as a run has them."""
+    """All dimensions by id, under the rules of a run."""
     return ResolvedSpec(RunSpec.of(header)).dimensions_by_id
 
 
@@ -55,26 +55,26 @@ def merge(
     prefer: Prefer | None = None,
     dimensions: Callable[[RunHeader], Mapping[str, Dimension]] = dimensions_of,
 ) -> MergeCounts:
-    """Write a new run with the edits, verdicts and calls of several.
+    """Write a new run with the edits, verdicts and calls of several runs.
 
-    A verdict that is in several runs with one signature is in it once; a failed one gives way
-    to any other.
+    A verdict that several runs hold with one signature is written once; any other verdict replaces
+    a failed one.
 
     Args:
-        folders: Of the runs, in the order that `prefer` speaks of.
-        out: Folder of the new run; it is there whole or not at all.
-        prefer: Which run counts where outputs or signatures differ, or one has a number and
-            the other none; None refuses that.
+        folders: Folders of the runs, in the order to which `prefer` refers.
+        out: Folder of the new run, which is written completely or not at all.
+        prefer: The run to use if outputs or signatures differ, or only one run has a score; None
+            makes such a difference an error.
         known: Dimensions by id, for their tolerances.
 
     Raises:
-        ConfigError: the runs are about different things, an item among them; values of one
-            signature differ beyond the dimension's tolerance; something differs and nothing is
-            preferred; the new folder is there already.
+        ConfigError: the runs differ in their benchmark, protocol, judges or in an item; values of
+            one signature differ by more than the dimension's tolerance; runs differ and `prefer` is
+            None; the new folder exists.
         StoreError: a run is damaged, or the disk is full.
     """
     if out.exists():
-        raise ConfigError(f"{out} is there already", "give another --out")
+        raise ConfigError(f"{out} exists", "give another --out")
     partial = out.with_name(f".{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -112,7 +112,7 @@ def _join_headers(runs: Sequence[RunStore]) -> RunHeader:
 
 
 class _Merger:
-    """Adds runs to one, in order."""
+    """Adds runs to a new run, one after another."""
 
     def __init__(
         self, target: RunStore, dimensions: Mapping[str, Dimension], prefer: Prefer | None
@@ -142,31 +142,31 @@ class _Merger:
                 )
 
     def _check_items(self, run: RunStore) -> None:
-        """Refuse a run that judged another item than a run before it, and take what it knows.
+        """Refuse a run with an item that differs from an earlier run; else copy its item contents.
 
         Raises:
-            ConfigError: there is such an item.
+            ConfigError: an item differs.
         """
         there = self._target.contents()
         for item, content in run.contents().items():
             if there.get(item, content) != content:
                 raise ConfigError(
-                    f"{run.folder} judged another {item} than a run before it: what the data says"
-                    " of it, or a picture of it, changed in between",
-                    "give the command of each of them once more, on today's data, then merge",
+                    f"{run.folder} judged another version of {item} than an earlier run: its record"
+                    " or a picture changed in between",
+                    "resume each of these runs on the present data, then merge",
                 )
         self._target.save_contents([], FileCache(run.file_cache().files), {})
 
     def _accepts_output(self, run: RunStore, edit: StoredEdit) -> bool:
-        """Whether the new run has this output of an edit, and counts what that changes."""
+        """Whether the new run uses this output of an edit; updates the counts."""
         earlier = self._target.edit(edit.item, edit.model)
         if earlier is None:
             self.counts.edits += 1
         elif earlier.digest != edit.digest:
             if self._prefer is None:
                 raise ConfigError(
-                    f"{run.folder} has another output of {edit.model} for {edit.item} than a run"
-                    " before it",
+                    f"{run.folder} has another output of {edit.model} for {edit.item} than an"
+                    " earlier run",
                     _SET_PREFER,
                 )
             if self._prefer == "first":
@@ -175,7 +175,7 @@ class _Merger:
         return True
 
     def _select_verdicts(self, run: RunStore, edit: StoredEdit) -> list[StoredVerdict]:
-        """An edit's verdicts that the new run takes."""
+        """Select the verdicts of an edit that the new run uses."""
         earlier = _verdicts_by_dimension(self._target, edit)
         selection = []
         for name, later in _verdicts_by_dimension(run, edit).items():
@@ -190,10 +190,10 @@ class _Merger:
         return selection
 
     def _wins(self, later: StoredVerdict, earlier: StoredVerdict, name: str, where: str) -> bool:
-        """Whether the later of two verdicts is taken.
+        """Whether the later of two verdicts replaces the earlier one.
 
         Raises:
-            ConfigError: they differ where they must not, or nothing is preferred.
+            ConfigError: they differ by more than the tolerance, or `prefer` is None.
         """
         verdict, before = later.verdict, earlier.verdict
         differs = later.signature != earlier.signature
@@ -207,7 +207,7 @@ class _Merger:
             what = "another signature" if differs else f"status {verdict.status}"
             causes = compare_signatures(earlier.signature, later.signature) if differs else ()
             keys = f": {'; '.join(map(str, causes))}" if causes else ""
-            raise ConfigError(f"{where} has {what} than in a run before it{keys}", _SET_PREFER)
+            raise ConfigError(f"{where} has {what} than in an earlier run{keys}", _SET_PREFER)
         self.counts.conflicts += 1
         return self._prefer == "last"
 
@@ -215,7 +215,7 @@ class _Merger:
         tolerance = self._dimensions[name].tolerance if name in self._dimensions else 0.0
         if abs(later - earlier) > tolerance:
             raise ConfigError(
-                f"{where} is {later:.9g}, and {earlier:.9g} in a run before it with the same"
+                f"{where} is {later:.9g}, and {earlier:.9g} in an earlier run with the same"
                 f" signature (tolerance {tolerance:g})",
                 "find out which of the runs is wrong, and merge without it",
             )

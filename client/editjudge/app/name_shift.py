@@ -1,10 +1,10 @@
-"""Outputs whose names are one place beside their items', told by sizes before anything is judged.
+"""Detects outputs that are named after neighbouring items, before anything is judged.
 
-Names from 1 for positions from 0 leave a folder in which nearly every file is somebody's output,
-and every number is a number. Where editors keep the size or the shape of a source, sizes tell: an
-output then fits its own source. Nothing is told by items of one size, nor by a model that gives one
-size or shape to all; and a model that fits a list of shapes of its own is closest to its own
-source. Only headers are read, of some hundred items.
+If outputs are numbered from 1 and items from 0, nearly every output belongs to another item, and
+every score is wrong without a failure. Editors usually keep the size or the shape of the source, so
+an output should fit its own source. Sizes show nothing if all items have the same size, or a model
+gives one size or shape to all outputs; a model with a list of shapes of its own still fits its own
+source best. Only the headers of some hundred items are read.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ Size: TypeAlias = tuple[int, int]
 _FitRule: TypeAlias = Callable[[Size, Size], bool]
 
 BLOCK_COUNT, BLOCK_LENGTH = 3, 200
-"""How many runs of neighbouring items are looked at, and how long each is."""
+"""The number of blocks of neighbouring items that are examined, and their length."""
 MIN_FITTING = 3
-"""Outputs that fit their neighbour and not their own source."""
+"""The least number of outputs that fit the neighbour's source and not their own."""
 MIN_SHARE_OF_ALL = 0.8
-"""Share of all outputs that fit their neighbour."""
+"""The least share of all outputs that fit the neighbour's source."""
 MIN_SHARE_OF_FITTING = 0.9
-"""Share that does so of those that fit their neighbour or their own, and not both."""
+"""The least share among the outputs that fit only one of the neighbour's and their own source."""
 MAX_ASPECT_DIFFERENCE = 0.06
-"""Aspect ratios are the same up to this factor (its logarithm): editors round to their grids."""
+"""Aspect ratios are equal up to this difference of logarithms, since editors round sizes."""
 
 
 class _SizedItem(NamedTuple):
-    """An item with the size of its source, where it has one source that can be read."""
+    """An item with the size of its source; None unless it has one source that can be read."""
 
     id: str
     size: Size | None
@@ -48,14 +48,14 @@ Block: TypeAlias = Sequence[_SizedItem]
 
 @dataclass(frozen=True)
 class NameShift:
-    """Outputs that fit the items beside their own.
+    """Evidence that outputs belong to the items beside their own.
 
     Attributes:
-        what: That is the same, the `size` or the `shape`.
-        step: The place whose source they fit, -1 before or 1 after their own.
-        fitting: How many fit that one and not their own.
-        own: How many fit their own and not that one.
-        first: The first of the former, in words.
+        what: The property that matches, `size` or `shape`.
+        step: The item whose source they fit: -1 for the one before, 1 for the one after.
+        fitting: Number of outputs that fit that source and not their own.
+        own: Number of outputs that fit their own source and not that one.
+        first: The first of the fitting outputs, in words.
     """
 
     what: Literal["size", "shape"]
@@ -73,10 +73,10 @@ class NameShift:
 
 
 def sample_blocks(dataset: Dataset, count: int) -> list[Block]:
-    """Runs of neighbouring items, with the sizes of their sources.
+    """Sample blocks of neighbouring items, with the sizes of their sources.
 
     Args:
-        count: How many items there are; all are looked at where they are few.
+        count: Number of all items; if they are few, the only block holds all of them.
     """
     if count <= BLOCK_COUNT * BLOCK_LENGTH:
         starts = {0: count}
@@ -95,10 +95,10 @@ def sample_blocks(dataset: Dataset, count: int) -> list[Block]:
 
 
 def find_shift(blocks: Sequence[Block], outputs: Outputs) -> NameShift | None:
-    """How a model's outputs are shifted; None where they are not, or sizes do not tell."""
+    """Find a shift of a model's outputs; None if there is none, or sizes do not show it."""
     for block in blocks:
         if len({place.size for place in block}) < 2:
-            continue  # of sources of one size nothing can be told, and no output is opened
+            continue  # sources of one size show nothing, so no output is opened
         paths = (outputs.path(place.id) for place in block)
         sizes = [None if path is None else read_header_size(path) for path in paths]
         for each in _find_shifts(block, sizes):
@@ -107,10 +107,10 @@ def find_shift(blocks: Sequence[Block], outputs: Outputs) -> NameShift | None:
 
 
 def refuse_shifted_outputs(plan: RunPlan) -> None:
-    """Refuse outputs that clearly are those of neighbouring items.
+    """Refuse outputs that clearly belong to neighbouring items.
 
     Raises:
-        InputError: a model's outputs are.
+        InputError: the outputs of a model do.
     """
     dataset = plan.inputs.dataset
     blocks = sample_blocks(dataset, len(plan.ids))
@@ -119,7 +119,7 @@ def refuse_shifted_outputs(plan: RunPlan) -> None:
             raise InputError(format_path(folder), f"of {model}, {name_shift}", SHIFT_MEND)
 
 
-SHIFT_MEND = "rename them, or take them by their names with --as-named (`as_named=True`)"
+SHIFT_MEND = "rename them, or match them by name with --as-named (`as_named=True`)"
 
 
 def _measure_source(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | None]) -> _SizedItem:
@@ -162,7 +162,7 @@ def _test_step(
     is_clear = all_fitting >= MIN_SHARE_OF_ALL * count and len(fitting) >= MIN_SHARE_OF_FITTING * (
         len(fitting) + own_count
     )
-    # A model that gives one size to all fits whoever has it, and says nothing by it.
+    # A model that gives one size to all outputs fits any source of that size, which shows nothing.
     has_variety = any(not fits(size, fitting[0]) for size in fitting)
     is_shift = len(fitting) >= MIN_FITTING and has_variety and is_clear
     return NameShift(what, step, len(fitting), own_count, first) if is_shift else None

@@ -1,4 +1,4 @@
-"""Judging a run again from its stored replies: today's code, and no call."""
+"""Scores a run again from its stored replies with the installed code, without any call."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .view import RunView
 
 @dataclass
 class ScoreChange:
-    """What became of the verdicts of one model on one dimension.
+    """The change of the verdicts of one model on one dimension.
 
     Attributes:
-        before: All that are stored, scored or unscored.
-        after: The same, judged again; where that was not possible, as they were.
+        before: The stored verdicts, scored or unscored.
+        after: The same verdicts scored again; the stored ones where that was not possible.
         changed: How many have another value or status.
         kept: How many could not be judged again.
         why: The reason for the first of these.
@@ -47,14 +47,14 @@ Changes = dict[tuple[str, str], ScoreChange]
 
 
 class VerdictSummary(Strict):
-    """Verdicts before, or after."""
+    """The mean and the counts of some verdicts."""
 
     mean: float | None
     counts: dict[Status, int]
 
     @classmethod
     def of(cls, tally: Tally) -> Self:
-        """Their mean, and how many have each status."""
+        """Summarise a tally."""
         return cls(mean=tally.mean(), counts=tally.all_counts)
 
 
@@ -71,7 +71,7 @@ class RescoreEntry(Strict):
 
     @classmethod
     def of(cls, model: str, dimension: str, change: ScoreChange) -> Self:
-        """What became of the verdicts of a model on a dimension."""
+        """Make the entry of a model on a dimension."""
         return cls(
             model=model,
             dimension=dimension,
@@ -84,7 +84,7 @@ class RescoreEntry(Strict):
 
 
 class _ComparingStore:
-    """Takes verdicts in a store's place, and compares them with those that are there."""
+    """Receives new verdicts in place of a store, and compares them with the stored ones."""
 
     def __init__(self, store: RunStore, *, write: bool) -> None:
         self._store = store
@@ -128,13 +128,13 @@ class _ComparingStore:
 
 
 def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Changes:
-    """Judge again whatever has a verdict, from the stored replies alone.
+    """Score every verdict again from the stored replies.
 
     Args:
-        write: Keep the new verdicts in the place of the old ones.
+        write: Replace the old verdicts by the new ones.
 
     Returns:
-        By model and dimension, what changed.
+        The changes by model and dimension.
     """
     header = store.header
     plan = inspect_items(order, store.file_cache())
@@ -164,18 +164,18 @@ def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Change
 
 
 def rescore_run(folder: Path, *, write: bool = False) -> Changes:
-    """The same for the run in a folder, with the data and the outputs where they were.
+    """Score the run in a folder again; its data and outputs must still be at their places.
 
     Raises:
-        ConfigError: it has dimensions that this editjudge does not know.
-        InputError: its data is not there any more.
+        ConfigError: the run has dimensions that this version of editjudge does not know.
+        InputError: its data no longer exists.
     """
     with RunStore.open(folder, read_only=not write) as store:
         return rescore(RunView.from_store(store).resolve_by(None), store, write=write)
 
 
 def _drop_unjudged(plan: RunPlan, store: RunStore) -> None:
-    """Leave to do only what has a verdict."""
+    """Remove from the plan everything that has no verdict."""
     for model, todo in plan.todo.items():
         there: dict[str, set[str]] = {}
         for verdict in store.verdicts(model, evidence=False):
@@ -187,14 +187,14 @@ def _drop_unjudged(plan: RunPlan, store: RunStore) -> None:
 
 
 def _why_not_comparable(edit: JudgedEdit, judged_edit: JudgedEdit) -> str:
-    """Why an edit is not the one that was judged; empty where it is."""
+    """Why an edit differs from the one that was judged; empty if it does not."""
     now, then = (
         None if one.output_file is None else one.output_file.digest for one in (edit, judged_edit)
     )
     item, former = (None if one.content is None else one.content.key for one in (edit, judged_edit))
     if former and item != former:
-        return "the item is not what was judged"
-    return "" if now == then else "the output is not the one that was judged"
+        return "the item has changed since it was judged"
+    return "" if now == then else "the output has changed since it was judged"
 
 
 def _comparable_form(verdict: Verdict) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""The columns of a run: means with coverage, from what is stored and what was planned."""
+"""Computes the mean of each dimension of a run, with coverage, from the stored verdicts."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Cells = dict[str, dict[str, Cell]]
 def mean_columns(
     dimensions: Iterable[Dimension], titles: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Column, ...]:
-    """A mean for each dimension.
+    """Make a column for the mean of each dimension.
 
     Args:
-        titles: By id, how a paper calls it: it stands beside the name.
+        titles: The paper's name of a dimension, by id, which is added to the title.
     """
     return tuple(
         Column(d.id, _mean_title(d.id, titles.get(d.id)), Mean(d.id), d.higher_is_better, d.source)
@@ -35,7 +35,7 @@ def mean_columns(
 
 
 def column_titles(table: Iterable[Column]) -> dict[str, str]:
-    """By dimension, how a paper's table calls its mean, where all of its columns call it alike."""
+    """Map dimensions to the titles of their means in a table, if all its columns agree."""
     titles: dict[str, set[str]] = {}
     for column in table:
         if isinstance(column.how, Mean):
@@ -50,17 +50,16 @@ def _mean_title(dimension: str, title: str | None) -> str:
 
 
 def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
-    """One number per model and dimension, over the items asked for.
+    """Compute the mean of each model and dimension over the requested items.
 
-    The same numbers as `tabulation.tabulate` over the same outcomes, without having all of them in
-    memory. What is still to be judged counts as `pending`.
+    The result equals that of `tabulation.tabulate` over the same outcomes, without loading all of
+    them into memory. Verdicts that do not exist yet count as `pending`.
 
     Args:
-        plan: As made at the beginning; what stood or was to do then is counted anew. Verdicts
-            with other signatures than its own are not counted.
+        plan: The plan of the session; verdicts with other signatures than its own do not count.
     """
     tallies: dict[tuple[str, str], Tally] = {}
-    # Where the run holds more than was asked for, what is counted must be looked at.
+    # The run may hold more items than were requested.
     requested_ids = frozenset(plan.ids[index] for index in plan.selected_positions)
     for verdict in store.verdicts(evidence=False):
         is_current = plan.signatures.get(verdict.dimension) == verdict.signature
@@ -77,9 +76,9 @@ def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
 
 
 def judge_spread(order: RunInputs, cells: Cells) -> JudgeSpread:
-    """What each judge says alone of each dimension, from the cells of its rounds.
+    """Compute the result of each judge on each dimension from the cells of its rounds.
 
-    Rounds that do not rest on the same edits have no mean here: `RunView.results` takes them
+    Rounds that do not rest on the same edits have no mean here; `RunView.results` averages them
     edit by edit.
     """
     judge_rounds = order.judge_rounds

@@ -1,4 +1,4 @@
-"""Data and outputs, looked at whole before anything is called."""
+"""Checks data and outputs completely, before a run calls any service."""
 
 from __future__ import annotations
 
@@ -37,19 +37,18 @@ _MAX_NAMES = 3  # dimensions in a line
 
 @result(frozen=True, slots=True, config=STRICT)
 class Problem:
-    """One thing that is wrong.
+    """A problem or a note.
 
     Attributes:
-        kind: `data` (fields, ids, files of the benchmark), `release` (what its reader
-            notes of the data, see `Dataset.notes`), `field` (items that lack what a dimension
-            needs), `mask` (does not fit its image, or selects
-            nothing or everything), `missing` and `extra` outputs, `unreadable` and `misnamed`
-            images, `shifted` (outputs that fit the items beside their own), `size` (outputs of
-            another size than their source), `flat` (outputs of one colour alone), `folder` (there
-            is none, or two models have the same).
+        kind: `data` (fields, ids or files of the benchmark), `release` (a remark of the reader on
+            the data, see `Dataset.notes`), `field` (items that lack a field that a dimension
+            needs), `mask` (does not fit its image, or selects nothing or everything), `missing` and
+            `extra` outputs, `unreadable` and `misnamed` images, `shifted` (outputs that fit the
+            neighbouring items), `size` (outputs of another size than their source), `flat` (outputs
+            of a single colour), `folder` (does not exist, or belongs to two models).
         where: A model under test, or `data`.
-        what: In one line or several.
-        note: It changes no number and is not the caller's to mend.
+        what: Description in one or several lines.
+        note: Whether this is only a note: it changes no number, and the caller need not mend it.
     """
 
     kind: Kind
@@ -60,12 +59,12 @@ class Problem:
 
 @result(config=STRICT)
 class Validation:
-    """`validate --json`: what is there, and what is wrong with it.
+    """`validate --json`: the counts of items and outputs, and their problems.
 
     Attributes:
-        items: How many can be used.
-        outputs: By model, how many there are.
-        estimate: What a run would take; None where it could not begin.
+        items: Number of usable items.
+        outputs: Number of existing outputs, by model.
+        estimate: Estimate of a run; None if it could not start.
     """
 
     items: int = 0
@@ -76,29 +75,29 @@ class Validation:
     @computed_field  # type: ignore[prop-decorator]
     @property
     def calls(self) -> dict[ServiceName, int] | None:
-        """What a run would call, at most; None where it could not begin."""
+        """Upper bound of the calls of a run, by service; None if it could not start."""
         return dict(self.estimate.calls) if self.estimate else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the estimate notes."""
+        """The notes of the estimate."""
         return self.estimate.notes if self.estimate else ()
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def counts(self) -> dict[Kind, int]:
-        """Problems by kind."""
+        """Number of problems and notes by kind."""
         return dict(Counter(problem.kind for problem in self.problems))
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def wrong(self) -> bool:
-        """Whether anything is to be mended."""
+        """Whether there is a problem, and not only notes."""
         return any(not one.note for one in self.problems)
 
     def of(self, kind: Kind) -> list[Problem]:
-        """What is wrong of one kind."""
+        """The problems and notes of one kind."""
         return [one for one in self.problems if one.kind == kind]
 
 
@@ -123,12 +122,12 @@ def validate(
     *,
     as_named: bool = False,
 ) -> Validation:
-    """Check data and outputs, and count the calls; every image is decoded.
+    """Check data and outputs, and estimate a run; every image is decoded.
 
     Args:
-        settings: For the estimate.
-        single_image: Models that need give no output to items with several sources.
-        as_named: Outputs are taken by their names, whatever their sizes say.
+        settings: Settings for the estimate.
+        single_image: Models that need no output for items with several sources.
+        as_named: Match outputs to items by name, without comparing sizes.
     """
     validation = Validation()
     problems = validation.problems
@@ -139,7 +138,7 @@ def validate(
     problems += _find_flaws(dataset, refs)
     problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
     problems += _find_missing_fields(order, refs)
-    # Where items cannot be used, no run begins, and neighbours are not what they seem.
+    # With unusable items no run starts, and the neighbours of an item may be missing.
     blocks = [] if as_named or has_unusable else sample_blocks(dataset, len(refs[: order.limit]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pictures = dict.fromkeys(path for ref in refs for path in _list_pictures(dataset, ref))
@@ -166,7 +165,7 @@ def validate(
                 problems.append(Problem("shifted", model, f"{name_shift}\n  {SHIFT_MEND}"))
             problems += _find_other_sizes(model, results, sources)
             flat = [i for i, one in results.items() if one.is_flat and not sources[i].is_flat]
-            words = "output is of one colour alone", "outputs are of one colour alone"
+            words = "output has a single colour", "outputs have a single colour"
             problems += _note("flat", model, flat, *words)
             strays = outputs.list_unmatched(frozenset(ref.id for ref in refs))
             problems += _find_extra_outputs(model, strays, is_complete=not has_unusable)
@@ -191,7 +190,7 @@ def _list_usable_refs(dataset: Dataset, validation: Validation) -> Iterator[Item
 
 
 def _find_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
-    """What costs the dimensions that read it: the caller's to mend, or as it was released."""
+    """Report flaws of items; those of a release are notes, except for missing files."""
     items = [FlawedItem(ref, flaws) for ref in refs if (flaws := dataset.flaws(ref))]
     without_file = [one for one in items if any(NO_FILE in f.reason for f in one.flaws.values())]
     mend = dataset.mend([one.ref for one in without_file]) if without_file else ""
@@ -205,7 +204,7 @@ def _find_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
 
 
 def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Problem]:
-    """What would be asked of items, and is not for want of a field; a note for each field."""
+    """Note for each field the items that lack it and the dimensions that need it."""
     dimensions = [dimension for dimension in order.dimensions if not dimension.round_of]
     ids_by_need: dict[Need, dict[str, set[str]]] = {}
     for ref in refs:
@@ -217,13 +216,13 @@ def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Prob
     for need, items in ids_by_need.items():
         names = sorted(set().union(*items.values()))
         more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-        effect = f"no {need}, and so no number of {', '.join(names[:_MAX_NAMES])}{more}"
+        effect = f"no {need}, and so no score on {', '.join(names[:_MAX_NAMES])}{more}"
         problems += _note("field", "data", [*items], f"item has {effect}", f"items have {effect}")
     return problems
 
 
 def _find_missing_need(dimension: Dimension, item: Item) -> Need | None:
-    """The first input that an item lacks of a dimension that would apply to it otherwise."""
+    """Find the first input that an item lacks for a dimension that would otherwise apply."""
     for need in sorted(dimension.needs):
         if not getattr(item, need) and not (need == "source" and item.sources):
             return need if dimension.when(item) is None else None
@@ -239,7 +238,7 @@ def _existing_outputs(
     *,
     alone: bool,
 ) -> Iterator[tuple[str, Path]]:
-    """The outputs there are, by item; what is missing goes to the problems."""
+    """Yield existing outputs by item, and report missing ones as problems."""
     for ref in refs:
         path = outputs.path(ref.id)
         if path is not None:
@@ -251,7 +250,7 @@ def _existing_outputs(
 
 
 def _find_extra_outputs(model: str, others: Sequence[str], *, is_complete: bool) -> list[Problem]:
-    """Outputs that belong to no item; where items cannot be used, they may be of these."""
+    """Report outputs that belong to no item; only a note if there are unusable items."""
     if is_complete:
         return [Problem("extra", model, f"{name}: no item") for name in others]
     what = "to no item that can be used"
@@ -259,11 +258,11 @@ def _find_extra_outputs(model: str, others: Sequence[str], *, is_complete: bool)
 
 
 class _Check(NamedTuple):
-    """A picture that was decoded.
+    """The result of decoding a picture.
 
     Attributes:
-        problem: What is wrong with it.
-        size: Where it can be read.
+        problem: The problem of the picture, if any.
+        size: Width and height; None if the picture cannot be read.
         flat: It is of one colour alone.
     """
 
@@ -292,7 +291,7 @@ def _list_pictures(dataset: Dataset, ref: ItemRef) -> Iterator[Path]:
 
 
 def _source_check(dataset: Dataset, ref: ItemRef, checks: Mapping[Path, _Check]) -> _Check:
-    """The source of an item, where there is exactly one."""
+    """The check of the source of an item; an empty one unless it has exactly one source."""
     if len(dataset.outline(ref).sources) != 1:
         return _Check(None)
     return checks[dataset.image_paths(ref)["source"][0]]
@@ -301,7 +300,7 @@ def _source_check(dataset: Dataset, ref: ItemRef, checks: Mapping[Path, _Check])
 def _find_other_sizes(
     model: str, results: Mapping[str, _Check], sources: Mapping[str, _Check]
 ) -> list[Problem]:
-    """Outputs of another size than their source; judging brings them to it, so it is a note."""
+    """Note outputs of another size than their source, which are resized when they are judged."""
     others = [
         f"{item}: {one.size[0]}x{one.size[1]} for a source of {size[0]}x{size[1]}"
         for item, one in results.items()
@@ -324,16 +323,16 @@ def _check_masks(dataset: Dataset, refs: list[ItemRef], pool: ThreadPoolExecutor
         odd = [item for item, one in checks.items() if one.share == share]
         problems += _note("mask", "data", odd, f"mask is {kind}", f"masks are {kind}")
     sizes = [f"{item}: {one.size_change}" for item, one in checks.items() if one.size_change]
-    what = "another size than the image, to which it is brought"
+    what = "another size than the image, to which it is resized"
     return problems + _note("mask", "data", sizes, f"mask has {what}", f"masks have {what}")
 
 
 class _MaskResult(NamedTuple):
-    """What is to be said of an item's mask.
+    """The result of checking an item's mask.
 
     Attributes:
         unusable: Why it cannot be used.
-        share: Of the item's image that it selects.
+        share: The share of the image that the mask selects, 0..1.
         resized: Its size and that of the image, where they differ.
     """
 
@@ -346,8 +345,8 @@ def _check_mask(dataset: Dataset, ref: ItemRef) -> _MaskResult:
     item = dataset.load(ref)
     if "mask" in item.flaws:
         unreadable = any(_check(path, "data").size is None for path in _list_pictures(dataset, ref))
-        return _MaskResult("" if unreadable else item.flaws["mask"].reason)  # told already
-    # Where masks are no files, their reader notes what is odd about them.
+        return _MaskResult("" if unreadable else item.flaws["mask"].reason)  # reported already
+    # If masks are not files, the reader of the data reports their oddities.
     mask, over = item.mask, item.source or item.target
     if mask is None or mask.stretches_to_frame:
         return _MaskResult()

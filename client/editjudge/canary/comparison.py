@@ -1,4 +1,4 @@
-"""Looks at the canaries, and the rule by which a judge has shifted from one to another."""
+"""Measurements of a judge on the canaries, and the rule that detects a shift between two."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ State: TypeAlias = Literal["steady", "shifted", "disordered", "unchecked"]
 
 
 class Measurement(BaseModel):
-    """What a judge said of the canaries at one time.
+    """The scores of a judge on the canaries at one time.
 
     Attributes:
-        when: ISO 8601, UTC, when it began.
-        scores: By canary, from 1 to 5, one for each time it was asked and could be read.
-        failures: By canary, why it was not each time.
+        when: Start of the measurement; ISO 8601, UTC.
+        scores: By canary, from 1 to 5, one for each reply that could be read.
+        failures: By canary, the reason why a reply could not be read.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -39,14 +39,14 @@ class Measurement(BaseModel):
 
 
 class Drift(NamedTuple):
-    """One look, compared with the first.
+    """A measurement, compared with the baseline.
 
     Attributes:
-        shift: Mean difference to the first look, in levels; None where it was not checked.
-        allowed: How large it may be by the judge's own noise.
-        changed: How many canaries have another score than before.
-        tau: Agreement with the known order, from -1 to 1; None where no pair has two scores.
-        why: In one line.
+        shift: Mean difference from the baseline, in levels; None if it was not checked.
+        allowed: The largest shift that the judge's own noise explains.
+        changed: Number of canaries whose score differs from the baseline.
+        tau: Agreement with the known order, from -1 to 1; None if no pair has two scores.
+        why: The result in one line.
     """
 
     state: State
@@ -58,15 +58,15 @@ class Drift(NamedTuple):
 
 
 def noise_unit(method: str, temperature: float, samples: int) -> float:
-    """By how much a score changes where one reply does, from 0 to 4.
+    """How much a score changes if one reply changes, from 0 to 4.
 
-    Probabilities differ with what else a server computes beside, by some hundredths: 0.03 of the
+    Probabilities vary by some hundredths with the other requests in a server's batch: 0.03 of the
     scale. Sampled words change by a level, in one of the replies that are averaged. Greedy words
     have 0: any change is one of the judge.
 
     Args:
-        method: How choices are judged; see `Judge.method`.
-        samples: Replies that are averaged.
+        method: How choices are scored; see `Judge.method`.
+        samples: Number of replies that are averaged.
     """
     if method != "sampled":
         return _PROBABILITY
@@ -76,21 +76,22 @@ def noise_unit(method: str, temperature: float, samples: int) -> float:
 def detect_drift(
     baseline: Measurement, current: Measurement, places: Mapping[str, tuple[str, int]], unit: float
 ) -> Drift:
-    """Whether a judge has shifted, and whether it can order the canaries.
+    """Detect whether a judge has shifted, and whether it can order the canaries.
 
-    The rule. Let d be the difference of each of n canaries to its mean in the first look, s the
-    standard deviation of the first look's repeats, pooled over canaries. The variance that d is to
-    have is v = s**2 (1/k + 1/r), with k repeats now and r then. It has shifted where the mean of d
-    is beyond 4 sqrt(v / n) (all scores move one way), or the mean of d**2 beyond 10 v (they move
-    both ways).
+    Let d be the difference of each of n canaries from its mean in the baseline, and s the standard
+    deviation of the baseline's repeats, pooled over canaries. The expected variance of d is
+    v = s**2 (1/k + 1/r), with k repeats now and r in the baseline. The judge has shifted if the
+    mean of d exceeds 4 sqrt(v / n) (all scores move one way), or the mean of d**2 exceeds 10 v
+    (they move both ways).
 
-    s is taken as no less than `unit` / sqrt(n): few repeats may miss that one reply changes now and
-    then. Of greedy words the unit is 0: where none has varied, any change is a shift.
+    s is at least `unit` / sqrt(n), since few repeats may miss a reply that changes now and then.
+    The unit is 0 for greedy words: if none has varied in the baseline, any change is a shift.
 
     Args:
-        first: The look to compare with. A canary that was read only once in it tells no noise.
-        places: By canary its scene and its place in it, from 1.
-        unit: By how much a score changes where one reply does; see `unit_of`.
+        baseline: The measurement to compare with; each canary in it needs at least two scores.
+        current: The measurement to examine.
+        places: For each canary its scene and its place in the scene, from 1.
+        unit: How much a score changes if one reply changes; see `noise_unit`.
     """
     tau = agreement(current, places)
     common = [name for name in baseline.scores if name in current.scores]
@@ -127,10 +128,10 @@ def detect_drift(
 
 
 def agreement(current: Measurement, places: Mapping[str, tuple[str, int]]) -> float | None:
-    """Kendall's tau-a with the known order, within scenes; a tie counts as neither.
+    """Compute Kendall's tau-a with the known order, within scenes; a tie counts as 0.
 
     Args:
-        places: See `compared`.
+        places: See `detect_drift`.
     """
     means = {name: sum(each) / len(each) for name, each in current.scores.items() if name in places}
     signs = [
@@ -143,7 +144,7 @@ def agreement(current: Measurement, places: Mapping[str, tuple[str, int]]) -> fl
 
 
 def _estimate_noise(then: list[np.ndarray[tuple[int], np.dtype[np.float64]]], unit: float) -> float:
-    """The standard deviation of a judge's repeats, no less than what they can tell."""
+    """The pooled standard deviation of a judge's repeats, but at least `unit` / sqrt(n)."""
     free = sum(len(scores) - 1 for scores in then)
     squares = sum(float(((scores - scores.mean()) ** 2).sum()) for scores in then)
     return max(math.sqrt(squares / free), unit / math.sqrt(len(then)))

@@ -1,4 +1,4 @@
-"""The canaries, and what a judge is asked about them."""
+"""The canaries, and the question that a judge answers about them."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ SCENES: Mapping[str, str] = {
     "kitchen": "Make the red mug blue, and take the green apple away.",
     "street": "Paint the front door green, and add a second tree to the right of the house.",
 }
-"""By scene, what the editor was told."""
+"""The instruction of each scene."""
 _PLACES = {"right": 1, "partly": 2, "nothing": 3, "other": 4, "ruined": 4}
-"""By what was done, the place among the edits of its scene, from 1, the best; edits that share a
+"""The place of each variant among the edits of its scene, from 1, the best; edits that share a
 place are not compared."""
 
 
 @cache
 def canaries() -> Mapping[str, Edit]:
-    """All of them by name, scene by scene, the best first."""
+    """All canaries by name, scene by scene, the best first."""
     edits: dict[str, Edit] = {}
     for scene, instruction in SCENES.items():
         source = _load_picture(f"{scene}.source")
@@ -72,7 +72,7 @@ def _load_picture(name: str) -> Image:
 
 @cache
 def canary_digest() -> str:
-    """`sha256:` and 64 hex digits of all that is asked: pictures, instructions and words."""
+    """The digest (`sha256:` and 64 hex digits) of the pictures, instructions and prompt."""
     parts = [TEMPLATE.digest]
     for name, edit in canaries().items():
         item = edit.item
@@ -81,14 +81,14 @@ def canary_digest() -> str:
 
 
 def known_places() -> dict[str, tuple[str, int]]:
-    """By canary its scene and its place in it."""
+    """Map each canary to its scene and its place in the scene."""
     return {name: (edit.item.id, _PLACES[edit.model]) for name, edit in canaries().items()}
 
 
 async def measure(judge: Judge, rounds: int) -> Measurement:
-    """Ask about each canary so many times, as a run asks, but past every known reply.
+    """Let a judge rate each canary `rounds` times, past every stored reply.
 
-    The same request is made each time, so that what differs is the judge's own noise.
+    The request is the same each time, so that differences are the judge's own noise.
     """
     began = datetime.now(UTC).isoformat(timespec="seconds")
     await asyncio.to_thread(_encode_pictures, judge)
@@ -104,7 +104,7 @@ async def measure(judge: Judge, rounds: int) -> Measurement:
             share = answer.value.expectation(TEMPLATE.weights)
             scores[name].append(float(LOW + (HIGH - LOW) * share))
 
-    # A store for each round: equal calls in flight, and calls that are stored, are made once.
+    # Each round has a store of its own, since equal calls that share a store are made only once.
     judges = [judge.with_replies(MemoryReplies()) for _ in range(rounds)]
     await asyncio.gather(*(ask(judge, name) for judge in judges for name in canaries()))
     return Measurement(
@@ -115,7 +115,7 @@ async def measure(judge: Judge, rounds: int) -> Measurement:
 
 
 def _encode_pictures(judge: Judge) -> None:
-    """Read and encode: in a thread, since it would hold up all other calls."""
+    """Decode and encode the pictures; runs in a thread so that it blocks no other calls."""
     for edit in canaries().values():
         for picture in (*edit.item.sources, edit.output):
             _ = judge.prepare_picture(picture).digest

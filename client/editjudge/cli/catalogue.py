@@ -1,4 +1,4 @@
-"""What there is to choose from."""
+"""`editjudge list`: benchmarks, switches, dimensions, services and prompts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Entry: TypeAlias = dict[str, Any]
 
 
 def list_command(what: str, names: tuple[str, ...], prompts: Path | None, *, json: bool) -> None:
-    """List what there is to choose from."""
+    """List the entries of one kind."""
     entries, lines = _LISTINGS[what]
     if what == "prompts" and not json:
         lines = partial(lines, in_full=bool(names))
@@ -169,10 +169,10 @@ def _prompt_lines(prompts: Entry, *, in_full: bool) -> Iterator[str]:
 
 
 def _select_names(names: Sequence[N], patterns: tuple[str, ...], what: str) -> list[N]:
-    """The names that patterns match, all without any.
+    """Select the names that match any of the patterns; without patterns all names.
 
     Raises:
-        ConfigError: a pattern matches none.
+        ConfigError: a pattern matches no name.
     """
 
     def matches(pattern: str, name: str) -> bool:
@@ -181,7 +181,7 @@ def _select_names(names: Sequence[N], patterns: tuple[str, ...], what: str) -> l
     for pattern in patterns:
         if not any(matches(pattern, name) for name in names):
             folders = dict.fromkeys(name.partition("/")[0] for name in names)
-            raise ConfigError(f"no {what} is called {pattern}", f"there are {', '.join(folders)}")
+            raise ConfigError(f"no {what} matches {pattern}", f"choose from {', '.join(folders)}")
     return [name for name in names if any(matches(one, name) for one in patterns or ("*",))]
 
 
@@ -192,4 +192,4 @@ _LISTINGS: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterator[str]]]]
     "services": (_services, _service_lines),
     "prompts": (_prompts, _prompt_lines),
 }
-"""What is listed, and how people read it."""
+"""The functions that list the entries of each kind and format them as text."""

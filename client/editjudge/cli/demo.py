@@ -22,7 +22,7 @@ from .services import provide_services
 
 
 def demo_command(out: Path) -> int:
-    """Judge the built-in edits and write a report; returns the exit code."""
+    """Judge the built-in edits and write a report; return the exit code."""
     settings = settings_from()
     data, folder, table, page = map(out.joinpath, ("set", "run", "results.json", "report.html"))
     for file in (data / ITEMS, table, page):

@@ -1,4 +1,4 @@
-"""What the options of commands become: settings, rules and the spec of a run."""
+"""Turns the options of commands into settings, rules and the spec of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Options: TypeAlias = Mapping[str, Any]
 
 
 def settings_from(options: Options | None = None) -> Settings:
-    """The settings, with what `--config`, `--set` and the options of a command change.
+    """Load the settings, and apply `--config`, `--set` and the options of a command.
 
     A judge named by its address takes nothing from the configured one of the same name: a
     key must not go elsewhere. An option that says where a judge is comes before a `gateway` of the
@@ -64,7 +64,7 @@ def settings_from(options: Options | None = None) -> Settings:
 
 
 def _parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
-    """The values of `--set NAME=VALUE`; NAME leads into tables by its dots."""
+    """Parse the values of `--set NAME=VALUE`; dots in NAME separate nested tables."""
     settings: dict[str, Any] = {}
     for name, text in parse_pairs("--set", assignments, "NAME=VALUE").items():
         try:
@@ -125,7 +125,7 @@ def bind_single_judge(settings: Settings, options: Options) -> Settings:
 
 
 def rules_from(options: Options, spec: RunSpec) -> Rules:
-    """The rules of a stored run, changed; without --protocol they keep the run's protocol.
+    """Make the rules of a stored run with changes; the default is the run's protocol.
 
     Raises:
         ConfigError: the benchmark has no such protocol or switch, or two options contradict.
@@ -136,17 +136,17 @@ def rules_from(options: Options, spec: RunSpec) -> Rules:
 
 
 def load_prompt_texts(folder: Path) -> dict[str, str]:
-    """The texts of templates of one's own.
+    """Load the texts of custom templates.
 
     Raises:
-        ConfigError: one cannot be used; names the folder.
+        ConfigError: a template cannot be used; the message names the folder.
     """
     load_custom_folder(folder)
     return load_prompt_files(folder)
 
 
 def add_rubrics(patterns: tuple[str, ...], rubrics: Iterable[str]) -> tuple[str, ...]:
-    """The dimensions asked for: those of rubrics that are given always are."""
+    """Add the dimensions of rubrics to selected dimensions; an empty selection stays empty."""
     ids = tuple(name.removesuffix(".toml").replace("/", ".") for name in rubrics)
     return (*patterns, *ids) if patterns else ()
 
@@ -154,11 +154,11 @@ def add_rubrics(patterns: tuple[str, ...], rubrics: Iterable[str]) -> tuple[str,
 def spec_from(
     benchmark: str, options: Options, settings: Settings, before: RunSpec | None = None
 ) -> RunSpec:
-    """What a run is asked for.
+    """Make the spec of a run from the options of its command.
 
     Args:
-        before: The spec of the run that is resumed. It keeps its roots and its prompts where
-            no --root and no --prompts say otherwise.
+        before: The spec of the run that is resumed; its roots and prompts are the defaults of
+            --root and --prompts.
 
     Raises:
         ConfigError: there is no such benchmark, protocol or switch, or an option is malformed.
@@ -188,25 +188,25 @@ def spec_from(
 
 
 def _roots(texts: tuple[str, ...], before: RunSpec | None) -> Mapping[str, Path]:
-    """The roots, absolute so that they hold in any folder; by default those of the run."""
+    """Parse the roots as absolute paths; the default is the roots of the resumed run."""
     roots = parse_roots(texts)
     if before is None or roots == before.roots:
         return roots
     if not roots:
         return before.roots
-    print_notice("--root differs from that of the run: the files there are taken to be the same")
+    print_notice("--root differs from that of the run; the files there are assumed to be the same")
     return roots
 
 
 def _prompts(
     folder: Path | None, before: RunSpec | None, rubrics: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """The texts of prompts, by default those that the run is asked in, and rubrics."""
+    """The texts of custom prompts and rubrics; the default is the prompts of the resumed run."""
     if folder is not None:
         return {**load_prompt_texts(folder), **rubrics}
     texts = before.prompts if before is not None else {}
     if own := [name for name in texts if name not in rubrics]:
-        print_notice(f"asked in the run's own prompts: {', '.join(own)}")
+        print_notice(f"using the prompts of the run: {', '.join(own)}")
     return {**texts, **rubrics}
 
 
@@ -247,15 +247,15 @@ def parse_outputs(outputs: tuple[str, ...]) -> dict[str, Path]:
 
 
 def parse_roots(texts: tuple[str, ...]) -> dict[str, Path]:
-    """Split --root into folders by what the data calls them, absolute; FOLDER is its own name.
+    """Parse --root into absolute folders, by their name in the data; by default the path itself.
 
     Raises:
-        ConfigError: there is no such folder, or two have the same key.
+        ConfigError: a folder does not exist, or two have the same key.
     """
     folders = {text: text for text in texts if "=" not in text}
     for text in folders:
         if not Path(text).expanduser().is_dir():
-            raise ConfigError(f"--root {text} is no folder", "give a folder, or OLD=NEW")
+            raise ConfigError(f"--root {text} is not a folder", "give a folder, or OLD=NEW")
     pairs = parse_pairs("--root", tuple(text for text in texts if "=" in text))
     folders_by_name = {old: _absolute(new) for old, new in pairs.items()}
     return folders_by_name | {str(_absolute(text)): _absolute(text) for text in folders}
@@ -268,10 +268,10 @@ def _absolute(text: str) -> Path:
 def parse_pairs(
     flag: str, texts: Iterable[str], form: str = "OLD=NEW", mend: str = ""
 ) -> dict[str, str]:
-    """Split the values of an option that takes two texts.
+    """Parse the values of an option of the form KEY=VALUE.
 
     Raises:
-        ConfigError: a value is not of that form, or two have the same key.
+        ConfigError: a value has another form, or two have the same key.
     """
     pairs: dict[str, str] = {}
     for text in texts:
@@ -285,14 +285,12 @@ def parse_pairs(
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """The value of --shard, I/N.
+    """Parse the value of --shard, I/N.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: there is no such shard.
     """
     first, slash, step = text.partition("/")
     if not (slash and first.isdecimal() and step.isdecimal() and int(first) < int(step)):
-        raise ConfigError(
-            f"--shard {text}: there is no such shard", "write I/N, with I from 0 to N - 1"
-        )
+        raise ConfigError(f"--shard {text} is not a shard", "write I/N, with I from 0 to N - 1")
     return int(first), int(step)

@@ -1,4 +1,4 @@
-"""What commands print: strict JSON, or tables."""
+"""Prints results as strict JSON or as tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..report.table import Table
 
 
 def print_json(result: object) -> None:
-    """Print a result, or several, as strict JSON."""
+    """Print one or several results as strict JSON."""
     print_json_text(to_json(result))
 
 

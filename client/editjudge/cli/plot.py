@@ -15,6 +15,7 @@ from ..base.errors import ConfigError
 from ..base.images import MAX_PIXELS
 from ..base.output_files import check_overwrite, wrap_disk_errors, write_file
 from ..base.terminal import print_notice, print_text
+from ..base.text import shorten_list
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.figures import Figure, Kind, load_figures, make_means_figure
 from ..report.figures import (
@@ -41,7 +42,7 @@ def plot_command(
     *,
     published: bool,
 ) -> None:
-    """Draw a run as figures, each a file of its own."""
+    """Draw the figures of a run, each into a file of its own."""
     with RunView(run) as view:
         results = view.results()
         dataset = view.resolved_spec.dataset
@@ -52,7 +53,7 @@ def plot_command(
     numbers = _collect_numbers(results, model, with_paper=published)
     if len(numbers) > MAX_LOOKS:
         print_notice(
-            f"{len(numbers)} models: after {MAX_LOOKS} looks come again; choose some with --model"
+            f"{len(numbers)} models share {MAX_LOOKS} colours and markers; choose some with --model"
         )
     warning = untrained_warning(results.services)
     count = 0
@@ -69,11 +70,11 @@ def plot_command(
             for line in _describe_coverage(results, each, numbers):
                 print_notice(line)
     if not count:
-        raise ConfigError(f"{run}: no figure can be drawn yet", "see: editjudge summary")
+        raise ConfigError(f"{run}: no figure has any numbers yet", "see: editjudge summary")
 
 
 def _select_figures(results: Results, kind: Kind | None) -> list[Figure]:
-    """The benchmark's own figures; means where they are asked for, or where it has none."""
+    """Select the figures of the benchmark; means on request, or if it has no figures."""
     of_any = make_means_figure(results.columns)
     if kind == "means":
         return [of_any]
@@ -87,7 +88,7 @@ def _select_figures(results: Results, kind: Kind | None) -> list[Figure]:
 
 
 def _draw_masks(dataset: Dataset, figure: Figure, form: Format, *, with_paper: bool) -> bytes:
-    """The figure; empty where the data has no masks."""
+    """Draw the figure of masks; empty if the data has no masks."""
     shares = mask_shares(dataset)
     return (
         draw_mask_sizes(shares, form, figure.printed_share if with_paper else None)
@@ -99,16 +100,13 @@ def _draw_masks(dataset: Dataset, figure: Figure, form: Format, *, with_paper: b
 def _draw_figure(
     figure: Figure, results: Results, numbers: Numbers, form: Format, warning: str
 ) -> bytes:
-    """The figure, empty where there is nothing to show."""
+    """Draw a figure; empty if it has no numbers."""
     panels = drawable_panels(figure, results.columns, numbers)
     if not panels:
-        print_notice(f"{figure.kind}, {figure.source}: nothing to show yet")
+        print_notice(f"{figure.kind}, {figure.source}: no numbers yet")
         return b""
-    for panel in figure.panels:
-        if panel not in panels:
-            print_notice(
-                f"{figure.kind}, {figure.source}: {panel.title or 'a panel'}: too few numbers"
-            )
+    if sparse := [panel.title or "a panel" for panel in figure.panels if panel not in panels]:
+        print_notice(f"{figure.kind}, {figure.source}: too few numbers for {shorten_list(sparse)}")
     return draw_figure(figure, results.columns, numbers, form, warning, _intervals(results))
 
 
@@ -126,7 +124,7 @@ def _intervals(results: Results) -> Intervals:
 def _collect_numbers(
     results: Results, models: tuple[str, ...], *, with_paper: bool
 ) -> dict[str, Mapping[str, float | None]]:
-    """The run's rows, then those that the paper prints."""
+    """Collect the rows of the run, then those that the paper prints."""
     _, names = select_columns(results, (), models)
     rows: dict[str, Mapping[str, float | None]] = {
         name: {column: cell.value for column, cell in results.models[name].items()}
@@ -134,7 +132,7 @@ def _collect_numbers(
     }
     tables = read_published(results).tables if with_paper else ()
     for table in tables:
-        # What needs no judge stands beside what the first one said.
+        # Rows of metrics without a judge join those of the first judge.
         usual = table.judge in {tables[0].judge, "none"}
         for model, row in table.models.items():
             label = f"† {model}" if usual else f"† {model}, by {table.judge}"
@@ -143,14 +141,14 @@ def _collect_numbers(
 
 
 def _describe_coverage(results: Results, figure: Figure, numbers: Numbers) -> Iterator[str]:
-    """Where numbers rest on a part of the edits, which a figure does not show."""
+    """Report the coverage of models whose scores are incomplete, which a figure does not show."""
     columns = drawable_columns(figure, results.columns, numbers)
     for model in numbers:
         cells = [results.models[model][c.id] for c in columns if model in results.models]
         score_count = sum(cell.scored for cell in cells)
         verdict_count = sum(cell.asked for cell in cells)
         if score_count < verdict_count:
-            yield f"  {model}: {score_count:,} of {verdict_count:,} verdicts have a number"
+            yield f"  {model}: {score_count:,} of {verdict_count:,} verdicts have a score"
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -160,12 +158,12 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _is_figure(file: Path) -> bool:
-    """All forms name what drew them."""
+    """Whether a file is one of our figures: all formats name Matplotlib."""
     return b"Matplotlib" in file.read_bytes()
 
 
 def mask_shares(dataset: Dataset) -> list[float]:
-    """Of each item with a mask that can be read, the share of the picture that may change, 0..1."""
+    """The share of the picture that each readable mask selects, 0..1."""
     refs = [ref for ref in dataset.items() if dataset.outline(ref).mask is not None]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         shares = pool.map(partial(_mask_share, dataset), refs)

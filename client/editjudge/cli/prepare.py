@@ -28,7 +28,7 @@ from .output import print_json
 from .services import provide_services
 
 _MAX_LISTED = 20
-"""How many items are listed of each status that has reasons."""
+"""Number of items that are listed for each status."""
 What: TypeAlias = Literal["instructions", "questions", "facts", "masks", "gie"]
 _ITEMS: tuple[What, ...] = ("instructions", "questions", "facts", "masks")
 _OPTIONS_FOR: Mapping[str, tuple[What, ...]] = {
@@ -40,11 +40,11 @@ _OPTIONS_FOR: Mapping[str, tuple[What, ...]] = {
     "segmenter": ("masks",),
     "select": ("masks",),
 }
-"""For what alone an option is."""
+"""The kinds of preparation that accept an option, for options that not all accept."""
 
 
 def prepare_command(what: What, *, json: bool, **options: Any) -> int:
-    """Let judges write what data lacks; returns the exit code."""
+    """Let judges write instructions, questions or masks; return the exit code."""
     for name, only in _OPTIONS_FOR.items():
         if options[name] and what not in only:
             raise ConfigError(f"prepare {what} takes no --{name}", f"it is for {', '.join(only)}")
@@ -75,15 +75,15 @@ def _templates(options: Options) -> tuple[Template, ...]:
     """The templates of --prompts.
 
     Raises:
-        ConfigError: they cannot be used, or nothing here asks one of them.
+        ConfigError: a template cannot be used, or no preparation uses it.
     """
     folder = options["prompts"]
     custom = () if folder is None else load_custom_folder(folder)
     names = {template.name for template in custom}
     if names and not any(name == FACTS or name.startswith("prepare/") for name in names):
         raise ConfigError(
-            f"{folder}: prepare asks none of {', '.join(sorted(names))}",
-            f"it asks prepare/... and {FACTS}",
+            f"{folder}: prepare uses none of {', '.join(sorted(names))}",
+            f"it uses prepare/... and {FACTS}",
         )
     return custom
 
@@ -98,7 +98,7 @@ def _convert_gie(options: Options, *, json: bool) -> int:
     for note in conversion.notes:
         print_text(f"note: {note}")
     if conversion.compares is None:
-        print_notice("no judge is configured: words decide which questions are shown the source")
+        print_notice("no judge is configured: words decide which questions need the source")
     else:
         compare = format_count(conversion.compares, "question compares", "questions compare")
         print_text(
@@ -141,7 +141,7 @@ def _make(preparation: Preparation) -> None:
         with provide_services(preparation.settings, start=start, say=print_notice) as at_hand:
             asyncio.run(preparation.make(at_hand))
     except KeyboardInterrupt:
-        print_notice("interrupted; the same command goes on where this ended")
+        print_notice("interrupted; give the same command again to resume")
         raise
 
 
@@ -154,7 +154,7 @@ def _print_result(result: Prepared, out: Path) -> None:
         print_text(f"judges took {format_usage(result.usage)}")
     print_text(f"stored in {out}; open {result.review} to accept or reject")
     if result.exit_code:
-        print_notice("the same command tries again what failed")
+        print_notice("give the same command again to retry the failed items")
 
 
 def _print_reasons(status: str, reasons: dict[str, str]) -> None:
@@ -165,7 +165,7 @@ def _print_reasons(status: str, reasons: dict[str, str]) -> None:
 
 
 def review_command(folder: Path, decisions: Path, *, json: bool) -> None:
-    """Apply what people decided on the page of a preparation."""
+    """Apply the decisions made on the page of a preparation."""
     review = apply_decisions(Folder(folder), decisions)
     if json:
         print_json(review)
@@ -174,7 +174,7 @@ def review_command(folder: Path, decisions: Path, *, json: bool) -> None:
         print_text(f"rejected: {name}{f': {note}' if note else ''}")
     print_text(
         f"{review.accepted:,} accepted, {len(review.rejected):,} rejected,"
-        f" {len(review.undecided):,} not decided, {review.untouched:,} untouched"
+        f" {len(review.undecided):,} undecided, {review.untouched:,} without a decision to make"
     )
     print_text(
         f"{review.accepted_data}: {format_count(review.accepted + review.untouched, 'item')}"

@@ -1,4 +1,4 @@
-"""Prompts: official ones imported, one's own checked, and what a judge is asked by a rubric."""
+"""`editjudge prompts`: import official prompts, check custom ones, and show a rubric's prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .output import print_json
 
 
 def import_command(name: str, path: Path, *, json: bool) -> None:
-    """Find the official prompts of a benchmark and keep them."""
+    """Find the official prompts of a benchmark and store them."""
     files = import_official_prompts(name, path)
     folder = prompt_releases()[name].folder
     if json:
@@ -28,7 +28,7 @@ def import_command(name: str, path: Path, *, json: bool) -> None:
 
 
 def check_command(path: Path, *, json: bool) -> int:
-    """Check prompts of one's own; returns the exit code."""
+    """Check custom prompts; return the exit code."""
     if path.is_file():
         (rubric,) = select_rubrics(load_custom_templates(load_rubric_files([path])))
         ends = dict.fromkeys(("sources", "edited", "target"), "\n")
@@ -46,12 +46,12 @@ def check_command(path: Path, *, json: bool) -> int:
         print_text(f"{template.name:<48} {template.origin}  {template.digest[:19]}")
     for problem in problems:
         print_text(problem)
-    print_text("something is wrong" if problems else "all is well")
+    print_text("some prompts cannot be used" if problems else "no problems found")
     return 2 if problems else 0
 
 
 def print_prompt(rubric: RubricTemplate, prompt: Prompt) -> None:
-    """Print what a judge is asked by a rubric."""
+    """Print the prompt that a judge gets for a rubric."""
     better = "higher" if rubric.higher_is_better else "lower"
     print_text(
         f"{rubric.dimension}  {rubric.low}..{rubric.high}, {better} is better  {rubric.digest[:19]}"

@@ -1,4 +1,4 @@
-"""Runs as a page, live on this machine or written to be passed on."""
+"""`editjudge report`: serve runs as a page on this machine, or write the page to disk."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ..report.site import write_report
 from ..report.view import LiveRuns, serve_page
 
 _MAX_LISTED = 3
-"""Pictures that are named where more are not shown."""
+"""Number of omitted pictures that are listed by name."""
 
 
 def report_command(
     runs: tuple[Path, ...], out: Path | None, size: int, port: int, *, published: bool
 ) -> None:
-    """Show runs as a page, or write it to a file."""
+    """Serve runs as a page, or write the page to disk."""
     if out is not None and port:
-        raise ConfigError("--port shows the page, --out writes it", "leave one out")
+        raise ConfigError("--port and --out exclude each other", "leave one out")
     if out is None:
         with LiveRuns(runs, with_published=published) as live:
             asyncio.run(_serve(live, port))
@@ -51,7 +51,7 @@ def _write(runs: tuple[Path, ...], out: Path, *, with_paper: bool, side: int) ->
 
 
 def _progress(pictures: Iterable[str | None], total: int) -> Iterator[str | None]:
-    """Draw a bar on a terminal's error output, and nothing elsewhere."""
+    """Show a progress bar on stderr if it is a terminal."""
     screen = make_console(err=True)
     is_disabled = not screen.is_terminal or not total
     return iter(track(pictures, "pictures", total=total, console=screen, disable=is_disabled))
@@ -63,5 +63,5 @@ async def _serve(live: LiveRuns, port: int) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     async with serve_page(live, port) as address:
-        print_text(f"{live.snapshot.title}\n{address}\nCtrl-C ends it.")
+        print_text(f"{live.snapshot.title}\n{address}\nCtrl-C stops it.")
         await stop.wait()

@@ -1,4 +1,4 @@
-"""What a run has: the paper's table, one edit, and a file of verdicts."""
+"""`editjudge summary`, `show` and `export`: read the results of a stored run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def summary_command(
     """Show a run as the table of its benchmark's paper."""
     if format_ and (json or published or each_round or unserved):
         raise ConfigError(
-            "--format goes with none of --json, --published, --each-round, --unserved", "leave one"
+            "--format excludes --json, --published, --each-round and --unserved", "leave one out"
         )
     with RunView(run) as view:
         rules = rules_from(options, view.spec)
@@ -76,7 +76,7 @@ def summary_command(
 
 
 def _waiting_reasons(view: RunView, results: Results) -> dict[str, list[str]]:
-    """Why dimensions that ask anything wait for a model: each reason with them."""
+    """Map each reason for which a model is missing to the applicable dimensions."""
     cells = results.models.values()
     applicable = {
         name
@@ -94,7 +94,7 @@ def _waiting_reasons(view: RunView, results: Results) -> dict[str, list[str]]:
 def _print_summary(
     results: Results, paper: PublishedNumbers | None, run: Path, *, each_round: bool
 ) -> None:
-    """The table, with what it is about above it and what has no number below."""
+    """Print the table, with a heading above it and the missing numbers below it."""
     _print_heading(results)
     show = partial(
         build_results_tables,
@@ -142,7 +142,7 @@ def _print_heading(results: Results) -> None:
 
 
 def _print_published(paper: PublishedNumbers, show: Callable[..., Iterable[Table]]) -> None:
-    """Each table of the paper beside the run's numbers, then what can be compared."""
+    """Print each table of the paper beside the run, then what is comparable."""
     for table in paper.tables:
         note = f" ({table.note})" if table.note else ""
         print_text(f"† published: {paper.title}, {table.source}, judge: {table.judge}{note}")
@@ -153,7 +153,7 @@ def _print_published(paper: PublishedNumbers, show: Callable[..., Iterable[Table
 
 
 def _judges_text(judge_rounds: JudgeRounds) -> str:
-    """Name the judges whose numbers these are."""
+    """Name the judges and rounds of the numbers."""
     names = ", ".join(judge_rounds.judges)
     text = f"judged by {names}" if len(judge_rounds.judges) == 1 else f"means of the judges {names}"
     if judge_rounds.rounds > 1:
@@ -164,14 +164,14 @@ def _judges_text(judge_rounds: JudgeRounds) -> str:
 def show_command(
     run: Path, edit: str, dimension: tuple[str, ...], model: str | None, *, json: bool
 ) -> None:
-    """Show one edit of a run, with every verdict and what it rests on."""
+    """Show one edit of a run, with every verdict, its evidence and replies."""
     with RunView(run) as view:
         of_item = [each for each in view.edits(model) if each.item == edit]
         edits = tuple(ShownEdit.of(view, e) for e in of_item)
         if not edits:
             of = f" of {model}" if model else ""
             has = ", ".join(view.header.outputs)
-            raise ConfigError(f"{run} holds no edit {edit!r}{of}", f"its models: {has}")
+            raise ConfigError(f"{run} has no edit {edit!r}{of}", f"its models: {has}")
         listing = _add_data(view, edit, edits)
         listing = _select_dimensions(listing, view.match_ids(dimension)) if dimension else listing
     if json:
@@ -184,11 +184,11 @@ def show_command(
     for name, why in listing.not_served.items():
         print_text(f"\n  {name}: not served\n    {why}")
     for name, why in listing.spoilt.items():
-        print_text(f"\n  {name}: unscored (told by the data)\n    {why}")
+        print_text(f"\n  {name}: unscored (flaw of the data)\n    {why}")
 
 
 def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> ShownItem:
-    """Add what the data has of the item, where the data is still there."""
+    """Add the item's instruction and files, if the data still exists."""
     instruction: str | None = None
     files: tuple[Path, ...] = ()
     try:
@@ -208,7 +208,7 @@ def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> ShownIt
 
 
 def _select_dimensions(listing: ShownItem, names: frozenset[str]) -> ShownItem:
-    """What is told of some dimensions alone."""
+    """Restrict a listing to some dimensions."""
     edits = []
     for edit in listing.edits:
         verdicts = tuple(verdict for verdict in edit.verdicts if verdict.dimension in names)
@@ -268,13 +268,13 @@ def export_command(
             view, file, format_, wide=wide, pictures=pictures, dimensions=dimension, urls=urls
         )
         if reason := view.missing_data_reason:
-            print_notice(f"dimensions that the data spoilt are not in the file: {reason}")
+            print_notice(f"the file lacks dimensions with a flaw of the data: {reason}")
     print_text(f"{file}: {format_count(count, 'task' if tasks else 'row')}")
     if tasks:
         print_text(f"{file.with_suffix('.xml')}: the labelling configuration for them")
     if tasks and not url:
         print_notice(
-            "the pictures are named as files of the machine Label Studio runs on: start it with "
+            "the tasks refer to pictures as files of the machine of Label Studio: start it with "
             "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
             "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT=/, or give --url FOLDER=URL"
         )

@@ -1,4 +1,4 @@
-"""Runs: checked beforehand, judged, put together, and judged again from their replies."""
+"""`editjudge validate`, `run`, `merge` and `rescore`."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ from .options import check_judges, parse_judges, parse_shard, settings_from, spe
 from .output import print_json, print_tables
 from .services import provide_services
 
-_RESUME = "the same command goes on where this ended"
+_RESUME = "give the same command again to resume"
 _WAIT_FOR_CALLS = 10.0
-"""Seconds after an interruption until the process ends whatever still hangs."""
+"""Seconds from an interruption until the process exits, even if calls are still in flight."""
 _WAIT_FOR_THREADS = 1.0
-"""Seconds after an interruption for what runs in threads: a line that is written takes less."""
+"""Seconds that threads get after an interruption; writing a line takes less."""
 _THREADS = "run"
-"""Begins the names of the event loop's threads."""
+"""Prefix of the names of the event loop's threads."""
 _EARLY_ENDS = {
     "interrupted": "interrupted",
-    "failures": "ended: too many verdicts failed",
-    "judge": "ended: a judge cannot be used",
-    "cost": "ended before max_cost was passed; with a higher --max-cost",
+    "failures": "ended early: too many verdicts failed",
+    "judge": "ended early: a judge cannot be used",
+    "cost": "ended early to stay below max_cost; to continue, set a higher --max-cost",
 }
 _MAX_LISTED = 20
-"""Problems that are shown of one kind at one place."""
+"""Number of problems of one kind and place that are listed."""
 
 
 def validate_command(benchmark: str, *, json: bool, **options: Any) -> int:
-    """Check data and outputs; returns the exit code."""
+    """Check data and outputs; return the exit code."""
     settings = settings_from(options)
     spec = spec_from(benchmark, options, settings)
     if settings.judges:
@@ -82,7 +82,7 @@ def _print_validation(validation: Validation) -> None:
     for problem in validation.problems:
         counts[problem.where, problem.kind] += 1
         if counts[problem.where, problem.kind] <= _MAX_LISTED:
-            kind = f"{problem.kind}, only noted" if problem.note else problem.kind
+            kind = f"{problem.kind} (note)" if problem.note else problem.kind
             print_text(f"{problem.where}: {kind}: {problem.what}")
     for (where, kind), count in counts.items():
         if count > _MAX_LISTED:
@@ -91,15 +91,15 @@ def _print_validation(validation: Validation) -> None:
         for line in (*describe_calls(validation.estimate), *validation.estimate.notes):
             print_text(line)
     if validation.wrong:
-        print_text("something is wrong: mend it, or judge what can be used with editjudge run")
+        print_text("problems found: mend them, or judge the usable items with editjudge run")
     else:
-        print_text("all is well; next: editjudge run")
+        print_text("no problems found; next: editjudge run")
 
 
 def run_command(
     benchmark: str, out: Path, *, dry_run: bool, json: bool, retry: Any, **options: Any
 ) -> int:
-    """Judge what is left of a run, or say what that would take; returns the exit code."""
+    """Judge the rest of a run, or estimate it (--dry-run); return the exit code."""
     if not options["outputs"]:
         raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
     settings = settings_from(options)
@@ -111,7 +111,7 @@ def run_command(
         return _judge(spec, out, settings, how, as_json=json)
     if retry:
         raise InputError(
-            "--dry-run", f"does not foresee --retry {retry}", "leave one of the two out"
+            "--dry-run", f"cannot be combined with --retry {retry}", "leave one of the two out"
         )
     estimate, work = preview_run(spec, out, settings, **how)
     if json:
@@ -145,7 +145,7 @@ def _judge(
 
 
 def _judge_rest(running: RunSession, settings: Settings) -> RunResult | None:
-    """Judge what is left; None where that was interrupted."""
+    """Judge the rest of the run; return None if interrupted."""
     if not running.plan.edits:
         return running.finish()
     start = any(not role.is_judge for role in running.plan.roles)
@@ -157,8 +157,8 @@ def _judge_rest(running: RunSession, settings: Settings) -> RunResult | None:
 
 
 async def _judge_interruptibly(running: RunSession, available: Settings) -> RunResult:
-    # Edits are side by side already: further threads within OpenCV's functions would only wait for
-    # each other. It is read at its first use, and cannot be changed safely while others use it.
+    # Edits are judged in parallel already: threads within OpenCV's functions would only wait for
+    # each other. OpenCV reads the variable at its first use, and it cannot be changed safely later.
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
     loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(thread_name_prefix=_THREADS)
     loop.set_default_executor(threads)
@@ -168,14 +168,14 @@ async def _judge_interruptibly(running: RunSession, available: Settings) -> RunR
             return await task
     finally:
         if task.cancelling():
-            # Whoever looks up the name of a server that is not there hangs for half a minute, and
-            # nothing ends that: nobody waits for it, as the end of the loop would for its threads.
+            # The lookup of an unreachable server's name blocks a thread for half a minute and
+            # cannot be cancelled. The end of the loop would wait for such threads, so they are replaced.
             loop.set_default_executor(ThreadPoolExecutor())
             _leave_threads(threads)
 
 
 def _leave_threads(threads: ThreadPoolExecutor) -> None:
-    """Wait for a second at most for what runs in threads, and for nothing else."""
+    """Wait for the threads for a second at most, and cancel everything else."""
     threads.shutdown(wait=False, cancel_futures=True)
     until = time.monotonic() + _WAIT_FOR_THREADS
     for thread in threading.enumerate():
@@ -185,7 +185,7 @@ def _leave_threads(threads: ThreadPoolExecutor) -> None:
 
 @contextlib.contextmanager
 def _cancel_on_signals(task: asyncio.Task[RunResult]) -> Iterator[None]:
-    """Let SIGINT and SIGTERM cancel the judging, and the second of them end the process."""
+    """Let the first SIGINT or SIGTERM cancel the task, and the second one end the process."""
     loop = asyncio.get_running_loop()
     signal_count = 0
 
@@ -198,7 +198,7 @@ def _cancel_on_signals(task: asyncio.Task[RunResult]) -> Iterator[None]:
         loop.call_later(_WAIT_FOR_CALLS, os._exit, 130)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    # Not in a thread, and not on Windows, where asyncio.run itself sees to SIGINT.
+    # Handlers cannot be set in a thread, nor on Windows, where asyncio.run handles SIGINT.
     with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
         for number in before:
             loop.add_signal_handler(number, interrupt)
@@ -233,9 +233,9 @@ def _print_result(result: RunResult, notes: Sequence[str], titles: Mapping[str, 
 
 
 def _describe_unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
-    """What waits for models, in one line, and why what this machine lacks was not judged.
+    """Count the dimensions that wait for models, and give the reason for those not installed here.
 
-    Where nothing was judged, also for which models and why.
+    If nothing was judged, the reasons of all of them are given.
     """
     local_reasons = {dimension.unavailable_reason for dimension in result.dimensions}
     count = 0
@@ -248,7 +248,7 @@ def _describe_unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
 
 
 def _next_steps(result: RunResult) -> Iterator[str]:
-    """What people do next with a run that has numbers."""
+    """Suggest the next command for a finished run with scores."""
     run, models = shlex.quote(str(result.out)), [*result.cells]
     if result.last_event.ended != "done" or not any(
         cell.scored for row in result.cells.values() for cell in row.values()
@@ -262,7 +262,7 @@ def _next_steps(result: RunResult) -> Iterator[str]:
 
 
 def _session_line(result: RunResult) -> str:
-    """Say what this session did, in one line."""
+    """Describe in one line what this session did."""
     if result.last_event.edits:
         return format_progress(result.last_event)
     counts = (cell.counts for row in result.cells.values() for cell in row.values())
@@ -270,7 +270,7 @@ def _session_line(result: RunResult) -> str:
     if count:
         verdicts = format_count(count, "verdict waits", "verdicts wait")
         return f"nothing could be judged: {verdicts} for a service"
-    return "nothing was left to do"
+    return "nothing was left to judge"
 
 
 def _was_asked(result: RunResult, name: str) -> bool:
@@ -297,7 +297,7 @@ def _end_lines(result: RunResult) -> list[str]:
 
 
 def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
-    """Put runs together in a new one."""
+    """Merge runs into a new one."""
     counts = merge(runs, out, prefer)
     decisions = f", {counts.conflicts:,} of them decided by --prefer" if counts.conflicts else ""
     print_text(
@@ -308,12 +308,10 @@ def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> N
 
 
 def _print_pending(run: Path) -> None:
-    """That a shard is missing or was not done, which the numbers do not show."""
+    """Report edits that are not judged yet, for example of a missing shard."""
     with RunView(run) as view:
         if view.missing_data_reason:
-            print_notice(
-                f"whether everything was judged cannot be told: {view.missing_data_reason}"
-            )
+            print_notice(f"whether every edit was judged is unknown: {view.missing_data_reason}")
             return
         pending = [
             any(isinstance(outcome, Pending) for outcome in row.outcomes.values())
@@ -322,13 +320,13 @@ def _print_pending(run: Path) -> None:
     if count := sum(pending):
         are = format_count(count, "edit is", "edits are")
         print_notice(
-            f"{are} not judged yet, of {len(pending):,}: a run is missing, was not done or had a"
-            f" --limit; the command of the run goes on with --out {shlex.quote(str(run))}"
+            f"{are} not judged yet, of {len(pending):,}: a run is missing, unfinished or had a"
+            f" --limit; to judge them, run it with --out {shlex.quote(str(run))}"
         )
 
 
 def rescore_command(run: Path, *, write: bool, json: bool) -> None:
-    """Judge a run again from its stored replies, and show what changed."""
+    """Score a run again from its stored replies, and show what changed."""
     changes = rescore_run(run, write=write)
     if json:
         print_json([RescoreEntry.of(*key, change) for key, change in changes.items()])
@@ -337,13 +335,13 @@ def rescore_command(run: Path, *, write: bool, json: bool) -> None:
     for line in kept_reasons(changes):
         print_text(line)
     if not write and any(change.changed_count for change in changes.values()):
-        print_notice("nothing was changed in the run; --write keeps the new verdicts")
+        print_notice("the run was not changed; --write stores the new verdicts")
 
 
 def changes_table(changes: Changes) -> Table:
-    """A row for each model and dimension: how many verdicts, and their means before and after."""
+    """Make a table of verdicts and their means, a row for each model and dimension."""
     words = ("model", "dimension")
-    figures = ("verdicts", "mean before", "mean after", "changed", "kept")
+    figures = ("verdicts", "mean before", "mean after", "changed", "not rescored")
     rows = []
     for (model, dimension), change in changes.items():
         means = (_mean(change.before), _mean(change.after))
@@ -355,7 +353,7 @@ def changes_table(changes: Changes) -> Table:
             *(Head(name, right=True) for name in figures),
         ),
         rows,
-        notes=["Means of the verdicts with a number; missing outputs are not judged."],
+        notes=["Means of the scored verdicts; missing outputs have none."],
     )
 
 
@@ -365,11 +363,11 @@ def _mean(tally: Tally) -> str:
 
 
 def kept_reasons(changes: Changes) -> Iterator[str]:
-    """Why verdicts were kept as they are, a line for each reason."""
+    """Explain why verdicts were not rescored, a line for each reason."""
     by_reason: dict[str, list[str]] = {}
     for (model, dimension), change in changes.items():
         if change.kept_count:
             of = f"{dimension} of {model} ({change.kept_count:,})"
             by_reason.setdefault(change.why, []).append(of)
     for why, verdicts in by_reason.items():
-        yield f"- kept, not judged again: {', '.join(verdicts)}: {why}"
+        yield f"- not rescored: {', '.join(verdicts)}: {why}"

@@ -1,4 +1,4 @@
-"""`editjudge score`: one edit judged, and shown."""
+"""`editjudge score`: judge one edit and show the verdicts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EDIT_OPTIONS = ("source", "edited", "instruction", "mask", "target", "target_te
 
 
 def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
-    """Judge an edit and show it; returns the exit code."""
+    """Judge an edit and show its verdicts; return the exit code."""
     edit = Edit.load(**{name: options[name] for name in _EDIT_OPTIONS})
     own = load_rubric_files(options["rubric"])
     if dry_run:
@@ -60,15 +60,15 @@ async def _judge(
 
 
 def _print_prompts(edit: Edit, rubrics: Mapping[str, str]) -> int:
-    """Print what a judge is asked about an edit by rubrics; returns the exit code."""
+    """Print the prompts of rubrics for an edit; return the exit code."""
     if not rubrics:
-        raise ConfigError("--dry-run shows what rubrics ask", "give --rubric FILE")
+        raise ConfigError("--dry-run shows the prompts of rubrics", "give --rubric FILE")
     pictures = PictureCache(JudgeEndpoint.model_fields["max_pixels"].default)
     for rubric in select_rubrics(load_custom_templates(rubrics)):
         try:
             prompt = make_prompt(rubric, edit, pictures.prepare)
         except ValueError as error:
-            mend = "give it, or take it out of shows"
+            mend = "give it, or remove it from `shows`"
             raise InputError(rubric.dimension, str(error), mend) from error
         print_prompt(rubric, prompt)
     return 0

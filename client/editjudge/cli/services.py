@@ -1,4 +1,4 @@
-"""Services: at hand for a command, examined, and asked whether they are what they were."""
+"""`editjudge doctor`, `status` and `canary`, and the services that a command uses."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _EXIT = {"steady": 0, "shifted": 3, "disordered": 3, "unchecked": 1}
 
 
 class _LocalStack(Protocol):
-    """What a local stack's package starts."""
+    """A local stack that a plugged-in package started."""
 
     @property
     def url(self) -> str:
-        """Its address for clients."""
+        """The address for clients."""
 
     @property
     def unloaded_models(self) -> Mapping[str, str]:
-        """Models that it could not load, and why."""
+        """Models that could not be loaded, with the reasons."""
 
 
 def _start_local_stack(settings: Settings) -> AbstractContextManager[_LocalStack] | None:
-    """Start a local stack for the duration of a block; None where no package here can.
+    """Start a local stack for the duration of a block; None if no installed package can.
 
     A package that can start one has an entry point in the group `editjudge.stack`.
 
@@ -75,12 +75,13 @@ def provide_services(
     say: Callable[[str], None],
     on_unloaded: Callable[[str, str], None] | None = None,
 ) -> Iterator[Settings]:
-    """Add services to the settings: a running local stack, or one that starts here.
+    """Add a local stack to the settings: the running one, or a new one for the block.
 
     Args:
-        start: Whether to start a stack where no endpoint is configured and no stack runs.
-        say: Where progress goes.
-        without: Told of each model that the stack could not load, and why; `print_text` by default.
+        start: Whether to start a stack if no endpoint is configured and no stack is running.
+        say: Receives progress messages.
+        on_unloaded: Receives each model that the stack could not load, and the reason; by default
+            they are progress messages.
 
     Raises:
         StackError: a stack is needed and does not start.
@@ -94,7 +95,7 @@ def provide_services(
     with ExitStack() as exits:
         unloaded_models: Mapping[str, str] = {}
         if stack is not None:
-            say("starting the local services for this call (editjudge up keeps them running) …")
+            say("starting the local services for this command (editjudge up keeps them running) …")
             server = exits.enter_context(stack)
             settings, unloaded_models = settings.at(server.url), server.unloaded_models
         elif running := running_stack():
@@ -106,7 +107,7 @@ def provide_services(
 
 
 def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
-    """Check every service; returns the exit code."""
+    """Check every service; return the exit code."""
     expected_services = None if expect is None else load_panel_file(expect)
     settings = add_local_stack(settings_from(options))
     check_judges(parse_judges(options), settings)
@@ -139,7 +140,7 @@ def _print_finding(finding: Finding) -> None:
         print_text(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
         print_text(f"  mend: {finding.mend}")
         return
-    # Green is what was found right; of what was not checked it says so.
+    # Green means a correct answer; a yellow ? means that the answer was not checked.
     is_unchecked = finding.answer in {NO_KNOWN_ANSWER, NOT_CHECKED_HERE}
     mark, colour = ("?", "yellow") if is_unchecked else ("✓", "green")
     print_text(f"{mark} {finding.service:<14}", fg=colour, nl=False)
@@ -148,7 +149,7 @@ def _print_finding(finding: Finding) -> None:
         f"{finding.answer}\n  {finding.identity}"
     )
     if finding.team:
-        print_text(f"  known to the front door as team {finding.team}")
+        print_text(f"  the front door identifies you as team {finding.team}")
     if finding.access:
         print_text(
             f"  key and headers: {finding.access}",
@@ -160,9 +161,9 @@ class Stack(StackState):
     """`status --json`: the local stack.
 
     Attributes:
-        services: Identities, by role.
-        problem: Empty where all is well.
-        unserved: By service that is not there, the dimensions that need it.
+        services: Identities by role.
+        problem: What is wrong; otherwise empty.
+        unserved: The dimensions that need a missing service, by service.
     """
 
     running: Literal[True] = True
@@ -173,14 +174,14 @@ class Stack(StackState):
 
 
 def status_command(*, json: bool) -> int:
-    """Show the local stack; returns the exit code."""
+    """Show the local stack; return the exit code."""
     state = running_stack()
     if state is None:
         print_json({"running": False}) if json else print_text("no local stack is running")
         return 1
     services, problem = asyncio.run(_find_services())
     why = state.gateway.problem if state.gateway else ""
-    judge_problem = f"the Judge service is away: {why}" if why else ""
+    judge_problem = f"the Judge service is not running: {why}" if why else ""
     problem = "; ".join(filter(None, (problem, judge_problem)))
     missing = missing_services(services)
     seconds = max(0.0, time.time() - state.started)
@@ -226,7 +227,7 @@ def _print_stack(state: StackState, seconds: float) -> None:
 
 
 async def _find_services() -> tuple[dict[str, str], str]:
-    # The stack's own, whatever else is configured; asking for names costs nothing.
+    # Only the services of the stack, whatever else is configured; identifying them costs nothing.
     only_stack: dict[str, object] = {
         "endpoints": {},
         "judges": {},
@@ -239,7 +240,7 @@ async def _find_services() -> tuple[dict[str, str], str]:
 
 
 def canary_command(rounds: int, *, anew: bool, json: bool, **options: Any) -> int:
-    """Ask judges about edits of known order; returns the exit code."""
+    """Check judges on the canaries; return the exit code."""
     settings = settings_from(options)
     results = canary.check_canaries(settings, tuple(parse_judges(options)), rounds, anew=anew)
     if json:
@@ -252,22 +253,22 @@ def canary_command(rounds: int, *, anew: bool, json: bool, **options: Any) -> in
 
 
 def _print_canaries(result: canary.CanaryResult, file: Path) -> None:
-    """A table of the canaries, and the verdict in one line."""
+    """Print a table of the canaries, and the result in one line."""
     if any(score.now is not None or score.failure for score in result.canaries):
         print_tables([_canary_table(result)])
     cost = "" if result.cost is None else f", cost {result.cost:.4g}"
     took = f" ({result.calls:,} calls{cost})"
     why = result.why
     if result.first and result.state == "steady":
-        why = f"seen for the first time: later looks are compared with this one, kept in {file}"
+        why = f"baseline stored in {file}; later checks are compared with it"
     tau = "" if result.tau is None else f"; order: tau {result.tau:.2f}"
     print_text(f"{result.service}: {why}{tau}{took}", fg=_COLOURS[result.state])
 
 
 def _canary_table(result: canary.CanaryResult) -> Table:
-    figures = ("place", "first", "now", "difference")
+    figures = ("place", "baseline", "now", "difference")
     heads = (Head("canary"), *(Head(name, right=True) for name in figures))
-    since = f"1 to 5; now against the first look, {result.since or 'none'}"
+    since = f"scores from 1 to 5; baseline: {result.since or 'none'}"
     return Table(heads, [*map(_canary_row, result.canaries)], notes=[since])
 
 

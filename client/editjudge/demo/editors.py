@@ -1,4 +1,4 @@
-"""Three editors whose quality is known, to see whether a judge puts them in order."""
+"""Three editors of known quality, to test whether a judge ranks them correctly."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def _no_edit(edit: DemoEdit, rng: np.random.Generator) -> RGB:
 
 
 EDITORS: Mapping[str, Draw] = {"exact": _exact_edit, "damaged": _damage, "no_edit": _no_edit}
-"""The right edit and nothing else; the right edit in a picture warmer, blurred and 6 px off; the
-source, unchanged. Each makes the picture before it is stored as JPEG, uint8 (H, W, 3), RGB."""
+"""`exact` returns the target; `damaged` the target with warmer colours, a blur and a shift of 6 px;
+`no_edit` the source. Each returns the picture before JPEG compression: uint8 (H, W, 3), RGB."""
 
 
 def edit_jpeg(editor: str, edit: DemoEdit) -> bytes:
-    """Edit, and store as JPEG of quality 92: its noise is part of the editor's answer.
+    """Make an editor's output as a JPEG file of quality 92, whose noise is part of the output.
 
-    The editor's random numbers are seeded by the names of editor and edit, so that no result
-    depends on others.
+    The names of the editor and the edit seed its random numbers, so that outputs do not depend on
+    each other.
     """
     seed = zlib.crc32(f"{editor}/{edit.id}".encode())
     picture = EDITORS[editor](edit, np.random.default_rng(seed))
@@ -60,6 +60,6 @@ def edit_jpeg(editor: str, edit: DemoEdit) -> bytes:
 
 
 def edit_picture(editor: str, edit: DemoEdit) -> RGB:
-    """The edit as it reads from `edit_jpeg`: uint8 (H, W, 3), RGB, of the source's size."""
+    """Make an editor's output and decode it: uint8 (H, W, 3), RGB, of the source's size."""
     with Image.open(io.BytesIO(edit_jpeg(editor, edit))) as picture:
         return np.array(picture, dtype=np.uint8)

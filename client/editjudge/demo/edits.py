@@ -1,7 +1,7 @@
-"""The edits of the demo set: signs put up, things in another colour, things removed.
+"""The edits of the demo set: added signs, changed colours and removed objects.
 
-The photographs are files inside scikit-image's wheel, cropped and made smaller. They are read from
-the installed package, so nothing is committed and nothing is downloaded.
+The photographs are cropped and reduced from files of the installed scikit-image package, so nothing
+is committed and nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DemoEdit:
         source: uint8 (H, W, 3), RGB, 0..255.
         target: uint8 (H, W, 3), RGB, the right result.
         mask: bool (H, W), True = may change; source and target are equal elsewhere.
-        target_text: The letters an OCR should read in a right result, None if no text is asked.
+        target_text: The text that an OCR should read in a right result; None without text.
     """
 
     id: str
@@ -55,7 +55,7 @@ class DemoEdit:
 
 
 def _draw_sign(source: RGB, box: Box, text: str, size: int, ink: Colour, paper: Colour) -> RGB:
-    """Put up a board with a frame and one line of letters `size` pixels high; it covers its box."""
+    """Draw a framed board that fills a box, with one line of text, `size` pixels high."""
     picture = Image.fromarray(source)
     draw = ImageDraw.Draw(picture)
     left, top, right, bottom = box
@@ -68,7 +68,7 @@ def _draw_sign(source: RGB, box: Box, text: str, size: int, ink: Colour, paper: 
 
 
 def _recolour(source: RGB, box: Box, hue: int, to: int, near: int) -> RGB:
-    """Give whatever in a box is colourful and within `near` of a hue another hue."""
+    """Replace the hue of saturated pixels in a box whose hue differs by at most `near`."""
     left, top, right, bottom = box
     target = source.copy()
     part = target[top:bottom, left:right]
@@ -83,7 +83,7 @@ def _recolour(source: RGB, box: Box, hue: int, to: int, near: int) -> RGB:
 
 
 def _remove_object(source: RGB, box: Box) -> RGB:
-    """Cover up the round thing that just fits into a box with what lies around it."""
+    """Remove the round object that just fits into a box, by inpainting from its surroundings."""
     hole = Image.new("L", (source.shape[1], source.shape[0]))
     ImageDraw.Draw(hole).ellipse(tuple(box), 255)
     return np.asarray(cv2.inpaint(source, np.array(hole), 3, cv2.INPAINT_TELEA), np.uint8)

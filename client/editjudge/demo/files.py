@@ -17,14 +17,14 @@ OUTPUTS = "outputs"
 
 
 def write_demo_set(folder: Path) -> RunSpec:
-    """Draw the demo set and write it below a folder, over what is there.
+    """Draw the demo set and write it below a folder, replacing existing files.
 
     Each edit gets `<folder>/<id>/source.png`, `mask.png` (white may change) and `target.png` (the
     right result), and `<folder>/outputs/<editor>/<id>.jpg`; `<folder>/items.jsonl` has one line
     per edit.
 
     Returns:
-        A run of it.
+        The spec of a run on it.
 
     Raises:
         MissingExtra: the extra `demo` is not installed.
@@ -40,7 +40,7 @@ def write_demo_set(folder: Path) -> RunSpec:
 
 
 def is_demo(items: Path) -> bool:
-    """Whether a file is the list of a demo set, told by its first line."""
+    """Whether a file is the items.jsonl of a demo set, by its first line."""
     if not items.is_file():
         return False
     with items.open("rb") as stream:
@@ -48,7 +48,7 @@ def is_demo(items: Path) -> bool:
 
 
 def _write_edit(edit: DemoEdit, folder: Path) -> dict[str, object]:
-    """Write the pictures of an edit; its line of `items.jsonl`."""
+    """Write the pictures of an edit, and return its line of `items.jsonl`."""
     line: dict[str, object] = {"id": edit.id, "task": edit.kind, "instruction": edit.instruction}
     mask = edit.mask.astype(np.uint8) * 255
     for name, pixels in (("source", edit.source), ("mask", mask), ("target", edit.target)):

@@ -1,4 +1,4 @@
-"""What the demo's page shows and says besides its run."""
+"""The texts and the plot that the demo's page adds to its run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INSIDE = "core.aligned_psnr.target.inside"
 
 
 def page_content(view: RunView) -> PageOptions:
-    """The words of the page, and a plot of what is kept against what is done."""
+    """Make the texts of the page, and a plot of preservation against success of the edit."""
     points: dict[str, list[tuple[float, float]]] = {}
     for row in view.rows():
         x, y = row.outcomes[_OUTSIDE], row.outcomes[_INSIDE]
@@ -21,8 +21,8 @@ def page_content(view: RunView) -> PageOptions:
             points.setdefault(row.model, []).append((x.value, y.value))
     svg = draw_points(
         points,
-        "kept outside the mask: PSNR against the source, dB",
-        "met inside the mask: aligned PSNR, target, dB",
+        "preserved outside the mask: PSNR against the source, dB",
+        "achieved inside the mask: aligned PSNR against the target, dB",
     )
     words = DEMO["page"]
     introduction = [(part["heading"], part["text"]) for part in words["introduction"]]

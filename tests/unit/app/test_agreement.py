@@ -52,7 +52,7 @@ def test_kappa_is_the_formula_of_a_table_of_counts(pairs: list[tuple[float, floa
     off = 1 - np.eye(len(labels))
     got = kappa(pairs)
     if (off * expected).sum() == 0:
-        assert got == Statistic(None, "both judges say the same of everything")
+        assert got == Statistic(None, "both judges give every edit the same value")
     else:
         due = 1 - (off * observed).sum() / (off * expected).sum()
         assert got.value == pytest.approx(due, abs=1e-12)
@@ -127,5 +127,5 @@ def test_without_edits_there_is_a_reason_and_no_number(two_valued: bool) -> None
     figures = inter_judge_agreement([], two_valued=two_valued) | intra_judge_agreement([])
     assert len(figures) == 4
     for figure in figures.values():
-        assert figure == Statistic(None, "no edit has a value from each")
+        assert figure == Statistic(None, "no edit has a value from both judges")
     assert spearman([(1, 2)]) == Statistic(None, "fewer than two values")

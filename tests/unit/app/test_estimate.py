@@ -117,14 +117,14 @@ def test_a_cost_says_whose_calls_it_leaves_out(folder: Path) -> None:
     judges = {"judge": {"url": URL, "price": price}, "second": {"url": URL}, "third": {"url": URL}}
     told = estimate(todo, Settings.model_validate({"judges": judges}))
     assert told.cost == found(folder, LEVEL, price=price).cost
-    why = "the cost is without generalist.second, generalist.third: no price is configured"
+    why = "the cost leaves out generalist.second, generalist.third: no price is configured"
     assert why in told.notes
 
 
 def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
     one = found(folder, LEVEL, PIXELS)
     assert describe_calls(one) == [
-        f"{JUDGE}: at most {EDITS} calls, and as many again where no reply can be read"
+        f"{JUDGE}: at most {EDITS} calls, and as many again if no reply can be read"
     ]
     told = to_plain(one)
     assert told["calls"] == {JUDGE: EDITS}
@@ -159,7 +159,7 @@ def test_rounds_of_a_greedy_judge_are_noted(
 ) -> None:
     todo = work(folder, dimension, judge_rounds=JudgeRounds(rounds=rounds))
     given = settings(temperature=temperature, logprobs="never")
-    due = f"{JUDGE}: temperature is 0, so rounds differ by their seed alone"
+    due = f"{JUDGE}: its temperature is 0, so rounds differ only by their seed"
     assert [one.startswith(due) for one in judge_notes(todo.inputs, given)] == [True] * noted
     assert any(one.startswith(due) for one in estimate(todo, given).notes) == noted
 
@@ -175,13 +175,13 @@ def test_a_limit_below_what_a_prompt_asks_for_is_told(
 ) -> None:
     todo = work(folder, EDITING, PLAIN)
     lines_told = "\n".join(describe_estimate(estimate(todo, settings(max_tokens=limit)), todo))
-    assert ("below what co_edit/editing ask for" in lines_told) == told
+    assert ("below the limit of co_edit/editing" in lines_told) == told
     assert (judge_notes(todo.inputs, settings(max_tokens=limit)) != ()) == told
     assert judge_notes(work(folder, PLAIN).inputs, settings(max_tokens=16)) == ()
     if limit == 1024:
         assert judge_notes(todo.inputs, settings(max_tokens=limit)) == (
             (
-                f"{JUDGE}: max_tokens is 1,024, below what co_edit/editing ask for:"
+                f"{JUDGE}: max_tokens is 1,024, below the limit of co_edit/editing:"
                 " replies that are cut have no number; leave it out, or give 4,096"
             ),
         )

@@ -23,8 +23,8 @@ SERVED = {DINO: {"name": "features_dinov2/1", "weights": "sha256:aa", "device": 
         ({DINO: {"weights": "sha256:bb"}}, SERVED, {DINO: "weights sha256:bb is expected, and"}),
         ({DINO: {"name": "features_dinov2/2", "device": "cpu"}}, SERVED, {DINO: "; device cpu"}),
         ({DINO: {"precision": "bf16"}}, SERVED, {DINO: "precision bf16 is expected, and none is"}),
-        ({DINO: {}, PIQE: {}}, SERVED, {PIQE: "it is expected, and nobody serves it"}),
-        ({}, SERVED, {DINO: "it is served, and nobody expects it"}),
+        ({DINO: {}, PIQE: {}}, SERVED, {PIQE: "it is expected, and not served"}),
+        ({}, SERVED, {DINO: "it is served, and not expected"}),
         (
             {DINO: {}},
             {DINO: {**SERVED[DINO], "untrained": "yes"}},
@@ -50,9 +50,9 @@ def test_what_nobody_tells_on_this_way_is_not_compared() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "this is no panel"),
-        ("[]", "this is no panel"),
-        ("{", "this is no panel"),
+        ("", "this is not a panel file"),
+        ("[]", "this is not a panel file"),
+        ("{", "this is not a panel file"),
         ('{"dinov2": {}}', "is no service name"),
         ('{"features.dinov2": []}', "features.dinov2: "),
         ('{"features.dinov2": {"device": 1}}', "features.dinov2.device: "),

@@ -83,7 +83,7 @@ def test_csv(run: Path, tmp_path: Path) -> None:
 
 def test_it_says_that_the_data_is_gone(run: Path) -> None:
     done = CliRunner().invoke(command, [str(run), "--format", "csv"], catch_exceptions=False)
-    assert done.stderr.startswith("dimensions that the data spoilt are not in the file: ")
+    assert done.stderr.startswith("the file lacks dimensions with a flaw of the data: ")
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd", "@SUM(A1)", "\tx"])

@@ -68,7 +68,7 @@ def test_what_no_shard_has_judged_is_told(tmp_path: Path) -> None:
         assert done.exit_code == 0
     data.unlink()
     done = CliRunner().invoke(command, [one, two, "--out", str(tmp_path / "again")])
-    assert "whether everything was judged cannot be told: " in done.stderr
+    assert "whether every edit was judged is unknown: " in done.stderr
 
 
 async def test_shards_become_one(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def run(tmp_path: Path) -> Path:
             "two": {PSNR: scored(0.0), MSE: Failure(error="gone")},
         }
         for item, verdicts in judged.items():
-            seen = FileStates().seen(str(tmp_path / "alpha" / f"{item}.ppm"))
+            seen = FileStates().get_state(str(tmp_path / "alpha" / f"{item}.ppm"))
             store.save_edit_now(JudgedEdit(item, "alpha", seen, None, None), verdicts, signatures)
         store.save_edit_now(
             JudgedEdit("gone", "alpha", None, Missing("absent", "no file gone.png")), {}, {}

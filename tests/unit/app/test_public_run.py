@@ -316,7 +316,7 @@ def test_a_run_that_asks_nothing_is_none(spec: RunSpec, tmp_path: Path) -> None:
 def test_a_dry_run_does_not_say_that_nothing_is_asked_again(spec: RunSpec, tmp_path: Path) -> None:
     alpha = f"alpha={spec.outputs['alpha']}"
     asked = ["core", "--data", str(spec.data), "--outputs", alpha, "--dimension", PSNR]
-    with pytest.raises(InputError, match="does not foresee --retry unscored"):
+    with pytest.raises(InputError, match="cannot be combined with --retry unscored"):
         command.main(
             [*asked, "--out", str(tmp_path), "--dry-run", "--retry", "unscored"],
             standalone_mode=False,

@@ -66,7 +66,7 @@ def test_what_was_judged_is_not_told_as_coverage() -> None:
 
 def test_each_reason_stands_once_below_the_table() -> None:
     assert list(kept_reasons(CHANGES)) == [
-        f"- kept, not judged again: {LONG} of ours (2), {LONG} of theirs (1): {WHY}"
+        f"- kept, not rescored: {LONG} of ours (2), {LONG} of theirs (1): {WHY}"
     ]
     assert Counter(shown(100))["│"] > 0
     assert WHY not in shown(200)

@@ -215,6 +215,6 @@ def test_a_resumed_run_goes_on_in_its_words(
         "rounds": 1,
     }
     assert spec_from("core", asked, Settings(), before).prompts == before.prompts
-    assert "asked in the run's own prompts: core/instruction_following" in capsys.readouterr().err
+    assert "using the prompts of the run: core/instruction_following" in capsys.readouterr().err
     assert spec_from("core", asked, Settings()).prompts == {}
     assert spec_from("core", asked | {"prompts": words}, Settings(), core).prompts == before.prompts

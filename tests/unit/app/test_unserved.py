@@ -13,7 +13,7 @@ def test_with_nothing_all_that_need_a_model_are_lacking() -> None:
     needing = {name for name, dimension in known.items() if roles_of(dimension, known)}
     assert set().union(*lacking.values()) == needing
     assert missing_services_line(lacking) == (
-        f"{len(needing)} dimensions need models that nobody serves: {', '.join(lacking)}"
+        f"{len(needing)} dimensions need models that are not served: {', '.join(lacking)}"
     )
 
 

@@ -63,7 +63,7 @@ def test_masks_that_fit_are_well(folder: Path) -> None:
 
 def test_what_is_lost_for_want_of_a_field_is_noted(folder: Path) -> None:
     validation = found(folder, {"mask": "part.png"}, {"mask": None}, {})
-    lost = "2 items have no mask, and so no number of core.psnr.source.outside (first: 1)"
+    lost = "2 items have no mask, and so no score on core.psnr.source.outside (first: 1)"
     assert told(validation) == [("field", "data", lost, True)]
     assert not validation.wrong
     assert validation.estimate is not None
@@ -89,7 +89,7 @@ def test_masks_that_select_nothing_or_everything_are_noted(
 def test_masks_of_another_size_are_noted(folder: Path) -> None:
     validation = found(folder, {"mask": "part.png"}, {"mask": "half.png"})
     fit = (
-        "1 mask has another size than the image, to which it is brought (first: 1: 12x8 for 24x16)"
+        "1 mask has another size than the image, to which it is resized (first: 1: 12x8 for 24x16)"
     )
     assert ("mask", "data", fit, True) in told(validation)
     assert not validation.wrong
@@ -127,9 +127,7 @@ def test_outputs_of_one_colour_are_noted(folder: Path) -> None:
     Pil.fromarray(shades).save(folder / "source.png")
     masked = {"mask": "part.png"}
     validation = found(folder, masked, masked)
-    assert told(validation) == [
-        ("flat", "ours", "1 output is of one colour alone (first: 1)", True)
-    ]
+    assert told(validation) == [("flat", "ours", "1 output has a single colour (first: 1)", True)]
     assert not validation.wrong
 
 

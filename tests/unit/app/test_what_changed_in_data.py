@@ -272,7 +272,7 @@ def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
     assert again(folder)[0].last_event.edits == 1
 
     again(folder, out="third")
-    with pytest.raises(ConfigError, match="third judged another 3 than a run before it") as raised:
+    with pytest.raises(ConfigError, match="third judged another 3 than an earlier run") as raised:
         merge([*shards, folder / "third"], folder / "all")
     assert "on today's data" in raised.value.mend
 
@@ -283,7 +283,7 @@ def test_rescore_leaves_alone_what_was_judged_of_another_item(folder: Path) -> N
     _mask_is_inverted(folder)
     changes = rescore_run(folder / "run", write=True)
     assert {(one.kept_count, one.why) for one in changes.values()} == {
-        (1, "the item is not what was judged")
+        (1, "the item has changed since it was judged")
     }
     assert values(folder / "run") == before
 

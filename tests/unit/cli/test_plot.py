@@ -68,7 +68,7 @@ def test_all_figures_of_the_benchmark(run: Path) -> None:
     files = sorted(file.name for file in (run / "figures").iterdir())
     assert files == ["i2i-1-radar.svg", "i2i-2-tasks.svg"]
     assert "ours: " in said
-    assert "verdicts have a number" in said
+    assert "verdicts have a score" in said
     picture = (run / "figures" / files[0]).read_text()
     assert ">ours<" in picture
     assert "(SE)" in picture
@@ -107,7 +107,7 @@ def test_what_is_not_there_is_named(run: Path, arguments: tuple[str, ...], words
 
 def test_the_coverage_is_of_what_is_drawn(tmp_path: Path) -> None:
     said = told(stored(tmp_path, "i2i.se.subject_identity"), "--figure", "radar")
-    assert "  ours: 55 of 56 verdicts have a number" in said
+    assert "  ours: 55 of 56 verdicts have a score" in said
     assert "theirs: " not in said
 
 
@@ -115,23 +115,23 @@ def test_a_panel_that_is_left_out_is_told(tmp_path: Path) -> None:
     away = ("aesth", "blend", "compo", "editing_art", "non_ed", "physical")
     run = stored(tmp_path, *(f"i2i.se.{name}" for name in away))
     said = told(run, "--figure", "radar")
-    lack = "Foundational quality and fidelity (SE): too few numbers"
+    lack = "too few numbers for Foundational quality and fidelity (SE)"
     assert f"radar, figure 3: {lack}" in said
-    assert "nothing to show yet" not in said
+    assert "no numbers yet" not in said
     assert "(SE)" in (run / "figures" / "i2i-1-radar.svg").read_text()  # the other panel
 
 
 def test_nothing_that_can_be_drawn(tmp_path: Path) -> None:
     run = stored(tmp_path, "i2i.se.")
     done = CliRunner().invoke(command, [str(run)])
-    assert "radar, figure 3: nothing to show yet" in done.output
-    assert "no figure can be drawn yet" in str(done.exception)
+    assert "radar, figure 3: no numbers yet" in done.output
+    assert "no figure has any numbers yet" in str(done.exception)
 
 
 def test_looks_that_come_again_are_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "looks come again" not in told(run)
+    assert "colours and markers" not in told(run)
     monkeypatch.setattr("editjudge.cli.plot.MAX_LOOKS", 1)
-    assert "2 models: after 1 looks come again; choose some with --model" in told(run)
+    assert "2 models share 1 colours and markers; choose some with --model" in told(run)
 
 
 def test_a_folder_that_cannot_be_written(run: Path, tmp_path: Path) -> None:

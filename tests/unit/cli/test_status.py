@@ -34,5 +34,5 @@ def test_why_the_judge_service_is_away_is_said(
     with pytest.raises(SystemExit):
         main(["status", "--json"])
     assert json.loads(capsys.readouterr().out)["problem"] == (
-        f"the Judge service is away: {problem}" if problem else ""
+        f"the Judge service is not running: {problem}" if problem else ""
     )

@@ -224,7 +224,7 @@ def test_check_tells_of_every_file(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["check", str(tmp_path)], standalone_mode=False)
     assert done.return_value == 0
     assert "kris/quality" in done.output
-    assert done.output.endswith("all is well\n")
+    assert done.output.endswith("no problems found\n")
     (tmp_path / "kris" / "qality.toml").write_text(QUALITY)
     (tmp_path / "kris" / "consistency.toml").write_text(QUALITY)
     done = CliRunner().invoke(command, ["check", str(tmp_path), "--json"], standalone_mode=False)

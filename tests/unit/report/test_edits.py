@@ -126,7 +126,7 @@ def test_what_nobody_serves_is_one_line(tmp_path: Path) -> None:
     (table,) = Page(run).report["tables"]
     assert len(table["columns"]) == 1, "what waits for a model is no column"
     (line,) = table["notes"]
-    assert line.startswith("2 numbers need models that nobody serves: editjudge summary ")
+    assert line.startswith("2 numbers need models that are not served: editjudge summary ")
 
 
 def test_two_runs_share_items_of_the_same_data(tmp_path: Path) -> None:

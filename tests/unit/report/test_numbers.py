@@ -98,6 +98,6 @@ def test_what_nobody_serves_or_asks_is_a_line() -> None:
     told, lines = drop_empty_columns([column(name) for name in row], {"m": row}, Path("my run"))
     assert [one.id for one in told] == ["told", "nothing"]
     assert lines == [
-        "2 numbers need models that nobody serves: editjudge summary 'my run' --unserved",
+        "2 numbers need models that are not served: editjudge summary 'my run' --unserved",
         "1 number asks nothing of any item",
     ]
