@@ -168,8 +168,8 @@ async def _judge_interruptibly(running: RunSession, available: Settings) -> RunR
             return await task
     finally:
         if task.cancelling():
-            # The lookup of an unreachable server's name blocks a thread for half a minute and
-            # cannot be cancelled. The end of the loop would wait for such threads, so they are replaced.
+            # Looking up the name of an unreachable server blocks a thread for half a minute and
+            # cannot be cancelled. The end of the loop would wait for it, so threads are replaced.
             loop.set_default_executor(ThreadPoolExecutor())
             _leave_threads(threads)
 
