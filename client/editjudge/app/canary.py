@@ -83,7 +83,7 @@ class CanaryResult(Strict):
     """An entry of `canary --json`: the result of checking one judge.
 
     Attributes:
-        service: `judge.<name>`.
+        service: `generalist.<name>`.
         identity: Empty if the judge could not be reached.
         state: `steady`, `shifted` (by more than its own noise), `disordered` (it cannot order the
             canaries) or `unchecked`.

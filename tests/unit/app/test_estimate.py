@@ -182,6 +182,6 @@ def test_a_limit_below_what_a_prompt_asks_for_is_told(
         assert judge_notes(todo.inputs, settings(max_tokens=limit)) == (
             (
                 f"{JUDGE}: max_tokens is 1,024, below the limit of co_edit/editing:"
-                " replies that are cut have no number; leave it out, or give 4,096"
+                " a truncated reply has no score; leave it out, or set it to 4,096"
             ),
         )

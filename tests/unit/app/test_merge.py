@@ -196,6 +196,6 @@ def test_runs_of_different_things_are_refused(tmp_path: Path) -> None:
         assert raised.value.mend.startswith(f"leave {other} out: only runs of one benchmark")
     with pytest.raises(ConfigError, match="holds no run"):
         merge([first, tmp_path / "runs" / "none"], tmp_path / "runs" / "all", dimensions=known)
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists; give another --out"):
         merge([first, first], tmp_path / "runs" / "b", dimensions=known)
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"a", "b"}

@@ -61,12 +61,12 @@ def test_numbers_stay_whole_on_a_narrow_terminal() -> None:
 def test_what_was_judged_is_not_told_as_coverage() -> None:
     # Missing outputs are not among these verdicts: `2/3` would say that they are.
     assert "/" not in shown(100)
-    assert "missing outputs are not judged" in shown(100)
+    assert "missing outputs have none" in shown(100)
 
 
 def test_each_reason_stands_once_below_the_table() -> None:
     assert list(kept_reasons(CHANGES)) == [
-        f"- kept, not rescored: {LONG} of ours (2), {LONG} of theirs (1): {WHY}"
+        f"- not rescored: {LONG} of ours (2), {LONG} of theirs (1): {WHY}"
     ]
     assert Counter(shown(100))["│"] > 0
     assert WHY not in shown(200)

@@ -104,5 +104,5 @@ def test_prompts_by_their_names() -> None:
     shown = CliRunner().invoke(command, ["prompts", "i2i/text_style"]).output
     assert "i2i/text_style" in shown
     assert "kris/" not in shown
-    with pytest.raises(ConfigError, match=r"no prompt is called i2i/txt.*there are .*kris"):
+    with pytest.raises(ConfigError, match=r"no prompt matches i2i/txt.*choose from .*kris"):
         CliRunner().invoke(command, ["prompts", "i2i/txt"], catch_exceptions=False)

@@ -17,9 +17,9 @@ def test_why_the_judge_service_is_away_is_said(
     problem: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = Path("judge.log")
-    judge = LocalGateway(pid=1, url="grpc://a:1", http="http://a:2", log=log, problem=problem)
+    gateway = LocalGateway(pid=1, url="grpc://a:1", http="http://a:2", log=log, problem=problem)
     state = StackState(
-        pid=1, grpc="", http="", metrics="", log=log, started=time.time(), gateway=judge
+        pid=1, grpc="", http="", metrics="", log=log, started=time.time(), gateway=gateway
     )
 
     async def nothing() -> tuple[dict[str, str], str]:
