@@ -341,7 +341,7 @@ def rescore_command(run: Path, *, write: bool, json: bool) -> None:
 def changes_table(changes: Changes) -> Table:
     """Make a table of verdicts and their means, a row for each model and dimension."""
     words = ("model", "dimension")
-    figures = ("verdicts", "mean before", "mean after", "changed", "skipped")
+    figures = ("verdicts", "mean before", "mean after", "changed", "kept")
     rows = []
     for (model, dimension), change in changes.items():
         means = (_mean(change.before), _mean(change.after))

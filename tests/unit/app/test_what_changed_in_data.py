@@ -272,7 +272,9 @@ def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
     assert again(folder)[0].last_event.edits == 1
 
     again(folder, out="third")
-    with pytest.raises(ConfigError, match="third judged another version of 3 than an earlier run") as raised:
+    with pytest.raises(
+        ConfigError, match="third judged another version of 3 than an earlier run"
+    ) as raised:
         merge([*shards, folder / "third"], folder / "all")
     assert "on today's data" in raised.value.mend
 
