@@ -106,7 +106,7 @@ class Items:
             if only is None or index in only:
                 yield ItemRef(str(index), index, {}, {}, {})
 
-    def likeness(self, ref: ItemRef) -> str:
+    def shape_key(self, ref: ItemRef) -> str:
         return ""
 
     def flaws(self, ref: ItemRef) -> Any:
@@ -129,13 +129,13 @@ class Items:
         image = load_image(np.zeros((self.size, self.size, 3), np.uint8))
         return Item(ref.id, "x", (image,), task="odd" if ref.index % 2 else "even")
 
-    def pictures(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
+    def image_paths(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         return {}
 
     def files(self, ref: ItemRef) -> tuple[str, ...]:
         return ()
 
-    def record(self, ref: ItemRef) -> bytes:
+    def record_digest(self, ref: ItemRef) -> bytes:
         return ref.id.encode()
 
     def outputs(self, folder: Path) -> Any:
@@ -157,7 +157,7 @@ class Everything:
     def index(self) -> Everything:
         return self
 
-    def others(self, items: Container[str]) -> list[str]:
+    def list_unmatched(self, items: Container[str]) -> list[str]:
         return []
 
 
