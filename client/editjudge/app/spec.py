@@ -283,7 +283,7 @@ def check_known(names: Iterable[str], dimensions: Mapping[str, Dimension]) -> No
 
 
 class ResolvedSpec(RunInputs):
-    """What a spec means here; each part is made when it is first asked for.
+    """The objects that a `RunSpec` names, which a `RunPlan` is made of; each is made at first use.
 
     Args:
         rules: Others than the spec's own; what these do without is left out.

@@ -1,14 +1,15 @@
-"""What edits hold: verdicts are kept under it, and stand for nothing else.
+"""Content keys of items and edits, under which the verdicts of a run are stored.
 
-An item is what the data says of it and what its files hold. Where these lie, and in which order
-the data names items, is nothing to it. A file that is gone holds what it held when it was last
-read, so that what was judged with it stays judged.
+The key of an item is a digest of its record in the data and of the content of its files. Paths and
+the order of items do not enter it. A verdict is valid for the content that was judged and for no
+other: where an image, a text or an output changes, the edit is judged again. A file that was
+deleted counts as it was when it was last read, so its verdicts stay valid.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
@@ -24,18 +25,18 @@ from ..benchmarks.dataset import Dataset, ItemRef
 from .run_header import RunHeader
 
 KEY_BYTES = 16
-"""Bytes that are kept of a digest that is only compared."""
+"""Length in bytes of a digest that is only compared."""
 _NO_FILE = bytes(KEY_BYTES)
-_MANY = 10_000
-"""Numbers of files that are remembered."""
+_CACHED_NUMBERS = 10_000
+"""How many file numbers are cached."""
 
 
 class FileContent(NamedTuple):
-    """What a file held when it was last read.
+    """The content of a file when it was last read.
 
     Attributes:
-        stat: See `base.file_states`; `ABSENT` where it must be read again.
-        digest: 16 bytes; zeros of a file that was not there.
+        stat: The file's stat digest, see `base.file_states`; `ABSENT` where it must be read again.
+        digest: Digest of its bytes, 16 bytes; zeros for a file that did not exist.
     """
 
     stat: bytes
@@ -43,29 +44,31 @@ class FileContent(NamedTuple):
 
 
 def content_key(record: bytes, files: Iterable[bytes]) -> bytes:
-    """The digest of all that an item holds, in 16 bytes.
+    """Compute the key of an item's content, 16 bytes.
 
-    Together with the item's id, the model and the digest of the output it is the key of an edit.
+    Together with the item's id, the model under test and the digest of the output it identifies
+    the content of an edit.
 
     Args:
-        record: What the data says of it; see `Dataset.record`. It tells how many files there are.
+        record: Digest of the item's record in the data, see `Dataset.record_digest`. It covers the
+            number of files.
         files: The digests of its files, 16 bytes each, in the order in which the data names them.
     """
     return blake2b(b"".join((record, *files)), digest_size=KEY_BYTES).digest()
 
 
 def file_number(name: str) -> int:
-    """The number under which a run keeps what a file held, by what the data calls it."""
+    """Compute the row number under which a run stores a file's content, from the file's name."""
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 class ItemContent(NamedTuple):
-    """What an item holds.
+    """The content of an item.
 
     Attributes:
         key: See `content_key`.
-        files: By number of a file, what it held.
+        files: The content of its files, by file number.
     """
 
     key: bytes
@@ -73,14 +76,14 @@ class ItemContent(NamedTuple):
 
 
 class JudgedEdit(NamedTuple):
-    """An edit that verdicts are about.
+    """An edit with the content that its verdicts are valid for.
 
     Attributes:
-        item: Its id.
-        model: Under test.
+        item: The id of the item.
+        model: The model under test.
         seen: The file of the output; None where there is none.
         missing: Why the output is missing: there is no file, or none that can be used.
-        content: What its item holds; None where nobody looked.
+        content: The content of its item; None where it was not read.
     """
 
     item: str
@@ -91,14 +94,14 @@ class JudgedEdit(NamedTuple):
 
 
 class StandingVerdicts(NamedTuple):
-    """What stands of an edit of one content.
+    """The valid verdicts on one content of an edit.
 
     Attributes:
-        content: Key of what the item held; empty where nobody looked.
-        output: Digest of the output's file; None where there was none.
-        stat: Of that file.
-        missing: Why the output was missing; None where it was not.
-        dimensions: Those on which a verdict stands.
+        content: Content key of the item; empty where it was not read.
+        output: Digest of the output's file; None where there was no output.
+        stat: Stat digest of that file.
+        missing: Why the output was missing; None where there was one.
+        dimensions: Ids of the dimensions that have a verdict with today's signature, not failed.
     """
 
     content: bytes
@@ -108,8 +111,8 @@ class StandingVerdicts(NamedTuple):
     dimensions: frozenset[str]
 
 
-class _OfContent(Protocol):
-    """What is kept of an edit of one content: a row of the store, or what stands of it."""
+class _EditState(Protocol):
+    """What is stored for one content of an edit: a row of the store, or its valid verdicts."""
 
     @property
     def content(self) -> bytes: ...
@@ -121,20 +124,20 @@ class _OfContent(Protocol):
     def missing(self) -> object | None: ...
 
 
-E = TypeVar("E", bound=_OfContent)
+E = TypeVar("E", bound=_EditState)
 
 
 def find_current_output(
     states: Sequence[E], path: str | None, files: FileStates
 ) -> tuple[bytes | None, bytes]:
-    """The digest of an output as it is now, and the stat of its file.
+    """Find the digest of an output as it is now, and the stat digest of its file.
 
-    An output that is gone, or that cannot be read just now, is what it was. One is read only where
-    an output was judged before and its file may have changed.
+    An output that was deleted, or that cannot be read at the moment, counts as it was when it was
+    judged. A file is read only where an output was judged before and its stat differs.
 
     Args:
-        judged: What is kept of the edit, the last one last.
-        path: Of the output; None where there is none.
+        states: What is stored for the edit, newest last.
+        path: The path of the output; None where there is none.
     """
     last = states[-1]
     if last.output is None:
@@ -151,13 +154,13 @@ def find_current_output(
 def find_by_content(
     states: Sequence[E], content: bytes, output: bytes | None, *, absent: bool
 ) -> E | None:
-    """What is kept of an edit that holds this; None where nothing was judged of it.
+    """Find what is stored for an edit with this content; None where it was never judged.
 
     Args:
-        judged: What is kept of the edit, the last one last.
-        content: The key of its item.
+        states: What is stored for the edit, newest last.
+        content: The content key of its item.
         output: The digest of its output.
-        absent: Whether there is no file of the output now.
+        absent: Whether the output has no file now.
     """
     last = states[-1]
     if last.output == output is not None and last.content == content:
@@ -166,19 +169,19 @@ def find_by_content(
     for state in of_item:
         if state.output == output is not None:
             return state
-    # What is kept without an output: it was missing, and still is, or nobody came to look at it.
+    # A state without an output: it was missing and still is, or it was never read.
     without = (one for one in of_item if one.output is None and (absent or one.missing is None))
     return next(without, None)
 
 
 @dataclass(frozen=True)
 class FileCache:
-    """What a run knows of files: what it need not read again.
+    """What a run has stored about files, so that unchanged ones are not read again.
 
     Attributes:
-        files: By number.
-        data: Digest of the data.
-        records: What that data says of its items, 16 bytes each, in their order.
+        files: File contents by file number.
+        data: Digest of the data that `records` belongs to.
+        records: Record digests of the items of that data, 16 bytes each, in item order.
     """
 
     files: Mapping[int, FileContent] = field(default_factory=dict)
@@ -187,14 +190,14 @@ class FileCache:
 
 
 class ItemContents:
-    """What the items of some data hold now.
+    """Reads the present content of a data set's items; files that did not change are not read.
 
     Args:
-        before: What is known of their files; those that may have changed since are read.
-        files: Those that are read in this session.
+        before: What the run has stored about their files; files whose stat differs are read.
+        files: The files that this session has read already.
 
     Attributes:
-        changed: FileStates that hold something else than is known, or whose stat is another.
+        changed_files: By file number, the files whose content or stat differs from what is stored.
     """
 
     def __init__(
@@ -210,13 +213,13 @@ class ItemContents:
         self._records = self._before.records if self._before.data == dataset.digest else b""
 
     def record(self, ref: ItemRef) -> bytes:
-        """What the data says of an item."""
+        """The record digest of an item, 16 bytes."""
         if self._records:
             return self._records[ref.index * KEY_BYTES : (ref.index + 1) * KEY_BYTES]
         return self.dataset.record_digest(ref)[:KEY_BYTES]
 
     def key_from_cache(self, ref: ItemRef) -> bytes | None:
-        """The key of an item; None where it names a file that the run never met."""
+        """Compute the key of an item; None where one of its files is not in the run's cache."""
         digests = []
         for path in self.dataset.files(ref):
             number = self._number(path)
@@ -228,7 +231,7 @@ class ItemContents:
         return content_key(self.record(ref), digests)
 
     def key(self, ref: ItemRef) -> bytes:
-        """The key of an item; several ask for it one after another."""
+        """Compute the key of an item; repeated requests for one item compute it once."""
         if self._latest[0] is not ref:
             self._latest = ref, self.key_from_cache(ref) or self.read(ref).key
         return self._latest[1]
@@ -236,10 +239,10 @@ class ItemContents:
     def read(
         self, ref: ItemRef, loaded_files: Mapping[str, FileState] = MappingProxyType({})
     ) -> ItemContent:
-        """What an item holds.
+        """Read the content of an item.
 
         Args:
-            loaded: FileStates that were read just now, by path.
+            loaded_files: Files that were read just now, by path; they are not read again.
         """
         contents = {}
         for path in self.dataset.files(ref):
@@ -257,10 +260,10 @@ class ItemContents:
         return ItemContent(content_key(self.record(ref), read), contents)
 
     def source_keys(self, ref: ItemRef, count: int) -> tuple[str, ...]:
-        """The first files of an item: equal texts where they are known to hold the same.
+        """Identify an item's first files: equal texts for files known to have equal content.
 
         Args:
-            count: How many.
+            count: How many files.
         """
         paths = self.dataset.files(ref)[:count]
         contents = [self._known_content(self._number(path)) for path in paths]
@@ -270,7 +273,7 @@ class ItemContents:
         )
 
     def updates(self) -> FileCache:
-        """What the run does not know yet, to be known the next time."""
+        """Collect what is new or changed since the run stored it, to be stored now."""
         digest, changed_files = (
             self.dataset.digest,
             dict(self.changed_files),
@@ -288,10 +291,10 @@ class ItemContents:
         return self.changed_files.get(number) or self._before.files.get(number)
 
     def _number(self, path: str) -> int:
-        """Files of the data's folder go by their names in it, so that the folder may move."""
+        """Files in the data's folder are named relative to it, so that the folder may move."""
         number = self._numbers.get(path)
         if number is None:
-            if len(self._numbers) >= _MANY:
+            if len(self._numbers) >= _CACHED_NUMBERS:
                 self._numbers.clear()
             number = self._numbers[path] = file_number(path.removeprefix(self._above))
         return number
@@ -307,40 +310,52 @@ class ItemContents:
 
 
 class VerdictStore(Protocol):
-    """A run's header, its edits and their verdicts, beside the store of its calls."""
+    """Stores the header, the edits and the verdicts of a run; a `CallStore` stores its calls.
+
+    Each method that writes commits one transaction before it returns. A process that is killed at
+    any moment loses at most the transaction it was in, so no stored verdict is lost or half stored.
+    """
 
     @property
     def header(self) -> RunHeader:
-        """Of the run."""
+        """The header of the run."""
 
     @property
     def costs(self) -> tuple[float, float]:
-        """What all its calls have cost, and the dearest of them."""
+        """The cost of all its calls together, and that of the dearest call."""
 
     def items(self) -> Sequence[str]:
-        """The ids of the items of which anything was judged."""
+        """The ids of the items that have any verdict."""
 
     def find_standing(
         self, model: str, signatures: Mapping[str, str]
     ) -> Mapping[str, Sequence[StandingVerdicts]]:
-        """What stands of a model's edits by item, of each content, the last one last."""
+        """Find the valid verdicts on a model's edits: by item, one entry per content, newest last.
+
+        A verdict is valid if it did not fail and has today's signature.
+        """
 
     def counts(
-        self, signatures: Mapping[str, str] | None = None
+        self, signatures: Mapping[str, str] | None = None, items: Container[str] | None = None
     ) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
-        """How many verdicts there are, by model, dimension and status."""
+        """Count the verdicts by model, dimension and status.
+
+        Args:
+            signatures: Counts only verdicts with these signatures, by dimension; None for all.
+            items: Counts only verdicts on these items, by id; None for all.
+        """
 
     def amend(self, header: RunHeader) -> RunHeader:
-        """Go on with another header, joined with the one there is; returns the whole."""
+        """Join a header with the stored one, commit the result and return it."""
 
     def save_contents(
         self, edits: Iterable[JudgedEdit], files: FileCache, header: Mapping[str, object]
     ) -> None:
-        """Keep what edits and files hold now, all or nothing.
+        """Commit the present content of edits and files, and header fields, in one transaction.
 
         Args:
-            files: Those that changed.
-            header: What is to be changed in the header with it.
+            files: The files that changed.
+            header: New values of header fields, by name.
         """
 
     async def save_edit(
@@ -350,12 +365,17 @@ class VerdictStore(Protocol):
         signatures: Mapping[str, str],
         versions: str | None = None,
     ) -> None:
-        """Keep an edit's verdicts, all or none; what this has returned from is kept.
+        """Commit the verdicts on an edit in one transaction: all of them or none.
+
+        Once this has returned they survive the end of the process. A process that is killed before
+        loses the verdicts on this edit; the replies that they rest on are stored already, so the
+        next session makes them again without new calls.
 
         Args:
-            verdicts: By dimension id; they take the place of earlier ones on the same content.
-            signatures: At least of these dimensions.
-            versions: Of the packages that they were made with; None for those of this process.
+            verdicts: By dimension id; they replace earlier ones on the same content.
+            signatures: By dimension id, at least for these dimensions.
+            versions: The versions of the packages that they were made with; None for those of
+                this process.
 
         Raises:
             StoreError: the disk is full or fails.
@@ -363,13 +383,13 @@ class VerdictStore(Protocol):
 
 
 def check_items(dataset: Dataset, items: Iterable[str], store: VerdictStore) -> None:
-    """Refuse data that has none of the items that were judged.
+    """Refuse data that has none of the items that the run has judged.
 
     Args:
-        items: Ids of those that it has.
+        items: The ids of the data's items.
 
     Raises:
-        ConfigError: it has none of them.
+        ConfigError: the data has none of the judged items.
     """
     judged_ids = store.items()
     if judged_ids and set(judged_ids).isdisjoint(items):

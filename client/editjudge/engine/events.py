@@ -1,4 +1,4 @@
-"""What a run says while it goes on: events, as a callback gets them and as `--json` prints them."""
+"""Events of a run, as a callback gets them and as `run --json` prints them, one in a line."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ RunEndReason: TypeAlias = Literal["done", "cost", "failures", "judge", "interrup
 
 
 class Endpoint(Strict):
-    """Calls at one endpoint.
+    """The load of one endpoint.
 
     Attributes:
-        open: It cannot be reached.
-        waits_for: Why calls wait, or are fewer than they could be; empty where nothing is wrong.
-        again: How often a call was made again, since it failed.
+        limit: How many calls it gets at once.
+        in_flight: How many calls it has.
+        waiting: How many calls wait for a place.
+        open: Whether its breaker is open: it cannot be reached.
+        waits_for: Why calls wait or are fewer than they could be; empty where nothing is wrong.
+        again: How many retries there were.
     """
 
     limit: int
@@ -43,9 +46,10 @@ class NoScore(Strict):
 
 
 class Event(Strict):
-    """Something that a run says.
+    """An event of a run.
 
     Attributes:
+        event: The kind of the event.
         time: Seconds since the epoch.
     """
 
@@ -54,16 +58,18 @@ class Event(Strict):
 
 
 class CountsEvent(Event):
-    """How far a run is.
+    """An event with counts of how far the run is.
 
     Attributes:
-        edits: To be judged in this session.
-        judged: Of these.
-        judged_before: Edits that earlier sessions judged, on which nothing is left.
-        missing_outputs: That are not there.
-        edits_per_second: Over the last minute; of those in progress the share that is answered.
-        seconds_left: At this rate; null before there is one, and where nothing is judged any more.
-        verdicts: By dimension, of all sessions.
+        edits: How many edits this session has to judge.
+        judged: How many of these it has judged.
+        judged_before: How many edits earlier sessions finished.
+        missing_outputs: How many outputs are missing.
+        edits_per_second: The rate over the last minute; edits in progress count by their answered
+            share.
+        seconds_left: How long the rest takes at this rate; null before there is a rate, and where
+            nothing is judged any more.
+        verdicts: Counts of verdicts by dimension, of all sessions.
     """
 
     edits: int
@@ -76,7 +82,7 @@ class CountsEvent(Event):
 
     @classmethod
     def of(cls, progress: Progress, **more: object) -> Self:
-        """The counts of a session, and what this event has besides."""
+        """Make an event of a session's counts and the further fields of its kind."""
         left = progress.seconds_left
         counts = {
             "edits": progress.edits,
@@ -94,7 +100,7 @@ class StartEvent(CountsEvent):
     """Judging begins.
 
     Attributes:
-        services: Their identities, by role.
+        services: Identities of the services, by role.
     """
 
     event: Literal["started"] = "started"
@@ -102,17 +108,17 @@ class StartEvent(CountsEvent):
 
     @classmethod
     def by(cls, progress: Progress, panel: Panel | None) -> Self:
-        """With the services of a panel."""
+        """Make the event with the services of a panel."""
         return cls.of(progress, services=format_identities(panel.identities()) if panel else {})
 
 
 class ProgressEvent(CountsEvent):
-    """Some time has gone by.
+    """Sent at regular intervals while edits are judged.
 
     Attributes:
-        done: Edits judged in this session, those in progress by the share that is answered.
-        endpoints: By address.
-        usage: What judges took in this session: calls, tokens, cost.
+        done: How many edits are judged; those in progress count by their answered share.
+        endpoints: The load of each endpoint, by address.
+        usage: What judges used in this session: calls, tokens, cost.
     """
 
     event: Literal["progress"] = "progress"
@@ -122,7 +128,7 @@ class ProgressEvent(CountsEvent):
 
     @classmethod
     def by(cls, progress: Progress, panel: Panel | None) -> Self:
-        """With what is in flight by a panel."""
+        """Make the event with the load of a panel's endpoints."""
         loads = panel.measure_loads() if panel else {}
         endpoints = {
             url: Endpoint(
@@ -142,7 +148,7 @@ class ProgressEvent(CountsEvent):
 
 
 class NoteEvent(Event):
-    """Something people should know."""
+    """A message for people."""
 
     event: Literal["note"] = "note"
     text: str
@@ -152,13 +158,13 @@ class FinishEvent(CountsEvent):
     """The session is over.
 
     Attributes:
-        ended: `done`; `interrupted`; `failures` (too many), `cost` or `judge` (one cannot be
-            used): it ended early.
-        exit_code: Of the command line.
-        usage: What judges took in this session.
+        ended: Why it ended: `done`, or early: `interrupted`, `failures` (too many verdicts
+            failed), `cost` (the budget is spent) or `judge` (a judge cannot be used).
+        exit_code: The exit code of the command.
+        usage: What judges used in this session: calls, tokens, cost.
         unscored: Verdicts of this session without a number, by kind.
-        first_failure: What the first failed verdict says.
-        not_served: Why dimensions were not judged, each reason with the dimensions.
+        first_failure: The error of the first failed verdict.
+        not_served: The dimensions that were not judged for lack of a service, by reason.
         columns: Means by model and dimension.
     """
 
@@ -178,7 +184,7 @@ RunEvent: TypeAlias = Annotated[
 
 
 def unscored_of(progress: Progress) -> Mapping[str, NoScore]:
-    """Verdicts without a number by kind."""
+    """Count the verdicts without a number by kind, with the first reason of each."""
     return {
         kind: NoScore(count=count, first=progress.no_score_reasons[kind])
         for kind, count in progress.no_score_counts.items()

@@ -1,4 +1,7 @@
-"""What becomes of each dimension on an edit: one rule, before its calls and after them."""
+"""The outcome of each dimension on an edit, decided by one function before and after its calls.
+
+Planning, judging and tables all use `decide_outcomes`, so they agree on what needs a call.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from ..benchmarks.dimension import Dimension, Formula, Reading
 from ..scorers.scorer import Scorer
 
 Readings: TypeAlias = Mapping[Scorer, Mapping[str, Verdict]]
-"""What scorers said of an edit, by field."""
+"""The verdicts of scorers on an edit, by scorer and field."""
 _PENDING = Pending()
 
 
@@ -38,28 +41,29 @@ def decide_outcomes(
     count_missing: bool = False,
     readings: Readings | None = None,
 ) -> dict[str, Outcome]:
-    """The outcome of each dimension on one edit; `Pending` is to be judged.
+    """Decide the outcome of each dimension on one edit; `Pending` means that it must be judged.
 
-    Of these the first that holds decides:
+    The first of these cases that holds decides:
 
-    1. a verdict stands;
-    2. the item shows that the dimension does not apply, or its parts do (see `derive`);
-    3. its own readings need what the data of the item spoilt: what `Item.flaws` says;
-    4. the output is missing, and no verdict on the parts says otherwise: `MissingOutput`, or
-       what `rule` says;
-    5. no service at hand makes its own readings;
-    6. it is what its readings say, or what its parts make of it.
+    1. The dimension has a valid verdict: that verdict.
+    2. The item, or the dimension's parts, show that it does not apply (see `derive`).
+    3. Its own readings need a field of the item that the data spoilt: what `Item.flaws` says.
+    4. The output is missing, and no verdict on its parts shows otherwise: `MissingOutput`, or the
+       value in `value_if_missing`.
+    5. No available service makes its own readings: `NotServed`.
+    6. Otherwise: the value of its readings, or what the formula makes of its parts.
 
     Args:
-        dimensions: Parts before what derives from them.
-        item: May be an outline.
+        dimensions: The dimensions, parts before what derives from them.
+        item: The item; an outline (no decoded images) is enough.
         missing: Why there is no output, possibly without a reason; None where there is one.
-        unserved: By dimension id, why its own readings cannot be made now.
-        verdicts: By dimension id, those that stand.
-        rule: What a reading of a missing output counts as, marked as imputed.
-        count_missing: Where there is no rule, it counts as `Dimension.worst`, marked likewise.
-        readings: What scorers said just now; None before any is asked. A value made of them
-            that is outside its dimension's range is `Failure`.
+        why_not_served: By dimension id, why its own readings cannot be made now.
+        verdicts: By dimension id, the valid verdicts.
+        value_if_missing: The value that a reading of a missing output counts as, marked imputed.
+        count_missing: Whether, without `value_if_missing`, a missing output counts as the worst
+            value of the dimension, marked imputed.
+        readings: The scorers' verdicts on this edit; None before any scorer was called. A value
+            outside its dimension's range becomes a `Failure`.
     """
     edit = _Edit(item, missing, why_not_served or {}, value_if_missing, readings, count_missing)
     outcomes: dict[str, Outcome] = {}
@@ -70,10 +74,13 @@ def decide_outcomes(
 
 
 def derive(how: Formula, parts: Mapping[str, Outcome]) -> Outcome:
-    """The first part without a number decides; those that do not apply drop out.
+    """Compute a derived outcome from its parts.
+
+    Parts that do not apply are left out. If any other part has no number, the outcome is that of
+    the first such part.
 
     Args:
-        parts: Outcomes by name.
+        parts: The outcomes of the parts, by name.
     """
     applying = {n: p for n, p in parts.items() if not isinstance(p, NotApplicable)}
     absent = [name for name in parts if name not in applying]
@@ -82,7 +89,7 @@ def derive(how: Formula, parts: Mapping[str, Outcome]) -> Outcome:
     for kind in (NotServed, Failure, NoScore, MissingOutput, Pending):
         for name, part in applying.items():
             if isinstance(part, kind):
-                return _because(name, part, applying.values())
+                return _outcome_of_part(name, part, applying.values())
     values = {n: p.value for n, p in applying.items() if isinstance(p, Score)}
     is_imputed = any(p.imputed for p in applying.values() if isinstance(p, Score))
     return Score(value=how.fn(values), evidence={"parts": dict(values)}, imputed=is_imputed)
@@ -90,7 +97,7 @@ def derive(how: Formula, parts: Mapping[str, Outcome]) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """What is known of an edit on which no verdict stands; the fields are `fold`'s."""
+    """The arguments of `decide_outcomes` for one edit."""
 
     item: Item
     missing: Missing | None
@@ -100,13 +107,13 @@ class _Edit:
     count_missing: bool
 
     def outcome(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
-        """Of a dimension, given those of its parts."""
+        """Decide the outcome of a dimension without a valid verdict, given those of its parts."""
         reason = dimension.why_not_applicable(self.item)
         if reason is not None:
             return NotApplicable(reason=reason)
         reads = dimension.readings
-        whole = self._whole(dimension, outcomes)
-        if self._asks_for_nothing(dimension, whole):
+        whole = self._combine(dimension, outcomes)
+        if self._parts_do_not_apply(dimension, whole):
             return whole
         if (spoilt := dimension.find_flaw(self.item)) is not None:
             return spoilt
@@ -116,14 +123,14 @@ class _Edit:
             return NotServed(reason=self.why_not_served[dimension.id])
         if self.readings is not None:
             return check_range(dimension, whole)
-        # That it has no number is known then; of which kind, only its own readings tell.
+        # Without a number its kind depends on its own readings, which are still to be made.
         return _PENDING if reads and isinstance(whole, Failure | NoScore) else whole
 
-    def _asks_for_nothing(self, dimension: Dimension, whole: Outcome) -> bool:
-        """Whether its parts show that it does not apply."""
+    def _parts_do_not_apply(self, dimension: Dimension, whole: Outcome) -> bool:
+        """Whether the dimension's parts show that it does not apply."""
         return isinstance(dimension.how, Formula) and isinstance(whole, NotApplicable)
 
-    def _whole(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
+    def _combine(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
         if isinstance(dimension.how, Reading):
             return self._read(dimension.how)
         parts = {
@@ -146,8 +153,11 @@ class _Edit:
         return MissingOutput(reason=str(why) or "the model gave no image")
 
 
-def _because(name: str, part: Outcome, parts: Iterable[Outcome]) -> Outcome:
-    """What the whole is for the sake of a part; without a number it rests on all such parts."""
+def _outcome_of_part(name: str, part: Outcome, parts: Iterable[Outcome]) -> Outcome:
+    """The outcome of a derived dimension whose part has no number: that part's, with its name.
+
+    A `NoScore` names the calls of all parts without a number, since all of them must be repeated.
+    """
     field_name = "error" if isinstance(part, Failure) else "reason"
     update: dict[str, object] = {field_name: f"{name}: {getattr(part, field_name)}"}
     if isinstance(part, NoScore):
@@ -157,7 +167,7 @@ def _because(name: str, part: Outcome, parts: Iterable[Outcome]) -> Outcome:
 
 
 def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome:
-    """With what its own readings rest on, which no other verdict keeps."""
+    """Add the evidence and calls of the dimension's own readings, which no other verdict stores."""
     if not isinstance(outcome, Score):
         return outcome
     scores = {name: reading for name, reading in readings.items() if isinstance(reading, Score)}
@@ -172,7 +182,7 @@ def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome
 
 
 def check_range(dimension: Dimension, outcome: Outcome) -> Outcome:
-    """A value outside the declared range is a defect of ours, never a score."""
+    """Replace a value outside the declared range by a `Failure`: it is a defect of ours."""
     low, high = dimension.range
     if isinstance(outcome, Score) and not low <= outcome.value <= high:
         return Failure(error=f"{dimension.id}: {outcome.value} is outside {low:g}..{high:g}")
@@ -182,7 +192,7 @@ def check_range(dimension: Dimension, outcome: Outcome) -> Outcome:
 def find_pending_fields(
     dimensions: Iterable[Dimension], outcomes: Mapping[str, Outcome]
 ) -> dict[Scorer, frozenset[str]]:
-    """The fields to compute by scorer: the readings of what is to be judged."""
+    """Find the fields to compute, by scorer: the readings of the pending dimensions."""
     calls: dict[Scorer, frozenset[str]] = {}
     for dimension in dimensions:
         if isinstance(outcomes[dimension.id], Pending):
@@ -194,10 +204,10 @@ def find_pending_fields(
 def sort_by_dependency(
     dimensions: Iterable[Dimension], dimensions_by_id: Mapping[str, Dimension]
 ) -> tuple[Dimension, ...]:
-    """The dimensions and what they derive from, parts first, each once.
+    """Sort the dimensions and what they derive from: parts first, each once.
 
     Raises:
-        KeyError: a dimension derives from one that is not known.
+        KeyError: a dimension derives from one that is not in `dimensions_by_id`.
         ValueError: dimensions derive from each other in a circle.
     """
     result: dict[str, Dimension] = {}

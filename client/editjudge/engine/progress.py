@@ -1,4 +1,4 @@
-"""How far a run is: numbers that its scheduler keeps and its displays read."""
+"""Progress of a session: counts that the scheduler updates and the displays read."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 _WINDOW = 60.0
 _STEP = 0.1
-"""Seconds between two points that the rate is made of."""
+"""Least seconds between two points of the rate's window."""
 
 
 @result(config=STRICT)
 class DimensionProgress:
-    """One dimension's verdicts.
+    """How many verdicts on one dimension there are.
 
     Attributes:
-        total: There will be when all is done.
-        scored: With a number, those of earlier sessions that stand included.
-        unscored: Without a number, likewise.
-        failed: Of this session; judged again by the next.
+        total: How many there will be when the run is done.
+        scored: Those with a number, valid ones of earlier sessions included.
+        unscored: Those without a number, valid ones of earlier sessions included.
+        failed: Those of this session that failed; the next session judges them again.
     """
 
     total: int = 0
@@ -42,25 +42,26 @@ class DimensionProgress:
 
     @property
     def verdict_count(self) -> int:
-        """Verdicts that are there."""
+        """How many verdicts there are by now."""
         return self.scored + self.unscored + self.failed
 
 
 @dataclass
 class Progress:
-    """How far a run is.
+    """How far a session is.
 
     Attributes:
-        lines: By dimension.
-        edits: To be judged in this session.
-        judged: Of these.
-        judged_before: Edits that earlier sessions judged, on which nothing is left.
-        missing: Outputs that are not there.
-        verdicts: Verdicts of this session by status.
-        first_failure: What the first failed verdict says.
-        unscored: Verdicts of this session without a number, by kind; `why_unscored` has the first
-            reason of each.
-        budget: What this session may spend, and has.
+        lines: The counts of each dimension.
+        edits: How many edits this session has to judge.
+        judged_edits: How many of these it has judged.
+        judged_before: How many edits earlier sessions finished.
+        missing: How many outputs are missing.
+        verdicts: How many verdicts this session made, by status.
+        first_failure: The error of the first failed verdict.
+        no_score_counts: How many verdicts of this session have no number, by kind;
+            `no_score_reasons` has the first reason of each kind.
+        budget: What this session may spend and has spent.
+        start_time: When it began, by the monotonic clock.
     """
 
     lines: dict[str, DimensionProgress] = field(default_factory=dict)
@@ -84,12 +85,12 @@ class Progress:
         standing_counts: Mapping[str, Mapping[str, int]],
         budget: Budget | None = None,
     ) -> Progress:
-        """At the start of a session.
+        """Make the progress at the start of a session.
 
         Args:
-            standing: By dimension, how many verdicts of each status stand; also on items that are
-                not asked for now, so that no more verdicts are done than there are.
-            budget: What the session may spend; without, all it likes.
+            standing_counts: By dimension, how many valid verdicts have each status, on items of
+                the data; items that are not selected now count, too.
+            budget: What the session may spend; None for no limit.
         """
         lines = {d.id: DimensionProgress() for d in plan.inputs.dimensions}
         for row in plan.counts.values():
@@ -112,15 +113,15 @@ class Progress:
 
     @property
     def done_edits(self) -> float:
-        """Edits judged in this session, those in progress by the share that is answered."""
+        """How many edits are judged; those in progress count by their answered share."""
         return self.judged_edits + sum(self._parts.values())
 
     @contextmanager
     def track_edit(self) -> Iterator[Callable[[float], None]]:
-        """Judge one edit inside: what is answered of it counts while it goes on.
+        """Count one edit that is judged inside the block by its answered share.
 
         Yields:
-            What is to be told by which share, 0 to 1, more of it is answered.
+            A function to call with each further share of the edit, 0 to 1, that is answered.
         """
         key = object()
 
@@ -136,7 +137,7 @@ class Progress:
             self._record_point()
 
     def count_edit(self, outcomes: Mapping[str, Outcome], expected_names: Iterable[str]) -> None:
-        """Count an edit's verdicts; what was expected and has no verdict is no longer."""
+        """Count an edit's verdicts; an expected one that was not made leaves the total."""
         for name in expected_names:
             outcome, line = outcomes.get(name), self.lines[name]
             match outcome:
@@ -154,7 +155,7 @@ class Progress:
                     continue
             self.verdicts[outcome.status] += 1
         self.judged_edits += 1
-        if not self._parts:  # else `one_edit` tells, once the edit counts no longer twice
+        if not self._parts:  # else `track_edit` records it, once the edit no longer counts twice
             self._record_point()
 
     def _record_point(self) -> None:
@@ -167,7 +168,7 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Edits per second, over the last minute; of those in progress what is answered."""
+        """Edits per second over the last minute; those in progress count by their share."""
         if not self._recent:
             return 0.0
         start, before = self._recent[0]
@@ -178,18 +179,18 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """At this rate; None before there is one."""
+        """Seconds that the rest takes at this rate; None before there is a rate."""
         rate = self.rate
         return (self.edits - self.done_edits) / rate if rate else None
 
     @property
     def share_failed(self) -> float:
-        """Of this session's verdicts."""
+        """The share of this session's verdicts that failed, 0 to 1."""
         return self.verdicts["failed"] / self.verdicts.total() if self.verdicts else 0.0
 
 
 def summarise_usage(panel: Panel | None, progress: Progress) -> dict[str, float]:
-    """What judges took in this session: calls, tokens, cost, and replies that were known."""
+    """Summarise what judges used in this session: calls, tokens, cost, replies from the ledger."""
     if panel is None or not any(role.is_judge for role in panel.service_names):
         return {}
     budget = progress.budget

@@ -1,4 +1,4 @@
-"""What a run is about."""
+"""The header of a run: its benchmark, data, outputs, dimensions, judges and settings."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ def _now() -> str:
 
 
 class RunHeader(BaseModel):
-    """What a run is about.
+    """The header of a run, as it is stored in the run's file.
 
     Attributes:
-        benchmark: Its name.
-        protocol: In full, for example `kris.paper.1`.
-        roots: Where files lie that the data names by their official paths.
+        benchmark: The name of the benchmark.
+        protocol: The full name of the protocol, for example `kris.paper.1`.
+        roots: Folders of the files that the data names by their official paths, by that path.
         judges: Names of the judges that judge.
-        rounds: In how many rounds each does.
-        data: Where the benchmark's data lies.
-        data_digest: Of what was read there, by the last session.
-        outputs: Folder of outputs by model under test.
-        dimensions: Ids.
+        rounds: How many rounds each of them judges.
+        data: The path of the benchmark's data.
+        data_digest: Digest of the data as the last session read it.
+        outputs: The folder of outputs by model under test.
+        dimensions: Ids of the dimensions.
         single_image: Models under test that take one image only.
-        created: ISO 8601, UTC; for people, nothing is ordered by it.
-        editjudge: Version that wrote it last.
-        settings: Without secrets.
-        identities: Of the services, by role; those of the last session.
-        not_served: Why there was none, by role, for those that no session had.
-        prompts: Templates of one's own, texts by file: with them a run goes on anywhere.
+        created: When the run began, ISO 8601 in UTC; for people, nothing is ordered by it.
+        editjudge: The version of editjudge that wrote the header last.
+        settings: The settings that decide which judges answer and how, without secrets.
+        identities: Identities of the services by role, as the last session found them.
+        not_served: By role, why no session had this service.
+        prompts: The user's own prompt templates, text by file name, so that the run can be
+            resumed without their folder.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,16 +58,18 @@ class RunHeader(BaseModel):
     prompts: dict[str, str] = {}
 
     def join(self, later: RunHeader, where: str, mend: str = "") -> RunHeader:
-        """The header of a run that goes on with another header's outputs and dimensions.
+        """Make the header of this run extended by the outputs and dimensions of a later header.
 
-        What its items were, and where outputs lie, stays as it is until both were compared.
+        `data_digest` and the folders of present outputs stay as they are: they change only once the
+        items and outputs were compared, in the transaction that stores the comparison.
 
         Args:
-            where: The run that this is the header of.
-            mend: What to do where the other is about something else; by default another folder.
+            later: The header of the session that resumes the run, or of another run to add.
+            where: The run's folder, for messages.
+            mend: The mend that errors name; by default to give another folder.
 
         Raises:
-            ConfigError: the other is about something else; names what.
+            ConfigError: the benchmark, protocol, judges, rounds or prompts differ.
         """
         for name in ("benchmark", "protocol", "judges", "rounds"):
             mine, other = getattr(self, name), getattr(later, name)
@@ -77,7 +80,7 @@ class RunHeader(BaseModel):
                     f"{where} has {name} {mine}, not {other}",
                     mend or "give another folder for this run",
                 )
-        if differ := self._asked_otherwise(later):
+        if differ := self._find_changed_prompts(later):
             raise ConfigError(
                 f"{where} asks in other words than these: {', '.join(differ)}",
                 mend
@@ -98,8 +101,8 @@ class RunHeader(BaseModel):
             }
         )
 
-    def _asked_otherwise(self, later: RunHeader) -> list[str]:
-        """The files of prompts that differ; a rubric that only one has is a dimension more."""
+    def _find_changed_prompts(self, later: RunHeader) -> list[str]:
+        """Find the prompt files that differ; a rubric in one header only does not differ."""
         mine, others = self.prompts, later.prompts
         one_sided = {name for name in mine.keys() ^ others.keys() if name.startswith(f"{RUBRICS}/")}
         files = sorted({**mine, **others}.keys() - one_sided)

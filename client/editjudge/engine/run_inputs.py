@@ -1,4 +1,9 @@
-"""What a run is asked for, as the engine takes it."""
+"""The inputs of a run: the data, outputs, dimensions and rounds that the engine works with.
+
+A run passes through these types: `RunSpec` (names and paths) -> `ResolvedSpec`, a `RunInputs` (the
+objects they stand for) -> `RunPlan` (what is left to judge) -> `Session` (one process judging the
+plan) -> `Scheduler` (the edits in flight) -> `Judgement` (the result for one edit).
+"""
 
 from __future__ import annotations
 
@@ -18,15 +23,18 @@ from .outcomes import sort_by_dependency
 
 @dataclass(frozen=True)
 class RunInputs:
-    """What a run is asked for; by a `RunSpec` it is `app.spec.ResolvedSpec`.
+    """The objects that a run works with, the second link of the chain above.
+
+    `RunPlan` is made of it. `app.spec.ResolvedSpec` is the subclass that a `RunSpec` becomes.
 
     Attributes:
-        outputs: Folder of outputs by model under test.
-        dimensions: Those asked for.
-        known: All dimensions by id, for what the asked ones derive from.
+        dataset: The items.
+        outputs: The folder of outputs by model under test.
+        dimensions: The dimensions to judge.
+        dimensions_by_id: All dimensions, for those that `dimensions` derive from.
         limit: How many items, from the first; None for all.
-        tasks: Globs of the tasks whose items are asked for; all without.
-        judge_rounds: Which judges, and in how many rounds each judges.
+        tasks: Globs of the tasks whose items are judged; empty for all.
+        judge_rounds: The judges, and in how many rounds each of them judges.
         shard: Only every n-th item, from the i-th on, as (i, n) with i from 0.
     """
 
@@ -41,34 +49,34 @@ class RunInputs:
 
     @cached_property
     def output_folders(self) -> dict[str, str]:
-        """The folders of outputs, as a run names them: a link keeps its own name."""
+        """The absolute folders of outputs by model; a symbolic link is not resolved."""
         return {model: os.path.abspath(path) for model, path in self.outputs.items()}  # noqa: PTH100
 
     @cached_property
     def signature_cache(self) -> Signatures:
-        """Signatures of these dimensions."""
+        """Makes the signatures of the dimensions; each is made once."""
         return Signatures(self.dimensions_by_id)
 
     @cached_property
     def reads_pixels(self) -> bool:
-        """Whether any of these dimensions works on pixels itself; see `Scorer.computes`."""
+        """Whether the scorer of any dimension reads decoded pixels; see `Scorer.reads_pixels`."""
         return any(
             computes_pixels(dimension, self.dimensions_by_id) for dimension in self.dimensions
         )
 
     def why_unavailable(self, name: str) -> str:
-        """Why a dimension, or a part of it, cannot be computed here; empty where it can."""
+        """Say why a dimension, or a part of it, cannot be computed here; empty where it can."""
         parts = sort_by_dependency([self.dimensions_by_id[name]], self.dimensions_by_id)
         return next(filter(None, (part.unavailable_reason for part in parts)), "")
 
     def signatures(self, identities: Identities) -> dict[str, str]:
-        """Of a value of today, by dimension."""
+        """Make today's signatures, by dimension."""
         signatures = self.signature_cache.of(self.dimensions, identities)
         return {name: str(signature) for name, signature in signatures.items()}
 
     @cached_property
     def dependents(self) -> Mapping[str, frozenset[str]]:
-        """By id, the dimensions asked for that derive from a dimension, through others too."""
+        """By dimension id, those of `dimensions` that derive from it, directly or indirectly."""
         dependents: dict[str, set[str]] = {}
         for dimension in self.dimensions:
             for part in sort_by_dependency([dimension], self.dimensions_by_id):
@@ -76,7 +84,11 @@ class RunInputs:
         return {name: frozenset(ids - {name}) for name, ids in dependents.items()}
 
     def roles(self, dimensions: Iterable[str]) -> frozenset[ServiceName]:
-        """The services that these dimensions call."""
+        """Find the services that dimensions call.
+
+        Args:
+            dimensions: Their ids.
+        """
         chosen_dimensions = (self.dimensions_by_id[name] for name in dimensions)
         return frozenset().union(
             *(roles_of(dimension, self.dimensions_by_id) for dimension in chosen_dimensions)

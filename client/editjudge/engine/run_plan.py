@@ -1,8 +1,9 @@
-"""What is left to do of a run: what is asked for, compared with what stands, and counted.
+"""The plan of a run: which dimensions of which edits are still to be judged.
 
-Nothing here calls a service or decodes an image. Items that are alike share the outline that
-stands for them, and edits of which the same is left share one set of dimensions. So a hundred
-thousand edits take a few megabytes, and looking at all of them about a second.
+`inspect_items` looks at the items, `compare_with_run` at the outputs and the stored verdicts.
+Neither calls a service or decodes an image. Items to which the same dimensions apply share one
+outline, and edits with the same work left share one set of dimensions. So the plan of 100,000 edits
+takes a few megabytes and about a second.
 """
 
 from __future__ import annotations
@@ -41,25 +42,25 @@ from .content_keys import (
 from .outcomes import decide_outcomes, sort_by_dependency
 from .run_inputs import RunInputs
 
-_NOT_ASKED = -1
-_NAMED = 3  # dimensions in a line
-_NOTHING: frozenset[str] = frozenset()
+_NOT_SELECTED = -1
+_MAX_NAMES = 3  # dimensions in a line
+_NO_DIMENSIONS: frozenset[str] = frozenset()
 
 
 class FlawedItem(NamedTuple):
-    """An item of which the data holds something that cannot be used."""
+    """An item with fields that cannot be used, for example a missing or damaged image."""
 
     ref: ItemRef
     flaws: Flaws
 
     @property
     def description(self) -> str:
-        """In one line."""
+        """The item and its flaws, in one line."""
         return f"{self.ref.id}: {'; '.join(flaw.reason for flaw in self.flaws.values())}"
 
 
 def describe_data_problems(dataset: Dataset, flawed_items: Sequence[FlawedItem]) -> tuple[str, ...]:
-    """What people should know of data that is not all usable, in lines of a few words."""
+    """Describe entries that are no items, and items with flaws, in at most two short lines."""
     lines = []
     left_out = dataset.list_rejected_entries()
     if left_out:
@@ -78,28 +79,31 @@ def describe_data_problems(dataset: Dataset, flawed_items: Sequence[FlawedItem])
 
 @dataclass
 class RunPlan:
-    """What is left to do of a run: its items, looked at once, and what `compare` makes of them.
+    """What is left to judge of a run: made of a `RunInputs`, and judged by a `Session`.
 
     Attributes:
-        contents: What the items hold, for the whole session.
-        ids: Of the items.
-        kinds: For each item the position in `outlines` of the one that it is like; negative
-            where it is not asked for.
-        outlines: One of each kind: the same dimensions apply to all items of a kind.
-        parts: The dimensions asked for and what they derive from, parts first.
-        keys: Of what each item asked for holds; None where the run does not know its files.
-        beyond: Ids of the items that the order's limit leaves out.
-        flawed: The items asked for of which the data holds something that cannot be used.
-        signatures: Of today's verdicts, by dimension.
-        todo: By model, for each item the dimensions to judge.
-        counts: By model and dimension, how many edits are `standing`, `todo`, `not_served`,
-            `missing_output` and, for what the data spoilt, `unscored`; where a dimension does
-            not apply, nothing is counted.
+        inputs: The data, outputs and dimensions of the run.
+        contents: Reads the content of the items, for the whole session.
+        ids: The ids of the items, up to the limit.
+        kinds: For each item the position in `outlines` of its kind; negative where the item is not
+            selected (by tasks or shard).
+        outlines: One item of each kind, without pictures: the same dimensions apply to all items of
+            a kind.
+        parts: The dimensions to judge and what they derive from, parts first.
+        keys: Content key of each selected item; None where its files are not in the run's cache.
+        ids_beyond_limit: Ids of the items that the limit leaves out.
+        flawed_items: The selected items with fields that cannot be used.
+        signatures: Today's signatures, by dimension.
+        todo: By model, for each item the ids of the dimensions to judge.
+        counts: By model and dimension, how many edits are `standing` (with a valid verdict),
+            `todo`, `not_served`, `missing_output` and, for what the data spoilt, `unscored`; edits
+            to which a dimension does not apply are not counted.
         missing: By model, how many outputs are missing, and the first reason.
-        others: By model, how many files in its folder are outputs of no item, and the first.
-        gone: By model, how many outputs were judged before they went, and stay judged.
-        judged: Edits on which verdicts stand and nothing is left to judge.
-        met: Edits of which the run is to know what they are now.
+        unmatched_files: By model, how many files in its folder are outputs of no item, and the
+            first of them.
+        lost_outputs: By model, how many missing outputs were judged earlier; their verdicts stay.
+        finished_edits: How many edits have valid verdicts and nothing left to judge.
+        current_edits: Edits whose content the run has to store anew.
     """
 
     inputs: RunInputs
@@ -122,17 +126,17 @@ class RunPlan:
 
     @cached_property
     def selected_positions(self) -> frozenset[int]:
-        """The positions of the items that are asked for."""
-        return frozenset(i for i, kind in enumerate(self.kinds) if kind != _NOT_ASKED)
+        """The positions of the items that are selected (by tasks and shard)."""
+        return frozenset(i for i, kind in enumerate(self.kinds) if kind != _NOT_SELECTED)
 
     @cached_property
     def all_ids(self) -> frozenset[str]:
-        """Ids of all items of the data."""
+        """The ids of all items of the data."""
         return frozenset((*self.ids, *self.ids_beyond_limit))
 
     @property
     def unmatched_file_notes(self) -> list[str]:
-        """The files that are outputs of no item, for people, a line for each model."""
+        """Messages about files that are outputs of no item, one line for each model."""
         lines = []
         for model, (count, name) in self.unmatched_files.items():
             if count:
@@ -145,31 +149,31 @@ class RunPlan:
 
     @property
     def edits(self) -> int:
-        """Edits with something to judge."""
+        """How many edits have something to judge."""
         return sum(1 for todo in self.todo.values() for names in todo if names)
 
     def total(self, status: str) -> int:
-        """Verdicts of a status in `counts`, over all models and dimensions."""
+        """Sum a status of `counts` over all models and dimensions."""
         return sum(count[status] for row in self.counts.values() for count in row.values())
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """The dimensions with something to judge."""
+        """The dimensions that are to be judged on any edit."""
         return self.select_dimensions(
-            _NOTHING.union(*(set().union(*set(t)) for t in self.todo.values()))
+            _NO_DIMENSIONS.union(*(set().union(*set(t)) for t in self.todo.values()))
         )
 
     @property
     def roles(self) -> frozenset[ServiceName]:
-        """The services that are needed."""
+        """The services that these dimensions call."""
         return self.inputs.roles(d.id for d in self.dimensions)
 
     def select_dimensions(self, names: Collection[str]) -> tuple[Dimension, ...]:
-        """The asked dimensions of these names, in the order in which they were asked for."""
+        """The dimensions with these ids, in the order of the inputs."""
         return tuple(d for d in self.inputs.dimensions if d.id in names)
 
     def items(self) -> Iterator[tuple[ItemRef, dict[str, frozenset[str]]]]:
-        """Items with something to judge, each with what is to be judged of its models."""
+        """Iterate over the items with something to judge, with the dimension ids by model."""
         unfinished_positions = {
             index for todo in self.todo.values() for index, names in enumerate(todo) if names
         }
@@ -179,7 +183,7 @@ class RunPlan:
 
 @contextlib.contextmanager
 def pause_gc() -> Iterator[None]:
-    """Look for no garbage while very many objects are made that stay: it takes a tenth longer."""
+    """Pause the garbage collector while very many lasting objects are made: 10 % faster."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -191,29 +195,29 @@ def pause_gc() -> Iterator[None]:
 
 @pause_gc()
 def inspect_items(order: RunInputs, before: FileCache | None = None) -> RunPlan:
-    """Look at all items of an order; what is left to do of them `compare` says.
+    """Begin a plan: look at all items; `compare_with_run` then finds what is left to judge.
 
     Args:
-        before: What the run knows of their files; None where it is not begun.
+        before: What the run has stored about their files; None for a new run.
 
     Raises:
-        InputError: the data, or a folder of outputs, cannot be used.
+        InputError: the data or a folder of outputs cannot be used.
     """
     plan = RunPlan(
         order,
         ItemContents(order.dataset, before),
         sort_by_dependency(order.dimensions, order.dimensions_by_id),
     )
-    kinds = _Kinds(order, plan.parts)
+    kinds = _ItemKinds(order, plan.parts)
     for ref in order.dataset.check_items():
         if order.limit is not None and ref.index >= order.limit:
             plan.ids_beyond_limit.append(ref.id)
             continue
         flaws = order.dataset.flaws(ref)
-        is_selected = _is_asked(order, ref)
+        is_selected = _is_selected(order, ref)
         plan.ids.append(ref.id)
         plan.keys.append(plan.contents.key_from_cache(ref) if is_selected and before else None)
-        plan.kinds.append(kinds.of(ref, flaws) if is_selected else _NOT_ASKED)
+        plan.kinds.append(kinds.of(ref, flaws) if is_selected else _NOT_SELECTED)
         if flaws and is_selected:
             plan.flawed_items.append(FlawedItem(ref, flaws))
     plan.outlines = kinds.outlines
@@ -232,22 +236,22 @@ def compare_with_run(
     identities: Identities = MappingProxyType({}),
     why_not_served: Mapping[str, str] = MappingProxyType({}),
 ) -> RunPlan:
-    """Find out what is left to do of a plan, which is returned.
+    """Find what is left to judge, note it in the plan, and return the plan.
 
     Args:
-        known: The verdicts there are; None for none.
-        identities: Of the services, for signatures.
-        unserved: By dimension, why its own readings cannot be made.
+        store: The run with its verdicts; None for a new run.
+        identities: Identities of the services, for today's signatures.
+        why_not_served: By dimension id, why its own readings cannot be made.
 
     Raises:
-        ConfigError: the data has none of the items that were judged, or another folder of outputs
-            holds none that were judged of that model.
+        ConfigError: the data has none of the judged items, or a new folder of outputs has none of
+            the judged outputs of its model.
         InputError: a model has no output at all.
     """
     order = plan.inputs
     plan.signatures = order.signatures(identities)
     plan.lost_outputs, plan.finished_edits, plan.current_edits = Counter(), 0, []
-    states = _States(plan, why_not_served)
+    states = _StateFinder(plan, why_not_served)
     are_met = False
     for model, place in order.output_folders.items():
         before = store.header.outputs.get(model, place) if store else place
@@ -255,7 +259,7 @@ def compare_with_run(
         are_met = are_met or not plan.all_ids.isdisjoint(standing_by_item)
         edits = _compare_outputs(plan, model, standing_by_item, before, has_run=store is not None)
         plan.counts[model] = {d.id: Counter() for d in order.dimensions}
-        todo: dict[_Alike | None, frozenset[str]] = {None: _NOTHING}
+        todo: dict[_EditTraits | None, frozenset[str]] = {None: _NO_DIMENSIONS}
         for edit, number in Counter(filter(None, edits)).items():
             state_of = states.of(edit)
             todo[edit] = frozenset(name for name, state in state_of.items() if state == "todo")
@@ -268,8 +272,8 @@ def compare_with_run(
     return plan
 
 
-class _Kinds:
-    """Sorts items by which dimensions apply; items of one likeness are looked at once."""
+class _ItemKinds:
+    """Groups items into kinds to which the same dimensions apply; equal items are examined once."""
 
     def __init__(self, order: RunInputs, dimensions: Iterable[Dimension]) -> None:
         self.outlines: list[Item] = []
@@ -280,7 +284,7 @@ class _Kinds:
         self._by_likeness: dict[Hashable, int] = {}
 
     def of(self, ref: ItemRef, flaws: Flaws) -> int:
-        """The position in `outlines` of the item that stands for this one."""
+        """Find the position in `outlines` of an item's kind; a new kind is added."""
         likeness: Hashable = self._dataset.shape_key(ref)
         if flaws:  # whether a flaw matters may depend on all that the item asks
             likeness = likeness, ref.id
@@ -295,12 +299,12 @@ class _Kinds:
         return kind
 
 
-class _Alike(NamedTuple):
-    """All that decides what is left to do of an edit.
+class _EditTraits(NamedTuple):
+    """Everything that decides what is left to judge of an edit; equal for very many edits.
 
     Attributes:
-        kind: Of its item.
-        standing: The dimensions on which a verdict stands.
+        kind: The kind of its item.
+        standing_dimensions: Ids of the dimensions with a valid verdict.
         absent: Whether there is no output that could be judged.
     """
 
@@ -316,33 +320,33 @@ def _compare_outputs(
     before: str,
     *,
     has_run: bool,
-) -> list[_Alike | None]:
-    """Look at a model's outputs, and compare them with what stands.
+) -> list[_EditTraits | None]:
+    """Compare a model's outputs with those that were judged.
 
     Args:
-        plan: What is missing is noted in it.
-        judged: What stands of its edits, by item.
-        before: The folder of its outputs as the run has it.
-        begun: Whether there is a run, which is to know what edits are now.
+        plan: Missing outputs and changed edits are noted in it.
+        standing_by_item: The valid verdicts on the model's edits, by item.
+        before: The folder of its outputs that the run has stored.
+        has_run: Whether there is a run, in which changed edits are to be stored.
 
     Returns:
-        For each item how its edit is; None where it is not asked for.
+        For each item what decides its work; None for items that are not selected.
 
     Raises:
-        ConfigError: another folder than before holds none of the outputs that were judged.
-        InputError: a model has no output at all.
+        ConfigError: a new folder has none of the judged outputs.
+        InputError: the model has no output at all.
     """
     folder, files = plan.inputs.outputs[model], plan.contents.files
     outputs = plan.inputs.dataset.outputs(folder).index()
     plan.missing[model] = 0, ""
     others = outputs.list_unmatched(plan.all_ids)
     plan.unmatched_files[model] = len(others), others[0] if others else ""
-    _complete(plan, standing_by_item)
+    _compute_missing_keys(plan, standing_by_item)
     same = other = 0
-    edits: list[_Alike | None] = []
-    alike: dict[_Alike, _Alike] = {}
+    edits: list[_EditTraits | None] = []
+    alike: dict[_EditTraits, _EditTraits] = {}
     for item, kind, key in zip(plan.ids, plan.kinds, plan.keys, strict=True):
-        if kind == _NOT_ASKED:
+        if kind == _NOT_SELECTED:
             edits.append(None)
             continue
         path, of_edit = outputs.path(item), standing_by_item.get(item, ())
@@ -360,7 +364,7 @@ def _compare_outputs(
         if path is None:
             _note_missing(plan, (item, model, outputs.why_not(item)), stands, key, has_run=has_run)
         absent = path is None or (stands is not None and stands.missing is not None)
-        edit = _Alike(kind, stands.dimensions if stands else _NOTHING, absent)
+        edit = _EditTraits(kind, stands.dimensions if stands else _NO_DIMENSIONS, absent)
         edits.append(alike.setdefault(edit, edit))
     place = plan.inputs.output_folders[model]
     if before != place and other and not same:
@@ -379,39 +383,39 @@ def _compare_outputs(
 def _is_last(
     last: StandingVerdicts, stands: StandingVerdicts | None, stat: bytes, *, absent: bool
 ) -> bool:
-    """Whether the run knows that an edit is what it is today: the last that is kept of it.
+    """Whether the newest state in the run is that of today, so that nothing is to be stored.
 
     Args:
-        last: What is kept of it last.
-        stands: What is kept of it as it is today.
-        stat: Of the output's file now.
-        absent: Whether there is none.
+        last: The newest stored state of the edit.
+        stands: The stored state with today's content.
+        stat: Stat digest of the output's file now.
+        absent: Whether the output has no file now.
     """
     if stands is None or stands.output is None:
         return absent or stands is not None
     return stands is last and stands.stat == stat
 
 
-def _complete(plan: RunPlan, judged_ids: Container[str]) -> None:
-    """Read what judged items hold of which the run does not know a file."""
+def _compute_missing_keys(plan: RunPlan, judged_ids: Container[str]) -> None:
+    """Compute the keys of judged items that have a file which is not in the run's cache."""
     unknown = (place for place in plan.selected_positions if plan.keys[place] is None)
     lacking = {place for place in unknown if plan.ids[place] in judged_ids}
     for ref in plan.inputs.dataset.items(lacking) if lacking else ():
         plan.keys[ref.index] = plan.contents.read(ref).key
 
 
-class _States:
-    """What is to be done of edits that are alike, by the fold; each kind is looked at once."""
+class _StateFinder:
+    """Finds the state of each dimension on an edit; equal edits are computed once."""
 
     def __init__(self, plan: RunPlan, why_not_served: Mapping[str, str]) -> None:
         self._plan = plan
         self._why_not_served = why_not_served
         self._cache: dict[tuple[int, bool], dict[str, str]] = {}
 
-    def of(self, edit: _Alike) -> dict[str, str]:
-        """The state of each asked dimension that applies, as `RunPlan.counts` names it.
+    def of(self, edit: _EditTraits) -> dict[str, str]:
+        """Find the state of each dimension that applies, as `RunPlan.counts` names it.
 
-        What stands does so without the service that it came from, too.
+        A valid verdict stays valid even if the service that made it is not there now.
         """
         states = self._cache.get((edit.kind, edit.absent))
         if states is None:
@@ -421,8 +425,8 @@ class _States:
             for name, state in states.items()
         }
 
-    def _fold(self, edit: _Alike) -> dict[str, str]:
-        """The states where nothing stands."""
+    def _fold(self, edit: _EditTraits) -> dict[str, str]:
+        """Find the states of an edit without valid verdicts."""
         outcomes = decide_outcomes(
             self._plan.parts,
             self._plan.outlines[edit.kind],
@@ -437,7 +441,7 @@ class _States:
         }
 
 
-def _is_asked(order: RunInputs, ref: ItemRef) -> bool:
+def _is_selected(order: RunInputs, ref: ItemRef) -> bool:
     first, step = order.shard
     if ref.index % step != first:
         return False
@@ -465,12 +469,13 @@ def _note_missing(
     *,
     has_run: bool,
 ) -> None:
-    """Note an output that is not there.
+    """Note a missing output in the plan.
 
     Args:
-        absent: Item, model and why.
-        key: Of the item.
-        begun: Whether there is a run, which is to know of it.
+        absent: The item, the model, and why the output is missing.
+        stands: The stored state with today's content.
+        key: The content key of the item.
+        has_run: Whether there is a run, in which it is to be stored.
     """
     item, model, why = absent
     number, first = plan.missing[model]
@@ -483,7 +488,7 @@ def _note_missing(
 
 
 def find_inapplicable(plan: RunPlan) -> dict[str, tuple[str, ...]]:
-    """The dimensions asked for that apply to no item asked for, by why not to the first."""
+    """Find the dimensions that apply to no selected item, by the reason for the first item."""
     reasons = {one.id: "" for one in plan.inputs.dimensions if not one.round_of}
     for outline in plan.outlines:
         if not reasons:
@@ -502,19 +507,19 @@ def find_inapplicable(plan: RunPlan) -> dict[str, tuple[str, ...]]:
 
 
 def describe_inapplicable(plan: RunPlan) -> tuple[str, ...]:
-    """The same for people, a line for each reason."""
+    """Describe the dimensions that apply to no selected item, one line for each reason."""
     lines = []
     for why, names in find_inapplicable(plan).items():
-        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        lines.append(f"no item can be asked {', '.join(names[:_NAMED])}{more} ({why})")
+        more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+        lines.append(f"no item can be asked {', '.join(names[:_MAX_NAMES])}{more} ({why})")
     return tuple(lines)
 
 
 def check_applicable(plan: RunPlan) -> None:
-    """That anything asks something; of a shard nothing may be left.
+    """Refuse a plan in which no dimension applies to any item; in a shard that is allowed.
 
     Raises:
-        InputError: every dimension asks nothing of any item.
+        InputError: no dimension applies to any item.
     """
     order = plan.inputs
     nothing = find_inapplicable(plan)

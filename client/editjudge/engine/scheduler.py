@@ -1,8 +1,9 @@
-"""Judging many edits: a bounded number in flight, each kept when it is judged.
+"""Judges many edits: a bounded number are in flight, and each is stored when it is judged.
 
-When one edit is done the next begins; there are no rounds in which the slowest call holds up
-all others. Edits of one item follow each other, so that what depends on the item alone (its
-decoded images, features, generated questions, the server's prefix cache) is still there.
+When one edit is done the next begins, so a slow call holds up no others. The edits of one item
+follow each other, so that what depends on the item alone (its decoded images, features, generated
+questions, the server's prefix cache) is still there. A process that is killed loses the edits in
+flight, which the next session judges again from the stored replies; stored edits are never lost.
 """
 
 from __future__ import annotations
@@ -50,24 +51,24 @@ from .run_inputs import RunInputs
 from .run_plan import RunPlan
 
 EndReason: TypeAlias = Literal["done", "cost", "failures", "judge"]
-ENOUGH = 20
-"""Verdicts before the share of failed ones says anything."""
+MIN_VERDICTS = 20
+"""How many verdicts there must be before the share of failed ones can end a session."""
 _FATAL = (NotAuthorised, WrongModel)
-"""What would fail every call to come: another model answers, or the key is not taken."""
-_AHEAD = 64
-"""Edits that are made out at once: what a thread takes to begin is shared by them."""
-_LATELY = 16
-"""Edits whose largest tells what one holds that is not loaded yet."""
+"""Errors that every later call would meet too: another model answers, or the key is refused."""
+_JOBS_AT_ONCE = 64
+"""How many jobs are listed at once in a thread, to share the cost of starting it."""
+_RECENT_EDITS = 16
+"""How many latest edits the size of one that is not loaded yet is estimated from."""
 MAX_HELD = 1024**3
-"""Bytes of pictures in flight, decoded ones above all, above which no further edit begins."""
+"""Bytes of pictures in flight above which no further edit begins."""
 
 
 _Loaded: TypeAlias = tuple[Item, ItemContent]
-"""An item, and what it held when it was loaded."""
+"""An item, and its content when it was loaded."""
 
 
 class _Source:
-    """An item that several edits share: loaded once, gone with the last of them."""
+    """An item that several edits share: it is loaded once, and freed with the last of them."""
 
     def __init__(self, contents: ItemContents, ref: ItemRef) -> None:
         self._contents = contents
@@ -76,13 +77,13 @@ class _Source:
         self._loading: asyncio.Future[_Loaded | EditjudgeError] | None = None
 
     async def item(self, left_encoded: int) -> _Loaded:
-        """The item, and what it is.
+        """Load the item, and read its content.
 
         Args:
-            left_encoded: See `load_image`; the same for all who ask.
+            left_encoded: See `load_image`; the same in every call.
 
         Raises:
-            EditjudgeError: it cannot be loaded.
+            EditjudgeError: the item cannot be loaded.
         """
         if self._loading is None:
             self._loading = asyncio.ensure_future(asyncio.to_thread(self._load, left_encoded))
@@ -95,7 +96,7 @@ class _Source:
         try:
             readings = {path: FileRead(path) for path in self._dataset.files(self.ref)}
             item = self._dataset.load(self.ref, left_encoded)
-            read = _read(item, readings)
+            read = _list_loaded_files(item, readings)
             content = self._contents.read(self.ref, read)
             unread = (readings[path] for path in readings.keys() - read.keys())
             if any(reading.has_changed() for reading in unread):
@@ -107,12 +108,12 @@ class _Source:
         return item, content
 
     async def content(self) -> ItemContent:
-        """What it holds, where it cannot be loaded."""
+        """Read the content of the item where it cannot be loaded."""
         return await asyncio.to_thread(self._contents.read, self.ref)
 
 
-def _read(item: Item, readings: Mapping[str, FileRead]) -> dict[str, FileState]:
-    """The files of an item that it was loaded from, as they were read."""
+def _list_loaded_files(item: Item, readings: Mapping[str, FileRead]) -> dict[str, FileState]:
+    """The states of the files that an item was loaded from, by path."""
     images = filter(None, (*item.sources, item.target, item.mask))
     return {
         one.file: FileState(readings[one.file].stat(), one.digest)
@@ -125,7 +126,9 @@ class Job(NamedTuple):
     """One edit to judge.
 
     Attributes:
-        dimensions: On which.
+        source: The item, shared with the edits by other models.
+        model: The model under test.
+        dimensions: The dimensions to judge.
     """
 
     source: _Source
@@ -134,7 +137,7 @@ class Job(NamedTuple):
 
 
 def list_jobs(plan: RunPlan) -> Iterator[Job]:
-    """The edits to judge, all models of an item together."""
+    """List the edits to judge, all models of an item together."""
     for ref, models in plan.items():
         source = _Source(plan.contents, ref)
         for model, names in models.items():
@@ -145,7 +148,7 @@ class _StopError(Exception):
     """Ends the session at once.
 
     Attributes:
-        ended: Why.
+        reason: Why.
     """
 
     def __init__(self, reason: EndReason) -> None:
@@ -155,15 +158,19 @@ class _StopError(Exception):
 
 @dataclass
 class Scheduler:
-    """Judges edits, a bounded number at a time.
+    """Judges the edits of a plan for a `Session`; each becomes a `Judgement` that is stored.
 
     Attributes:
-        judges: Who judges them.
-        in_flight: Edits begun and not done.
-        keep: Keeps an edit, its verdicts, their signatures, and the versions of packages.
-        settled: Waited for before anything is signed or kept.
-        fail_on_error: Share of failed verdicts, 0..1, above which the session ends; None never.
-        ended: Why it ended.
+        plan: The edits to judge.
+        judges: The judges and other services.
+        save_edit: Commits an edit's verdicts; see `VerdictStore.save_edit`.
+        progress: Counts of the session, which the scheduler updates.
+        in_flight: How many edits may be begun and not done.
+        wait_for_identities: Awaited before anything is signed or stored.
+        fail_on_error: The share of failed verdicts, 0 to 1, above which the session ends; None for
+            never.
+        end_reason: Why it ended.
+        say: Gets messages for people.
     """
 
     plan: RunPlan
@@ -178,29 +185,28 @@ class Scheduler:
     end_reason: EndReason = "done"
     say: Callable[[str], None] = lambda _: None
     _bytes_in_flight: dict[int, int | None] = field(default_factory=dict)
-    _lately: deque[int] = field(default_factory=lambda: deque(maxlen=_LATELY))
+    _recent_sizes: deque[int] = field(default_factory=lambda: deque(maxlen=_RECENT_EDITS))
     _outputs: dict[str, Outputs] = field(default_factory=dict)
     _room: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
-    def order(self) -> RunInputs:
-        """What is asked for."""
+    def inputs(self) -> RunInputs:
+        """The data, outputs and dimensions of the run."""
         return self.plan.inputs
 
     async def run(self) -> EndReason:
-        """Judge what is left of the plan, or until it is over.
+        """Judge all edits of the plan, or until the session ends early.
 
-        Cancelling it cancels the calls in flight, at their servers too; what was judged is
-        kept.
+        Cancelling it cancels the calls in flight, at their servers too; stored edits stay.
 
         Returns:
-            Why it ended: all is `done`; `cost`: the next call would pass `max_cost`, and the
-            edits in flight were finished as far as they could; `failures`: too many failed;
-            `judge`: one is not the one asked for, or does not let us in.
+            Why it ended. `done`: all is judged. `cost`: the next call would exceed `max_cost`, and
+            the edits in flight were finished as far as possible. `failures`: too many verdicts
+            failed. `judge`: a judge is another model than configured, or refuses the key.
         """
         try:
             async with asyncio.TaskGroup() as group:
-                async for job in _ahead(list_jobs(self.plan)):
+                async for job in _list_ahead(list_jobs(self.plan)):
                     async with self._room:
                         await self._room.wait_for(self._has_room)
                     if self.end_reason != "done":
@@ -216,22 +222,23 @@ class Scheduler:
     def _has_room(self) -> bool:
         if self.end_reason != "done" or not self._bytes_in_flight:
             return True
-        return len(self._bytes_in_flight) < self.in_flight and self._holding() < MAX_HELD
+        return len(self._bytes_in_flight) < self.in_flight and self._estimate_bytes() < MAX_HELD
 
-    def _holding(self) -> int:
-        """Bytes of the edits in flight; one that is not loaded yet is taken to be like the last.
+    def _estimate_bytes(self) -> int:
+        """Estimate the bytes of the edits in flight.
 
-        Before any is loaded nothing is known, and the first goes alone.
+        An edit that is not loaded yet counts as the largest of the latest ones; before any is
+        loaded it counts as the maximum, so the first edit goes alone.
         """
-        loading = max(self._lately, default=MAX_HELD)
+        loading = max(self._recent_sizes, default=MAX_HELD)
         return sum(
             loading if byte_count is None else byte_count
             for byte_count in self._bytes_in_flight.values()
         )
 
-    async def _has_loaded(self, job: Job, byte_count: int) -> None:
+    async def _note_loaded(self, job: Job, byte_count: int) -> None:
         self._bytes_in_flight[id(job)] = byte_count
-        self._lately.append(byte_count)
+        self._recent_sizes.append(byte_count)
         async with self._room:
             self._room.notify()
 
@@ -250,10 +257,10 @@ class Scheduler:
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what cannot be read costs one edit, not the run
-            await self._keep_failed(job, await self._describe_unloadable(job), _failure_of(error))
+            await self._save_failure(job, await self._describe_unloadable(job), _failure_of(error))
             return
         try:
-            order = self.order
+            order = self.inputs
             judgement = await self.judges.judge(
                 edit,
                 job.dimensions,
@@ -265,30 +272,30 @@ class Scheduler:
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what a scorer trips over costs one edit, not the run
-            await self._keep_failed(job, judged_edit, _failure_of(error))
+            await self._save_failure(job, judged_edit, _failure_of(error))
             return
         signatures = {name: str(signature) for name, signature in judgement.signatures.items()}
         outcomes = self._without_unpaid(judgement)
-        await self._keep(job, judged_edit, outcomes, signatures, judgement.versions)
+        await self._save(job, judged_edit, outcomes, signatures, judgement.versions)
         self._end_where_fatal(judgement.errors.values())
 
     async def _load_edit(self, job: Job) -> tuple[Edit, JudgedEdit]:
         judges = self._judges(job)
         # Smaller pictures than every judge is shown are resized for none.
         left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
-        left_encoded = 0 if self.order.reads_pixels and self.judges.is_local else left
+        left_encoded = 0 if self.inputs.reads_pixels and self.judges.is_local else left
         item, content = await job.source.item(left_encoded)
         edit, output_file, byte_count = await asyncio.to_thread(
             self._make_edit, job, item, judges, left_encoded
         )
-        await self._has_loaded(job, byte_count)
+        await self._note_loaded(job, byte_count)
         judged_edit = JudgedEdit(item.id, job.model, output_file, edit.missing, content)
         return edit, judged_edit
 
     def _make_edit(
         self, job: Job, item: Item, judges: Iterable[Judge], left_encoded: int
     ) -> tuple[Edit, FileState | None, int]:
-        """The edit, the file of its output, and how many bytes its pictures hold."""
+        """Make the edit; returns it, the file of its output, and the bytes of its pictures."""
         image, missing, output_file = self._output(job, left_encoded)
         images = [*item.sources, *filter(None, (item.target, image))]
         # Made ready for the judges here: it would hold up all other calls.
@@ -300,22 +307,22 @@ class Scheduler:
         return Edit(item, job.model, image, missing), output_file, sum(sizes)
 
     def _judges(self, job: Job) -> list[Judge]:
-        """The judges that are asked from here about this edit."""
+        """The judges that this process calls for this edit."""
         if not self.judges.is_local:
             return []
         panel = self.judges.panel
-        roles = self.order.roles(d.id for d in job.dimensions) & panel.service_names
+        roles = self.inputs.roles(d.id for d in job.dimensions) & panel.service_names
         return [panel.judge(role) for role in roles if role.is_judge]
 
     def _output(
         self, job: Job, left_encoded: int
     ) -> tuple[Image | None, Missing | None, FileState | None]:
-        """A model's output, or why it is none, and its file.
+        """Load a model's output; returns it or why it is missing, and its file.
 
         Raises:
-            UnreadError: it went away since it was looked at, or cannot be read just now.
+            UnreadError: the file was deleted since the plan was made, or cannot be read now.
         """
-        outputs, item = self._of(job.model), job.source.ref.id
+        outputs, item = self._outputs_of(job.model), job.source.ref.id
         path = outputs.path(item)
         if path is None:
             raise UnreadError(item, f"its output by {job.model} went away: {outputs.why_not(item)}")
@@ -330,9 +337,9 @@ class Scheduler:
         return image, None, FileState(reading.stat(), image.digest)
 
     async def _describe_unloadable(self, job: Job) -> JudgedEdit:
-        """What an edit that cannot be loaded holds."""
+        """Describe the content of an edit that cannot be loaded."""
         item = job.source.ref.id
-        path, content = self._of(job.model).path(item), await job.source.content()
+        path, content = self._outputs_of(job.model).path(item), await job.source.content()
         output_file = (
             None
             if path is None
@@ -340,13 +347,13 @@ class Scheduler:
         )
         return JudgedEdit(item, job.model, output_file, None, content)
 
-    def _of(self, model: str) -> Outputs:
+    def _outputs_of(self, model: str) -> Outputs:
         if model not in self._outputs:
-            self._outputs[model] = self.order.dataset.outputs(self.order.outputs[model])
+            self._outputs[model] = self.inputs.dataset.outputs(self.inputs.outputs[model])
         return self._outputs[model]
 
     def _without_unpaid(self, judgement: Judgement) -> dict[str, Outcome]:
-        """What is to be kept; for what was not asked since the money is gone, the run ends."""
+        """Drop outcomes whose calls the budget refused; if there are any, the session ends."""
         unpaid = {n: error for n, error in judgement.errors.items() if isinstance(error, CostLimit)}
         if unpaid and self.end_reason == "done":
             self.end_reason = "cost"
@@ -361,14 +368,14 @@ class Scheduler:
                     self.say(str(error))
                 raise _StopError("judge")
 
-    async def _keep_failed(self, job: Job, edit: JudgedEdit, failure: Failure) -> None:
-        """Keep one failure as the verdict on each dimension."""
+    async def _save_failure(self, job: Job, edit: JudgedEdit, failure: Failure) -> None:
+        """Store one failure as the verdict on each dimension."""
         if self.wait_for_identities is not None:
             await self.wait_for_identities()
-        signatures = self.order.signatures(self.judges.panel.identities())
-        await self._keep(job, edit, {d.id: failure for d in job.dimensions}, signatures)
+        signatures = self.inputs.signatures(self.judges.panel.identities())
+        await self._save(job, edit, {d.id: failure for d in job.dimensions}, signatures)
 
-    async def _keep(
+    async def _save(
         self,
         job: Job,
         edit: JudgedEdit,
@@ -389,22 +396,22 @@ class Scheduler:
 
     def _check_failures(self) -> None:
         counts = self.progress.verdicts
-        if self.fail_on_error is None or counts.total() < ENOUGH:
+        if self.fail_on_error is None or counts.total() < MIN_VERDICTS:
             return
         if self.progress.share_failed > self.fail_on_error:
             raise _StopError("failures")
 
 
-async def _ahead(queue: Iterable[Job]) -> AsyncIterator[Job]:
-    """The jobs, made several at a time and beside the event loop."""
+async def _list_ahead(queue: Iterable[Job]) -> AsyncIterator[Job]:
+    """Iterate over the jobs, listing several at a time in a thread."""
     remaining = iter(queue)
-    while several := await asyncio.to_thread(lambda: [*islice(remaining, _AHEAD)]):
+    while several := await asyncio.to_thread(lambda: [*islice(remaining, _JOBS_AT_ONCE)]):
         for job in several:
             yield job
 
 
 def _failure_of(error: Exception) -> Failure:
-    """The verdict that an error is; one that is not ours is named by its type."""
+    """Make the verdict of an error; an error that is not ours is named by its type."""
     if isinstance(error, EditjudgeError):
         return make_failure(error)
     return Failure(error=f"{type(error).__name__}: {error}")

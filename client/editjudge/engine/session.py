@@ -1,4 +1,9 @@
-"""One session of a run: what is left is planned, judged and kept, until it is done or ended."""
+"""One session of a run: one process judges what the plan left, until all is done or it is ended.
+
+Kill-safety: each reply is committed when it arrives, each edit with all its verdicts when it is
+judged. A process that is killed loses the calls in flight, nothing else; the next session makes
+their verdicts, and takes from the store the replies to calls that were already answered.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +36,7 @@ from .scheduler import Scheduler
 
 T = TypeVar("T")
 IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
-_HOW_ASKED = frozenset(
+_CALL_SETTINGS = frozenset(
     {"url", "model", "max_pixels", "max_tokens", "temperature", "seed", "samples", "logprobs"}
 )
 
@@ -39,25 +44,25 @@ _HOW_ASKED = frozenset(
 def compare_with_last_session(
     plan: RunPlan, store: VerdictStore, before: RunHeader | None, settings: Settings
 ) -> None:
-    """Find out what is left to do of a run if the services are those of its last session.
+    """Find what is left to judge, assuming that the services are those of the last session.
 
     Args:
-        before: The header as that session left it; None at the beginning.
-        settings: Where they ask otherwise than that session, nothing that was judged stands.
+        before: The header as that session left it; None for a new run.
+        settings: If they name other services than that session's, no verdict counts as valid.
     """
     same = before is not None and before.settings == service_settings(settings)
     compare_with_run(plan, store, before.identities if before and same else {})
 
 
 def service_settings(settings: Settings) -> dict[str, JsonValue]:
-    """The settings that decide which judge answers, and how it is asked; without secrets."""
+    """Collect the settings that decide which services answer and how, without secrets."""
     if settings.gateway is not None:
         return {"gateway": settings.gateway.url, "endpoints": [], "judges": {}}
     return {
         "endpoints": [endpoint.url for endpoint in settings.endpoints.values()],
         "judges": {
             # Without a limit they are those of the time when the usual one was the only one.
-            name: endpoint.model_dump(mode="json", include=set(_HOW_ASKED))
+            name: endpoint.model_dump(mode="json", include=set(_CALL_SETTINGS))
             | {"max_tokens": endpoint.max_tokens or MAX_TOKENS}
             for name, endpoint in settings.judges.items()
         },
@@ -65,12 +70,12 @@ def service_settings(settings: Settings) -> dict[str, JsonValue]:
 
 
 def services_fact_name(settings: Settings) -> str:
-    """The name under which a ledger knows the services that these settings mean."""
+    """Make the name of the fact under which a ledger stores the services of these settings."""
     settings_text = json.dumps(service_settings(settings), sort_keys=True)
     return f"services that judged, by {content_digest(settings_text.encode())}"
 
 
-def _asked_otherwise(
+def _find_changed_judges(
     before: Mapping[str, JsonValue], now: Mapping[str, JsonValue]
 ) -> frozenset[ServiceName]:
     """The judges that have other settings now: earlier identities are not theirs."""
@@ -83,22 +88,23 @@ def _asked_otherwise(
 
 
 class Session:
-    """A session of a run.
+    """Judges a `RunPlan` in this process, by a `Scheduler`.
 
     Args:
-        plan: What is left of it, if the services are those of its last session.
-        store: An open run.
-        calls: Where its calls are kept.
-        tell: Gets the events, but for the last.
+        plan: What is left to judge if the services are those of the last session.
+        store: The open run.
+        calls: The store of its calls.
+        settings: Where the services are, and how they are called.
+        on_event: Gets the events, except the last one (`FinishEvent`).
         every: Seconds between two events `progress`.
-        opened: Opens its judges.
+        open_judges: Opens the judges.
 
     Attributes:
-        settings: Where services are and how they are asked.
-        plan: What is judged, once the services are found.
-        progress: How far it is.
-        not_served: Why dimensions were not judged: each reason with the dimensions.
-        usage: What judges took.
+        settings: See the argument.
+        plan: What is left to judge with the services that were found.
+        progress: How far the session is.
+        not_served: The dimensions that were not judged for lack of a service, by reason.
+        usage: What judges used: calls, tokens, cost.
     """
 
     def __init__(
@@ -112,7 +118,7 @@ class Session:
         open_judges: OpenJudges = open_local_judges,
     ) -> None:
         self.plan = plan
-        self.order: RunInputs = plan.inputs
+        self.inputs: RunInputs = plan.inputs
         self.settings = settings
         self.progress = Progress()
         self.not_served: Mapping[str, list[str]] = {}
@@ -120,25 +126,30 @@ class Session:
         self._store = store
         self._calls = calls
         self._service_settings = service_settings(settings)
-        self._tell = on_event
+        self._on_event = on_event
         self._every = every
         self._open_judges = open_judges
 
     def note(self, line: str) -> None:
-        """Tell people something, as an event."""
-        self._tell(NoteEvent(text=line))
+        """Send people a message, as an event."""
+        self._on_event(NoteEvent(text=line))
 
     def end(self) -> RunEndReason:
-        """End a session that has nothing to judge: no service is asked for anything."""
-        self._keep_contents()
+        """Finish a session that has nothing to judge, without opening any service."""
+        self._save_contents()
         self._count(Budget())
         return "done"
 
     async def judge(self, fail_on_error: float | None = None) -> RunEndReason:
-        """Judge what is left, until it is done, ended or interrupted.
+        """Judge what is left, until all is done or the session ends early.
 
-        Cancelling it cancels what is in flight, and gives what was judged until then; while the
-        services are still looked for, it raises `CancelledError` as any task does.
+        Cancelling it cancels the calls in flight and returns `interrupted`; judged edits are
+        stored.
+        While the services are still being found, cancelling raises `CancelledError`.
+
+        Args:
+            fail_on_error: The share of failed verdicts, 0 to 1, above which the session ends; None
+                for never.
 
         Raises:
             ConfigError: a service cannot be used as it is configured.
@@ -149,50 +160,57 @@ class Session:
         policy = PoolPolicy(patience=self.settings.patience)
         judges_context = self._open_judges(self.settings, self._calls, policy, budget)
         try:
-            async with judges_context as judges, _beside(judges.panel.probe_judges()) as settling:
+            async with (
+                judges_context as judges,
+                _background_task(judges.panel.probe_judges()) as settling,
+            ):
                 await self._compare(judges, settling)
-                await _aside(lambda: self._count(budget))
-                async with _beside(self._settle(judges.panel, settling)) as identities_task:
+                await _in_thread(lambda: self._count(budget))
+                async with _background_task(
+                    self._settle(judges.panel, settling)
+                ) as identities_task:
                     return await self._judge(judges, identities_task, fail_on_error)
         except BaseExceptionGroup as several:
             raise first_error(several) from several
 
     async def _compare(self, judges: Judges, settling: asyncio.Task[None]) -> None:
-        """Find out what is left with the services that there are.
+        """Find what is left to judge with the services that were found.
 
-        How judges answer choices is a part of signatures. Where there are verdicts it decides
-        which of them stand, so it is waited for; where there are none, all is left anyway.
+        How a judge answers choices is part of signatures. Where there are verdicts it decides which
+        of them are valid, so it is waited for; without verdicts everything is left anyway.
         """
         header, panel, plan = self._store.header, judges.panel, self.plan
-        has_verdicts = plan.total("standing") or await _aside(lambda: len(self._store.counts()))
+        has_verdicts = plan.total("standing") or await _in_thread(lambda: len(self._store.counts()))
         if has_verdicts:
             await settling
         identities = self._identities(header, panel)
-        has_changed = has_verdicts and plan.signatures != self.order.signatures(identities)
+        has_changed = has_verdicts and plan.signatures != self.inputs.signatures(identities)
         why_not_served = explain_unserved(plan.parts, panel, is_local=judges.is_local)
         if has_changed or why_not_served:
-            await _aside(lambda: compare_with_run(plan, self._store, identities, why_not_served))
+            await _in_thread(
+                lambda: compare_with_run(plan, self._store, identities, why_not_served)
+            )
         self._check_judges(panel)
 
     async def _settle(self, panel: Panel, settling: asyncio.Task[None]) -> None:
-        """Have the run know who judges it; only then is anything signed, kept or shown."""
+        """Store who judges the run, once known; only then is anything signed, stored or shown."""
         await settling
         identities = self._identities(self._store.header, panel)
-        self.plan.signatures = self.order.signatures(identities)
-        await self._keep_judges(identities, panel)
-        await _aside(self._keep_contents)
-        self._tell(StartEvent.by(self.progress, panel))
+        self.plan.signatures = self.inputs.signatures(identities)
+        await self._save_judges(identities, panel)
+        await _in_thread(self._save_contents)
+        self._on_event(StartEvent.by(self.progress, panel))
 
-    async def _keep_judges(self, identities: Identities, panel: Panel) -> None:
-        await _aside(lambda: self._amend(self._store.header, identities, panel))
+    async def _save_judges(self, identities: Identities, panel: Panel) -> None:
+        await _in_thread(lambda: self._amend_header(self._store.header, identities, panel))
         identities_json = IDENTITIES.dump_json(panel.identities()).decode()
         await self._calls.put_fact(services_fact_name(self.settings), identities_json)
 
-    async def _keep_learned(self, panel: Panel) -> None:
-        """Keep what was learned of judges only while they judged: it is in what they signed.
+    async def _save_new_identities(self, panel: Panel) -> None:
+        """Store what was found out about judges only while they judged: it is in the signatures.
 
-        A judge whose first question failed says later how it answers choices. Another model that
-        came meanwhile is nothing learned: the next session finds it.
+        A judge whose first question failed shows later how it answers choices. If another model
+        took a judge's place meanwhile, its identity is not stored: the next session finds it.
         """
         before = self._store.header.identities
         new_identities = {
@@ -202,13 +220,13 @@ class Session:
         }
         if new_identities:
             identities = {**before, **new_identities}
-            self.plan.signatures = self.order.signatures(identities)
-            await self._keep_judges(identities, panel)
+            self.plan.signatures = self.inputs.signatures(identities)
+            await self._save_judges(identities, panel)
 
     async def _judge(
         self, judges: Judges, identities_task: asyncio.Task[None], fail_on_error: float | None
     ) -> RunEndReason:
-        """Judge what the plan says."""
+        """Run the scheduler on the plan, and collect what the session has to report."""
         panel = judges.panel
 
         async def settle() -> None:
@@ -225,7 +243,7 @@ class Session:
             say=self.note,
         )
         end_reason: RunEndReason
-        async with _beside(self._tick(panel, settle)):
+        async with _background_task(self._report_progress(panel, settle)):
             try:
                 end_reason = await scheduler.run()
                 await settle()
@@ -235,52 +253,53 @@ class Session:
                 if not identities_task.done():
                     raise
                 end_reason = "interrupted"
-        await self._keep_learned(panel)
+        await self._save_new_identities(panel)
         self.not_served = self._explain_not_served(panel)
         self.usage = summarise_usage(panel, self.progress)
         return end_reason
 
-    async def _tick(self, panel: Panel, wait_for_identities: WaitForIdentities) -> None:
-        """Tell how far it is, from the beginning on."""
+    async def _report_progress(self, panel: Panel, wait_for_identities: WaitForIdentities) -> None:
+        """Send an event `progress` every `every` seconds."""
         await wait_for_identities()
         while True:
             await asyncio.sleep(self._every)
-            self._tell(ProgressEvent.by(self.progress, panel))
+            self._on_event(ProgressEvent.by(self.progress, panel))
 
     def _identities(self, header: RunHeader, panel: Panel) -> Identities:
-        """Of the services at hand, and of those of earlier sessions that may come again."""
-        others = _asked_otherwise(header.settings, self._service_settings)
+        """The identities of the available services, and of earlier ones that may come back."""
+        others = _find_changed_judges(header.settings, self._service_settings)
         before = {
             role: identity for role, identity in header.identities.items() if role not in others
         }
         return {**before, **panel.identities()}
 
-    def _amend(self, header: RunHeader, identities: Identities, panel: Panel) -> None:
-        """Keep which services judge from now on, how they are asked, and which are not there."""
-        needed_roles = self.order.roles(d.id for d in self.order.dimensions)
+    def _amend_header(self, header: RunHeader, identities: Identities, panel: Panel) -> None:
+        """Store in the header which services judge, their settings, and which are missing."""
+        needed_roles = self.inputs.roles(d.id for d in self.inputs.dimensions)
         absent = {role: panel.why_not(role) for role in needed_roles - identities.keys()}
         now = {"identities": identities, "not_served": absent, "settings": self._service_settings}
         self._store.amend(header.model_copy(update=now))
 
-    def _keep_contents(self) -> None:
-        """Keep what items and outputs hold now, so that the next session need not read them."""
-        outputs = {**self._store.header.outputs, **self.order.output_folders}
-        header = {"data_digest": self.order.dataset.digest, "outputs": outputs}
+    def _save_contents(self) -> None:
+        """Store the content of items and outputs, so that the next session need not read it."""
+        outputs = {**self._store.header.outputs, **self.inputs.output_folders}
+        header = {"data_digest": self.inputs.dataset.digest, "outputs": outputs}
         self._store.save_contents(self.plan.current_edits, self.plan.contents.updates(), header)
 
     def _count(self, budget: Budget) -> None:
-        """Count what stands and what is left, before anything is judged."""
+        """Count valid verdicts and what is left, before anything is judged."""
         standing_counts: dict[str, Counter[str]] = {}
-        for model, row in self._store.counts(self.plan.signatures).items():
-            for name, counts in row.items() if model in self.plan.todo else ():
-                standing_counts.setdefault(name, Counter()).update(counts)
+        counts = self._store.counts(self.plan.signatures, self.plan.all_ids)
+        for model, row in counts.items():
+            for name, by_status in row.items() if model in self.plan.todo else ():
+                standing_counts.setdefault(name, Counter()).update(by_status)
         self.progress = Progress.of(self.plan, standing_counts, budget)
 
     def _check_judges(self, panel: Panel) -> None:
-        """A judge that was asked for and cannot be used ends the run; a specialist does not."""
+        """Refuse to run if a needed judge cannot be used; specialists may be missing."""
         for name in self.settings.judges:
             role = ServiceName.judge(name)
-            if role not in panel.service_names and role in self.order.roles(
+            if role not in panel.service_names and role in self.inputs.roles(
                 _list_not_served(self.plan)
             ):
                 raise ConfigError(
@@ -289,14 +308,14 @@ class Session:
                 )
 
     def _explain_not_served(self, panel: Panel) -> dict[str, list[str]]:
-        """The dimensions that wait for a service, by the reason, which names the services."""
+        """Find the dimensions that wait for a service, by a reason that names the services."""
         by_missing_package: dict[str, list[str]] = {}
         roles: dict[str, set[str]] = {}
         names_by_reason: dict[str, dict[str, None]] = {}
         for name in _list_not_served(self.plan):
-            if lacking := self.order.why_unavailable(name):
+            if lacking := self.inputs.why_unavailable(name):
                 by_missing_package.setdefault(lacking, []).append(name)
-            for role in sorted(self.order.roles([name]) - panel.service_names):
+            for role in sorted(self.inputs.roles([name]) - panel.service_names):
                 why = panel.why_not(role)
                 roles.setdefault(why, set()).add(role)
                 names_by_reason.setdefault(why, {})[name] = None
@@ -308,26 +327,26 @@ class Session:
 
 
 def _list_not_served(plan: RunPlan) -> list[str]:
-    """Dimensions of which some edits wait for a service."""
+    """List the dimensions that wait for a service on some edit."""
     names = (d.id for d in plan.inputs.dimensions)
     return [n for n in names if any(row[n]["not_served"] for row in plan.counts.values())]
 
 
 def _in_flight(plan: RunPlan, settings: Settings) -> int:
-    """Enough that no endpoint waits for edits that are loaded or kept meanwhile.
+    """How many edits to have in flight, so that no endpoint waits for loading or storing.
 
-    Beyond the calls that an endpoint takes it is half as many again: so many may wait for their
-    place, or for what was judged to be stored. Pictures are bounded by themselves
+    It is half as many again as an endpoint's concurrency, for edits that wait for their place or
+    are being stored, and some for decoding. The memory of pictures has its own bound
     (`scheduler.MAX_HELD`).
     """
     decoding = 2 * (os.cpu_count() or 1)
     return decoding + (settings.concurrency + settings.concurrency // 2 if plan.roles else 0)
 
 
-async def _aside(work: Callable[[], T]) -> T:
-    """Do work with the store without holding up the event loop.
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Do work with the store in a thread, without blocking the event loop.
 
-    It is waited for also where the caller is cancelled meanwhile: the store must stay open.
+    If the caller is cancelled meanwhile, it still waits for the work: the store must stay open.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -338,8 +357,8 @@ async def _aside(work: Callable[[], T]) -> T:
 
 
 @contextlib.asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
-    """Do work beside the block; what is not done when the block ends is cancelled."""
+async def _background_task(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a task in the background of the block; it is cancelled when the block ends."""
     task = asyncio.create_task(work)
     try:
         yield task

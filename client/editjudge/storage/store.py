@@ -9,7 +9,7 @@ of another content is another row. Without the data, the last row of an edit is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import starmap
 from pathlib import Path
@@ -410,15 +410,13 @@ class RunStore:
         return {name: (detail or {}).get("calls", []) for name, (_, _, detail) in documents}
 
     def counts(
-        self, signatures: Mapping[str, str] | None = None
+        self, signatures: Mapping[str, str] | None = None, items: Container[str] | None = None
     ) -> dict[str, dict[str, dict[str, int]]]:
-        """How many verdicts there are, by model, dimension and status.
-
-        Args:
-            signatures: Counts only verdicts with these, by dimension.
-        """
+        """Count the verdicts by model, dimension and status; see `VerdictStore.counts`."""
         counts: dict[str, dict[str, dict[str, int]]] = {}
         for row in self._last():
+            if items is not None and decode_text(row.item) not in items:
+                continue
             of_model = counts.setdefault(decode_text(row.model), {})
             for provenance, outcome in self._outcomes(row):
                 name = provenance.dimension

@@ -49,7 +49,7 @@ class Timed(Scorer):
     shows: bool = False
 
     @property
-    def computes(self) -> bool:
+    def reads_pixels(self) -> bool:
         return not self.shows
 
     @property
@@ -305,7 +305,7 @@ async def test_an_output_that_changed_is_judged_again(tmp_path: Path, log: Log) 
     same = compare_with_run(inspect_items(asked), kept, {})
     assert same.edits == 0
     other = load_image(np.ones((2, 2, 3), np.uint8))
-    (tmp_path / "a" / "one.png").write_bytes(other.encoded)
+    (tmp_path / "a" / "one.png").write_bytes(other.encoded_bytes)
     changed = compare_with_run(inspect_items(asked), kept, {})
     assert changed.edits == 2
     await scheduler(asked, changed, kept).run()
@@ -334,7 +334,7 @@ async def test_too_large_a_share_of_failures_ends_it(tmp_path: Path, log: Log) -
     kept = Kept()
     many = scheduler(asked, work, kept, fail_on_error=0.05)
     assert await many.run() == "failures"
-    assert module.ENOUGH <= len(kept.verdicts) < 100
+    assert module.MIN_VERDICTS <= len(kept.verdicts) < 100
 
 
 async def test_what_a_scorer_trips_over_costs_one_edit(tmp_path: Path, log: Log) -> None:

@@ -193,7 +193,7 @@ def test_what_writes_looks_too(copy: Path) -> None:
 
 
 def test_a_checksum_stays_what_it_is() -> None:
-    """Whatever Python computes it: files are older than that. By the form in `tables.checksum`."""
+    """Whatever Python computes it: files are older than that. By the form in `schema.checksum`."""
     row = (12345, -1, 2**40, 0.1, b"r\xc3\xb6d", None)
     told = (
         b"(\x06\x00\x00\x00i90\x00\x00i\xff\xff\xff\xffl\x03\x00\x00\x00\x00\x00\x00\x00\x00\x04"

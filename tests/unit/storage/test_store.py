@@ -152,6 +152,7 @@ def test_what_stands(tmp_path: Path) -> None:
             "core.a": {"scored": 3},
             "core.b": {"unscored": 1, "failed": 1},
         }
+        assert store.counts(items={"no such item"}) == {}, "items that the data has no more"
         assert store.counts(A) == {
             "alpha": {"core.a": {"scored": 2}},
             "beta": {"core.a": {"scored": 1}},
