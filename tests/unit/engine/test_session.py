@@ -11,7 +11,7 @@ import pytest
 
 from editjudge.base.config import Settings
 from editjudge.base.identity import ServiceName
-from editjudge.engine.session import _in_thread, _in_flight
+from editjudge.engine.session import _in_flight, _in_thread
 from editjudge.panel import Panel
 
 
