@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pydantic_core import CoreSchema, core_schema
+
 from ..base.errors import ConfigError
 from .dimension import Dimension
 from .switches import Switches
@@ -108,6 +110,10 @@ class Benchmark:
     official_prompts: str = ""
     decimals: int = 2
     has_official_paths: bool = False
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
+        return core_schema.is_instance_schema(cls)
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:

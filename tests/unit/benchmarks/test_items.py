@@ -17,7 +17,8 @@ from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import load_benchmarks
 
 FILES = {one.name: one.data for one in load_benchmarks().values()
-         if isinstance(one.data, type) and issubclass(one.data, ItemsFile)}  # fmt: skip
+         if isinstance(one.data, type) and issubclass(one.data, ItemsFile)
+         and (one.data is not ItemsFile or one.name == "core")}  # fmt: skip
 OWN: dict[str, dict[str, Any]] = {
     "core": {},
     "i2i": {"task": "local_editing"},
