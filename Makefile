@@ -71,6 +71,9 @@ lint: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
+	$(BIN)/python -m tests.doc_samples out/samples
+	$(BIN)/mypy --strict out/samples
+	$(BIN)/basedpyright --level error out/samples
 
 # A file's tests share what they start, so files are spread over processes, one more than cores
 # since many wait; the servers of the integration tests are shared by all of them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+import editjudge
 from editjudge.base.config import (
     Endpoint,
     GatewayEndpoint,
@@ -20,7 +22,10 @@ from editjudge.base.config import (
 from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.cli import plugin_commands, root
 
+from ..doc_samples import read_samples, write_samples
+
 ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / "docs" / "python.md"
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -115,15 +120,54 @@ def test_every_dependency_has_its_reason() -> None:
     assert [extra for extra in extras if f"`{extra}`" not in page] == []
 
 
-def test_the_python_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_page_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    page = blocks(read("docs", "python.md"), "python")
-    assert len(page) >= 5
-    for block in page:
-        exec(compile(block, "docs/python.md", "exec"), names)  # noqa: S102 - our own page
+    exec(compile(read_samples(PYTHON), "docs/python.md", "exec"), names)  # noqa: S102 - our own page
     printed = capsys.readouterr().out
-    assert "100.0\nneeds a target text" in printed
+    assert "100.0\nNone\nneeds a target text" in printed
     assert "lab.evenness" in printed
+
+
+def test_every_public_name_has_an_example_that_runs() -> None:
+    """The page of Python runs above, that of benchmarks below."""
+    samples = read_samples(PYTHON) + read_samples(ROOT / "docs" / "own.md")
+    used = {
+        name
+        for node in ast.walk(ast.parse(samples))
+        for name in (
+            [node.attr]
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "editjudge"
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.ImportFrom) and node.module == "editjudge"
+            else []
+        )
+    }
+    shown_by_methods = {"Results": "results", "RunResult": "result", "Judgement": "judged"}
+    stored = {n.id for n in ast.walk(ast.parse(samples)) if isinstance(n, ast.Name)}
+    used |= {name for name, variable in shown_by_methods.items() if variable in stored}
+    assert sorted({*dir(editjudge)} - used) == []
+    page = PYTHON.read_text(encoding="utf-8")
+    assert [name for name in dir(editjudge) if f"`{name}`" not in page] == []
+
+
+def test_the_benchmark_of_the_page_is_one() -> None:
+    names: dict[str, object] = {}
+    page = read_samples(ROOT / "docs" / "own.md")
+    exec(compile(page, "docs/own.md", "exec"), names)  # noqa: S102 - our own page
+    benchmark = names["BENCHMARK"]
+    assert isinstance(benchmark, editjudge.Benchmark)
+    assert [column.id for column in benchmark.rules().columns] == [
+        "retouching.skin",
+        "retouching.hair",
+    ]
+
+
+def test_samples_are_written_for_the_type_checkers(tmp_path: Path) -> None:
+    names = {file.name for file in write_samples(tmp_path)}
+    assert {"readme_samples.py", "python_samples.py", "own_samples.py"} <= names
 
 
 def test_every_verb_is_in_the_readme() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -36,6 +37,20 @@ def test_every_public_name_loads() -> None:
         _ = editjudge.nonsense
 
 
+def test_type_checkers_see_the_names_that_the_interpreter_finds() -> None:
+    tree = ast.parse(Path(editjudge.__file__).read_text("utf-8"))
+    static = {
+        (alias.name, alias.asname, f"editjudge.{node.module}")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+        for alias in node.names
+    }
+    assert static == {
+        (name, name, f"editjudge{module}") for name, module in editjudge._MODULES.items()
+    }
+    assert len(static) <= 25
+
+
 INNER = {
     *(
         "FinishEvent",
@@ -43,7 +58,9 @@ INNER = {
         "JudgeSpread",
         "ModelIdentity",
         "ResolvedSpec",
+        "Rules",
         "RunInputs",
+        "RunOptions",
         "RunStore",
     ),
     *("Cell", "Item", "Pictures", "Row", "RunHeader", "ServiceName"),
@@ -57,7 +74,9 @@ def test_what_runs_take_and_give_has_a_public_name(name: str) -> None:
     public = getattr(editjudge, name)
     members = [public] if callable(public) and not isinstance(public, type) else []
     if isinstance(public, type):
-        shown = (member for key, member in vars(public).items() if not key.startswith("_"))
+        shown = (
+            member for key, member in vars(public).items() if not key.startswith(("_", "model_"))
+        )
         members = [public, *filter(inspect.isfunction, map(unwrapped, shown))]
     hints = [hint for member in members for hint in typing.get_type_hints(member).values()]
     named = {t.__name__ for hint in hints for t in ours(hint)}

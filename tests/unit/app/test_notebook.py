@@ -1,0 +1,247 @@
+"""What a notebook sees: indexing, values, text, tables, JSON, frames and objects of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image as Pil
+
+import editjudge
+from editjudge import Dimension, Edit, Judgement, Reading, RunSpec, RunView, Score, Scorer
+from editjudge.base.config import Settings
+from editjudge.base.errors import ConfigError
+from editjudge.base.verdict import (
+    Failure,
+    LeftOut,
+    MissingOutput,
+    NoScore,
+    NotApplicable,
+    NotServed,
+    Outcome,
+    Pending,
+)
+from editjudge.cli import root
+
+HOSTILE = "<script>alert(1)</script>&\x1b[2J"
+ASKED = ["core.psnr.source.*", "core.text_content_accuracy"]
+
+
+@dataclass(frozen=True)
+class Brightness(Scorer):
+    """How bright an output is."""
+
+    name: ClassVar[str] = "brightness"
+
+    async def score(self, edit: Edit, panel: Any, fields: frozenset[str]) -> Mapping[str, Score]:
+        return {"mean": Score(value=float(edit.output.rgb.mean()) / 255)}
+
+
+BRIGHT = Dimension(
+    id="lab.brightness", asks="How bright?", how=Reading(Brightness(), "mean"), source="notes"
+)
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
+    monkeypatch.chdir(tmp_path)
+    pixels = np.full((24, 32, 3), 100, np.uint8)
+    for folder, value in {"data": 100, "out/a": 110, "out/b": 100}.items():
+        Path(folder).mkdir(parents=True)
+        Pil.fromarray(np.full_like(pixels, value)).save(f"{folder}/x.png")
+    Path("data/items.jsonl").write_text('{"id": "x", "instruction": "y", "source": "x.png"}')
+    outputs = {"a": "out/a", HOSTILE.rstrip("\x1b[2J"): "out/b"}
+    dimensions = ["core.psnr.source.whole", BRIGHT]
+    return RunSpec(benchmark="core", data="data", outputs=outputs, dimensions=dimensions)
+
+
+@pytest.fixture
+def judged() -> Judgement:
+    source = np.full((24, 32, 3), 100, np.uint8)
+    return editjudge.score(
+        source=source,
+        edited=source + np.uint8(10),
+        instruction="x",
+        item_id=HOSTILE,
+        dimensions=ASKED,
+        settings=Settings(),
+    )
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Score(value=0.5),
+        NoScore(kind="unparsable", reason="chatty"),
+        Failure(error="gone"),
+        *(kind(reason="so") for kind in (NotApplicable, NotServed, MissingOutput)),
+        *(Pending(), LeftOut()),
+    ],
+    ids=lambda outcome: outcome.status,
+)
+def test_every_outcome_has_value_reason_and_json(outcome: Outcome) -> None:
+    assert (outcome.value is None) == (outcome.status != "scored")
+    assert (outcome.reason is None) == (outcome.status == "scored")
+    assert json.loads(json.dumps(outcome.to_dict(), allow_nan=False))["status"] == outcome.status
+    assert "value" not in outcome.to_dict() or outcome.status == "scored"
+
+
+def test_an_outcome_is_found_by_a_part_of_its_id(judged: Judgement) -> None:
+    whole = judged["core.psnr.source.whole"]
+    assert judged["psnr.source.whole"] is judged["whole"] is whole
+    assert whole.value == pytest.approx(28.13, abs=0.01)
+    assert judged["text_content_accuracy"].value is None
+    assert dict(judged) == dict(judged.outcomes)
+    assert judged.get("nothing") is None
+    with pytest.raises(KeyError, match=r"did you mean .*core\.psnr\.source\.whole"):
+        judged["psnr.source.hole"]
+    with pytest.raises(KeyError, match=r"'psnr' means any of core\.psnr\.source\.whole, "):
+        judged["psnr"]
+
+
+def test_its_text_is_a_line_per_dimension(judged: Judgement) -> None:
+    lines = repr(judged).splitlines()
+    assert len(lines) == 1 + len(judged)
+    assert len(repr(judged)) < 300
+    assert lines[1].split()[1:] == ["28.1308", "dB"]
+    assert lines[-1].endswith("not_applicable: needs a target text")
+    assert "\x1b" not in repr(judged)
+
+
+def test_its_table_is_escaped(judged: Judgement) -> None:
+    outcomes = {**judged.outcomes, ASKED[1]: NoScore(kind="refused", reason=HOSTILE)}
+    page = Judgement(judged.edit, judged.dimensions, outcomes, judged.signatures)._repr_html_()
+    assert page.startswith("<table>")
+    assert "&lt;script&gt;" in page
+    assert "<script" not in page
+    assert "\x1b" not in page
+
+
+def test_its_json_is_that_of_the_command_line(judged: Judgement, tmp_path: Path) -> None:
+    pixels = np.full((24, 32, 3), 100, np.uint8)
+    Pil.fromarray(pixels).save(tmp_path / "a.png")
+    arguments = ["--source", str(tmp_path / "a.png"), "--edited", str(tmp_path / "a.png")]
+    arguments += ["--instruction", "x", "--dimension", "core.psnr.source.whole", "--json"]
+    printed = json.loads(CliRunner().invoke(root.commands["score"], arguments).stdout)
+    assert printed.keys() == judged.to_dict().keys()
+    assert printed["verdicts"][0].keys() == judged.to_dict()["verdicts"][0].keys()
+    json.dumps(judged.to_dict(), allow_nan=False)
+
+
+def test_a_judgement_is_pickled(judged: Judgement) -> None:
+    again = pickle.loads(pickle.dumps(judged))  # noqa: S301 - our own
+    assert repr(again) == repr(judged)
+
+
+def test_results_are_text_markdown_table_json_and_frame(spec: RunSpec) -> None:
+    result = editjudge.run(spec, out="run", settings=Settings())
+    assert repr(result) == "RunResult: done, 2 edits judged in this session, run in run"
+    with RunView("run", dimensions=[BRIGHT]) as view:
+        results = view.results()
+    assert len(repr(results)) < 200
+    assert results.to_markdown().startswith("| model | psnr.source.whole ↑ | brightness ↑ |")
+    page = results._repr_html_()
+    assert "<table>" in page
+    assert "<script" not in page
+    assert results.to_dict()["models"]["a"]["lab.brightness"]["value"] == pytest.approx(110 / 255)
+    frame = results.to_pandas()
+    assert list(frame.columns[:5]) == ["model", "column", "group", "title", "value"]
+    assert len(frame) == 4
+    assert frame["value"].dtype == float
+    printed = CliRunner().invoke(root.commands["summary"], ["run", "--json"])
+    assert "lab.brightness" in str(printed.exception or printed.output)
+
+
+def test_without_pandas_the_extra_is_named(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    editjudge.run(spec, out="run", settings=Settings())
+    with RunView("run", dimensions=[BRIGHT]) as view:
+        results = view.results()
+    imported = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "pandas":
+            raise ImportError(name)
+        return imported(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ConfigError, match=r"needs the package pandas; pip install 'editjudge"):
+        results.to_pandas()
+
+
+def test_a_run_takes_a_dimension_as_an_object_and_goes_on(spec: RunSpec) -> None:
+    first = editjudge.run(spec, out="run", settings=Settings())
+    assert first.cells["a"]["lab.brightness"].value == pytest.approx(110 / 255)
+    assert editjudge.run(spec, out="run", settings=Settings()).last_event.edits == 0
+    again = pickle.loads(pickle.dumps(spec))  # noqa: S301 - our own
+    assert again == spec
+    assert editjudge.run(again, out="run", settings=Settings()).last_event.edits == 0
+
+
+def test_without_its_object_the_dimension_is_named(spec: RunSpec) -> None:
+    editjudge.run(spec, out="run", settings=Settings())
+    plain = RunSpec.model_validate_json(spec.model_dump_json())
+    words = r"not known here: lab\.brightness; give each as an object"
+    with pytest.raises(ConfigError, match=words):
+        editjudge.run(plain, out="run", settings=Settings())
+    with RunView("run") as view, pytest.raises(ConfigError, match=words):
+        view.results()
+
+
+def test_an_object_may_not_take_the_id_of_another(spec: RunSpec) -> None:
+    other = Dimension(id="core.psnr.source.whole", asks="?", how=BRIGHT.how, source="notes")
+    taken = RunSpec(benchmark="core", data="data", outputs=spec.outputs, dimensions=[other])
+    with pytest.raises(ConfigError, match="another dimension is called core.psnr.source.whole"):
+        editjudge.run(taken, out="run", settings=Settings())
+
+
+def test_a_judge_may_be_a_dictionary(spec: RunSpec) -> None:
+    judges = {"judge": {"url": "http://127.0.0.1:9/v1", "model": "m"}}
+    client = editjudge.Client(Settings(), judges=judges)
+    assert client.settings.judges["judge"].model == "m"
+    picture = np.zeros((8, 8, 3), np.uint8)
+    asked = "core.instruction_following"
+    edit = {"source": picture, "edited": picture, "instruction": "x"}
+    settings = Settings(attempts=1)
+    (many,) = editjudge.score_many([edit], asked, settings=settings, judges=judges)  # type: ignore[list-item]
+    assert isinstance(many, Judgement)
+    assert "127.0.0.1:9" in str(many[asked].reason)
+    with pytest.raises(ConfigError, match=r"judges\['judge'\] url: "):
+        editjudge.Client(Settings(), judges={"judge": {"model": "m"}})
+    with pytest.raises(ConfigError, match=r"no judge 'other'; RunSpec\(judges=\['other'\]\)"):
+        editjudge.run(spec, out="run", judges={"other": judges["judge"]})
+
+
+def test_an_option_that_is_none_is_refused(spec: RunSpec) -> None:
+    with pytest.raises(TypeError, match="run has no option 'max_costs'; it has settings, "):
+        editjudge.run(spec, out="run", max_costs=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="instruktion"):
+        editjudge.score(source="data/x.png", edited="out/a/x.png", instruktion="x")  # type: ignore[call-arg]
+
+
+async def test_inside_a_running_loop_all_of_it_works(spec: RunSpec) -> None:
+    """As in a notebook."""
+    assert asyncio.get_running_loop()
+    paths = {"source": "data/x.png", "edited": "out/a/x.png"}
+    alone = editjudge.score(**paths, instruction="x", dimensions=BRIGHT, settings=Settings())
+    run = editjudge.run(spec, out="run", settings=Settings())
+    assert alone["brightness"].value == run.cells["a"]["lab.brightness"].value
+    async with editjudge.Client(Settings()) as client:
+        same = await client.score({**paths, "instruction": "x"}, BRIGHT)  # type: ignore[arg-type]
+    assert dict(same) == dict(alone)
+
+
+def test_pandas_is_loaded_by_its_method_alone() -> None:
+    code = "import sys, editjudge.app.results; print('pandas' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
