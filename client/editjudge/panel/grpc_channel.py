@@ -233,7 +233,7 @@ class GrpcConnection(Connection):
         return kind(self.secrets.redact(detail), service=service, endpoint=self.url, model=model)
 
     def _renew_if_dead(self, began: float) -> None:
-        """Open a new channel after a call without a reply, unless something has arrived since it began.
+        """Open a new channel after a call without a reply, unless another got one since it began.
 
         Args:
             began: When the call began, by the event loop's clock.

@@ -1,6 +1,6 @@
-"""OpenAI's chat completions as bytes and JSON: what is sent, and what comes back.
+"""OpenAI's chat completions as bytes and JSON: requests are written here, and replies read.
 
-Pure functions; `OpenAiTransport` does the talking.
+These are pure functions; `OpenAiTransport` makes the calls.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ def dump_json(value: Any) -> bytes:
 def make_chat_body(
     fields: Mapping[str, Any], system: str, parts: Sequence[Part]
 ) -> list[bytes | Picture]:
-    """A request in pieces: an image stands for its base64, which is made when it is sent.
+    """The body of a request in pieces: a picture stands for its base64, made when it is sent.
 
     Args:
-        fields: All but `messages`.
-        parts: The user turn. Without images it is sent as plain text, which servers of
-            text-only models need.
+        fields: All fields but `messages`.
+        system: System text; empty for none.
+        parts: The user turn. Without images it is sent as plain text, which servers of text-only
+            models need.
     """
     pieces: list[bytes | Picture] = []
     pending = dump_json(fields)[:-1] + b',"messages":['
@@ -74,10 +75,10 @@ def join_data_runs(prompt: Prompt) -> Iterator[str]:
 
 
 def join_parts(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]:
-    """The user turn with neighbouring texts as one, control tokens in data broken.
+    """The user turn with neighbouring texts joined and control tokens in data broken.
 
-    Servers put line breaks of their own between text parts, which would tear a sentence in
-    which a template quotes data.
+    Servers put line breaks of their own between text parts, which would tear a sentence in which a
+    template quotes data.
     """
     control_tokens = tuple(control_tokens)
     parts: list[Part] = []
@@ -94,12 +95,12 @@ def join_parts(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]
 
 
 def find_token_candidates(text: str) -> set[str]:
-    """What looks like a control token."""
+    """What looks like a control token in a text."""
     return {m.group() for pattern in (_ANGLED, _BRACKETED) for m in pattern.finditer(text)}
 
 
 def read_choice(data: Any) -> dict[str, Any]:
-    """The reply's only choice, which has a message.
+    """The only choice in a reply, which has a message.
 
     Raises:
         ValueError: there is none, or several.
@@ -121,10 +122,10 @@ def read_choice(data: Any) -> dict[str, Any]:
 
 
 def read_text(choice: Mapping[str, Any]) -> str:
-    """The reply's text, halves of characters replaced: it may become part of another prompt.
+    """The text of a choice, with lone surrogates replaced: it may become part of a prompt.
 
     Raises:
-        ValueError: nothing, or something that is no text.
+        ValueError: its content is missing, or is no text.
     """
     content = choice["message"].get("content")
     if not isinstance(content, str):
@@ -141,10 +142,10 @@ def read_finish(choice: Mapping[str, Any]) -> Finish:
 
 
 def read_first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
-    """Tokens and natural logarithms of their probability, for the first token.
+    """Tokens and natural logarithms of their probability, for the first token of the reply.
 
-    Only those that were asked for: the token that was sampled is not added to them, or the
-    same question would be answered otherwise from call to call.
+    Only the likeliest tokens that were asked for. The sampled token is not added to them, because
+    the same question would then be answered otherwise from call to call.
 
     Returns:
         None where the server reports none.
@@ -169,7 +170,7 @@ def read_first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | 
 
 
 def read_usage(data: Mapping[str, Any]) -> Usage:
-    """What the call took; zeros where the server does not count."""
+    """Tokens that the call took; zeros where the server does not count."""
     usage = data.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
@@ -212,13 +213,13 @@ _REJECTED = frozenset({400, 403, 422})
 
 @dataclass(slots=True)
 class Capabilities:
-    """What the server was found to take; every rejection is met once.
+    """What the server was found to accept; each kind of rejection happens once.
 
     Attributes:
         limit: Name of the field that limits a reply's tokens.
         schemas: Whether `response_format` may hold a JSON schema.
         by_ids: Whether `logprob_token_ids` may be sent.
-        priority: Whether `priority` may be sent; some of vLLM's versions refuse it where they were
+        priority: Whether `priority` may be sent; some versions of vLLM refuse it when they were
             started without priorities.
         top_logprobs: How many of the likeliest tokens may be asked for.
     """
@@ -233,28 +234,30 @@ class Capabilities:
 
     @property
     def no_logprobs(self) -> str:
-        """Why there are no probabilities; empty while there may be."""
+        """Why the server gives no probabilities; empty while it may give them."""
         return self._why if self._lacking >= _SURE else ""
 
     def add_logprobs(self) -> None:
-        """Note a reply that has probabilities."""
+        """Count a reply with probabilities."""
         self._lacking = 0
 
     def add_missing_logprobs(self, why: str) -> None:
-        """Note a reply that has none: the call's own failure, until several in a row have none."""
+        """Count a reply without probabilities; it fails its own call until 32 in a row have none."""
         self._lacking += 1
         self._why = why
 
     def denies_logprobs(self, reply: HttpReply, body_fields: Mapping[str, Any]) -> bool:
-        """Whether a rejection that nothing was learnt from says that there are no probabilities."""
+        """Whether a rejection that taught nothing means that the server gives no probabilities."""
         about = f"{reply.param} {reply.words}".lower()
         return reply.status in _REJECTED and "logprobs" in body_fields and "logprobs" in about
 
     def learn(self, reply: HttpReply, body_fields: Mapping[str, Any]) -> bool:
-        """Whether a request that was rejected is worth sending in another form.
+        """Learn from a rejected request; tells whether it is worth sending in another form.
 
         Args:
-            sent: Its fields; not what is sent now, for calls overlap.
+            reply: The rejection.
+            body_fields: Fields of the rejected request; calls overlap, so others may be sent by
+                now.
         """
         if reply.status not in _REJECTED:
             return False

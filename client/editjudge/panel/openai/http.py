@@ -1,7 +1,7 @@
 """JSON over HTTP with one server: pooled connections, typed errors, bounded replies.
 
-Keys never leave through a reply: what a server says is searched for them first. Redirects
-are not followed, for a key must not travel to another host.
+Keys never leave through a reply: everything that a server says is searched for them first.
+Redirects are not followed, because a key must not travel to another host.
 """
 
 from __future__ import annotations
@@ -48,14 +48,15 @@ _POLICY_CODES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """What came back: a success, or a failure that asking again does not mend.
+    """A reply: a success, or a failure that a retry does not mend.
 
     Attributes:
+        status: HTTP status.
         data: The JSON; None for a failure without.
-        words: A failure in the server's own words, shortened, without secrets.
-        codes: Its machine-readable codes, in one line.
-        param: The request's field that it complains of; empty where it names none.
-        again: Whether the server says that asking again can help; None where it does not.
+        words: The server's own words on a failure, shortened, without secrets.
+        codes: Machine-readable codes of a failure, in one line.
+        param: The request's field that it complains about; empty where it names none.
+        again: Whether the server says that a retry can help; None where it does not say.
         retry_after: Seconds that it asks to wait.
     """
 
@@ -99,7 +100,7 @@ def is_blocked(reply: HttpReply) -> bool:
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds; None where the header is missing or unreadable."""
+    """Seconds to wait; None where the header is missing or unreadable."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         value = headers.get(name, "")
         try:
@@ -137,9 +138,10 @@ _ERRORS: dict[int, type[ServiceError]] = {
 
 
 class HttpServer:
-    """Asks one server.
+    """A client of one HTTP server.
 
     Args:
+        endpoint: Its address and credentials.
         service: `role.variant`, for errors.
         concurrency: Connections at most.
 
@@ -182,11 +184,11 @@ class HttpServer:
         *,
         model: str = "",
     ) -> HttpReply:
-        """GET, or POST a JSON body given in pieces (see `chat_body`); waits as long as it takes.
+        """Send a GET, or a POST of a JSON body in pieces (`make_chat_body`), without a time limit.
 
         Raises:
-            ServiceError: it cannot be reached, replies with something that is no JSON, or says what
-                asking again can mend.
+            ServiceError: the server cannot be reached, replies with something that is no JSON, or
+                reports a failure that a retry can mend.
         """
         reply = await self._request(url, body, model)
         if not reply.ok:
@@ -325,9 +327,9 @@ class HttpServer:
 
 @cache
 def _make_payload_type() -> type[Any]:
-    """A body sent piece by piece: joining would copy every image once more per call.
+    """The class of a body that is sent piece by piece: joining would copy every image once more.
 
-    What is in base64 is made as it is sent, and gone while the reply is waited for.
+    The base64 of an image is made as it is sent, and is gone while the reply is waited for.
     """
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.payload import Payload

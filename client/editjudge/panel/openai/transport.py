@@ -1,4 +1,4 @@
-"""Any server with OpenAI's chat completions: vLLM, a provider's API, a gateway."""
+"""The transport for OpenAI's chat completions: vLLM over HTTP, a provider's API, an LLM gateway."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ _KEPT = 4096
 
 
 class Vocabulary:
-    """What single tokens the model has.
+    """The token ids of texts, asked of the server once per connection.
 
     Args:
-        url: Of the server, without `/v1`.
+        server: The server.
+        url: Its address without `/v1`.
     """
 
     def __init__(self, server: HttpServer, url: str) -> None:
@@ -50,10 +51,14 @@ class Vocabulary:
         self._label_sets: dict[tuple[str, ...], dict[int, str] | None] = {}
 
     async def tokens(self, texts: Iterable[str], model: str) -> list[tuple[int, ...] | None]:
-        """Texts as token ids, nothing added; None where the server does not answer that.
+        """Token ids of texts, nothing added; None where the server has no tokenizer endpoint.
+
+        Args:
+            texts: The texts.
+            model: Name of the model.
 
         Raises:
-            ServiceError: it cannot be asked, or answers something else.
+            ServiceError: the server cannot be reached, or replies with something else.
         """
         texts = tuple(texts)
         async with self._lock:
@@ -65,7 +70,7 @@ class Vocabulary:
             return [self._tokens[text] for text in texts]
 
     async def label_set(self, choices: tuple[str, ...], model: str) -> dict[int, str] | None:
-        """The choice that each label token stands for; None where the server does not answer that.
+        """The label tokens, each with its choice; None where the server has no tokenizer endpoint.
 
         Raises:
             LogprobsUnavailable: a choice begins with no token that is text.
@@ -79,10 +84,10 @@ class Vocabulary:
         return self._label_sets[choices]
 
     async def control_tokens(self, prompt: Prompt, model: str) -> set[str]:
-        """What in the prompt's data is, alone, a single token though it looks like markup.
+        """The texts in the prompt's data that look like markup and are a single token of the model.
 
-        All candidates where the server does not answer that, or where there are so many that they
-        can only be an attack.
+        All texts that look like markup, where the server has no tokenizer endpoint, or where there
+        are so many that they can only be an attack.
         """
         suspects = set().union(*map(chat.find_token_candidates, chat.join_data_runs(prompt)))
         if not suspects or len(suspects) > _MANY:
@@ -148,15 +153,18 @@ class OpenAiTransport(Transport):
     Choices are scored by the exact probabilities of the label set where the server is vLLM
     (`logprob_token_ids`, in 0.32), otherwise by the 20 likeliest first tokens.
 
-    Text from data cannot speak as the chat's structure. vLLM encodes a user's `<|im_end|>` or
-    `<|image_pad|>` as the control token, so there whatever looks like one and is a single
-    token of the model gets a zero-width space (U+200B) after its first character. Providers'
-    APIs encode users' text without control tokens, and get it as it is.
+    Text from data cannot pose as the chat's structure. vLLM encodes a user's `<|im_end|>` or
+    `<|image_pad|>` as the control token, so there whatever looks like one and is a single token of
+    the model gets a zero-width space (U+200B) after its first character. Providers' APIs encode
+    users' text without control tokens, and get it unchanged.
 
-    Usage counts chat completions; questions about tokens are asked once per connection.
+    Usage counts chat completions. Questions about tokens are asked once per connection and not
+    counted.
 
     Args:
-        service: For errors.
+        endpoint: Its address and credentials.
+        policy: How often and how long to try.
+        service: The service in errors.
         concurrency: Connections at most.
 
     Raises:
@@ -186,11 +194,11 @@ class OpenAiTransport(Transport):
         await self._server.close()
 
     async def identify(self, timeout: float) -> JudgeModel:
-        """Find the model by `GET /models`; a gateway without it is taken at the settings' word.
+        """Find the model by `GET /models`; without that endpoint the settings' model is taken.
 
         Raises:
-            NotServed: it serves another model, or several and none is named.
-            ServiceError: it cannot be reached or asked.
+            NotServed: the server has another model, or several and the settings name none.
+            ServiceError: the server cannot be reached, or refuses.
         """
 
         async def once() -> JudgeModel:
@@ -223,8 +231,8 @@ class OpenAiTransport(Transport):
 
         Raises:
             LogprobsUnavailable: the server reports no token probabilities.
-            Abstained: `refused`, its provider blocked the call; `abstained`, no choice is
-                among the likeliest tokens.
+            Abstained: `refused`, the provider blocked the call; `abstained`, no choice is among the
+                likeliest tokens.
             ServiceError: see `editjudge.base.errors`.
         """
         ids: Mapping[int, str] | None = None
@@ -273,7 +281,7 @@ class OpenAiTransport(Transport):
         """Generate a reply; see `Transport.complete`.
 
         Raises:
-            Abstained: `refused`, its provider blocked the call or the model declined.
+            Abstained: `refused`, the provider blocked the call or the model declined.
             ServiceError: see `editjudge.base.errors`.
         """
 
@@ -321,10 +329,13 @@ class OpenAiTransport(Transport):
         model: JudgeModel,
         context: CallContext,
     ) -> HttpReply:
-        """A chat completion, in another form where the server does not take the first.
+        """A chat completion; a rejected request is sent again in another form.
 
         Args:
-            fields: What to send beside model and messages; made anew for each form.
+            prompt: The question.
+            fields: Makes the fields beside model and messages, anew for each form.
+            model: The server's model.
+            context: On whose behalf the call is made.
         """
         fixed_fields: dict[str, Any] = {"model": model.name}
         control: set[str] = set()
@@ -359,7 +370,7 @@ class OpenAiTransport(Transport):
             return self._model
 
     def _select_card(self, data: Any) -> dict[str, Any]:
-        """The card of the model asked for, or of the only one."""
+        """The entry of the model asked for, or of the only one."""
         cards = data.get("data") if isinstance(data, dict) else None
         if not isinstance(cards, list):
             raise self._error(BadReply, "/models gives no list")
@@ -379,7 +390,7 @@ class OpenAiTransport(Transport):
         raise self._error(NotServed, f"{mend}; there is {there or 'none'}")
 
     async def _version(self) -> str:
-        """Version of vLLM; empty where the server reports none, which is no reason to fail."""
+        """Version of vLLM; empty where the server reports none, which is no failure."""
         try:
             reply = await self._server.ask(f"{self._base}/version")
         except ServiceError:
@@ -416,10 +427,12 @@ def _distribute(
     """The distribution over the choices, from the first token's list.
 
     Args:
-        ids: The label set, where it is known as tokens.
+        choices: The choices.
+        top: Tokens with their log-probabilities.
+        ids: The label tokens, where they are known.
 
     Raises:
-        ValueError: a token that speaks for a choice is listed twice.
+        ValueError: a label token is listed twice.
     """
     choice_by_token = {f"token_id:{token}": choice for token, choice in ids.items()}
     counts = Counter(token for token, _ in top)

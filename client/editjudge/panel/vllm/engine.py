@@ -40,11 +40,12 @@ _ABORT_SECONDS = 1.0
 
 
 class Engine(GrpcConnection):
-    """One server.
+    """A client of one vLLM server over gRPC.
 
     Args:
+        endpoint: Its address and credentials.
         service: `role.variant`, for errors.
-        policy: How often and how long to ask.
+        policy: How often and how long to try.
 
     Raises:
         ConfigError: a header's secret cannot be read.
@@ -87,7 +88,7 @@ class Engine(GrpcConnection):
 
         Raises:
             NotServed: something else is served there.
-            Unreachable: warming up, or shutting down.
+            Unreachable: the engine is warming up or shutting down.
         """
         request = self._health.HealthCheckRequest(service=SERVICE)
         reply = await self._report("Check", request, end)
@@ -100,7 +101,7 @@ class Engine(GrpcConnection):
         return self.secrets.redact_message(await self._report(method, request, end))
 
     async def _report(self, method: str, request: Any, end: float) -> Any:
-        """The answer to a call that every such server takes."""
+        """The reply to a call that every such server takes."""
         call = getattr(self.stub, method)(
             request, timeout=seconds_left(end), metadata=self.metadata
         )
@@ -142,10 +143,11 @@ class Engine(GrpcConnection):
         return bytes(archive)
 
     def request(self, ids: list[int], pictures: tuple[Picture, ...] = ()) -> Request:
-        """One whole reply is asked for, every sampling field set to do nothing.
+        """A request for one whole reply, in which every sampling field is set to have no effect.
 
         Args:
-            ids: With one placeholder per picture, which the server expands.
+            ids: Token ids with one placeholder per picture, which the server expands.
+            pictures: The pictures, in order.
         """
         message = self.messages.GenerateRequest(stream=False)
         message.tokenized.input_ids.extend(ids)
@@ -159,12 +161,12 @@ class Engine(GrpcConnection):
         return self._request(message, pictures)
 
     async def generate(self, request: Request, end: float) -> Any:
-        """A request's `GenerateComplete`.
+        """The `GenerateComplete` of a request; a cancelled one is aborted in the engine too.
 
         Raises:
             ServiceError: see `editjudge.base.errors`.
         """
-        # A repetition must not meet what the server still has of the first.
+        # A retry must not clash with what the server still has of the first attempt.
         request_id = request.message.request_id = f"editjudge-{uuid.uuid4().hex}"
         call = self.stub.Generate(request, timeout=seconds_left(end), metadata=self.metadata)
         try:
@@ -191,8 +193,8 @@ class Engine(GrpcConnection):
     async def _abort(self, request_id: str) -> None:
         """Tell the engine that no caller waits any more.
 
-        vLLM's own servicer aborts where a call is cancelled; what stands between may not
-        pass that on.
+        vLLM's own server aborts when a call is cancelled, but a proxy in between may not pass that
+        on.
         """
         from grpc import RpcError
         from grpc.aio import UsageError
@@ -202,7 +204,7 @@ class Engine(GrpcConnection):
             await self.stub.Abort(request, timeout=_ABORT_SECONDS, metadata=self.metadata)
 
     def to_error(self, error: Any, service: str | None = None, model: str | None = None) -> Any:
-        """The typed error of a status, with the mend where the server takes no images."""
+        """The typed error for a status, with the mend where the server takes no images."""
         failure = super().to_error(error, service, model)
         if isinstance(failure, Refused) and "media_refs sent but" in failure.detail:
             detail = f"the server does not take images: {MEDIA_OFF} ({failure.detail})"
@@ -212,12 +214,12 @@ class Engine(GrpcConnection):
         return failure
 
     def _explain_missing_service(self, failure: ServiceError) -> ServiceError:
-        """The failure of a call that every such server takes, said as what it means."""
+        """The failure of a call that every such server takes, as the error that it means."""
         if isinstance(failure, NotServed):
             return self.make_error(NotServed, f"no vLLM engine is served here: {failure.detail}")
         return failure
 
 
 def seconds_left(end: float) -> float:
-    """Seconds until then."""
+    """Seconds until a time of `time.monotonic`, at least 0.001."""
     return max(end - time.monotonic(), 0.001)

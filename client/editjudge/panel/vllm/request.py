@@ -1,8 +1,9 @@
-"""A request of vLLM's gRPC protocol whose pictures are written around protobuf.
+"""A request of vLLM's gRPC protocol whose pictures are encoded without protobuf.
 
 The protocol takes a picture as the text of a data URL. Protobuf would check that text, copy it into
-the message, check it again and copy it out again, which takes longer than sending it does. In its
-encoding messages that follow one another are one, merged, so the pictures follow the rest.
+the message, check it again and copy it out again, which takes longer than sending it. In protobuf's
+encoding, messages that follow one another are merged into one, so the pictures are appended to the
+rest.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _VARINT, _LENGTH = 0, 2
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent.
+    """A generate request.
 
     Attributes:
         message: A `GenerateRequest` without `media_refs`.
@@ -32,11 +33,11 @@ class Request:
     pictures: tuple[Picture, ...] = ()
 
     def encode(self) -> bytes:
-        """Of a `GenerateRequest`, in protobuf's encoding."""
+        """The `GenerateRequest` in protobuf's encoding."""
         return b"".join((self.message.SerializeToString(), *self._media()))
 
     def _media(self) -> Iterator[bytes]:
-        """Each picture as a `media_refs` of its own: their items are joined where it is read."""
+        """Each picture as a `media_refs` of its own; the reader merges their items."""
         for picture in self.pictures:
             head = picture.url_head
             size = len(head) + picture.base64_size
@@ -51,7 +52,7 @@ def _tag(message: Any, field: str, kind: int) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Seven bits to a byte, the lowest first; the eighth says that more follow."""
+    """A number in protobuf's encoding: seven bits to a byte, the lowest first."""
     digits = bytearray()
     while number > 0x7F:
         digits.append(number & 0x7F | 0x80)

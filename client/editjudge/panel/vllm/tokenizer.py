@@ -1,12 +1,13 @@
 """A model's tokenizer and chat template, from the files that its server sends.
 
 Text of a prompt never becomes a control token: `<|im_end|>` in an instruction must stay text, while
-the template's own must be the one token. So its letters are broken, as they are over HTTP, and
-afterwards the prompt has to have the control tokens that the template writes and no others.
+the template's own must be the one token. So control tokens in a prompt's texts are broken, as they
+are over HTTP, and afterwards the token ids must hold the control tokens of the template and no
+others.
 
-The template never sees a prompt's texts, only marks in their place: it cannot be led astray by
-them, and the owner of every character is known. A template that trims or otherwise rewrites texts
-has no effect: what is sent is what the prompt says.
+The template never sees a prompt's texts, only marks in their place. So it cannot be led astray by
+them, and for every character it is known whether it comes from the template or the prompt. Where a
+template trims or rewrites texts, this has no effect: the prompt's own text is sent.
 """
 
 from __future__ import annotations
@@ -51,16 +52,16 @@ class TokenizerFiles:
     """The files of a model's tokenizer, as its server sends them.
 
     Attributes:
-        files: Contents by name, of those that are read.
+        files: Contents of the files that are read, by name.
     """
 
     files: Mapping[str, bytes]
 
     @cached_property
     def digest(self) -> str:
-        """`sha256:` and 16 hex digits of all that decides what a prompt becomes.
+        """`sha256:` and 16 hex digits of all files that decide how a prompt is encoded.
 
-        Not the archive's own: that holds the times of the files too.
+        It is not the digest of the archive, which holds the times of the files too.
         """
         whole = hashlib.sha256()
         for name in _SHAPING:
@@ -78,7 +79,7 @@ class TokenizerFiles:
         return None if data is None else data.decode("utf-8")
 
     def tree(self, name: str) -> dict[str, Any]:
-        """A JSON file's object, empty where there is none.
+        """The object in a JSON file, empty where there is no such file.
 
         Raises:
             ValueError: it is not a JSON object.
@@ -91,10 +92,10 @@ class TokenizerFiles:
 
     @cached_property
     def template(self) -> str:
-        """The source of the chat template, from wherever this model keeps it.
+        """The source of the chat template, from whichever file has it.
 
         Raises:
-            ValueError: it has none.
+            ValueError: no file has one.
         """
         template: Any = self.text("chat_template.jinja")
         template = template or self.tree("chat_template.json").get("chat_template")
@@ -118,7 +119,7 @@ class TokenizerFiles:
 
     @cached_property
     def stop_ids(self) -> tuple[int, ...]:
-        """Tokens that end a reply by the model's generation settings."""
+        """Tokens that end a reply, by the model's generation settings."""
         ids = self.tree("generation_config.json").get("eos_token_id")
         return tuple(int(i) for i in (ids if isinstance(ids, list) else [ids]) if i is not None)
 
@@ -131,10 +132,10 @@ class TokenizerFiles:
 
 
 def unpack(archive: bytes) -> TokenizerFiles:
-    """Read the files that are needed; nothing is written anywhere, so names can do no harm.
+    """Read the needed files from a zip; nothing is written to disk, so names do no harm.
 
     Raises:
-        ValueError: not a zip, a damaged one, or one that holds too much.
+        ValueError: it is no zip, a damaged one, or one that holds too much.
     """
     files: dict[str, bytes] = {}
     left = MAX_FILES
@@ -160,10 +161,10 @@ class ModelTokenizer:
     """A model's tokenizer.
 
     Args:
-        source: `tokenizer.json`.
+        source: Text of `tokenizer.json`.
 
     Raises:
-        ValueError: it is not a tokenizer.
+        ValueError: it is no tokenizer.
 
     Attributes:
         size: Number of tokens, added ones included.
@@ -191,11 +192,11 @@ class ModelTokenizer:
     def encode(self, pieces: Sequence[Piece]) -> list[int]:
         """Token ids of a rendered prompt, in which only the template has control tokens.
 
-        They are those of the whole text in one piece, but that a control token's text in the
-        prompt is broken by a zero-width space; see `broken`.
+        They are those of the whole text in one piece, except that a control token's text in the
+        prompt is broken by a zero-width space; see `break_control_tokens`.
 
         Raises:
-            ValueError: this tokenizer makes a control token of what is none.
+            ValueError: the tokenizer makes a control token of other text.
         """
         of_template = (self.ids(part) for part, of_prompt in pieces if not of_prompt)
         template_ids = [token for ids in of_template for token in ids if token in self._control]
@@ -215,12 +216,12 @@ class ModelTokenizer:
         return ids
 
     def ids(self, text: str) -> list[int]:
-        """Token ids of a text, control tokens among them."""
+        """Token ids of a text, in which control tokens are recognised."""
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
     def single_token(self, text: str) -> int | None:
-        """The one token that is the text, or None where it takes several or is a control token."""
+        """The one token that is the text; None where it takes several or is a control token."""
         ids = self.ids(text)
         return ids[0] if len(ids) == 1 and ids[0] not in self._control else None
 
@@ -229,7 +230,7 @@ class ModelTokenizer:
         return str(self._tokenizer.decode(ids, skip_special_tokens=True))
 
     def text_of(self, token: int) -> str | None:
-        """What a token is called, None where there is no such."""
+        """The text of a token, None where there is no such token."""
         name: str | None = self._tokenizer.id_to_token(token)
         return name
 
@@ -239,10 +240,10 @@ _KEPT = 256
 
 
 class ChatTemplate:
-    """Writes prompts for one model.
+    """Encodes prompts for one model by its chat template.
 
     Args:
-        source: The template, as `transformers` understands it.
+        source: The template, in the dialect of `transformers`.
         tokens: The model's tokenizer.
         variables: `bos_token` and so on.
         image_id: The token that stands for an image, where it is known.
@@ -271,7 +272,7 @@ class ChatTemplate:
 
     @classmethod
     def of(cls, bundle: TokenizerFiles) -> ChatTemplate:
-        """From a model's files.
+        """The template in a model's files.
 
         Raises:
             ValueError: naming the file that is missing or cannot be read.
@@ -282,7 +283,7 @@ class ChatTemplate:
         return cls(bundle.template, ModelTokenizer(source), bundle.special_texts, bundle.image_id)
 
     def ids(self, prompt: Prompt) -> list[int]:
-        """The prompt as token ids, up to where the reply begins; one placeholder per image.
+        """Token ids of the prompt up to where the reply begins, with one placeholder per image.
 
         Raises:
             ValueError: the template does not take such a prompt (an image, a system turn), or a
@@ -298,7 +299,7 @@ class ChatTemplate:
         return ids
 
     def pieces(self, prompt: Prompt) -> list[Piece]:
-        """The rendered prompt, by whose text it is.
+        """The rendered prompt in pieces, each marked as text of the prompt or of the template.
 
         Raises:
             ValueError: the template does not take such a prompt.
@@ -318,7 +319,7 @@ class ChatTemplate:
         ]
 
     def _render(self, system: bool, shape: _Shape) -> list[str]:
-        """The template's own text, split at the marks; in between the numbers of texts."""
+        """The template's own text, split at the marks; in between stand the numbers of texts."""
         order = [*([0] if system else []), *(i for i, image in enumerate(shape, 1) if not image)]
         reasons = []
         for messages in (self._as_parts(system, shape), self._as_text(system, shape)):
@@ -344,7 +345,7 @@ class ChatTemplate:
         raise ValueError(f"the chat template does not take the prompt: {'; '.join(reasons)}")
 
     def _as_parts(self, system: bool, shape: _Shape) -> list[dict[str, Any]]:
-        """OpenAI's form. A template that expects text would write out the key, and is found."""
+        """Messages in OpenAI's form; a template that expects text prints the key, which is detected."""
         text = [
             {"type": "text", "text": f"{self._key}x{i}x", self._key: ""}
             for i in range(len(shape) + 1)
@@ -355,7 +356,7 @@ class ChatTemplate:
         return [{"role": "system", "content": [text[0]]}, *turns] if system else turns
 
     def _as_text(self, system: bool, shape: _Shape) -> list[dict[str, Any]] | None:
-        """The form of older templates, where an image is its placeholder; None if not known."""
+        """Messages in the form of older templates, with placeholders for images, or None."""
         placeholder = self._placeholder()
         if any(shape) and placeholder is None:
             return None
@@ -371,7 +372,7 @@ class ChatTemplate:
 
 
 def _split_runs(prompt: Prompt) -> list[str | None]:
-    """The user turn: texts, neighbours as one, and None for an image."""
+    """The user turn: neighbouring texts as one, and None for an image."""
     runs: list[str | None] = []
     for part in prompt.parts:
         if isinstance(part, Picture):
@@ -384,7 +385,7 @@ def _split_runs(prompt: Prompt) -> list[str | None]:
 
 
 class _Generation(Extension):
-    """`{% generation %}` marks replies for training; here it is its content."""
+    """The block `{% generation %}`, which marks replies for training, rendered as its content."""
 
     tags = {"generation"}  # noqa: RUF012 - declared so by Extension
 
@@ -394,7 +395,7 @@ class _Generation(Extension):
 
 
 def _environment() -> ImmutableSandboxedEnvironment:
-    """As transformers makes it: templates are written for that one."""
+    """The Jinja environment as transformers makes it, for which templates are written."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
     )

@@ -1,7 +1,7 @@
-"""A multimodal LLM behind vLLM's own gRPC protocol.
+"""The transport for vLLM's own gRPC protocol.
 
-The server takes and gives token ids, so the chat template and the tokenizer work here; they
-come from the server. It must run with `--mm-processor inprocess` for images, and with
+The server takes and returns token ids, so the chat template and the tokenizer run here; they come
+from the server. It must run with `--mm-processor inprocess` for images, and with
 `--logprobs-mode processed_logprobs --max-logprobs 128` for probabilities.
 """
 
@@ -62,7 +62,7 @@ _FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
 @dataclass(frozen=True)
 class _ServedModel:
-    """What the server serves, as `identify` learned it."""
+    """The model that the server has, as `identify` found it."""
 
     model: JudgeModel
     info: Any
@@ -72,15 +72,15 @@ class _ServedModel:
 
 
 class VllmTransport(Transport):
-    """One vLLM server over gRPC.
+    """A client of one vLLM server over gRPC.
 
-    No reply says which model made it: the name that comes back is the one that the server
-    gave when it was last asked, which is done again after every lost connection.
+    No reply says which model made it. The name in a result is the one that the server gave when it
+    was last asked; it is asked again after every lost connection.
 
     Args:
-        endpoint: Its address, `grpc://host:port`, with what it takes to be let in.
-        policy: How often and how long to ask.
-        service: For errors.
+        endpoint: Its address, `grpc://host:port`, and credentials.
+        policy: How often and how long to try.
+        service: The service in errors.
 
     Raises:
         ConfigError: a header's secret cannot be read.
@@ -113,12 +113,12 @@ class VllmTransport(Transport):
     async def identify(self, timeout: float) -> JudgeModel:
         """Find the model, and fetch its tokenizer.
 
-        Facts: `model_type`, `max_model_len` (tokens), `tokenizer` (digest of what decides
-        what a prompt becomes), and `media`, `off` where the server takes no images.
+        Facts: `model_type`, `max_model_len` (tokens), `tokenizer` (digest of what decides how a
+        prompt is encoded), and `media`, `off` where the server takes no images.
 
         Raises:
-            NotServed: it serves another model, or is no such server.
-            ServiceError: it cannot be reached or asked.
+            NotServed: the server has another model, or is no such server.
+            ServiceError: the server cannot be reached, or refuses.
         """
 
         async def once(end: float) -> JudgeModel:
@@ -133,16 +133,16 @@ class VllmTransport(Transport):
     ) -> Choice:
         """The probability of each choice, from one generated token; see `Transport.choose`.
 
-        The protocol cannot ask for given tokens. So 100 is added to the logit of every label
-        token, which puts them at the top of the list and leaves their ratios as they are; the
-        tokens after them were not raised, and tell the mass outside: with r the sum of
-        exp(lp + 100) over these by the sum of exp(lp) over labels, it is r / (1 + r). That is
-        a lower bound, short of tokens beyond the list (128 by default). Logits of 100 and more
-        are exact to 1e-5 in the server's float32, and so are the probabilities.
+        The protocol cannot ask for given tokens. So 100 is added to the logit of every label token,
+        which puts them at the top of the list and leaves their ratios unchanged. The tokens after
+        them were not raised and give the mass outside: with r the sum of exp(lp + 100) over these,
+        divided by the sum of exp(lp) over labels, it is r / (1 + r). That is a lower bound, because
+        tokens beyond the list (128 by default) are missing. Logits of 100 and more are exact to
+        1e-5 in the server's float32, and so are the probabilities.
 
         Raises:
-            LogprobsUnavailable: the server reports no probabilities that include the bias,
-                not of enough tokens, or no single token speaks for a choice.
+            LogprobsUnavailable: the server reports no probabilities that include the bias, or not
+                of enough tokens, or no single token stands for a choice.
             ServiceError: see `editjudge.base.errors`.
         """
 
@@ -173,8 +173,8 @@ class VllmTransport(Transport):
     ) -> Completion:
         """Generate a reply; see `Transport.complete`.
 
-        A schema holds from where the engine starts a grammar: the first token, or the end of
-        the model's thinking where the server has a reasoning parser.
+        A schema applies from where the engine starts a grammar: the first token, or the end of the
+        model's thinking where the server has a reasoning parser.
 
         Raises:
             ServiceError: see `editjudge.base.errors`.
@@ -274,7 +274,7 @@ class VllmTransport(Transport):
         try:
             return str((await self._engine.ask("GetLoads", end)).version)
         except ServiceError:
-            return ""  # which version it is decides nothing
+            return ""  # nothing depends on the version
 
     def _make_request(self, model: _ServedModel, prompt: Prompt) -> Request:
         if prompt.pictures and not model.media:
@@ -295,7 +295,7 @@ class VllmTransport(Transport):
     async def _generate_listing(
         self, request: Request, least: int, model: _ServedModel, end: float
     ) -> Any:
-        """Generate, and list as many tokens with it as the server allows, at least so many."""
+        """Generate, and list as many tokens as the server allows, `least` at least."""
         # Asking for more tokens than there are would stop the engine.
         there = min(n for n in (model.info.vocab_size, model.chat.tokens.size) if n)
         least = min(least, there)
@@ -315,10 +315,10 @@ class VllmTransport(Transport):
                 self._max_logprobs = int(limit[1])
 
     async def _check_bias(self, model: _ServedModel, end: float) -> None:
-        """Find out once whether probabilities include the bias.
+        """Find out once whether probabilities include the logit bias.
 
-        Two tokens are raised, one after the other. Each must then have all the probability,
-        which no distribution without the bias could give to both.
+        Two tokens are raised, one after the other. Each must then have all the probability, which
+        no distribution without the bias could give to both.
 
         Raises:
             LogprobsUnavailable: they do not.
@@ -336,7 +336,7 @@ class VllmTransport(Transport):
                         reply = await self._generate_listing(request, 1, model, end)
                         alone = self._read_first_tokens(reply).get(token, -math.inf)
                         self._includes_bias &= abs(alone) < 1e-2
-                except BaseException as error:  # also when cancelled: nothing was found out
+                except BaseException as error:  # also when cancelled: nothing is known then
                     self._includes_bias = None
                     if isinstance(error, Refused) and "logit_bias" in error.detail:
                         # Speculative decoding takes none.
@@ -354,7 +354,7 @@ class VllmTransport(Transport):
             raise self._engine.make_error(BadReply, str(error)) from error
 
     def _get_label_tokens(self, model: _ServedModel, choices: tuple[str, ...]) -> dict[int, str]:
-        """The choice that each label token stands for."""
+        """The label tokens, each with its choice."""
         if choices not in self._label_sets:
             tokens = {text: model.chat.tokens.single_token(text) for text in list_labels(choices)}
             self._label_sets[choices] = select_label_tokens(choices, tokens)
@@ -373,12 +373,12 @@ def _read_tokenizer(archive: bytes, engine: Engine) -> tuple[ChatTemplate, froze
         bundle = unpack(archive)
         return ChatTemplate.of(bundle), frozenset(bundle.stop_ids), bundle.digest
     except (ValueError, TypeError, AttributeError) as error:
-        # The two latter: JSON whose parts are not what they are elsewhere.
+        # The last two: JSON whose parts have other types than usual.
         raise engine.make_error(BadReply, f"the tokenizer cannot be used: {error}") from error
 
 
 def _read_first_tokens(reply: Any) -> dict[int, float]:
-    """Log-probabilities of the tokens listed for the first place.
+    """Log-probabilities of the tokens listed for the first position.
 
     Raises:
         ValueError: saying what is wrong with the list.
@@ -386,7 +386,7 @@ def _read_first_tokens(reply: Any) -> dict[int, float]:
     logprobs = reply.output_logprobs
     shape = len(reply.output_ids), len(logprobs.token_ids), len(logprobs.token_logprobs)
     if shape != (1, 1, 1) or len(logprobs.top_logprobs) != 1:
-        raise ValueError("log-probabilities of one token were asked for, not got")
+        raise ValueError("the reply does not hold log-probabilities of one token")
     top = logprobs.top_logprobs[0]
     if len(top.token_ids) != len(top.values):
         raise ValueError(f"{len(top.token_ids)} tokens with {len(top.values)} log-probabilities")
@@ -402,7 +402,7 @@ def _read_first_tokens(reply: Any) -> dict[int, float]:
 def _distribute(
     choices: tuple[str, ...], ids: Mapping[int, str], logprobs: Mapping[int, float]
 ) -> Any:
-    """The distribution, from log-probabilities that include the bias of the labels.
+    """The distribution over the choices, from log-probabilities that include the labels' bias.
 
     Raises:
         ValueError: a label is missing, or a value is no log-probability.
