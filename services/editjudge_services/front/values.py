@@ -262,9 +262,7 @@ class FrontValues(Strict):
         if not (self.triton or self.judges or self.gateway):
             raise ValueError("there is nothing to stand in front of")
         if self.token_limits and not self.gateway:
-            raise ValueError(
-                "token_limits: `gateway` is missing, which reports tokens"
-            )
+            raise ValueError("token_limits: `gateway` is missing, which reports tokens")
         return self
 
     def required_files(self) -> dict[str, Path]:
