@@ -242,7 +242,7 @@ class Capabilities:
         self._lacking = 0
 
     def add_missing_logprobs(self, why: str) -> None:
-        """Count a reply without probabilities; it fails its own call until 32 in a row have none."""
+        """Count a reply without probabilities; it fails its own call until 32 in a row do."""
         self._lacking += 1
         self._why = why
 

@@ -345,7 +345,7 @@ class ChatTemplate:
         raise ValueError(f"the chat template does not take the prompt: {'; '.join(reasons)}")
 
     def _as_parts(self, system: bool, shape: _Shape) -> list[dict[str, Any]]:
-        """Messages in OpenAI's form; a template that expects text prints the key, which is detected."""
+        """Messages in OpenAI's form; a template that expects text prints the key, and is found."""
         text = [
             {"type": "text", "text": f"{self._key}x{i}x", self._key: ""}
             for i in range(len(shape) + 1)
