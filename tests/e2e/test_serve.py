@@ -23,7 +23,7 @@ from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
 from ..contract.test_serve import asking, png
-from ..contract.test_serve_kept import ASKED, running, scripted_judge
+from ..contract.test_serve_accounting import ASKED, running, scripted_judge
 from ..patience import patience
 from .conftest import run
 

@@ -23,7 +23,7 @@ from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_serve import asking, png
-from ..contract.test_serve_kept import ASKED, scripted_judge, settings
+from ..contract.test_serve_accounting import ASKED, scripted_judge, settings
 from ..fakes.rate_limits import RateLimits
 from ..k8s.chart import TOOLS, rendered
 from ..k8s.prometheus import Target, answers, lacking, prometheus

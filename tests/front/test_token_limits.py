@@ -21,8 +21,8 @@ from editjudge_services.gateway.server import serve_grpc
 from editjudge_services.gateway.service import JudgeService
 
 from ..contract.test_serve import asking, png
+from ..contract.test_serve_accounting import ASKED, scripted_judge, settings
 from ..contract.test_serve_json import asking as asking_json
-from ..contract.test_serve_kept import ASKED, scripted_judge, settings
 from ..fakes.judge import ScriptedJudge
 from ..fakes.openai import ScriptedOpenAi
 from ..fakes.rate_limits import RateLimits

@@ -14,7 +14,7 @@ from editjudge.panel import Panel
 from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
-from ..contract.test_serve_kept import running, scripted_judge
+from ..contract.test_serve_accounting import running, scripted_judge
 from ..k8s.queries import absent, exporter, queries, recorded, selectors
 
 pytestmark = pytest.mark.triton

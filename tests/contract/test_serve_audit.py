@@ -16,8 +16,8 @@ from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.service import JudgeService
 
 from .test_serve import asking
+from .test_serve_accounting import ASKED, running, scripted_judge
 from .test_serve_json import asking as asking_json
-from .test_serve_kept import ASKED, running, scripted_judge
 
 
 async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: Path) -> None:
