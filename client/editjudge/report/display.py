@@ -137,8 +137,8 @@ def _edits(counts: CountsEvent) -> str:
 
 def _verdicts(counts: CountsEvent) -> str:
     lines = counts.verdicts.values()
-    done, total = sum(line.verdict_count for line in lines), sum(line.total for line in lines)
-    return f"{done:,}/{total:,} verdicts"
+    verdicts = sum(line.verdict_count for line in lines)
+    return f"{verdicts:,}/{sum(line.total for line in lines):,} verdicts"
 
 
 def _without_number(counts: CountsEvent) -> Iterator[str]:

@@ -232,20 +232,18 @@ def _label(number: int) -> str:
 
 def _panel_columns(
     figure: Figure, panel: FigurePanel, columns: Columns, numbers: Numbers
-) -> list[Column]:
+) -> Columns:
     """Return the columns of a panel with numbers; of turns also earlier ones without."""
     drawn_columns = _with_numbers(panel, columns, numbers)
     if figure.kind != "turns":
         return drawn_columns
-    all_columns = panel.select_columns(columns)
-    return list(all_columns[: all_columns.index(drawn_columns[-1]) + 1])
+    columns = panel.select_columns(columns)
+    return columns[: columns.index(drawn_columns[-1]) + 1]
 
 
 def _with_numbers(panel: FigurePanel, columns: Columns, numbers: Numbers) -> list[Column]:
-    rows = numbers.values()
-    return [
-        c for c in panel.select_columns(columns) if any(row.get(c.id) is not None for row in rows)
-    ]
+    ids = {name for row in numbers.values() for name, value in row.items() if value is not None}
+    return [column for column in panel.select_columns(columns) if column.id in ids]
 
 
 def _values(columns: Columns, numbers: Numbers) -> Floats:

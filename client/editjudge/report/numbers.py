@@ -67,14 +67,12 @@ def _verdict_row(judgement: Judgement, name: str, outcome: Outcome) -> Row:
 
 def describe_judge_use(judgement: Judgement) -> list[str]:
     """Return lines that say whose prompts the judge was asked, and what it used."""
-    names_by_words: dict[str, list[str]] = {}
+    names_by: dict[str, list[str]] = {}
     for name, outcome in judgement.outcomes.items():
         words = judgement.dimensions[name].prompt_origins
         if words and not isinstance(outcome, _SKIPPED):
-            names_by_words.setdefault(words, []).append(name)
-    lines = [
-        f"prompts in {words} words: {', '.join(names)}" for words, names in names_by_words.items()
-    ]
+            names_by.setdefault(words, []).append(name)
+    lines = [f"prompts in {words} words: {', '.join(names)}" for words, names in names_by.items()]
     if judgement.usage:
         lines.append(f"the judge took {format_usage(judgement.usage)}")
     return lines
@@ -88,12 +86,12 @@ def untrained_warning(identities: Identities) -> str:
 
 def format_usage(usage: Mapping[str, float]) -> str:
     """Describe calls, cost and tokens; `known` counts calls that the cache answered."""
-    prompt, reused = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
+    prompt, from_cache = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
     hits = f" ({usage['known']:,.0f} from the cache)" if usage.get("known") else ""
     parts = (
         format_count(round(usage.get("calls", 0)), "call") + hits,
         f"cost {usage['cost']:.4g}" if "cost" in usage else "",
-        f"{prompt:,.0f} prompt tokens" + (f" ({reused / prompt:.0%} cached)" if prompt else ""),
+        f"{prompt:,.0f} prompt tokens" + (f" ({from_cache / prompt:.0%} cached)" if prompt else ""),
         f"{usage.get('completion_tokens', 0):,.0f} generated",
     )
     return ", ".join(filter(None, parts))
@@ -139,8 +137,8 @@ def rank_best_two(
     }
     best = sorted(of_values, key=of_values.__getitem__, reverse=higher_is_better)
     several = sum(value is not None for value in values) > 1
-    places = {text: place for place, text in enumerate(best[:2], 1)} if several else {}
-    return [places.get(text, 0) for text in texts]
+    ranks = {text: rank for rank, text in enumerate(best[:2], 1)} if several else {}
+    return [ranks.get(text, 0) for text in texts]
 
 
 def format_cell(cell: Cell, decimals: int | None = None, rank: int = 0) -> Number:

@@ -153,8 +153,8 @@ def format_column(results: Results, column: Column, models: Sequence[str]) -> li
     decimals = _decimals(results, column, cells)
     texts = ["-" if cell.value is None else format_number(cell.value, decimals) for cell in cells]
     values = [cell.value for cell in cells]
-    places = rank_best_two(texts, values, higher_is_better=column.higher_is_better)
-    return [format_cell(cell, decimals, place) for cell, place in zip(cells, places, strict=True)]
+    ranks = rank_best_two(texts, values, higher_is_better=column.higher_is_better)
+    return [format_cell(cell, decimals, rank) for cell, rank in zip(cells, ranks, strict=True)]
 
 
 def _decimals(results: Results, column: Column, cells: Sequence[Cell]) -> int:
@@ -335,10 +335,7 @@ def describe_comparability(beside: PublishedNumbers) -> Iterator[str]:
 
 def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
     """Build a table with a row for each model and judge."""
-    heads = (
-        Head("model"),
-        *(Head(_title(column), right=True) for column in columns),
-    )
+    heads = (Head("model"), *(Head(_title(column), right=True) for column in columns))
     rows = [
         Row((_label(model, judge), *numbers), "dim" if judge else "")
         for (model, judge), numbers in grid.items()
