@@ -121,40 +121,45 @@ def make_display(*, as_json: bool) -> Display:
 
 def format_progress(counts: CountsEvent) -> str:
     """Describe in one line how much of a run all its sessions have done."""
-    parts = [_edits(counts), _verdicts(counts), *_without_number(counts), *_speed(counts)]
+    parts = [
+        _format_edits(counts),
+        _format_verdicts(counts),
+        *_format_missing(counts),
+        *_format_speed(counts),
+    ]
     if isinstance(counts, ProgressEvent):
-        parts += _in_flight(counts)
+        parts += _format_endpoints(counts)
         if counts.usage:
             parts.append(format_usage(counts.usage))
     return "; ".join([f"{parts[0]}, {parts[1]}", *parts[2:]])
 
 
-def _edits(counts: CountsEvent) -> str:
+def _format_edits(counts: CountsEvent) -> str:
     before = counts.judged_before
     earlier = f" ({before:,} judged before)" if before else ""
     return f"{before + counts.judged:,}/{before + counts.edits:,} edits{earlier}"
 
 
-def _verdicts(counts: CountsEvent) -> str:
+def _format_verdicts(counts: CountsEvent) -> str:
     lines = counts.verdicts.values()
     verdicts = sum(line.verdict_count for line in lines)
     return f"{verdicts:,}/{sum(line.total for line in lines):,} verdicts"
 
 
-def _without_number(counts: CountsEvent) -> Iterator[str]:
+def _format_missing(counts: CountsEvent) -> Iterator[str]:
     for status in ("unscored", "failed"):
         if count := sum(getattr(line, status) for line in counts.verdicts.values()):
             yield f"{count:,} {status}"
 
 
-def _speed(counts: CountsEvent) -> Iterator[str]:
+def _format_speed(counts: CountsEvent) -> Iterator[str]:
     if counts.edits_per_second:
         yield f"{counts.edits_per_second:.3g} edits/s"
     if counts.seconds_left:
         yield f"{format_duration(counts.seconds_left)} left"
 
 
-def _in_flight(event: ProgressEvent) -> list[str]:
+def _format_endpoints(event: ProgressEvent) -> list[str]:
     parts = []
     for url, endpoint in event.endpoints.items():
         queue_note = f"+{endpoint.waiting}" if endpoint.waiting else ""
@@ -190,9 +195,9 @@ def draw_progress(event: ProgressEvent, width: int, height: int) -> Group:
     head = Table.grid(padding=(0, 2))
     head.add_column(width=24)
     head.add_column(no_wrap=True, overflow="ellipsis")
-    head.add_row(bar, "; ".join([_edits(event), *_speed(event)]))
-    calls = _in_flight(event)
-    lines = ["; ".join([_verdicts(event), *_without_number(event)])]
+    head.add_row(bar, "; ".join([_format_edits(event), *_format_speed(event)]))
+    calls = _format_endpoints(event)
+    lines = ["; ".join([_format_verdicts(event), *_format_missing(event)])]
     lines += [format_usage(event.usage)] if event.usage else []
     lines += calls[:_ENDPOINTS]
     if more := len(calls[_ENDPOINTS:]):
@@ -204,10 +209,10 @@ def draw_progress(event: ProgressEvent, width: int, height: int) -> Group:
     room = height - len(lines) - 4
     if room <= 1:
         return Group(head, *texts)
-    return Group(head, *texts, "", _table(event, width, room))
+    return Group(head, *texts, "", _build_table(event, width, room))
 
 
-def _table(counts: CountsEvent, width: int, room: int) -> Table:
+def _build_table(counts: CountsEvent, width: int, room: int) -> Table:
     """List the dimensions; if too many, those with failures and the least progress."""
     wide = width >= 100
     table = Table(box=None, pad_edge=False, width=min(width, 120))
@@ -222,7 +227,7 @@ def _table(counts: CountsEvent, width: int, room: int) -> Table:
     for name in names:
         line = counts.verdicts[name]
         table.add_row(
-            _short(name, width - (56 if wide else 44)),
+            _shorten(name, width - (56 if wide else 44)),
             ProgressBar(max(line.total, 1), line.verdict_count, width=24 if wide else 12),
             f"{line.verdict_count:,}/{line.total:,}",
             *(f"{count:,}" if count else "" for count in (line.unscored, line.failed)),
@@ -236,7 +241,7 @@ def _urgency(line: DimensionProgress) -> tuple[bool, float]:
     return not (line.failed or line.unscored), line.verdict_count / max(line.total, 1)
 
 
-def _short(name: str, width: int) -> str:
+def _shorten(name: str, width: int) -> str:
     """Cut the middle out of a long name, since ids differ at their ends."""
     width = max(width, 8)
     return name if len(name) <= width else f"{name[: width // 3]}…{name[width // 3 - width + 1 :]}"

@@ -112,7 +112,7 @@ class PageRun:
 
 
 @dataclass(slots=True)
-class _Dimension:
+class _DimensionColumn:
     """The outcomes of one dimension for all edits so far."""
 
     values: list[float | None] = field(default_factory=list)
@@ -165,7 +165,7 @@ class Edits:
         self._chunk = DetailChunk()
         self.dimensions: dict[str, int] = {}
         self.keys: list[tuple[int, str, str]] = []
-        self._columns: list[_Dimension] = []
+        self._columns: list[_DimensionColumn] = []
         self._numbers: dict[tuple[str, str], int] = {}
         self._items: list[JsonObject] = []
         self._edits: list[JsonObject] = []
@@ -195,7 +195,7 @@ class Edits:
         pictures = run.pictures(row.item.id)
         item = self._numbers.setdefault((run.data, row.item.id), len(self._items))
         if item == len(self._items):
-            self._items.append(self._item(run, row.item, pictures))
+            self._items.append(self._item_json(run, row.item, pictures))
         missing = (o.reason for o in row.outcomes.values() if isinstance(o, MissingOutput))
         self._edits.append(
             {
@@ -206,7 +206,7 @@ class Edits:
             }
         )
         for name, outcome in row.outcomes.items():
-            column = self._column(name)
+            column = self._get_column(name)
             column.fill(self.count)
             column.add(outcome)
         self.keys.append((run.number, row.item.id, row.model))
@@ -235,13 +235,13 @@ class Edits:
             "kind": [kind for _, _, kind in columns],
         }
 
-    def _column(self, dimension: str) -> _Dimension:
+    def _get_column(self, dimension: str) -> _DimensionColumn:
         number = self.dimensions.setdefault(dimension, len(self.dimensions))
         if number == len(self._columns):
-            self._columns.append(_Dimension())
+            self._columns.append(_DimensionColumn())
         return self._columns[number]
 
-    def _item(self, run: PageRun, item: Item, pictures: Pictures) -> JsonObject:
+    def _item_json(self, run: PageRun, item: Item, pictures: Pictures) -> JsonObject:
         name = self.names.name
         return {
             "id": item.id,
@@ -284,8 +284,8 @@ class DetailChunk:
         if item not in self._items:
             files = {
                 "sources": [str(file) for file in pictures.sources],
-                "mask": _path(pictures.mask),
-                "target": _path(pictures.target),
+                "mask": _path_text(pictures.mask),
+                "target": _path_text(pictures.target),
             }
             extra = dict(row.item.extra) or None
             self._items[item] = {"files": files, "hint": row.item.hint, "extra": extra}
@@ -300,44 +300,47 @@ class DetailChunk:
             if name in counted_verdicts or outcome.status in _WITH_REASON
         }
         self._edits[number] = {
-            "file": _path(pictures.outputs.get(row.model)),
+            "file": _path_text(pictures.outputs.get(row.model)),
             "verdicts": [
-                {**self._verdict(verdict, run.view.prompt), "dimension": edits.dimensions[name]}
+                {
+                    **self._verdict_json(verdict, run.view.prompt),
+                    "dimension": edits.dimensions[name],
+                }
                 for name, verdict in rows.items()
             ],
         }
 
-    def _verdict(self, row: VerdictRow, prompt: FindPrompt) -> JsonObject:
+    def _verdict_json(self, row: VerdictRow, prompt: FindPrompt) -> JsonObject:
         """Return a verdict as in `show --json`, with indices in place of its long texts."""
         calls = row.calls or ()
         for call in calls:
             if self._calls.setdefault(call.call, len(self._replies)) == len(self._replies):
                 self._replies.append(call.model_dump(mode="json", exclude={"call"}))
             if call.prompt is not None and call.prompt not in self._prompts:
-                self._prompts[call.prompt] = self._prompt(prompt(call.prompt))
+                self._prompts[call.prompt] = self._prompt_json(prompt(call.prompt))
         return {
             **row.model_dump(mode="json", exclude={"item", "model", "calls"}),
             "calls": [self._calls[call.call] for call in calls],
-            "signature": self._text(row.signature),
-            "versions": self._text(row.versions),
+            "signature": self._intern_text(row.signature),
+            "versions": self._intern_text(row.versions),
         }
 
-    def _prompt(self, prompt: StoredPrompt | None) -> JsonObject | None:
+    def _prompt_json(self, prompt: StoredPrompt | None) -> JsonObject | None:
         if prompt is None or not prompt.parts:
             return None
         parts = [
-            {"text": self._text(str(part["text"])), "data": bool(part.get("data"))}
+            {"text": self._intern_text(str(part["text"])), "data": bool(part.get("data"))}
             if "text" in part
             else dict(part)
             for part in prompt.parts
         ]
-        return {"system": self._text(prompt.system or None), "parts": parts}
+        return {"system": self._intern_text(prompt.system or None), "parts": parts}
 
-    def _text(self, text: str | None) -> int | None:
+    def _intern_text(self, text: str | None) -> int | None:
         """Return the index of a text in this chunk."""
         return None if text is None else self._texts.setdefault(text, len(self._texts))
 
 
-def _path(file: object) -> str | None:
+def _path_text(file: object) -> str | None:
     # Bytes of a path that are no text become lone surrogates, which JSON can hold.
     return None if file is None else str(file)

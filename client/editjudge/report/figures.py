@@ -52,14 +52,14 @@ def drawable_panels(figure: Figure, columns: Columns, numbers: Numbers) -> tuple
     return tuple(
         panel
         for panel in figure.panels
-        if len(_with_numbers(panel, columns, numbers)) >= _KINDS[figure.kind].fewest
+        if len(_numbered_columns(panel, columns, numbers)) >= _KINDS[figure.kind].fewest
     )
 
 
 def drawable_columns(figure: Figure, columns: Columns, numbers: Numbers) -> tuple[Column, ...]:
     """Return the columns of which the figure shows a number, without duplicates."""
     panels = drawable_panels(figure, columns, numbers)
-    return tuple({c.id: c for p in panels for c in _with_numbers(p, columns, numbers)}.values())
+    return tuple({c.id: c for p in panels for c in _numbered_columns(p, columns, numbers)}.values())
 
 
 def draw_figure(
@@ -93,17 +93,17 @@ def draw_figure(
     down = math.ceil(len(panels) / across)
     wide = 2 if figure.kind == "tasks" and across == 1 else 1
     width, height = kind.size
-    with _canvas(width * wide * across, height * down + 0.3) as canvas:
+    with _make_canvas(width * wide * across, height * down + 0.3) as canvas:
         for place, panel in enumerate(panels, 1):
             axes: Any = canvas.add_subplot(down, across, place, projection=kind.projection)
             panel_columns = _panel_columns(figure, panel, columns, numbers)
-            values = _values(panel_columns, numbers)
+            values = _make_array(panel_columns, numbers)
             kind.draw(axes, figure, panel_columns, values)
             if figure.kind == "means":
                 ends = [intervals.get(model, {}).get(panel_columns[0].id) for model in numbers]
                 _draw_intervals(axes, ends, values)
             axes.set_title(panel.title, fontsize=10, pad=kind.pad)
-        _legend(canvas, list(numbers))
+        _add_legend(canvas, list(numbers))
         if warning:
             canvas.suptitle(warning, color="#b00020", fontsize=10)
         return _save_figure(canvas, form)
@@ -121,7 +121,7 @@ def draw_mask_sizes(
     Raises:
         MissingExtra: matplotlib is not installed.
     """
-    with _canvas(_WIDTH, 3.4) as canvas:
+    with _make_canvas(_WIDTH, 3.4) as canvas:
         axes = canvas.add_subplot()
         steps = [step / _STEPS for step in range(_STEPS + 1)]
         axes.hist(shares, bins=steps, color=_COLOURS[0], edgecolor="white")
@@ -144,14 +144,14 @@ def draw_points(
     Raises:
         MissingExtra: matplotlib is not installed.
     """
-    with _canvas(_WIDTH * 1.2, 4.2) as canvas:
+    with _make_canvas(_WIDTH * 1.2, 4.2) as canvas:
         axes = canvas.add_subplot()
-        for label, style, pairs in _each(points.values()):
+        for label, style, pairs in _with_styles(points.values()):
             x, y = zip(*pairs, strict=True) if pairs else ((), ())
             axes.scatter(x, y, s=34, label=label, c=style["color"], marker=style["marker"])
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
-        _legend(canvas, list(points))
+        _add_legend(canvas, list(points))
         return extract_svg_element(_save_figure(canvas, "svg"))
 
 
@@ -162,7 +162,7 @@ def extract_svg_element(svg: bytes) -> str:
 
 
 @contextmanager
-def _canvas(width: float, height: float) -> Iterator[Any]:
+def _make_canvas(width: float, height: float) -> Iterator[Any]:
     """Make a figure of matplotlib in our style.
 
     Raises:
@@ -185,7 +185,7 @@ def _save_figure(canvas: Any, form: Format) -> bytes:
     return out.getvalue()
 
 
-def _legend(canvas: Any, models: Sequence[str]) -> None:
+def _add_legend(canvas: Any, models: Sequence[str]) -> None:
     """Add a legend of the models of all panels below the picture, in the order of the table."""
     handles: dict[str, Any] = {}
     for axes in canvas.axes:
@@ -194,7 +194,7 @@ def _legend(canvas: Any, models: Sequence[str]) -> None:
     names = {
         label: name
         for number, name in enumerate(_shorten_names(models))
-        if (label := _label(number)) in handles
+        if (label := _model_label(number)) in handles
     }
     longest = max(map(len, names.values()), default=1)
     columns = int(canvas.get_figwidth() * _LETTERS / (longest + _HANDLE))
@@ -213,19 +213,19 @@ def _legend(canvas: Any, models: Sequence[str]) -> None:
 def _shorten_names(names: Sequence[str]) -> list[str]:
     """Cut the middle out of long names, as far as the names stay different."""
     for most in count(_LONGEST):
-        short = [_without_middle(name, most) for name in names]
+        short = [_cut_middle(name, most) for name in names]
         if len(set(short)) == len(names):
             break
     return short
 
 
-def _without_middle(name: str, most: int) -> str:
+def _cut_middle(name: str, most: int) -> str:
     if len(name) <= most:
         return name
     return f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
 
 
-def _label(number: int) -> str:
+def _model_label(number: int) -> str:
     """Return the label of a model until the legend replaces it by the model's name."""
     return f"model {number}"
 
@@ -234,29 +234,29 @@ def _panel_columns(
     figure: Figure, panel: FigurePanel, columns: Columns, numbers: Numbers
 ) -> Columns:
     """Return the columns of a panel with numbers; of turns also earlier ones without."""
-    drawn_columns = _with_numbers(panel, columns, numbers)
+    drawn_columns = _numbered_columns(panel, columns, numbers)
     if figure.kind != "turns":
         return drawn_columns
     columns = panel.select_columns(columns)
     return columns[: columns.index(drawn_columns[-1]) + 1]
 
 
-def _with_numbers(panel: FigurePanel, columns: Columns, numbers: Numbers) -> list[Column]:
+def _numbered_columns(panel: FigurePanel, columns: Columns, numbers: Numbers) -> list[Column]:
     ids = {name for row in numbers.values() for name, value in row.items() if value is not None}
     return [column for column in panel.select_columns(columns) if column.id in ids]
 
 
-def _values(columns: Columns, numbers: Numbers) -> Floats:
+def _make_array(columns: Columns, numbers: Numbers) -> Floats:
     """Return the numbers with a row for each model and a column for each column, or NaN."""
     rows = [[row.get(column.id) for column in columns] for row in numbers.values()]
     return np.array(rows, dtype=np.float64)
 
 
-def _radar(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
+def _draw_radar(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
     angles = np.linspace(0, 2 * math.pi, len(columns), endpoint=False)
     names = [_wrap_label(figure.name(column)) for column in columns]
     if figure.relative:
-        values = _shares(columns, values)
+        values = _scale_columns(columns, values)
         arrows = (direction_arrow(column.higher_is_better) for column in columns)
         names = [*map(" ".join, zip(names, arrows, strict=True))]
         axes.set_ylim(-0.15, 1.05)
@@ -264,7 +264,7 @@ def _radar(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
     else:
         axes.set_ylim(0, figure.top)
         axes.tick_params(axis="y", labelsize=7, labelcolor="#555555")
-    for label, style, row in _each(values):
+    for label, style, row in _with_styles(values):
         if np.isnan(row).all():
             continue
         line = {name: style[name] for name in _LINE}
@@ -280,10 +280,10 @@ def _radar(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
     axes.spines["polar"].set_alpha(0.3)
 
 
-def _tasks(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
+def _draw_tasks(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
     room = 0.82 / len(values)
     half = room * 0.46
-    for index, (label, style, row) in enumerate(_each(values)):
+    for index, (label, style, row) in enumerate(_with_styles(values)):
         places = np.arange(len(columns)) - 0.41 + room * (index + 0.5)
         hatching = {"hatch": style["hatch"], "edgecolor": "white"} if style["hatch"] else {}
         axes.bar(places, row, 2 * half, label=label, color=style["color"], **hatching)
@@ -299,18 +299,18 @@ def _tasks(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
     axes.set_ylim(0, figure.top)
 
 
-def _turns(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
+def _draw_turns(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
     turns = range(1, 1 + len(columns))
-    for label, style, row in _each(values):
+    for label, style, row in _with_styles(values):
         axes.plot(turns, row, label=label, markersize=4, **{name: style[name] for name in _LINE})
     axes.set_xticks(turns)
     axes.set_xlabel("turn")
     axes.set_ylabel(f"{columns[0].title} {direction_arrow(columns[0].higher_is_better)}")
 
 
-def _scatter(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
+def _draw_scatter(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
     x, y = columns[:2]
-    for label, style, row in _each(values):
+    for label, style, row in _with_styles(values):
         if np.isnan(row[:2]).any():
             continue
         inside = style["color"] if style["fillstyle"] == "full" else "none"
@@ -320,9 +320,9 @@ def _scatter(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
     axes.set_ylabel(f"{y.group}: {y.title} {direction_arrow(y.higher_is_better)}")
 
 
-def _means(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
+def _draw_means(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
     """Draw a point for each model, on an axis that need not begin at 0."""
-    for place, (label, style, row) in enumerate(_each(values)):
+    for place, (label, style, row) in enumerate(_with_styles(values)):
         if not np.isnan(row[0]):
             look = {name: style[name] for name in _LINE if name != "linestyle"}
             axes.plot([place], row[:1], label=label, markersize=5, linestyle="", **look)
@@ -334,15 +334,15 @@ def _means(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
 
 def _draw_intervals(axes: Any, ends: Sequence[tuple[float, float] | None], values: Floats) -> None:
     """Draw the interval of each model's mean."""
-    for place, (of, (_, style, row)) in enumerate(zip(ends, _each(values), strict=True)):
+    for place, (of, (_, style, row)) in enumerate(zip(ends, _with_styles(values), strict=True)):
         if of and not np.isnan(row[0]):
             axes.vlines([place], *of, colors=style["color"], linewidth=1.4)
 
 
-def _each(of_models: Iterable[_T]) -> Iterator[tuple[str, dict[str, str], _T]]:
+def _with_styles(of_models: Iterable[_T]) -> Iterator[tuple[str, dict[str, str], _T]]:
     """Yield the label, the style and the element of each model."""
     for number, (style, each) in enumerate(zip(cycle(_styles()), of_models, strict=False)):
-        yield _label(number), style, each
+        yield _model_label(number), style, each
 
 
 def _styles() -> Iterator[dict[str, str]]:
@@ -357,7 +357,7 @@ def _styles() -> Iterator[dict[str, str]]:
             yield {"color": colour, "marker": marker, **look}
 
 
-def _shares(columns: Columns, values: Floats) -> Floats:
+def _scale_columns(columns: Columns, values: Floats) -> Floats:
     """Scale each column from the worst model (0) to the best (1); 1 where all are equal."""
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     worst = np.where([column.higher_is_better for column in columns], low, high)
@@ -370,7 +370,7 @@ def _wrap_label(text: str) -> str:
     return "\n".join(wrap(text.replace("_", " "), _WRAPPED, break_long_words=False))
 
 
-class _Kind(NamedTuple):
+class _Drawing(NamedTuple):
     """How to draw figures of a kind.
 
     Attributes:
@@ -389,10 +389,10 @@ class _Kind(NamedTuple):
     projection: str | None = None
 
 
-_KINDS: Mapping[Kind, _Kind] = {
-    "radar": _Kind(_radar, fewest=3, pad=14, projection="polar"),
-    "tasks": _Kind(_tasks),
-    "turns": _Kind(_turns),
-    "scatter": _Kind(_scatter, fewest=2),
-    "means": _Kind(_means, across=3, size=(3.4, 2.6)),
+_KINDS: Mapping[Kind, _Drawing] = {
+    "radar": _Drawing(_draw_radar, fewest=3, pad=14, projection="polar"),
+    "tasks": _Drawing(_draw_tasks),
+    "turns": _Drawing(_draw_turns),
+    "scatter": _Drawing(_draw_scatter, fewest=2),
+    "means": _Drawing(_draw_means, across=3, size=(3.4, 2.6)),
 }

@@ -200,15 +200,15 @@ def format_uncertainty(cell: Cell, decimals: int | None = None) -> str:
 
 def format_interval(low: float, high: float) -> str:
     """Format the ends of an interval with enough digits to tell them apart."""
-    first = _first((high - low) / 2)
+    first = _first_decimal((high - low) / 2)
     if first > _SMALLEST:
-        places = max(0, first + 1 - _first(max(abs(low), abs(high))))
+        places = max(0, first + 1 - _first_decimal(max(abs(low), abs(high))))
         return f"{low:.{places}e} \u2013 {high:.{places}e}"
     places = max(0, first + 1)
     return f"{format_number(low, places)} \u2013 {format_number(high, places)}"
 
 
-def _first(number: float) -> int:
+def _first_decimal(number: float) -> int:
     """Return the decimal place of the first digit that is not 0: 1 for tenths, 0 for ones."""
     return -math.floor(math.log10(number))
 
@@ -219,7 +219,7 @@ def format_half_width(half: float, decimals: int | None = None) -> str:
     Args:
         decimals: Decimals of the number before it; None for two significant digits.
     """
-    first = _first(half)
+    first = _first_decimal(half)
     if first > _SMALLEST:
         return f"{half:.1e}"
     return format_number(half, max(0, first + 1) if decimals is None else max(decimals, first))

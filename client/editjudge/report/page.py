@@ -84,12 +84,12 @@ def build_report(runs: Sequence[PageRun], edits: Edits, options: PageOptions) ->
     Args:
         runs: The runs, in the order in which their edits were added.
     """
-    places = {key: n for n, key in enumerate(_models(runs))}
+    places = {key: n for n, key in enumerate(_model_keys(runs))}
     dimensions = {
         name: one for run in runs for name, one in run.view.resolved_spec.dimensions_by_id.items()
     }
     further = [{"title": title, "note": "", "svg": svg} for title, svg in options.figures.items()]
-    paper_figures, why = _figures_of(runs)
+    paper_figures, why = _try_figures(runs)
     return {
         "version": options.version,
         "title": options.title or make_title(runs),
@@ -98,10 +98,10 @@ def build_report(runs: Sequence[PageRun], edits: Edits, options: PageOptions) ->
         "editjudge": package_version("editjudge"),
         "introduction": [{"heading": h, "text": text} for h, text in options.introduction],
         "warnings": [*_warnings(runs), *_pending_warnings(edits), *options.warnings, *why],
-        "runs": [_run(run) for run in runs],
+        "runs": [_run_json(run) for run in runs],
         "models": [{"name": name, "run": number} for number, name in places],
-        "dimensions": [_dimension(dimensions[name]) for name in edits.dimensions],
-        "tables": [_table(some, runs, places) for some in _alike(runs)],
+        "dimensions": [_dimension_json(dimensions[name]) for name in edits.dimensions],
+        "tables": [_table_json(some, runs, places) for some in _group_runs(runs)],
         "figures": [*further, *paper_figures],
         "chunk": CHUNK,
         "chunks": edits.chunks,
@@ -116,12 +116,12 @@ def make_title(runs: Sequence[PageRun]) -> str:
     return f"{', '.join(names)}: {', '.join(run.name for run in runs)}"
 
 
-def _models(runs: Sequence[PageRun]) -> Iterator[tuple[int, str]]:
+def _model_keys(runs: Sequence[PageRun]) -> Iterator[tuple[int, str]]:
     """Yield the run index and the name of each model on the page."""
     return ((number, name) for number, run in enumerate(runs) for name in run.header.outputs)
 
 
-def _run(run: PageRun) -> JsonObject:
+def _run_json(run: PageRun) -> JsonObject:
     results, header = run.results, run.header
     return {
         "name": run.name,
@@ -157,7 +157,7 @@ def _pending_warnings(edits: Edits) -> Iterator[str]:
         yield f"{are} pending (not judged yet, or changed since): the numbers are of the others"
 
 
-def _dimension(dimension: Dimension) -> JsonObject:
+def _dimension_json(dimension: Dimension) -> JsonObject:
     return {
         "id": dimension.id,
         "title": dimension.id.partition(".")[2] or dimension.id,
@@ -168,7 +168,7 @@ def _dimension(dimension: Dimension) -> JsonObject:
     }
 
 
-def _alike(runs: Sequence[PageRun]) -> list[list[int]]:
+def _group_runs(runs: Sequence[PageRun]) -> list[list[int]]:
     """Group the indices of runs whose tables have the same columns and rules."""
     tables: dict[tuple[Any, ...], list[int]] = {}
     for number, run in enumerate(runs):
@@ -179,15 +179,15 @@ def _alike(runs: Sequence[PageRun]) -> list[list[int]]:
     return list(tables.values())
 
 
-def _table(
+def _table_json(
     numbers: Sequence[int], runs: Sequence[PageRun], places: Mapping[tuple[int, str], int]
 ) -> JsonObject:
     """Build one table for runs that have the same columns."""
     first = runs[numbers[0]]
     keys = [key for key in places if key[0] in numbers]
-    results = _together(first.results, keys, runs)
+    results = _merge_results(first.results, keys, runs)
     columns, left_out = drop_empty_columns(results.columns, results.models, Path(first.name))
-    by_column = [_cells(results, column) for column in columns]
+    by_column = [_cells_json(results, column) for column in columns]
     notes = [*list_reasons(columns, results.models), *left_out]
     if any(row[c.id].imputed for row in results.models.values() for c in columns):
         notes.append("* imputed: a rule put some of these numbers in, no judge did")
@@ -195,7 +195,7 @@ def _table(
         notes += describe_comparability(first.published_beside)
     return {
         "title": ", ".join(filter(None, [results.benchmark.title, results.benchmark.table])),
-        "columns": [_column(column, results.benchmark) for column in columns],
+        "columns": [_column_json(column, results.benchmark) for column in columns],
         "rows": [
             {"model": places[key], "cells": [cells[row] for cells in by_column]}
             for row, key in enumerate(keys)
@@ -205,7 +205,7 @@ def _table(
     }
 
 
-def _together(
+def _merge_results(
     results: Results, keys: Sequence[tuple[int, str]], runs: Sequence[PageRun]
 ) -> Results:
     """Put the rows of all runs into one table; a model name that occurs twice gets its run's."""
@@ -215,7 +215,7 @@ def _together(
     return replace(results, models=cells)
 
 
-def _cells(results: Results, column: Column) -> list[JsonObject]:
+def _cells_json(results: Results, column: Column) -> list[JsonObject]:
     """Return the cells of a column: each as in `summary --json`, with its printed form."""
     cells = [row[column.id] for row in results.models.values()]
     numbers = format_column(results, column, [*results.models])
@@ -224,20 +224,20 @@ def _cells(results: Results, column: Column) -> list[JsonObject]:
             **to_plain(replace(cell, signature=Signature(()))),
             "text": number.text,
             "rank": number.rank,
-            "ends": _ends(cell.interval),
+            "ends": _format_ends(cell.interval),
         }
         for cell, number in zip(cells, numbers, strict=True)
     ]
 
 
-def _ends(interval: Interval | None) -> str:
+def _format_ends(interval: Interval | None) -> str:
     """Format the ends of a 95 % interval; empty where there is none."""
     if interval is None or interval.low is None or interval.high is None:
         return ""
     return format_interval(interval.low, interval.high)
 
 
-def _column(column: Column, benchmark: Benchmark) -> JsonObject:
+def _column_json(column: Column, benchmark: Benchmark) -> JsonObject:
     decimals = benchmark.decimals if column.decimals is None else column.decimals
     return {
         "id": column.id,
@@ -250,15 +250,15 @@ def _column(column: Column, benchmark: Benchmark) -> JsonObject:
     }
 
 
-def _figures_of(runs: Sequence[PageRun]) -> tuple[list[JsonObject], list[str]]:
+def _try_figures(runs: Sequence[PageRun]) -> tuple[list[JsonObject], list[str]]:
     """Return the figures of all runs, or a warning why there are none."""
     try:
-        return [figure for run in runs for figure in _figures(run)], []
+        return [figure for run in runs for figure in _draw_figures(run)], []
     except MissingExtra as error:
         return [], [f"without figures: {error}"]
 
 
-def _figures(run: PageRun) -> Iterator[JsonObject]:
+def _draw_figures(run: PageRun) -> Iterator[JsonObject]:
     """Draw the figures of the benchmark's paper for which the run has numbers."""
     results = run.results
     numbers = {m: {c: cell.value for c, cell in row.items()} for m, row in results.models.items()}
@@ -327,7 +327,7 @@ def build_security_policy(mode: Mode) -> str:
 
     A server sends it as a header and then also forbids frames.
     """
-    script, style = _digest(_join_sources(".js")), _digest(_join_sources(".css"))
+    script, style = _source_hash(_join_sources(".js")), _source_hash(_join_sources(".css"))
     rules = [
         "default-src 'none'",
         f"script-src {script}{_MORE_SCRIPTS[mode]}",
@@ -350,18 +350,18 @@ def dump_script_json(value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:  # a service may return NaN or infinity
-        text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(_replace_nan(value), ensure_ascii=False, separators=(",", ":"))
     for character, escape in _ESCAPES.items():
         text = text.replace(character, escape)
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _finite(value: Any) -> Any:
+def _replace_nan(value: Any) -> Any:
     """Replace NaN and infinity by text."""
     if isinstance(value, Mapping):
-        return {name: _finite(one) for name, one in value.items()}
+        return {name: _replace_nan(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_replace_nan(one) for one in value]
     if isinstance(value, float) and value - value != 0:
         return str(value)
     return value
@@ -375,5 +375,5 @@ def _join_sources(suffix: str) -> str:
     return "".join(texts[name].read_text("utf-8") for name in sorted(texts))
 
 
-def _digest(text: str) -> str:
+def _source_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -44,7 +44,7 @@ class WrittenPage:
 
 
 @dataclass
-class _File:
+class _FilePage:
     """A page that is one file and contains its details and pictures."""
 
     page: Path
@@ -70,7 +70,7 @@ class _File:
         write_file(self.page, render_page(report, edits, self.details, self.pictures).encode())
 
 
-class _Folder:
+class _FolderPage:
     """A page that loads details and pictures from files beside it."""
 
     mode: Mode = "folder"
@@ -142,7 +142,7 @@ def write_report(
                 f"{count:,} edits are too many for one file, at most {MAX_EDITS_IN_FILE:,}",
                 f"give a folder: --out {out.with_suffix('')}",
             )
-        target = _File(out) if is_file else _Folder(out)
+        target = _FilePage(out) if is_file else _FolderPage(out)
         edits = Edits(PictureNames(), target.save_chunk)
         page_runs = PageRun.from_views(views)
         for run in page_runs:

@@ -72,16 +72,16 @@ def select_columns(
         if model not in results.models:
             raise ConfigError(f"no model {model}", f"models: {', '.join(results.models)}")
     for pattern in columns:
-        if not any(_is_meant(column, [pattern]) for column in results.columns):
+        if not any(_matches(column, [pattern]) for column in results.columns):
             titles = ", ".join(column.title for column in results.columns[:6])
             mend = f"give an id, a part of one, a title or a glob: {titles}"
             raise ConfigError(f"no column {pattern}", mend)
     names = tuple(models) or tuple(results.models)
-    matches = (c for c in results.columns if not columns or _is_meant(c, columns))
+    matches = (c for c in results.columns if not columns or _matches(c, columns))
     return tuple(c for c in matches if any(results.models[n][c.id].asked for n in names)), names
 
 
-def _is_meant(column: Column, patterns: Iterable[str]) -> bool:
+def _matches(column: Column, patterns: Iterable[str]) -> bool:
     names = (column.id.casefold(), column.title.casefold())
     parts = column.id.casefold().split(".")[1:]
     words = f"{column.group} {column.title} {column.id}".casefold()
@@ -238,7 +238,7 @@ def build_results_tables(
     if has_groups:
         columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
     usual = decimals if has_groups or paper_rows else None
-    grid = _grid(columns, cells, beside, paper_rows, usual, each_round=each_round)
+    grid = _build_grid(columns, cells, beside, paper_rows, usual, each_round=each_round)
     if not has_groups:
         table = _by_model(columns, grid)
         if _width(table) <= width:
@@ -264,7 +264,7 @@ def drop_empty_columns(
         if not asked_cells:
             # Columns of a paper's table that concern other tasks are not reported.
             no_item += not column.group
-        elif all(_waits(cell) for cell in asked_cells):
+        elif all(_only_lacks_service(cell) for cell in asked_cells):
             no_service += 1
         else:
             filled_columns.append(column)
@@ -276,13 +276,13 @@ def drop_empty_columns(
     return tuple(filled_columns), lines
 
 
-def _waits(cell: Cell) -> bool:
+def _only_lacks_service(cell: Cell) -> bool:
     """Whether only a missing service prevents a number."""
     missing = {*cell.counts} <= {"not_served", "missing_output"} and "not_served" in cell.counts
     return cell.value is None and (missing or "not_served" in cell.open_statuses)
 
 
-def _grid(
+def _build_grid(
     columns: Sequence[Column],
     cells: Cells,
     beside: JudgeSpread,
@@ -337,7 +337,7 @@ def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
     """Build a table with a row for each model and judge."""
     heads = (Head("model"), *(Head(_title(column), right=True) for column in columns))
     rows = [
-        Row((_label(model, judge), *numbers), "dim" if judge else "")
+        Row((_row_label(model, judge), *numbers), "dim" if judge else "")
         for (model, judge), numbers in grid.items()
     ]
     return Table(heads, rows)
@@ -354,7 +354,7 @@ def _by_column(columns: Sequence[Column], grid: _Grid, models: Sequence[str]) ->
             of = (grid.get((model, judge)) for model in models)
             numbers = [_NOTHING if row is None else row[place] for row in of]
             if not models or any(one.text for one in numbers):
-                label = _label(_title(column), judge)
+                label = _row_label(_title(column), judge)
                 rows.append(Row((*group, label, *numbers), "dim" if judge else ""))
     names = [Head("")] if has_groups else []
     heads = (*names, Head("metric"), *(Head(model, right=True) for model in models))
@@ -402,10 +402,10 @@ def list_reasons(columns: Iterable[Column], cells: Cells) -> tuple[str, ...]:
         for model, row in cells.items():
             cell = row[column.id]
             if cell.value is None and cell.asked:
-                by_reason.setdefault(_why(cell), []).append(model)
+                by_reason.setdefault(_describe_reason(cell), []).append(model)
         for why, models in by_reason.items():
             of_models = titles_by_reason.setdefault(why, {})
-            of_models.setdefault(tuple(models), []).append(_full(column))
+            of_models.setdefault(tuple(models), []).append(_full_title(column))
     return tuple(
         f"- {why}: {', '.join(titles)} ({', '.join(models)})"
         for why, of_models in titles_by_reason.items()
@@ -420,16 +420,16 @@ def list_interval_reasons(columns: Iterable[Column], cells: Cells) -> Iterator[s
         for row in cells.values():
             interval = row[column.id].interval
             if interval and interval.half_width is None:
-                titles.setdefault(interval.reason, {})[_full(column)] = None
+                titles.setdefault(interval.reason, {})[_full_title(column)] = None
     for reason, of in titles.items():
         yield f"- without interval: {reason}: {shorten_list([*of], _NAMED)}"
 
 
-def _full(column: Column) -> str:
+def _full_title(column: Column) -> str:
     return f"{column.group}: {column.title}" if column.group else column.title
 
 
-def _why(cell: Cell) -> str:
+def _describe_reason(cell: Cell) -> str:
     counts = {status: n for status, n in cell.counts.items() if n and status != "scored"}
     if not counts:
         return cell.reason
@@ -459,7 +459,7 @@ def _agreement_table(title: str, agreements: Sequence[Agreement]) -> Table:
                 agreement.dimension,
                 ", ".join(agreement.judges),
                 agreement.edits,
-                *(_figure(name, agreement.figures.get(name), marks) for name in names),
+                *(_format_statistic(name, agreement.figures.get(name), marks) for name in names),
             )
         )
         for agreement in agreements
@@ -468,7 +468,7 @@ def _agreement_table(title: str, agreements: Sequence[Agreement]) -> Table:
     return Table(heads, rows, title, has_groups=True, notes=notes)
 
 
-def _figure(name: str, figure: Statistic | None, marks: Mapping[str, str]) -> str:
+def _format_statistic(name: str, figure: Statistic | None, marks: Mapping[str, str]) -> str:
     if figure is None:
         return ""
     if figure.value is None:
@@ -480,5 +480,5 @@ def _title(column: Column) -> str:
     return f"{column.title} {direction_arrow(column.higher_is_better)}"
 
 
-def _label(text: str, judge: str) -> str:
+def _row_label(text: str, judge: str) -> str:
     return f"  {judge}" if judge else text

@@ -112,18 +112,18 @@ class Table:
             overflow: Literal["fold", "ellipsis"] = "fold" if head.fold else "ellipsis"
             no_wrap = not (head.fold or head.right)
             table.add_column(head.title, justify=side, no_wrap=no_wrap, overflow=overflow)
-        for row, begins, texts in self._texts():
+        for row, begins, texts in self._row_texts():
             if begins:
                 table.add_section()
             table.add_row(*(Text(text, row.style) for text in texts))
         table.caption, table.caption_justify = "\n".join(self.notes) or None, "left"
         return table
 
-    def _texts(self) -> Iterator[tuple[Row, bool, list[str]]]:
+    def _row_texts(self) -> Iterator[tuple[Row, bool, list[str]]]:
         """Yield each row, whether it begins another group, and its cells as text."""
         above: str | None = None
         for row in self.rows:
-            texts = [_text(cell) for cell in row.cells]
+            texts = [_cell_text(cell) for cell in row.cells]
             group = texts[0] if self.has_groups else None
             begins = self.has_groups and above not in {None, group}
             if self.has_groups and group == above:
@@ -132,7 +132,7 @@ class Table:
             yield row, begins, texts
 
 
-def _text(cell: Content) -> str:
+def _cell_text(cell: Content) -> str:
     """Format a cell on one line."""
     match cell:
         case None:
@@ -155,11 +155,11 @@ def _csv(table: Table) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head.title for head in table.heads)
     for row in table.rows:
-        writer.writerow(map(escape_formula, map(_plain, row.cells)))
+        writer.writerow(map(escape_formula, map(_plain_cell, row.cells)))
     return out.getvalue()
 
 
-def _plain(cell: Content) -> Plain:
+def _plain_cell(cell: Content) -> Plain:
     """Return a cell for CSV, unrounded."""
     if isinstance(cell, Number):
         return cell.text
@@ -184,14 +184,17 @@ def _fill_template(table: Table, form: Literal["latex", "markdown", "html"]) -> 
     return environment.get_template(f"{form}.j2").render(
         table=table,
         rows=[
-            (begins, zip(row.cells, texts, strict=True)) for row, begins, texts in table._texts()
+            (begins, zip(row.cells, texts, strict=True))
+            for row, begins, texts in table._row_texts()
         ],
-        marks={text: _letters(number) for number, text in enumerate(dict.fromkeys(footnotes))},
-        other_script=_other_script(table),
+        marks={
+            text: _footnote_mark(number) for number, text in enumerate(dict.fromkeys(footnotes))
+        },
+        other_script=_has_other_script(table),
     )
 
 
-def _letters(number: int) -> str:
+def _footnote_mark(number: int) -> str:
     """Return the mark of a footnote: a, b, … z, aa, ab, …."""
     text = ""
     number += 1
@@ -201,7 +204,7 @@ def _letters(number: int) -> str:
     return text
 
 
-def _other_script(table: Table) -> bool:
+def _has_other_script(table: Table) -> bool:
     """Whether a name has letters that pdflatex cannot print."""
     names = [head.title for head in table.heads]
     names += [cell for row in table.rows for cell in row.cells if isinstance(cell, str)]

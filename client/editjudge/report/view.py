@@ -224,29 +224,29 @@ class _Pages:
         """Send the progress, the report, the index of edits, or a chunk of details."""
         name, snapshot = request.match_info["name"], self._runs.snapshot
         if name == "state":
-            return _json(json.dumps(await asyncio.to_thread(self._runs.check_progress)))
+            return _json_response(json.dumps(await asyncio.to_thread(self._runs.check_progress)))
         if name in {"report", "edits"}:
-            return _json(snapshot.report if name == "report" else snapshot.edits)
+            return _json_response(snapshot.report if name == "report" else snapshot.edits)
         number = name.removeprefix("detail-")
         if not (number.isascii() and number.isdecimal() and len(number) <= len("9999999")):
             raise web.HTTPNotFound
         text = await asyncio.to_thread(self._runs.detail, int(number))
         if text is None:
             raise web.HTTPNotFound
-        return _json(text)
+        return _json_response(text)
 
     async def picture(self, request: web.Request) -> web.Response:
         """Send a picture as WebP, small or large; browsers may cache it."""
         side = LARGE if request.query.get("full") == "1" else SIDE
         try:
-            webp = await self._webp(request.match_info["name"], side)
+            webp = await self._make_webp(request.match_info["name"], side)
         except ImageError as error:
             return web.Response(status=422, text=str(error))
         # A picture that changes gets another name.
         headers = {"Cache-Control": "private, max-age=3600, immutable"}
         return web.Response(body=webp, content_type="image/webp", headers=headers)
 
-    async def _webp(self, name: str, side: int) -> bytes:
+    async def _make_webp(self, name: str, side: int) -> bytes:
         file = await asyncio.to_thread(self._runs.picture, name)
         if file is None:
             raise web.HTTPNotFound
@@ -266,7 +266,7 @@ def _is_worth_logging(record: logging.LogRecord) -> bool:
 _LOG.addFilter(_is_worth_logging)
 
 
-def _json(text: str) -> web.Response:
+def _json_response(text: str) -> web.Response:
     response = web.Response(text=text, content_type="application/json")
     response.enable_compression()
     return response
@@ -308,7 +308,7 @@ async def serve_page(runs: LiveRuns, port: int = 0) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def _names(port: int) -> frozenset[str]:
+def _host_names(port: int) -> frozenset[str]:
     """Return the Host headers of this server; the default port may be left out."""
     names = (HOST, "localhost")
     return frozenset([*(f"{name}:{port}" for name in names), *(names if port == _USUAL else ())])
@@ -318,7 +318,7 @@ def _names(port: int) -> frozenset[str]:
 async def _guard(request: web.Request, handler: _Handler) -> web.StreamResponse:
     """Refuse requests under other host names and from pages of other origins."""
     address = request.transport.get_extra_info("sockname") if request.transport else None
-    hosts = _names(address[1]) if address else frozenset()
+    hosts = _host_names(address[1]) if address else frozenset()
     if request.host not in hosts:
         raise web.HTTPMisdirectedRequest(text="unknown host name", headers=_HEADERS)
     if request.headers.get("Sec-Fetch-Site", "none") not in _OURS:

@@ -103,7 +103,9 @@ class FeatureSpecialist(Specialist):
         views = [self._view(one) for one in batch]
         requested_views = [one for one in views if isinstance(one, _View)]
         answers = iter(self._embeddings(requested_views))
-        return [one if isinstance(one, Abstained) else _answer(next(answers)) for one in views]
+        return [
+            one if isinstance(one, Abstained) else _make_outputs(next(answers)) for one in views
+        ]
 
     def _view(self, request: Request) -> _View | Abstained:
         image, mask = request.tensors["IMAGE"], request.tensors.get("MASK")
@@ -216,7 +218,7 @@ class ClipVitB32(FeatureSpecialist):
     squash = CLIP_SQUASH
 
 
-def _answer(embedding: NDArray[np.float32]) -> Outputs | Abstained:
+def _make_outputs(embedding: NDArray[np.float32]) -> Outputs | Abstained:
     length = np.linalg.norm(embedding.astype(np.float64))
     if length == 0:
         return Abstained("degenerate", "the embedding is the zero vector")

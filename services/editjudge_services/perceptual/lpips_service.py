@@ -110,11 +110,11 @@ class LpipsSpecialist(Specialist):
         for index, pair in pairs.items():
             alike[pair.keys].append(index)
         answers: dict[int, Outputs] = {}
-        for keys in _runs({key: pairs[same[0]].a.shape for key, same in alike.items()}):
+        for keys in _group_runs({key: pairs[same[0]].a.shape for key, same in alike.items()}):
             ran = self._compare(keys, [pairs[alike[key][0]] for key in keys])
             for key, (distance, where) in zip(keys, ran, strict=True):
                 for index in alike[key]:
-                    value = _value(distance, where, pairs[index].weights)
+                    value = _distance_in_region(distance, where, pairs[index].weights)
                     answers[index] = {"DISTANCE": np.array([value], dtype=np.float32)}
         return [one if isinstance(one, Abstained) else answers[i] for i, one in enumerate(read)]
 
@@ -122,13 +122,15 @@ class LpipsSpecialist(Specialist):
         a, b = request.tensors["IMAGE_A"], request.tensors["IMAGE_B"]
         mask = request.tensors.get("MASK")
         if a.shape != b.shape:
-            raise BadRequest(f"IMAGE_A is {_size(a)}, but IMAGE_B is {_size(b)}")
+            raise BadRequest(f"IMAGE_A is {_format_size(a)}, but IMAGE_B is {_format_size(b)}")
         if min(a.shape[:2]) < self.smallest:
-            raise BadRequest(f"IMAGE_A is {_size(a)}; the sides must have {self.smallest} pixels")
+            raise BadRequest(
+                f"IMAGE_A is {_format_size(a)}; the sides must have {self.smallest} pixels"
+            )
         if mask is None:
             return _Pair(to_signed(a), to_signed(b))
         if mask.shape != a.shape[:2]:
-            raise BadRequest(f"MASK is {_size(mask)}, but IMAGE_A is {_size(a)}")
+            raise BadRequest(f"MASK is {_format_size(mask)}, but IMAGE_A is {_format_size(a)}")
         if not mask.any():
             return Abstained("degenerate", "the mask is empty")
         match request.parameters["region"]:
@@ -182,7 +184,7 @@ class LpipsAlex(LpipsSpecialist):
     smallest = 64
 
 
-def _runs(shapes: Mapping[_Keys, tuple[int, ...]]) -> list[list[_Keys]]:
+def _group_runs(shapes: Mapping[_Keys, tuple[int, ...]]) -> list[list[_Keys]]:
     """Group pairs of one shape into runs of limited size; pairs of one target stay together.
 
     Args:
@@ -198,11 +200,11 @@ def _runs(shapes: Mapping[_Keys, tuple[int, ...]]) -> list[list[_Keys]]:
     return runs
 
 
-def _value(
+def _distance_in_region(
     distance: np.float32, where: NDArray[np.float32], weights: NDArray[np.bool_] | None
 ) -> float:
     return float(distance if weights is None else where[0][weights].mean(dtype=float))
 
 
-def _size(picture: NDArray[np.uint8] | NDArray[np.bool_]) -> str:
+def _format_size(picture: NDArray[np.uint8] | NDArray[np.bool_]) -> str:
     return f"{picture.shape[1]}x{picture.shape[0]}"

@@ -67,7 +67,7 @@ def export(entry: Entry, precision: Precision) -> Artefact:
             raise ConfigError(f"{entry.name} has no checkpoint here", _pull_command(entry))
         checkpoint.verify()
         with replace_folder(models_dir() / entry.name / precision) as staging:
-            parity = _run(entry, recipe, staging, precision)
+            parity = _run_recipe(entry, recipe, staging, precision)
             artefact = Artefact(
                 entry=entry.name,
                 precision=precision,
@@ -118,7 +118,7 @@ def find_exports(entry: Entry) -> list[Artefact]:
     return [artefact for artefact in artefacts if artefact is not None]
 
 
-def _run(entry: Entry, recipe: Recipe, folder: Path, precision: Precision) -> Parity:
+def _run_recipe(entry: Entry, recipe: Recipe, folder: Path, precision: Precision) -> Parity:
     try:
         parity = recipe.export(checkpoint_dir(entry.name), folder, precision)
     except ValidationError as error:

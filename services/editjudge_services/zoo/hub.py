@@ -115,7 +115,7 @@ def _explain_error(entry: Entry, error: BaseException) -> ZooError:
         case RevisionNotFoundError():
             return ZooError(f"{entry.hub} has no revision {entry.revision} at {_endpoint()}")
         case HfHubHTTPError():
-            return _status(entry, error)
+            return _explain_status(entry, error)
         case _ if is_disk_full(error):
             return disk_full_error(checkpoint_dir(entry.name))
         case httpx2.ConnectError() | httpx2.TimeoutException():
@@ -128,7 +128,7 @@ def _explain_error(entry: Entry, error: BaseException) -> ZooError:
             return ZooError(f"{entry.name}: the download broke off: {text}", _AGAIN)
 
 
-def _status(entry: Entry, error: HfHubHTTPError) -> ZooError:
+def _explain_status(entry: Entry, error: HfHubHTTPError) -> ZooError:
     code = error.response.status_code
     page = f"{_endpoint()}/{entry.hub}"
     if code in {401, 403} and entry.gated:

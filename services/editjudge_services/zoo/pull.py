@@ -48,7 +48,7 @@ def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
     here = load_checkpoint(entry.name)
     _check_licence(entry, accept_license or (here is not None and here.accepted))
     if entry.supply == "parts":
-        return _assemble(entry, accept_license)
+        return _assemble_parts(entry, accept_license)
     with lock_entry(entry.name):
         here = load_checkpoint(entry.name)
         if here and here.commit == entry.revision and here.is_intact():
@@ -68,7 +68,7 @@ def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
         return _install_checkpoint(entry, staging, files, commit)
 
 
-def _assemble(entry: Entry, accept_license: bool) -> Checkpoint:
+def _assemble_parts(entry: Entry, accept_license: bool) -> Checkpoint:
     """Pull the parts and link them into one folder, without a second copy."""
     parts = {
         folder: pull(find_entry(name), accept_license=accept_license)

@@ -17,7 +17,7 @@ from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.report.figures import (
     MAX_LOOKS,
     Numbers,
-    _shares,
+    _scale_columns,
     _shorten_names,
     _styles,
     draw_figure,
@@ -137,9 +137,9 @@ def test_only_what_has_numbers_is_shown() -> None:
 
 def test_the_better_is_farther_out_also_where_less_is_better() -> None:
     mse = next(c for c in COLUMNS if c.id == "gie.mean.mse")
-    shares = _shares([mse], np.array([[100.0], [300.0], [np.nan], [150.0]])).ravel()
+    shares = _scale_columns([mse], np.array([[100.0], [300.0], [np.nan], [150.0]])).ravel()
     assert np.array_equal(shares, [1.0, 0.0, np.nan, 0.75], equal_nan=True)
-    assert _shares([mse], np.array([[7.0], [7.0]])).tolist() == [[1.0], [1.0]]
+    assert _scale_columns([mse], np.array([[7.0], [7.0]])).tolist() == [[1.0], [1.0]]
 
 
 EVIL = ["$x^2$", "_hidden", "</svg><script>alert(1)</script>"]

@@ -17,7 +17,7 @@ from editjudge.base.errors import ConfigError, StoreError
 from editjudge.base.verdict import Score
 from editjudge.report import view as module
 from editjudge.report.page import build_security_policy
-from editjudge.report.view import LiveRuns, _names, serve_page
+from editjudge.report.view import LiveRuns, _host_names, serve_page
 from editjudge.storage.store import RunStore
 
 from ...report_runs import DIMENSIONS, make_run, picture
@@ -166,7 +166,7 @@ async def test_a_picture_that_changes_while_it_is_read_is_not_served(
     ],
 )
 def test_browsers_leave_the_usual_port_out(port: int, host: str, taken: bool) -> None:
-    assert (host in _names(port)) is taken
+    assert (host in _host_names(port)) is taken
 
 
 async def test_what_is_no_request_is_no_trace_on_the_terminal(
