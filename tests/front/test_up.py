@@ -90,7 +90,7 @@ def test_one_command_serves_a_team_and_one_ends_it(
     assert command("down").code == 0
     assert command("status").code == 1
     log = Path(up["gateway"]["log"]).read_text()
-    assert "ending: what is in flight is finished" in log
+    assert "ending: no further requests are accepted" in log
 
 
 def test_without_triton_there_is_nothing_to_judge_with(command: Command, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""The commands that need the services; `editjudge` finds them by an entry point.
+"""The commands that need the services' package; `editjudge` finds them by an entry point.
 
-This module is read for every `--help`, so it imports nothing heavy.
+Every `--help` imports this module, so it imports nothing heavy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`editjudge front`: who may come in, and the file that Envoy is started with."""
+"""`editjudge front`: tokens and keys of teams, and Envoy's configuration."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 
 
 def token_command(team: str, days: float, class_: Class, values: Path | None) -> None:
-    """Print a token of a team, and on standard error what its client needs."""
+    """Print a token for a team, and on standard error the settings for its client."""
     keys, tokens = _keys(), _read_tokens(values)
     if tokens.keys and Path(tokens.keys).resolve() != keys.public.resolve():
         raise ConfigError(
-            f"the front door takes tokens by the keys of {tokens.keys}", "whoever has them signs"
+            f"the front door accepts tokens signed with the keys of {tokens.keys}",
+            "ask the owner of those keys for a token",
         )
     is_new = team not in keys.list_teams()
     print_text(keys.issue_token(team, days, class_, **tokens.claims))
     state = running_stack()
     if is_new and state and state.front:
         print_notice(
-            f"# {team} is new: the door knows its key in {tokens.key_cache_seconds} s at the latest"
+            f"# {team} is new: the front door accepts its key within {tokens.key_cache_seconds} s"
         )
     if state is None or state.front is None:
         print_notice("no front door runs here yet: editjudge up --front")
@@ -51,53 +52,49 @@ def teams_command(rotate: str | None, revoke: str | None) -> None:
     keys = _keys()
     if revoke:
         count = keys.revoke(revoke)
-        print_text(
-            f"every token of {revoke} ends now: {count} key{'s are' if count > 1 else ' is'} gone"
-        )
+        print_text(f"revoked all tokens of {revoke}: {count} key{'s' if count > 1 else ''} deleted")
     if rotate:
         keys.rotate(rotate)
-        print_text(f"further tokens of {rotate} have a new key; earlier ones end when they said")
-        print_notice(
-            f"# the door knows it in {_read_tokens(None).key_cache_seconds} s at the latest"
-        )
+        print_text(f"further tokens of {rotate} have a new key; earlier ones expire as they state")
+        print_notice(f"# the front door accepts it within {_read_tokens(None).key_cache_seconds} s")
     if not revoke and not rotate:
         for name in keys.list_teams():
             print_text(name)
 
 
 def certificate_command(team: str, days: float, out: Path) -> None:
-    """Write a client certificate of a team, for a door with the value `client_ca`."""
+    """Write a client certificate for a team, for a front door with the value `client_ca`."""
     _keys()
     from ..front.identity import Authority, front_folder
 
     authority = Authority(front_folder())
     chain, key = authority.issue_client_certificate(team, days, out)
     print_text(f'cert_file = "{chain}"\nkey_file = "{key}"')
-    print_notice(f"# the door's value client_ca is {authority.certificate}")
+    print_notice(f"# the front door's value client_ca is {authority.certificate}")
 
 
 def render_command(values: Path, out: Path, *, check: bool) -> None:
-    """Fill in Envoy's file with the values of a YAML file."""
+    """Write Envoy's configuration from the values of a YAML file."""
     from ..front import render as rendering
 
     front_values = validate_values(read_values(values), str(values))
     if check:
         rendering.render_and_check(front_values, out, str(values))
-        print_text(f"{values}: Envoy takes it")
+        print_text(f"{values}: Envoy accepts the configuration")
     else:
         file = rendering.render(front_values, out)
-        print_text(f"{file} is what Envoy is started with: envoy -c {file}")
+        print_text(f"wrote {file}; start Envoy with it: envoy -c {file}")
 
 
 def serve_command(values: Path, out: Path) -> None:
-    """Be the front door of the values of a YAML file, until SIGTERM; for containers."""
+    """Run the front door with the values of a YAML file until SIGTERM; for containers."""
     from ..front.server import run_front
 
     run_front(validate_values(read_values(values), str(values)), out)
 
 
 def _read_tokens(values: Path | None) -> Tokens:
-    """How a door knows its callers: what `values` say, or the door that was last started here."""
+    """The part `tokens` of a file of values, or of the front door that last ran here."""
     from ..front.identity import front_folder
 
     if values is None:

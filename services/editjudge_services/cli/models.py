@@ -1,4 +1,4 @@
-"""`editjudge models`: bring weights here, export them, and check that they are the right ones."""
+"""`editjudge models`: download weights, export them, and verify them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..zoo.pull import import_file, pull
 
 
 def list_command(*, json: bool) -> None:
-    """Show every model: what is installed of it, its licence, size and profiles."""
+    """List all models: what is installed, licence, size and profiles."""
     entries = load_manifest().values()
     if json:
         print_json([_describe(entry) for entry in entries])
@@ -51,9 +51,9 @@ def pull_command(
     untrained: bool,
     accept_license: bool,
 ) -> int:
-    """Bring checkpoints here, by default from the hub; returns the exit code."""
+    """Download checkpoints, by default from the hub; returns the exit code."""
     if from_ is not None and (untrained or len(names) != 1):
-        raise ConfigError("--from is about one model", "name it, without --untrained")
+        raise ConfigError("--from takes one model", "name one model, without --untrained")
 
     def pull_one(entry: Entry) -> str:
         here = load_checkpoint(entry.name)
@@ -81,7 +81,7 @@ def export_command(names: tuple[str, ...], profile: Profile | None, precision: P
 
 
 def verify_command(names: tuple[str, ...]) -> int:
-    """Check files and fingerprints of what is installed; returns the exit code."""
+    """Check the files and fingerprints of installed models; returns the exit code."""
 
     def verify_one(entry: Entry) -> str:
         return "\n".join(export.verify(entry))
@@ -97,7 +97,7 @@ def verify_command(names: tuple[str, ...]) -> int:
 
 
 def repository_command(table: Path, out: Path) -> None:
-    """Make the folder that a Triton server loads, of the models in a table."""
+    """Write the model repository that a Triton server loads, with the models in a table."""
     from ..runtime.repository import build_repository
     from ..runtime.serving import read_table
 
@@ -106,13 +106,17 @@ def repository_command(table: Path, out: Path) -> None:
     if missing:
         reasons = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
         raise ConfigError(f"{out} is not complete: {reasons}")
-    print_text(f"{out} is what Triton is started with: {', '.join(sorted(servings))}")
+    print_text(f"wrote {out}, the model repository for Triton: {', '.join(sorted(servings))}")
 
 
 def _select_entries(
     names: tuple[str, ...], profile: Profile | None, *, made_here: bool = False
 ) -> list[Entry]:
-    """The models named, or those of the profile; `made_here` leaves out vLLM's of the latter."""
+    """Select models by name or by profile.
+
+    Args:
+        made_here: Whether to leave out the profile's models without a recipe, which vLLM serves.
+    """
     if bool(names) == bool(profile):
         raise ConfigError("name models, or give a --profile", "see: editjudge models list")
     if profile:
@@ -121,7 +125,7 @@ def _select_entries(
 
 
 def _run_for_each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
-    """Go through all of them; what fails is told in a line, and does not stop the others.
+    """Act on each model; a failure is printed in one line and does not stop the others.
 
     Returns:
         The exit code of the first that failed, or 0.
@@ -140,7 +144,7 @@ def _run_for_each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
 
 
 def _describe(entry: Entry) -> dict[str, Any]:
-    """As JSON: what the manifest has of a model, and what is installed of it."""
+    """Describe a model as JSON: its entry in the manifest, and what is installed."""
     checkpoint, exports = _find_installed(entry)
     return {
         **dict(entry),
@@ -155,7 +159,7 @@ def _weights(weights: Checkpoint | Artefact) -> dict[str, Any]:
 
 
 def _describe_installed(entry: Entry) -> str:
-    """Say `checkpoint`, or the precisions; random weights are marked."""
+    """Describe in a few words what is installed: the checkpoint, or the exports' precisions."""
     checkpoint, exports = _find_installed(entry)
     states = {artefact.precision: artefact.untrained for artefact in exports}
     if not states and checkpoint:

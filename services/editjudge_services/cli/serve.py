@@ -1,4 +1,4 @@
-"""`editjudge serve`: judge for callers without our client."""
+"""`editjudge serve`: run the Judge service, and look after its cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DAY_SECONDS = 86_400
 
 
 def serve_command(**values: Any) -> None:
-    """Serve the Judge service until SIGTERM; then it finishes what is in flight."""
+    """Run the Judge service until SIGTERM; requests in flight then finish."""
     own = values.keys() & {field.name for field in fields(ServiceOptions)}
     options = ServiceOptions(**{name: values.pop(name) for name in own})
     _check(options)
@@ -33,13 +33,13 @@ def serve_command(**values: Any) -> None:
     check_judges(parse_judges(values), settings)
     for name, instead in (("ledger", "--cache"), ("max_cost", "limits at its front door")):
         if getattr(settings, name) is not None:
-            print_notice(f"{name} of the settings is for runs; a service has {instead}")
+            print_notice(f"the setting {name} is for runs and has no effect here; use {instead}")
     with provide_services(settings, start=True, say=print_notice) as at_hand:
         asyncio.run(_serve(at_hand, options))
 
 
 def purge_command(folder: Path, team: tuple[str, ...], older_than: float | None) -> None:
-    """Delete calls that a service has kept; without a team or an age, say what space they take."""
+    """Delete calls from a cache; without a team or an age, show the size of each team's calls."""
     if not team and older_than is None:
         for name, size in asyncio.run(measure_space(folder)).items():
             print_text(f"{_label(name)}: {size / 1e6:.2f} MB")
@@ -50,7 +50,7 @@ def purge_command(folder: Path, team: tuple[str, ...], older_than: float | None)
 
 
 def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> None:
-    """Show what each team has used on each day (UTC)."""
+    """Show the usage of each team on each day (UTC)."""
     rows = [
         (*day, *astuple(usage))
         for day, usage in read_usage(folder).items()
@@ -72,7 +72,7 @@ def _label(team: str) -> str:
 
 
 def _check(options: ServiceOptions) -> None:
-    """Refuse now what could not be served, for services may take long to start.
+    """Check the options before the services start, which may take long.
 
     Raises:
         ConfigError: an option, a file or a folder cannot be used.
@@ -112,4 +112,4 @@ async def _serve(settings: Settings, options: ServiceOptions) -> None:
             )
         print_text(f"judging at {at} (gRPC) and {web} (JSON)")
         await wait_for_signal()
-        print_notice("ending: what is in flight is finished")
+        print_notice("ending: no further requests are accepted, those in flight finish")

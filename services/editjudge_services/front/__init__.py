@@ -1,1 +1,1 @@
-"""The front door of teams that share their judges: Envoy, configured and given its keys."""
+"""The front door for teams that share judges: Envoy's configuration, certificates and tokens."""

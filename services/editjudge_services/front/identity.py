@@ -1,7 +1,7 @@
-"""Who the front door is, and how it knows its callers: an authority, certificates, keys, tokens.
+"""The front door's certificates, and the keys and tokens of its callers.
 
-Every team has signing keys of its own, so that one team's tokens can be taken back without the
-others'. Envoy reads the public keys again when their file is replaced.
+Every team has its own signing keys, so that the tokens of one team can be revoked without touching
+the others'. Envoy reads the public keys again when their file is replaced.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ ALGORITHM = "ES256"
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 800
 _LEFT_AT_START = timedelta(days=400)
-"""For which a certificate is good when a door starts; else there is a new one."""
+"""How long a certificate must still be valid when a front door starts; else it is renewed."""
 _MOST_DAYS = 400
 
 
 def front_folder() -> Path:
-    """Where the front door of this machine keeps what it is known by; nobody else's to read."""
+    """The folder of this machine's front door, readable by its owner alone."""
     folder = private_state_dir() / "front"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
 class Authority:
-    """A certificate authority and the certificate that it gives the front door.
+    """A certificate authority, and the front door's certificate that it issues.
 
     Args:
-        folder: Of its files; made where there is none.
+        folder: The folder of its files, which are created where they do not exist.
 
     Attributes:
-        certificate: Of the authority (PEM): what callers trust.
-        server: Of the front door (PEM).
-        server_key: Of it (PEM).
+        certificate: The file of the authority's certificate (PEM), which callers trust.
+        server: The file of the front door's certificate (PEM).
+        server_key: The file of its key (PEM).
     """
 
     def __init__(self, folder: Path) -> None:
@@ -68,10 +68,10 @@ class Authority:
         self.server_key = self._server_folder / "server.key"
 
     def renew_certificate(self, names: tuple[str, ...]) -> None:
-        """Have a certificate for these names and addresses, a new one where it is due.
+        """Issue the front door's certificate anew where it expires soon or names other hosts.
 
         Args:
-            names: Host names, and addresses as numbers.
+            names: The host names and IP addresses of the front door.
         """
         key, authority = self._load_authority()
         if not self._is_due(names, authority):
@@ -92,19 +92,19 @@ class Authority:
         _replace(self.server, certificate.public_bytes(serialization.Encoding.PEM))
 
     def issue_client_certificate(self, team: str, days: float, folder: Path) -> tuple[Path, Path]:
-        """A certificate with which a team's client comes in where callers must show one.
+        """Issue a client certificate, for a front door that requires one.
 
-        Who a caller is says its token alone; the certificate says that somebody let it in.
+        The certificate only admits a client to the front door; its team is read from its token.
 
         Args:
-            days: Until it ends, above 0 and at most 400.
-            folder: Where `<team>.pem` and `<team>.key` go.
+            days: Days until it expires, above 0 and at most 400.
+            folder: The folder for `<team>.pem` and `<team>.key`.
 
         Returns:
             Both files.
 
         Raises:
-            ConfigError: the team cannot be called so, the days are none, or there is no folder.
+            ConfigError: the team's name or the days are not valid, or the folder does not exist.
         """
         _check_team(team)
         _check_days(days)
@@ -127,9 +127,9 @@ class Authority:
             try:
                 certificate = x509.load_pem_x509_certificate(self.certificate.read_bytes())
             except ValueError as error:
-                message = f"{self.certificate}: this is no certificate"
+                message = f"{self.certificate}: this is not a certificate"
                 raise ConfigError(
-                    message, "take it and ca.key away; callers need the new one"
+                    message, "delete it and ca.key; callers then need the new certificate"
                 ) from error
             return _load_private_key(self._key), certificate
         key = ec.generate_private_key(ec.SECP256R1())
@@ -160,13 +160,13 @@ class Authority:
 
 
 class TeamKeys:
-    """The keys that tokens are signed with, by team.
+    """The keys by which the tokens of each team are signed.
 
     Args:
-        folder: Of the private keys.
+        folder: The folder of the private keys.
 
     Attributes:
-        public: All public keys (a JWKS), alone in a folder: Envoy watches it.
+        public: The file of all public keys (a JWKS), in a folder of its own, which Envoy watches.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -175,7 +175,7 @@ class TeamKeys:
         self.public = folder / "keys" / "jwks.json"
 
     def list_teams(self) -> list[str]:
-        """The teams that have a key."""
+        """List the teams that have a key."""
         return sorted({path.stem.rpartition("@")[0] for path in self._find_keys()})
 
     def issue_token(
@@ -189,18 +189,20 @@ class TeamKeys:
         team_claim: str = "team",
         class_claim: str = "class",
     ) -> str:
-        """A token of a team; its first one makes its key.
+        """Issue a token for a team; the first one creates the team's key.
+
+        All names and values of claims must be those of the front door.
 
         Args:
-            days: Until it ends, above 0 and at most 400.
-            of: Whether its calls come before those of others.
-            issuer: Who signs, as the front door has been told; so are the others.
-            audience: Whom it is for.
-            team_claim: Claim with the team's name; a dot stands for a claim within a claim.
-            class_claim: Claim with its class.
+            days: Days until it expires, above 0 and at most 400.
+            of: The class of its calls; interactive ones go before those of class batch.
+            issuer: The value of the claim `iss`.
+            audience: The value of the claim `aud`.
+            team_claim: The claim with the team's name; a dot separates nested claims.
+            class_claim: The claim with the class, in the same form.
 
         Raises:
-            ConfigError: the team cannot be called so, or the days are none.
+            ConfigError: the team's name or the days are not valid.
         """
         _check_team(team)
         _check_days(days)
@@ -222,7 +224,7 @@ class TeamKeys:
         return jwt.encode(claims, key, ALGORITHM, headers={"kid": newest.stem})
 
     def rotate(self, team: str) -> None:
-        """Sign further tokens of a team with a new key; earlier tokens end when they said.
+        """Sign further tokens of a team with a new key; earlier tokens expire as they state.
 
         Raises:
             ConfigError: no team of this name has a key.
@@ -232,10 +234,10 @@ class TeamKeys:
             self._make_key(team)
 
     def revoke(self, team: str) -> int:
-        """Take back every token of a team; a later token is signed with a new key.
+        """Revoke every token of a team by deleting its keys; a later token gets a new key.
 
         Returns:
-            How many keys are gone.
+            The number of deleted keys.
 
         Raises:
             ConfigError: no team of this name has a key.
@@ -243,7 +245,7 @@ class TeamKeys:
         with self._lock_keys():
             self._check_team_has_key(team)
             revoked_keys = [*self._find_keys(team)]
-            # The number goes on: a key that comes later is never taken for one of these.
+            # Key numbers are never used twice, so that a later key is not taken for one of these.
             number_file = self._folder / f".{team}"
             number_file.write_text(str(max(map(_read_number, revoked_keys))))
             for path in revoked_keys:
@@ -267,14 +269,14 @@ class TeamKeys:
 
     @contextmanager
     def _lock_keys(self) -> Iterator[None]:
-        """No other process changes keys meanwhile: what is published is what there is."""
+        """Lock the keys against other processes, so that all keys that exist are published."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._lock:
             yield
 
     def _publish(self) -> None:
         private = {path.stem: _load_private_key(path) for path in sorted(self._find_keys())}
-        # Envoy takes a file without keys for a broken one; to this key nobody has the other half.
+        # Envoy refuses a file without keys, so it gets one whose private half nobody has.
         private = private or {"nobody": ec.generate_private_key(ec.SECP256R1())}
         keys = [
             {**ECAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": name}
@@ -304,7 +306,7 @@ def _check_team(team: str) -> None:
 
 
 def _write_claim(claims: dict[str, Any], path: str, value: str) -> None:
-    """Write a claim where Envoy reads it: a dot in its name stands for a claim within a claim."""
+    """Write a claim where Envoy reads it: a dot in its name separates nested claims."""
     *outer, name = path.split(".")
     for each in outer:
         claims = claims.setdefault(each, {})
@@ -373,8 +375,8 @@ def _load_private_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Whole or not at all, and nobody else's to read."""
-    # A name of its own: another may be writing the same file.
+    """Replace a file atomically by one that only its owner can read."""
+    # A unique name, since another process may be writing the same file.
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

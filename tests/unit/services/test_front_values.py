@@ -106,7 +106,7 @@ def test_what_cannot_be_used_is_named(changed: Mapping[str, Any], told: str) -> 
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("[1]", "no values"), ("a: [", "no YAML"), ("", "no values"), ("[" * 100_000, "no YAML")],
+    [("[1]", "no values"), ("a: [", "this is not YAML"), ("", "no values"), ("[" * 100_000, "no YAML")],
 )
 def test_a_file_of_values_is_yaml(tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "values.yaml"
@@ -267,8 +267,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("stack", "told"),
     [
         ({"front_address": "localhost:8443"}, "--front-name localhost"),
-        ({"front_names": ["judges example"]}, "no name of a host"),
-        ({"front_names": ["-"]}, "no name of a host"),
+        ({"front_names": ["judges example"]}, "this is not a host name"),
+        ({"front_names": ["-"]}, "this is not a host name"),
     ],
 )
 def test_what_envoy_would_refuse_is_told_before_anything_starts(
