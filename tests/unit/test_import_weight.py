@@ -8,24 +8,22 @@ import sys
 import pytest
 
 MOST_MODULES = 60
-HEAVY = frozenset(
-    [
-        "aiohttp",
-        "google.protobuf",
-        "grpc",
-        "jinja2",
-        "matplotlib",
-        "onnxruntime",
-        "pandas",
-        "pyarrow",
-        "rich",
-        "sqlite3",
-        "tokenizers",
-        "torch",
-        "tritonclient",
-        "zstandard",
-    ]
-)
+HEAVY = {
+    "aiohttp",
+    "google.protobuf",
+    "grpc",
+    "jinja2",
+    "matplotlib",
+    "onnxruntime",
+    "pandas",
+    "pyarrow",
+    "rich",
+    "sqlite3",
+    "tokenizers",
+    "torch",
+    "tritonclient",
+    "zstandard",
+}
 """What takes long to load, and has no part in a score of pixels."""
 IMPORT = "import editjudge"
 SCORE = """

@@ -1,1 +1,1 @@
-"""What every other package rests on, the services among them: images, errors, contracts."""
+"""Modules that all other packages use, the services too: images, errors, settings, contracts."""

@@ -26,7 +26,7 @@ CONFIG_FILE = "editjudge.toml"
 
 
 class Secret(BaseModel):
-    """Where a secret is; the secret itself is read when it is used and never printed.
+    """The place of a secret. The secret is read when it is used, and never printed.
 
     Attributes:
         env: Name of an environment variable.
@@ -44,10 +44,10 @@ class Secret(BaseModel):
         return self
 
     def read(self, setting: str) -> str:
-        """The secret.
+        """Read the secret.
 
         Raises:
-            ConfigError: there is nothing there.
+            ConfigError: the variable is not set, or the file cannot be read or holds no secret.
         """
         if self.env is not None:
             value = os.environ.get(self.env, "")
@@ -67,7 +67,7 @@ class Secret(BaseModel):
 
 
 class Address(BaseModel):
-    """A server, with what it takes to be let in.
+    """The address of a server, with its certificates and credentials.
 
     Attributes:
         url: Its address.
@@ -94,10 +94,10 @@ class Address(BaseModel):
 
     @classmethod
     def at(cls, url: str, what: str) -> Self:
-        """A server by its address, everything else by default.
+        """Make the settings of a server from its address, with defaults for all else.
 
         Args:
-            what: What errors call it.
+            what: The name of the server in errors.
 
         Raises:
             ConfigError: the address is malformed.
@@ -108,7 +108,7 @@ class Address(BaseModel):
             raise ConfigError(f"{what} {url}: {first_problem(error).message}") from error
 
     def header_values(self) -> dict[str, str]:
-        """The headers with their secrets, the key among them.
+        """Read the headers of a call: those of the settings, with secrets, and the API key.
 
         Raises:
             ConfigError: a secret is not where its setting says.
@@ -122,7 +122,7 @@ class Address(BaseModel):
         return headers
 
     def certificates(self) -> dict[str, bytes | None]:
-        """Arguments of `grpc.ssl_channel_credentials`.
+        """Read the certificate files as arguments of `grpc.ssl_channel_credentials`.
 
         Raises:
             ConfigError: a file cannot be read.
@@ -169,7 +169,7 @@ class Endpoint(GrpcAddress):
 
 
 class GatewayEndpoint(GrpcAddress):
-    """A Judge service that judges instead of servers of one's own.
+    """A Judge service (`editjudge serve`) that judges edits in place of the configured servers.
 
     Attributes:
         edit_deadline: Seconds for one edit, retries included.
@@ -193,7 +193,7 @@ class Price(BaseModel):
     output: float = Field(ge=0)
 
     def of(self, prompt: int, cached_tokens: int, completion: int) -> float:
-        """The price of so many tokens; `cached` are among `prompt`."""
+        """Compute the price of a call in tokens; `cached_tokens` are part of `prompt`."""
         rate = self.input if self.cached is None else self.cached
         return (
             (prompt - cached_tokens) * self.input + cached_tokens * rate + completion * self.output
@@ -361,7 +361,7 @@ class Settings(BaseSettings):
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
     def at(self, *urls: str) -> Settings:
-        """The same settings with these endpoints and no others.
+        """Copy the settings with these endpoints and no others.
 
         Raises:
             ConfigError: an address is malformed.
@@ -371,7 +371,7 @@ class Settings(BaseSettings):
         )
 
     def through(self, url: str) -> Settings:
-        """The same settings with the Judge service at an address.
+        """Copy the settings with a Judge service at an address.
 
         A key of the settings goes to the address that it was written for, and to no other.
 

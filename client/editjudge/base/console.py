@@ -1,4 +1,4 @@
-"""Tables and displays on a terminal; see `screen`."""
+"""Consoles of rich, for tables and displays on a terminal; see `terminal`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rich.text import Text
 from .terminal import escape_control, fit_encoding
 
 WIDTH = 200
-"""Wide enough to keep a table's rows whole, where there is no terminal."""
+"""Characters of a line where there is no terminal: enough for a table's rows."""
 
 
 class _Screen(Console):
-    """Takes strings as they are: no markup, no emoji by name, no escape codes."""
+    """A console that prints strings as they are: no markup, no emoji names, no escape codes."""
 
     def render_str(self, text: str, **how: Any) -> Text:
         return super().render_str(fit_encoding(escape_control(text), self.file), **how)
 
 
 class _Encodable:
-    """A stream to which what its encoding lacks is written otherwise, our own marks too."""
+    """A stream that replaces characters which its encoding lacks; see `fit_encoding`."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -36,10 +36,10 @@ class _Encodable:
 
 
 def make_console(*, err: bool = False, width: int | None = None) -> Console:
-    """For tables; strings in them are shown as they are.
+    """Make a console for tables; strings in them are shown as they are.
 
     Args:
-        err: Of standard error.
+        err: Print on standard error.
         width: In characters; by default the terminal's, or `WIDTH` where there is none.
     """
     stream = sys.stderr if err else sys.stdout
@@ -52,5 +52,5 @@ def make_console(*, err: bool = False, width: int | None = None) -> Console:
 
 
 def style_text(text: str, style: str = "") -> Text:
-    """A line with a style, for a console."""
+    """Give a line a style of rich."""
     return Text(escape_control(text), style)

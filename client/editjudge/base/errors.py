@@ -86,7 +86,7 @@ class ImageError(InputError):
 
 
 class UnreadError(ImageError):
-    """A file that could not be read just now: what is in it is not known."""
+    """A file that cannot be read at the moment, so its content is not known."""
 
 
 class TextError(InputError):
@@ -155,7 +155,7 @@ class ServiceError(EditjudgeError):
         super().__init__(self._format_message())
 
     def gave_up(self, attempts: int, since: float) -> None:
-        """Note that the call was made so often in vain, and when the first attempt failed."""
+        """Note how many attempts were made, and when the first one failed."""
         if attempts > 1:
             self.attempts = attempts
         self.since = since
@@ -175,7 +175,7 @@ class Unreachable(ServiceError):
 
 
 class Unconnected(Unreachable):
-    """No connection could be made: nobody was asked anything."""
+    """No connection could be made, so no call was sent."""
 
 
 class Overloaded(ServiceError):
@@ -193,7 +193,7 @@ class OutOfTime(ServiceError):
 
     @classmethod
     def of(cls, error: ServiceError) -> OutOfTime:
-        """Where an attempt was cut."""
+        """Make the error of an attempt that the caller's deadline cut."""
         return cls(
             "no answer within the caller's deadline",
             service=error.service,
@@ -256,6 +256,6 @@ class Abstained(Exception):
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error of those that were raised side by side."""
+    """The first error of a group that concurrent tasks raised."""
     first = group.exceptions[0]
     return first_error(first) if isinstance(first, BaseExceptionGroup) else first

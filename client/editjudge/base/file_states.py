@@ -1,10 +1,9 @@
-"""Which files are still what they were when they were read, told without reading them again.
+"""Detects whether files have changed since they were read, without reading them again.
 
-A file is told by where it lies on its disk, its size and its times, all of which must be equal: a
-file that was moved into the place of another, a link that points elsewhere, or a backup that came
-back with its old times is another one. Nothing is compared with a clock, but for one thing: two
-changes within a tick of the file system's clock leave the same times. So the times of a file that
-had just changed when it was read tell nothing, and it is read again.
+A file counts as unchanged while its device, inode, size and times are equal. So a file that was
+moved over another, a link that points elsewhere and a restored backup count as changed. Two changes
+within one tick of the file system's clock leave the same times: a file that had just changed when
+it was read is therefore read again.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _PACKED = struct.Struct("<QQQqq")
 
 
 class FileState(NamedTuple):
-    """A file as it was read.
+    """The stat and digest of a file when it was read.
 
     Attributes:
-        stat: 8 bytes; `ABSENT` where they tell nothing.
-        digest: Of its content: `sha256:` and 64 hex digits.
+        stat: 8 bytes, see `stat_of`; `ABSENT` if the file may change without showing it.
+        digest: `sha256:` and 64 hex digits of the content.
     """
 
     stat: bytes
@@ -42,7 +41,7 @@ class FileState(NamedTuple):
 
 
 def stat_of(path: str | os.PathLike[str]) -> bytes:
-    """Device, inode, size and times of a file, which a link is followed to.
+    """Digest the device, inode, size and times of a file; links are followed.
 
     Returns:
         8 bytes of a digest that are equal while it is the same file with the same content;
@@ -52,7 +51,7 @@ def stat_of(path: str | os.PathLike[str]) -> bytes:
 
 
 def _stat(path: str | os.PathLike[str]) -> tuple[bytes, int]:
-    """The same, and when the file changed; 0 where there is none."""
+    """The result of `stat_of`, and the file's change time in ns; 0 if there is no file."""
     try:
         of = os.stat(path)  # noqa: PTH116 - a hundred thousand times
     except (OSError, ValueError):
@@ -64,7 +63,7 @@ def _stat(path: str | os.PathLike[str]) -> tuple[bytes, int]:
 
 
 class FileRead:
-    """A file that is about to be read."""
+    """Observes a file while it is read. Make it before the file is opened."""
 
     def __init__(self, path: str) -> None:
         self.before, self._change_time = _stat(path)
@@ -72,23 +71,23 @@ class FileRead:
         self._began = time_ns()
 
     def stat(self) -> bytes:
-        """Its stat, once it was read; `ABSENT` where it may have changed without showing it."""
+        """The stat after the file was read; `ABSENT` if it may have changed without showing it."""
         at_rest = self._change_time + SETTLED <= self._began
         return self.before if at_rest and stat_of(self._path) == self.before else ABSENT
 
     def has_changed(self) -> bool:
-        """Whether it is another file now, as far as its stat tells."""
+        """Whether the stat of the file differs from the one before reading."""
         return stat_of(self._path) != self.before
 
 
 class FileStates:
-    """Files of one session, each read once while it stays what it is."""
+    """A cache of file digests for one session; an unchanged file is read once."""
 
     def __init__(self) -> None:
         self._states: dict[str, FileState] = {}
 
     def get_state(self, path: str) -> FileState | None:
-        """A file as it is now; None where it is not there or cannot be read."""
+        """Get the current state of a file; None if it is missing or cannot be read."""
         reading = FileRead(path)
         previous = self._states.get(path)
         if previous is not None and previous.stat == reading.before != ABSENT:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 FINGERPRINT = "fingerprint"
-"""The fact that tells what a service says to its probe; no signature depends on it."""
+"""The fact that holds a service's reply to its probe; no signature depends on it."""
 UNKNOWN_MODEL = "unknown"
-"""What stands in a signature for a service that was not asked what it is."""
+"""Stands in a signature for a service whose model is not known."""
 _JUDGE_ROLE = "generalist"
 
 
@@ -47,7 +47,7 @@ class ServiceName(str):
 
     @classmethod
     def parse(cls, text: str) -> ServiceName:
-        """The name that a text holds.
+        """Parse a service name.
 
         Raises:
             ValueError: the text is not `role.variant`.
@@ -83,9 +83,9 @@ JUDGE = ServiceName.judge("judge")
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """Which model answers: what a signature says of a service.
+    """The model behind a service, as signatures state it.
 
-    Its text is part of signatures and ledger keys, so that it never changes for the same facts.
+    Its text is part of signatures and ledger keys, so it never changes for the same facts.
 
     Attributes:
         name: Of the model; with a specialist's version, as `features_dinov3/1`.
@@ -103,16 +103,16 @@ class ModelIdentity:
 
     @property
     def is_untrained(self) -> bool:
-        """Whether the weights are random: what the model says is no result."""
+        """Whether the weights are random, so that replies are no results."""
         return self.facts.get("untrained") == "yes"
 
     @property
     def without_fingerprint(self) -> ModelIdentity:
-        """The identity as far as signatures tell it: equal where the texts are."""
+        """The identity as signatures state it, without the fingerprint."""
         return self.without(FINGERPRINT)
 
     def may_be(self, later: ModelIdentity) -> bool:
-        """Whether this model is still the later one, of which more facts may be known."""
+        """Whether the later identity, which may hold more facts, can be the same model."""
         return self.name == later.name and self.facts.items() <= later.facts.items()
 
     def without(self, *facts: str) -> ModelIdentity:
@@ -123,7 +123,7 @@ class ModelIdentity:
 
 
 Identities: TypeAlias = Mapping[ServiceName, ModelIdentity]
-"""Of services, by their names."""
+"""Identities of services, by name."""
 
 
 def untrained_services(identities: Identities) -> tuple[ServiceName, ...]:
@@ -132,5 +132,5 @@ def untrained_services(identities: Identities) -> tuple[ServiceName, ...]:
 
 
 def format_identities(identities: Identities) -> dict[str, str]:
-    """Identities as people and JSON see them."""
+    """Format identities as strings, for people and JSON."""
     return {str(name): str(identity) for name, identity in identities.items()}

@@ -1,4 +1,4 @@
-"""Files that commands write: over nothing of anybody else, and there whole or not at all."""
+"""Output files of commands: written atomically, and never over a file of somebody else."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NO_PLACE = (
 
 
 def check_overwrite(file: Path, is_ours: Callable[[Path], bool], what: str) -> None:
-    """Refuse to write over what the same command did not write; an empty file is free.
+    """Refuse to overwrite a file that the same command did not write; an empty file may be.
 
     Args:
-        is_ours: Whether a file that is not empty came from the command.
-        what: The command writes: `export of editjudge`.
+        is_ours: Tells whether a file that is not empty was written by the command.
+        what: What the command writes, for messages: `export of editjudge`.
 
     Raises:
-        ConfigError: something else is there, or cannot be looked at.
+        ConfigError: another file is there, or the place cannot be read.
         StoreError: the disk fails.
     """
     with wrap_disk_errors(file):
@@ -37,9 +37,9 @@ def check_overwrite(file: Path, is_ours: Callable[[Path], bool], what: str) -> N
 
 @contextmanager
 def write_atomically(file: Path) -> Iterator[Path]:
-    """Give a path to write to; what is there in the end becomes the file, unless it failed.
+    """Give a temporary path to write to, which becomes the file when the block ends without error.
 
-    Folders above it are made.
+    The parent folders are created.
 
     Raises:
         OSError: it cannot be written; see `wrap_disk_errors`.
@@ -54,18 +54,18 @@ def write_atomically(file: Path) -> Iterator[Path]:
 
 
 def write_file(file: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all; see `write_atomically`."""
+    """Write a file atomically; see `write_atomically`."""
     with write_atomically(file) as partial:
         partial.write_bytes(content)
 
 
 @contextmanager
 def wrap_disk_errors(out: Path) -> Iterator[None]:
-    """Tell what the disk refuses in one line.
+    """Turn errors of the disk into errors of one line that name the file.
 
     Raises:
-        ConfigError: it cannot be written there.
-        StoreError: there is no room.
+        ConfigError: the path cannot be written to.
+        StoreError: the disk is full or fails.
     """
     try:
         yield

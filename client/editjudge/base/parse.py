@@ -1,7 +1,7 @@
-"""JSON and TOML from elsewhere: whatever stands there, only `ValueError` is raised.
+"""Parsers of JSON and TOML from outside: for any input they raise `ValueError` alone.
 
-Both parsers of the standard library descend by recursion, so brackets within brackets end in an
-error that is none of theirs.
+Both parsers of the standard library are recursive, so deeply nested brackets would raise a
+`RecursionError`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def parse_json(
     pairs: Callable[[list[tuple[str, Any]]], Any] | None = None,
     number: Callable[[str], Any] | None = None,
 ) -> Any:
-    """The value of a JSON text.
+    """Parse a JSON text.
 
     Args:
         pairs: Makes an object of its members.
@@ -32,7 +32,7 @@ def parse_json(
             and `-Infinity`, which stand in the place of numbers and are no JSON.
 
     Raises:
-        ValueError: it is none, or is nested more deeply than can be read.
+        ValueError: the text is not JSON, or is nested too deeply.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs, parse_float=number, parse_constant=number)
@@ -41,10 +41,10 @@ def parse_json(
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text.
+    """Parse a TOML text.
 
     Raises:
-        ValueError: it is none, or is nested more deeply than can be read.
+        ValueError: the text is not TOML, or is nested too deeply.
     """
     try:
         return tomllib.loads(text)
@@ -53,7 +53,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def package_tables(package: str | None, file: str) -> dict[str, Any]:
-    """The tables of a TOML file of ours.
+    """Read a TOML file of this distribution.
 
     Args:
         package: As `__package__` of the module that reads it.
@@ -63,7 +63,7 @@ def package_tables(package: str | None, file: str) -> dict[str, Any]:
 
 
 class Problem(NamedTuple):
-    """What is wrong with data that a model refuses.
+    """What is wrong with data that a pydantic model refuses.
 
     Attributes:
         where: The keys to it, joined by dots; empty for the whole.
@@ -78,7 +78,7 @@ class Problem(NamedTuple):
 
 
 def first_problem(error: ValidationError) -> Problem:
-    """The first thing that a model refuses."""
+    """The first problem of a validation error."""
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"] if part != "[key]")
     return Problem(where, first["msg"].removeprefix("Value error, "))

@@ -16,7 +16,7 @@ _NAMED_BY: dict[str, tuple[str, ...]] = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by its own name for itself."""
+    """Whether a host is a loopback address or name of this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -24,10 +24,10 @@ def is_loopback(host: str) -> bool:
 
 
 def find_proxy(url: str) -> str | None:
-    """The proxy that calls to an address go through; None where they go straight.
+    """Find the proxy for calls to an address; None if calls go directly.
 
-    It is that of `http_proxy` and its kin, unless `no_proxy` has the host. This machine is never
-    asked through a proxy.
+    It is that of `http_proxy` and the like, unless `no_proxy` lists the host. Loopback addresses
+    have no proxy.
     """
     from urllib.request import getproxies, proxy_bypass  # brings Python's own HTTP with it
 
@@ -40,6 +40,6 @@ def find_proxy(url: str) -> str | None:
 
 
 def without_password(proxy: str) -> str:
-    """A proxy's address as people may see it."""
+    """The address of a proxy without its user name and password, for messages."""
     parts = urlsplit(proxy)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,7 +1,7 @@
-"""Results are declared once: a declaration is its own strict JSON.
+"""Base of result classes, whose dump is the JSON of the command line and the services.
 
-What has few fields and many objects is a dataclass with `STRICT` as its configuration, all else
-is a `Strict` model. Both refuse fields that are not declared, NaN and infinity.
+A class with few fields and many objects is a dataclass with `STRICT` as its configuration, every
+other one is a `Strict` model. Both refuse fields that are not declared, NaN and infinity.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Strict(BaseModel):
-    """A result that cannot be changed."""
+    """An immutable result class."""
 
     model_config = ConfigDict(**STRICT, frozen=True)
 
@@ -29,14 +29,14 @@ class Strict(BaseModel):
 
 
 def to_plain(result: object) -> Any:
-    """What the JSON of a result, or of several, holds."""
+    """Convert a result, or several, to plain JSON values."""
     return to_jsonable_python(result, by_alias=True)
 
 
 def to_json(result: object, *, indent: int | None = 2) -> str:
-    """The strict JSON text of a result, or of several.
+    """Convert a result, or several, to strict JSON text.
 
     Args:
-        indent: Spaces by which each level is moved; None for one line.
+        indent: Spaces of indentation per level; None for one line.
     """
     return json.dumps(to_plain(result), allow_nan=False, ensure_ascii=False, indent=indent)

@@ -1,4 +1,4 @@
-"""What people read on a terminal: with `console`, for tables, the one place that prints.
+"""Printing on the terminal. Only this module and `console`, which prints tables, print.
 
 Names of models, replies of judges and reasons of servers come from elsewhere. They may hold escape
 codes, halves of characters, marks that turn the direction of writing, or what looks like markup,
@@ -36,7 +36,7 @@ _PLAIN = str.maketrans(
 
 
 def escape_control(text: str) -> str:
-    r"""Text that does nothing to a terminal: what would is written as `\x1b`, `\ud800`."""
+    r"""Replace control characters by their escapes, such as `\x1b` and `\ud800`."""
     return _UNPRINTABLE.sub(_escape_match, text.replace("\r\n", "\n"))
 
 
@@ -53,12 +53,12 @@ def print_text(text: str = "", *, err: bool = False, nl: bool = True, **style: A
 
 
 def print_notice(text: str) -> None:
-    """Tell people something on standard error, where it is in the way of no output."""
+    """Print a notice on standard error, apart from a command's output."""
     print_text(text, err=True)
 
 
 def print_json_text(text: str) -> None:
-    """Print JSON text on standard output; what the terminal must not get is escaped as in JSON."""
+    """Print JSON text on standard output, with control characters escaped as JSON does."""
     printable = _UNPRINTABLE.sub(_escape_as_json, text)
     if not _fits(printable, sys.stdout):
         printable = _BEYOND_ASCII.sub(_escape_as_json, printable)
@@ -66,7 +66,7 @@ def print_json_text(text: str) -> None:
 
 
 def fit_encoding(text: str, stream: IO[str]) -> str:
-    """What a stream's encoding can write: our own marks in ASCII, the rest as code points."""
+    """Replace what a stream's encoding lacks: our marks by ASCII, the rest by code points."""
     if _fits(text, stream):
         return text
     plain, encoding = text.translate(_PLAIN), _encoding(stream)

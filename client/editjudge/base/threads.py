@@ -1,4 +1,4 @@
-"""Threads that work for a request: one that has begun cannot be ended, so it is waited for."""
+"""Running blocking work in threads. A thread cannot be cancelled, so cancellation waits for it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Ts = TypeVarTuple("Ts")
 
 
 async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | None = None) -> T:
-    """Do it in a thread.
+    """Run a function in a thread and return its result.
 
-    Who is cancelled meanwhile leaves when the thread is through: no picture of a caller who has
-    gone is still being decoded. What has not begun is not begun any more.
+    If the caller is cancelled, work that has not begun is dropped, and work that has begun is
+    waited for, so that no image of a caller who has gone is still being decoded.
 
     Args:
-        executor: Has the threads; None for the usual one.
+        executor: The pool of threads; None for the event loop's own.
     """
     job: Future[T] = Future()
     context = copy_context()
