@@ -1,4 +1,4 @@
-"""What a benchmark is made of, by the rules of each of its protocols."""
+"""A benchmark, and the rules of each of its protocols: dimensions, columns and switches."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _PROTOCOL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A benchmark by one set of switches.
+    """The dimensions and columns of a benchmark for one set of switches.
 
     Attributes:
-        dimensions: Its own, operands before what is derived from them.
-        columns: The paper's table, parts before composites; empty where the means of the
-            dimensions are the table.
-        single_image: What every metric counts as, on the metric's own scale, where an item has
-            several sources and the model under test takes one; None where there is no such rule.
-        switches: Those that are on, and the others.
-        protocol: In full, for example `kris.official.1-first_digit`: what signatures of columns
-            name.
-        custom: Templates of one's own, which replace ours in all dimensions.
-        beside: Dimensions that may be asked for besides; those of one's own specialists.
+        dimensions: The benchmark's own; operands stand before the formulas that use them.
+        columns: The paper's table, parts before composites; empty if the table is the means of the
+            dimensions.
+        single_image: The value of every metric, on its own scale, if an item has several sources
+            and the model under test takes one; None if there is no such rule.
+        switches: Which switches are on.
+        protocol: The full name, for example `kris.official.1-first_digit`, which signatures of
+            columns hold.
+        custom: Templates of the user, which replace built-in ones in all dimensions.
+        extra_dimensions: Dimensions of the user's own specialists, which a run may ask for.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -50,14 +50,14 @@ class Rules:
     extra_dimensions: tuple[Dimension, ...] = ()
 
     def dimensions_by_id(self, others: Mapping[str, Dimension]) -> dict[str, Dimension]:
-        """All dimensions by id, those of this benchmark by these rules."""
+        """Return all dimensions by id; those of this benchmark follow these rules."""
         name = self.protocol.partition(".")[0] + "."
         rest = (d for key, d in others.items() if not key.startswith(name))
         every = (*self.dimensions, *self.extra_dimensions, *use_templates(rest, self.custom))
         return {d.id: d for d in every}
 
     def with_templates(self, custom: tuple[Template, ...]) -> Rules:
-        """The same rules, asked in one's own words, and by one's own rubrics besides."""
+        """Return the rules with custom templates, and with a dimension for each custom rubric."""
         from .rubric_dimensions import make_rubric_dimensions
 
         dimensions = (*use_templates(self.dimensions, custom), *make_rubric_dimensions(custom))
@@ -67,7 +67,7 @@ class Rules:
 def use_templates(
     dimensions: Iterable[Dimension], custom: tuple[Template, ...]
 ) -> tuple[Dimension, ...]:
-    """Dimensions that ask in one's own words where a template of ours is replaced."""
+    """Return the dimensions with those custom templates that replace one of theirs."""
     if not custom:
         return tuple(dimensions)
     return tuple(d.with_scorers(lambda scorer: scorer.with_templates(custom)) for d in dimensions)
@@ -75,25 +75,25 @@ def use_templates(
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark: its data, its dimensions and its table.
+    """A benchmark: its data, its dimensions and its table of results.
 
     Attributes:
-        name: As in ids and on the command line.
-        title: As its paper calls it.
-        data: Reads it at a path; the keyword `roots` says which other folders' pictures it may
-            name and, where `remaps`, what they are called in it.
-        dimensions_by: Makes its dimensions, given the switches.
-        columns_by: Makes the paper's table, given the switches; none where the means of the
-            dimensions are the table.
-        single_image_by: Makes `Rules.single_image`, given the switches.
+        name: Begins ids, and stands on the command line.
+        title: The name that its paper uses.
+        data: Reads the data at a path. The keyword `roots` names other folders whose images it may
+            use and, with `has_official_paths`, their names in the data.
+        make_dimensions: Takes the switches and returns the dimensions.
+        make_columns: Takes the switches and returns the columns of the paper's table; empty if the
+            table is the means of the dimensions.
+        make_single_image_value: Takes the switches and returns `Rules.single_image`.
         table: Which table of the paper the columns are.
-        version: Of our reading of it; raised when a number changes.
+        version: The version of this implementation, raised when a number changes.
         switches: The type that declares them.
         protocols: The switches of each protocol, the usual one first.
-        unreleased: Why there is no protocol `official`, where there is none.
-        official_prompts: Those (`prompts import`) that the protocol `official` needs.
-        decimals: To which the paper prints its table.
-        remaps: Its data names files by the official paths, which `--root OLD=NEW` maps.
+        no_official_reason: Why there is no protocol `official`; empty if there is one.
+        official_prompts: The prompts (`prompts import`) that the protocol `official` needs.
+        decimals: The number of decimals in the paper's table.
+        has_official_paths: The data names files by its authors' paths, which `--root OLD=NEW` maps.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Benchmark:
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """By the usual rules."""
+        """The dimensions of the usual protocol."""
         return self.rules().dimensions
 
     def rules(
@@ -126,10 +126,10 @@ class Benchmark:
         with_: Collection[str] = (),
         without: Collection[str] = (),
     ) -> Rules:
-        """The rules of a protocol, with changes.
+        """Return the rules of a protocol, with some switches changed.
 
         Args:
-            protocol: By its short name; None for the usual one.
+            protocol: The short name, or None for the usual protocol.
             with_: Switches to turn on.
             without: Switches to turn off.
 
@@ -153,7 +153,7 @@ class Benchmark:
     def rules_from_name(
         self, protocol: str, with_: Collection[str] = (), without: Collection[str] = ()
     ) -> Rules:
-        """The rules that a protocol in full names, as in a run's header, with changes.
+        """Return the rules for a full protocol name, with some switches changed.
 
         Raises:
             ConfigError: there are none such here.
@@ -175,7 +175,7 @@ class Benchmark:
         )
 
     def _make_rules(self, protocol: str, switches: Switches) -> Rules:
-        """The rules of these switches, with the protocol's name.
+        """Return the rules for these switches, under the protocol's name.
 
         A column's protocol is named in full, a dimension's by benchmark and version alone: it is
         the same value by all protocols that make it in the same way, which its signature tells.

@@ -1,4 +1,4 @@
-"""One model's number in one column, and the tally that every mean is taken from."""
+"""One model's value in one column, and the tally of outcomes that means are computed from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Method: TypeAlias = Literal["clustered", "jackknife"]
 
 @result(frozen=True, slots=True, config=STRICT)
 class Interval:
-    """How sure a number is, if other source pictures had been drawn.
+    """A 95 % confidence interval: how much a value would vary with other source images.
 
     Attributes:
         low: Where the 95 % interval begins; None where there is none, and `reason` says why.
@@ -47,7 +47,7 @@ class Interval:
 
     @property
     def half_width(self) -> float | None:
-        """Half of its width."""
+        """Half of the interval's width; None without an interval."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
@@ -62,8 +62,8 @@ class Cell:
             has no number.
         imputed: How many of the scored values a rule put in.
         signature: What the number depends on.
-        awaits: Where there is no value, the statuses that may become one: what was not judged.
-            Empty where all was judged, and nothing came of it.
+        open_statuses: If there is no value, the statuses of edits that a later run may still judge.
+            Empty if all edits were judged without a score.
         interval: Of the value; None where nobody asked for one, or there is no value.
         capped: How many of the scored values are the largest that their metric can say.
         other_items: The value rests on items that not all models have, which have a value here.
@@ -85,7 +85,7 @@ class Cell:
     @computed_field  # type: ignore[prop-decorator]
     @property
     def scored(self) -> int:
-        """How many values the number rests on."""
+        """How many edits have a value."""
         return self.counts.get("scored", 0)
 
     @computed_field  # type: ignore[prop-decorator]
@@ -108,7 +108,7 @@ class Cell:
 
 
 def standard_deviation(values: Collection[float]) -> float | None:
-    """Of a sample (the sum of squares by n - 1); None of fewer than two values."""
+    """Compute the sample standard deviation (n - 1); None for fewer than two values."""
     if len(values) < 2:
         return None
     mean = math.fsum(values) / len(values)
@@ -117,12 +117,13 @@ def standard_deviation(values: Collection[float]) -> float | None:
 
 @dataclass(slots=True)
 class Tally:
-    """Outcomes, counted and averaged as they come; a value takes eight bytes, its item four.
+    """Counts outcomes and collects their values; a value takes eight bytes, its item four.
 
     Attributes:
         counts: How many outcomes had each status, without those that do not apply.
-        inapplicable: How many do not apply.
-        imputed: How many of the scored values a rule put in.
+        not_applicable_count: How many do not apply.
+        imputed_count: How many of the scored values a rule put in.
+        missing_count: How many of the values stand for missing outputs.
         values: Of the scored ones, in the order in which they came.
         weights: Of the same, where they have any.
         items: Numbers of the items of the same, where they have any.
@@ -171,7 +172,7 @@ class Tally:
 
     @property
     def _has_only_missing(self) -> bool:
-        """Whether no edit has a number though some were asked about: their judge failed them."""
+        """Whether every value stands for a missing output, though some edits have an output."""
         scored_count = self.counts["scored"]
         return 0 < scored_count == self.missing_count and scored_count < self.counts.total()
 
@@ -191,7 +192,7 @@ class Tally:
     def make_cell(
         self, reason: str, signature: Signature, affine: tuple[float, float] = NO_SCALING
     ) -> Cell:
-        """What was added, as one cell.
+        """Return the tally as a cell.
 
         Args:
             reason: Why there is no mean, for where there is none.
@@ -206,5 +207,5 @@ class Tally:
 
 
 def select_open_statuses(counts: Mapping[Status, int]) -> frozenset[Status]:
-    """The statuses among these that may become a value."""
+    """Return those statuses whose edits a later run may still judge."""
     return _OPEN & counts.keys()

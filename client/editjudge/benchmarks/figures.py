@@ -1,4 +1,4 @@
-"""Which columns of a benchmark stand in which figure of its paper.
+"""The figures of papers, and which columns each of them shows.
 
 Each benchmark's `figures.toml` names them. `masks` is of the data alone, and has no columns;
 `means` is of no paper, and of any columns.
@@ -23,7 +23,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @result(frozen=True, slots=True, config=STRICT)
 class FigurePanel:
-    """One plot of a figure.
+    """One plot in a figure.
 
     Attributes:
         title: Above it; empty for none.
@@ -35,7 +35,7 @@ class FigurePanel:
     columns: tuple[str, ...]
 
     def select_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
-        """Those of a table, in the panel's order."""
+        """Return the columns of a table that the plot shows, in its order."""
         return tuple(
             column
             for pattern in self.columns
@@ -54,7 +54,7 @@ class Figure:
         relative: Each axis goes from the worst of the models to the best: columns of different
             units share a plot. Otherwise all share a scale from 0.
         top: Where that scale ends; None for a little above the largest number.
-        printed: Of `masks` the share below which most are, as the paper says.
+        printed_share: Of `masks` the share below which most are, as the paper says.
     """
 
     kind: Kind
@@ -66,13 +66,13 @@ class Figure:
     printed_share: float | None = None
 
     def name(self, column: Column) -> str:
-        """How a column is called in it."""
+        """Return the label of a column in the figure."""
         return column.group if self.by_group else column.title
 
 
 @cache
 def load_figures(benchmark: str) -> tuple[Figure, ...]:
-    """The figures of a benchmark's paper; none where it has no paper."""
+    """Load the figures of a benchmark's paper; empty if it has no paper."""
     try:
         tables = package_tables(__package__, f"{benchmark}/figures.toml")
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def load_figures(benchmark: str) -> tuple[Figure, ...]:
 
 
 def make_means_figure(columns: Sequence[Column]) -> Figure:
-    """Each column by itself, models with their intervals: of a benchmark that has no paper."""
+    """Return a figure of each column's means with intervals, for benchmarks without a paper."""
     panels = tuple(
         FigurePanel(f"{c.group}: {c.title}" if c.group else c.title, (c.id,)) for c in columns
     )

@@ -28,19 +28,19 @@ class Outputs:
     An id with slashes names subfolders. Two files for one item are nobody's output.
 
     Attributes:
-        listed: The suffixes by item, once the folder was listed.
+        suffixes_by_item: The suffixes of each item's files; None before the folder was listed.
     """
 
     folder: Path
     suffixes_by_item: Mapping[str, tuple[str, ...]] | None = field(default=None, kw_only=True)
 
     def path(self, item: str) -> str | None:
-        """The file that is the output to an item, or None."""
+        """Return the file of the output to an item, or None."""
         suffixes = self._suffixes(item)
         return f"{self.folder}{os.sep}{item}{suffixes[0]}" if len(suffixes) == 1 else None
 
     def why_not(self, item: str) -> Missing:
-        """Why there is none: what was looked for, or what there is too much of."""
+        """Return why an item has no output: its file is absent, or there are several."""
         if suffixes := self._suffixes(item):
             names = ", ".join(f"{item}{suffix}" for suffix in sorted(suffixes))
             return Missing("several", f"{names} in {format_path(self.folder)}")
@@ -48,7 +48,7 @@ class Outputs:
         return Missing("absent", f"no {expected_path} (or {', '.join(SUFFIXES[1:])})")
 
     def index(self) -> Outputs:
-        """The same for a look at all of them, with the names of all files in memory."""
+        """List the folder and return outputs that need no further access to it."""
         suffixes_by_stem: dict[str, tuple[str, ...]] = {}
         for name in _files(str(self.folder), ""):
             stem, dot, ending = name.rpartition(".")
@@ -59,7 +59,7 @@ class Outputs:
         return Outputs(self.folder, suffixes_by_item=suffixes_by_stem)
 
     def list_unmatched(self, items: Container[str]) -> list[str]:
-        """Pictures that are no output to any of these items, as paths in the folder."""
+        """Return the images that are no output to any of these items, as paths in the folder."""
         suffixes_by_stem = (
             self.index().suffixes_by_item
             if self.suffixes_by_item is None
@@ -82,34 +82,34 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class NamedOutputs(Outputs):
-    """Outputs whose files somebody names.
+    """Outputs whose files are named one by one.
 
     Attributes:
         folder: Where they are named.
         paths: By item.
-        unnamed: Why an item has none; `{item}` stands for its id.
+        absence_reason: Why an item has no file; `{item}` stands for its id.
     """
 
     paths: Mapping[str, Path]
     absence_reason: str
 
     def path(self, item: str) -> str | None:
-        """The file that is named, if it is there."""
+        """Return the item's file if it exists."""
         path = self.paths.get(item)
         return str(path) if path is not None and path.is_file() else None
 
     def why_not(self, item: str) -> Missing:
-        """None is named, or it is not there."""
+        """Return that no file is named for the item, or that the file does not exist."""
         path = self.paths.get(item)
         why = self.absence_reason.format(item=item) if path is None else f"no {format_path(path)}"
         return Missing("absent", why)
 
     def index(self) -> NamedOutputs:
-        """Itself."""
+        """Return itself; the files are known."""
         return self
 
     def list_unmatched(self, items: Container[str]) -> list[str]:
-        """None: a file belongs to the item that names it."""
+        """Return nothing, since every file belongs to the item that names it."""
         return []
 
 

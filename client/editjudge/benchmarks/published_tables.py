@@ -1,4 +1,4 @@
-"""What papers print: their tables of results, to be set beside a run and never mixed into it.
+"""Tables of results from papers, which are shown beside a run and never mixed into it.
 
 Each benchmark's `published.toml` holds the numbers with the table they stand in and the judge they
 are by, and says which of its columns can be compared with a run's, by which switches, and why.
@@ -23,8 +23,8 @@ class PublishedTable:
     """A table of a paper, as far as its columns are ours.
 
     Attributes:
-        source: Which table it is.
-        judge: By which judge.
+        source: The table's name in the paper.
+        judge: Which judge the numbers are by.
         models: By model under test and id of our column, the number as it is printed.
         note: What is odd about what is printed; empty for nothing.
     """
@@ -44,7 +44,7 @@ class Comparison:
         why: What makes them comparable, or keeps them apart.
         on: Switches that must be on.
         off: Switches that must be off.
-        never: By no switches.
+        never: They cannot be compared, whatever the switches.
     """
 
     columns: tuple[str, ...]
@@ -54,17 +54,17 @@ class Comparison:
     never: bool = False
 
     def holds(self, switches: Collection[str]) -> bool:
-        """Whether they can by these switches that are on."""
+        """Whether the columns can be compared while these switches are on."""
         off = set(self.off).isdisjoint(switches)
         return not self.never and off and set(self.on) <= set(switches)
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedTables:
-    """What a paper prints.
+    """All tables of a paper.
 
     Attributes:
-        title: Of the benchmark.
+        title: The benchmark's title.
     """
 
     title: str
@@ -72,10 +72,10 @@ class PublishedTables:
     comparisons: tuple[Comparison, ...]
 
     def comparison(self, column: str) -> Comparison:
-        """What is said of a column.
+        """Return whether and why a column can be compared.
 
         Raises:
-            KeyError: nothing is.
+            KeyError: the file says nothing about the column.
         """
         for comparison in self.comparisons:
             if any(fnmatchcase(column, pattern) for pattern in comparison.columns):
@@ -85,10 +85,10 @@ class PublishedTables:
 
 @cache
 def load_published_tables(benchmark: str) -> PublishedTables:
-    """What the paper of a benchmark prints.
+    """Load the published tables of a benchmark.
 
     Raises:
-        ConfigError: nothing is kept of it.
+        ConfigError: the benchmark has no published numbers.
     """
     try:
         tables = package_tables(__package__, f"{benchmark}/published.toml")

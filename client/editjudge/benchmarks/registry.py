@@ -1,4 +1,4 @@
-"""Every benchmark and dimension there is: ours, and those that other packages add.
+"""All benchmarks and dimensions: the built-in ones, and those that other packages add.
 
 A package adds a benchmark by an entry point in the group `editjudge.benchmarks` that names a
 `Benchmark`, and dimensions by one in the group `editjudge.dimensions` that names an iterable of
@@ -32,14 +32,14 @@ _PIXEL_IDS = frozenset(
 
 @cache
 def _points() -> Mapping[str, EntryPoint]:
-    """Where each benchmark is, by name, `core` first."""
+    """Return the entry point of each benchmark by name, `core` first."""
     points = {point.name: point for point in entry_points(group=BENCHMARKS)}
     return {name: points[name] for name in sorted(points, key=lambda name: (name != CORE, name))}
 
 
 @cache
 def load_benchmark(name: str) -> Benchmark:
-    """A benchmark by name; no other one is loaded.
+    """Load a benchmark by name, and no other one.
 
     Raises:
         ConfigError: there is none of this name, or it is called otherwise, or cannot be loaded.
@@ -57,7 +57,7 @@ def load_benchmark(name: str) -> Benchmark:
 
 
 def load_benchmarks() -> dict[str, Benchmark]:
-    """All benchmarks by name, `core` first."""
+    """Load all benchmarks, by name, `core` first."""
     return {name: load_benchmark(name) for name in _points()}
 
 
@@ -72,7 +72,7 @@ def _load_plugin_dimensions() -> tuple[Dimension, ...]:
 
 
 def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
-    """Dimensions by id, in the order they are declared; those of other packages last.
+    """Load dimensions by id, in the order of their declaration; those of other packages last.
 
     Args:
         names: Ids and patterns: those of `core` come, and of each benchmark that one begins with.
@@ -117,7 +117,7 @@ def add_specialists(rules: Rules, services: Sequence[ServiceName]) -> Rules:
 
 
 def select_dimensions(patterns: Iterable[str], rules: Rules | None = None) -> tuple[Dimension, ...]:
-    """The dimensions that any of the patterns names.
+    """Select the dimensions that any of the patterns matches.
 
     Args:
         patterns: Ids, with or without their benchmark; globs such as `core.psnr.*`; a part of an id
@@ -149,7 +149,7 @@ def select_dimensions(patterns: Iterable[str], rules: Rules | None = None) -> tu
 def select_among(
     dimensions: Iterable[Dimension], patterns: Iterable[str], rules: Rules | None = None
 ) -> tuple[Dimension, ...]:
-    """Those of the dimensions of a run that any of the patterns names; all for none.
+    """Select those dimensions of a run that any of the patterns matches; all without patterns.
 
     Args:
         patterns: As of `select`.
@@ -168,7 +168,7 @@ def select_among(
 def _match_pattern(
     pattern: str, by_id: Mapping[str, Dimension], rules: Rules | None
 ) -> frozenset[str]:
-    """The ids that a pattern names: the first way in which it names any decides.
+    """Return the ids that a pattern matches, by the first way of matching that finds any.
 
     Raises:
         ConfigError: it names none, or parts of ids of several benchmarks.
@@ -204,7 +204,7 @@ def _match_pattern(
 
 
 def _of_one_benchmark(names: Iterable[str], pattern: str) -> Iterator[str]:
-    """The names, where they are all of one benchmark.
+    """Yield the names, provided that they are all of one benchmark.
 
     Raises:
         ConfigError: they are of several; once it is asked for any.

@@ -1,7 +1,7 @@
-"""One judgement made several times: by several judges, or in several rounds of one.
+"""Repeated judgements: by several judges, or in several rounds of one judge.
 
-What a judge has a part in is judged once in each round of each judge; under the dimension's
-own id stands their mean. Everything else is judged once.
+A dimension that asks a judge is judged once in each round of each judge, and its own id holds the
+mean of these. Every other dimension is judged once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEFAULT_JUDGE = JUDGE.variant
 
 
 class JudgeRound(NamedTuple):
-    """One judge, once.
+    """One round of one judge.
 
     Attributes:
         judge: Name of the judge, as in `generalist.<name>`.
@@ -29,7 +29,7 @@ class JudgeRound(NamedTuple):
     round: int
 
     def dimension_id(self, dimension: str) -> str:
-        """The id of a dimension as it is judged in this round."""
+        """Return the id under which a dimension is judged in this round."""
         return f"{dimension}@{self.judge}.{self.round}"
 
 
@@ -47,7 +47,7 @@ class JudgeRounds:
 
     @property
     def each_round(self) -> tuple[JudgeRound, ...]:
-        """All of them; none where the usual judge judges once."""
+        """All rounds of all judges; empty for a single round of the usual judge."""
         if self == JudgeRounds():
             return ()
         return tuple(JudgeRound(j, 1 + i) for j in self.judges for i in range(self.rounds))
@@ -56,7 +56,7 @@ class JudgeRounds:
 def make_rounds(
     dimensions: Mapping[str, Dimension], judge_rounds: JudgeRounds
 ) -> dict[str, Dimension]:
-    """All dimensions by id: the judged ones as means of their rounds, which stand before them."""
+    """Return all dimensions by id; a judged one is the mean of the rounds before it."""
     each = judge_rounds.each_round
     judged_ids = _find_judged_ids(dimensions, judge_rounds)
     by_id: dict[str, Dimension] = {}
@@ -75,7 +75,7 @@ def make_rounds(
 
 
 def count_in_rounds(dimensions: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> int:
-    """How many `make_rounds` would make."""
+    """Return how many dimensions `make_rounds` would return."""
     return len(dimensions) + len(_find_judged_ids(dimensions, judge_rounds)) * len(
         judge_rounds.each_round
     )
@@ -84,7 +84,7 @@ def count_in_rounds(dimensions: Mapping[str, Dimension], judge_rounds: JudgeRoun
 def with_rounds(
     chosen_dimensions: Iterable[Dimension], dimensions: Mapping[str, Dimension]
 ) -> tuple[Dimension, ...]:
-    """The chosen dimensions as `known` has them, each after its rounds."""
+    """Return the chosen dimensions as they stand in `dimensions`, each after its rounds."""
     names = [dimension.id for dimension in chosen_dimensions]
     rounds: dict[str, list[Dimension]] = {}
     for dimension in dimensions.values():

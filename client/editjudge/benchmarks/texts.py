@@ -1,4 +1,4 @@
-"""Texts, names and numbers as data has them: which can be used, and in plain words why not."""
+"""Checks of the texts, names and numbers in data, with reasons in plain words."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _PLAINER = {
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing of a text can be seen."""
+    """Whether a text has no visible character."""
     if text[:1].isalnum():  # nearly always, and this is asked of every text of a hundred thousand
         return False
     return not any(c.isprintable() and not c.isspace() for c in text)
 
 
 def why_unusable(text: str) -> str:
-    """Why no judge could read a text as meant; "" where it can be used."""
+    """Return why a text cannot be used; "" if it can."""
     if is_blank(text):
         return "is blank"
     try:
@@ -74,7 +74,7 @@ File = Annotated[str, Field(min_length=1, max_length=MAX_PATH)]
 
 
 def find_question_flaw(question: Mapping[str, Any]) -> str:
-    """Why a question that came with an item cannot be asked; "" where it can, or has no answer.
+    """Return why a question of an item cannot be asked; "" if it can, or has no answer.
 
     Args:
         question: As it stands: `question` and `answer`, and `options` where it has any.
@@ -98,19 +98,19 @@ def find_question_flaw(question: Mapping[str, Any]) -> str:
 
 
 def plain_message(message: str) -> str:
-    """What a validation said, as people say it."""
+    """Return the message of a validator without its technical prefix."""
     return message.removeprefix("Value error, ")
 
 
 def find_repeated_keys(pairs: list[tuple[str, Any]]) -> list[str]:
-    """Which keys an object has more than once: nobody can tell which of their values is meant."""
+    """Return the keys that a JSON object has more than once, so that their values are unclear."""
     if len(pairs) == len(dict(pairs)):
         return []
     return [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
 
 
 def find_misreading(line: bytes) -> str:
-    """What in a line of JSON would be read as something else than it says; "" for nothing.
+    """Return what a parser would misread in a line of JSON; "" if nothing.
 
     A key that an object has more than once, or what stands for a number and is none.
     """
@@ -129,10 +129,10 @@ def find_misreading(line: bytes) -> str:
 
 
 def describe_error(error: ValidationError, model: type[BaseModel]) -> str:
-    """What is wrong with an object, in one line.
+    """Describe in one line why an object failed validation.
 
     Args:
-        model: What it was to be.
+        model: The type that the object was validated against.
     """
     parts = []
     for problem in error.errors(include_url=False)[:3]:
@@ -147,7 +147,7 @@ def describe_error(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 def _no_json(error: str) -> str:
-    """Why a line cannot be parsed, in words and with the place in it."""
+    """Describe in words why a line cannot be parsed, and at which character."""
     position = _STOPPED.fullmatch(error)
     if position is None:
         return f"{NO_JSON}: {error}"

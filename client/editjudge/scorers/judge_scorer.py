@@ -1,4 +1,4 @@
-"""What a judge is asked about one edit, and what all ways of asking it share."""
+"""Questions to a judge about one edit, and the base class of scorers that ask them."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class JudgeScorer(ServiceScorer):
 
     @property
     def reads_pixels(self) -> bool:
-        """No: it shows pictures."""
+        """False: the scorer sends the images undecoded."""
         return False
 
     @abstractmethod
@@ -132,22 +132,22 @@ class JudgeScorer(ServiceScorer):
 
     @property
     def template(self) -> Template:
-        """The template of tasks that have none of their own."""
+        """The template of tasks without a template of their own."""
         return self.template_of(self.prompt)
 
     @property
     def templates(self) -> tuple[Template, ...]:
-        """Every template that it may ask."""
+        """Every template that the scorer may use."""
         return tuple(map(self.template_of, self._names))
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """Of every template that it may ask."""
+        """The names of all these templates."""
         names = (getattr(self, parameter) for parameter in self.template_parameters)
         return tuple(name for name in (*names, *(name for _, name in self.by_task)) if name)
 
     def template_of(self, name: str) -> Template:
-        """A template by name: one of one's own, an official one, or ours.
+        """Return a template by name: a custom one, an official one, or a built-in one.
 
         Raises:
             ConfigError: it is an official prompt that was not imported.
@@ -162,11 +162,11 @@ class JudgeScorer(ServiceScorer):
         return get_template(name)
 
     def template_for(self, item: Item) -> Template:
-        """The template for an item: that of its task."""
+        """Return the template of an item's task."""
         return self.template_of(dict(self.by_task).get(item.task, self.prompt))
 
     def reads(self, item: Item) -> frozenset[str]:
-        """What its templates show of the item."""
+        """Return the item's fields that the templates show."""
         names = (
             getattr(self, parameter)
             for parameter in self.template_parameters
@@ -176,26 +176,26 @@ class JudgeScorer(ServiceScorer):
         return list_shown_fields(templates)
 
     def with_judge(self, service: str, repeat: int) -> JudgeScorer:
-        """The same way of judging by another judge, in the place of the judge."""
+        """Return the scorer with another judge, if it asks the usual one."""
         return replace(self, service=service, repeat=repeat) if self.service == JUDGE else self
 
     def with_templates(self, custom: Iterable[Template]) -> JudgeScorer:
-        """The same way of judging, in one's own words where it asks a template of theirs."""
+        """Return the scorer with those custom templates that replace one of its own."""
         return replace(self, custom=tuple(one for one in custom if one.name in self._names))
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
-        """One call each time that a question is asked."""
+        """Return one call for each time that a question is asked."""
         return {self.service: sum(question.count for question in self.questions(item))}
 
     @property
     def prompt_origins(self) -> frozenset[str]:
-        """Whose words its templates are in."""
+        """The origins of the templates."""
         return frozenset(template.origin for template in self.templates)
 
     def spec(self) -> Mapping[str, object]:
-        """The parameters, each template with its digest and whose words it is in.
+        """Return the parameters, with the origin and digest of each template.
 
-        Where one asks for a choice, `labels` says which texts stand for one.
+        If a template asks for a choice, `labels` names the texts that stand for one.
         """
         parameters: dict[str, object] = {
             f.name: getattr(self, f.name)
@@ -213,22 +213,22 @@ class JudgeScorer(ServiceScorer):
         return parameters
 
     def _describe_template(self, name: str) -> str:
-        """A template as `spec` tells it."""
+        """Return a template as it stands in `spec`: its name, origin and digest."""
         template = self.template_of(name)
         return f"{template.name}({template.origin},{template.digest[:15]})"
 
 
 def list_shown_fields(templates: Iterable[Template]) -> frozenset[str]:
-    """The item's fields that templates show, under the names that flaws of data have."""
+    """Return the item's fields that templates show, by the names that flaws have."""
     fields_ = {name for template in templates for name in template.fields}
     return frozenset(_ITEM_FIELDS.get(name, name) for name in fields_)
 
 
 def get_contract(template: Template, kind: type[C]) -> C:
-    """The contract of a template.
+    """Return the contract of a template.
 
     Raises:
-        TypeError: it has another one, or choices.
+        TypeError: the template has another contract, or choices.
     """
     if not isinstance(template.contract, kind):
         raise TypeError(f"prompt {template.name} does not ask for {kind.name}")
@@ -236,7 +236,7 @@ def get_contract(template: Template, kind: type[C]) -> C:
 
 
 def group_tasks(pairs: Iterable[tuple[str, str]]) -> str:
-    """Tasks with what is used for each, those that share it together, for specs."""
+    """Return tasks and the text used for each as one string, grouped by the text."""
     tasks_of: dict[str, list[str]] = {}
     for task, text in pairs:
         tasks_of.setdefault(text, []).append(task)

@@ -1,4 +1,4 @@
-"""What alignments share: keypoints of a reference, found once, and a budget of memory."""
+"""A cache of keypoints and a memory budget, which alignments in several threads share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ _Key: TypeAlias = "tuple[str, tuple[int, int]]"
 
 
 class KeypointCache:
-    """Keypoints of pictures, by their digest and size; those asked for last are kept.
+    """A cache of images' keypoints, by digest and size; the least recently used go first.
 
-    Threads that ask for the same picture share one search. It holds for all event loops of the
-    process.
+    Threads that need the same image share one search, across all event loops of the process.
 
     Args:
-        budget: Bytes that are kept at most; what is being searched comes on top.
+        budget: Bytes that the cache holds at most; searches in progress come on top.
     """
 
     def __init__(self, budget: int) -> None:
@@ -30,9 +29,9 @@ class KeypointCache:
         self._lock = Lock()
 
     def of(self, image: Image) -> Future[Keypoints]:
-        """A picture's keypoints: searched here and now, unless they are kept, or on their way.
+        """Return a future of an image's keypoints, and search them in this thread if nobody has.
 
-        Those on their way are not waited for, so that a thread can do something else first.
+        A search in another thread is not waited for, so that this one can work meanwhile.
         """
         key = (image.digest, image.size)
         with self._lock:
@@ -44,7 +43,7 @@ class KeypointCache:
 
     @property
     def nbytes(self) -> int:
-        """What is kept takes in memory."""
+        """The memory that the cached keypoints take, in bytes."""
         return sum(future.result().nbytes for future in self._futures.values() if future.done())
 
     def _search(self, image: Image, key: _Key, future: Future[Keypoints]) -> None:
@@ -68,12 +67,12 @@ class KeypointCache:
 
 
 class MemoryBudget:
-    """Lets threads work while what they take fits a budget, first come, first served.
+    """Lets threads work while their memory fits a budget, first come, first served.
 
-    What takes more than the whole budget is let in alone.
+    A thread that needs more than the whole budget works alone.
 
     Args:
-        budget: How much may be taken at once, for example bytes.
+        budget: How much all threads may hold at once, for example in bytes.
     """
 
     def __init__(self, budget: int) -> None:
@@ -83,10 +82,10 @@ class MemoryBudget:
 
     @contextmanager
     def of(self, size: int) -> Iterator[None]:
-        """Wait for a turn, and have it until the block ends.
+        """Wait until the budget has room, and hold it until the block ends.
 
         Args:
-            size: How much the work takes.
+            size: How much the block needs.
         """
         size = min(size, self._budget)
         with self._first, self._room:  # who waits for room holds up those behind

@@ -1,4 +1,4 @@
-"""Comparing pixels: PSNR, SSIM and MSE against the source or the target."""
+"""Scorers that compare pixels with the source or the target: PSNR, SSIM and MSE."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ UNALIGNED = "unaligned"
 
 
 class PixelScorer(Scorer):
-    """A way of comparing pixels here, with OpenCV."""
+    """A scorer that compares pixels in this process, with OpenCV."""
 
     @property
     def unavailable_reason(self) -> str:
-        """OpenCV, where it is not installed."""
+        """Why OpenCV is missing; empty if it is installed."""
         return missing_opencv()
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Compare in a worker thread: NumPy and OpenCV release the interpreter."""
+        """Compare in a worker thread, since NumPy and OpenCV release the interpreter lock."""
         return await in_thread(self.compare, edit, fields)
 
     @abstractmethod
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
-        """A verdict for every field, computed at once."""
+        """Return a verdict for every field."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,10 @@ class PixelComparison(PixelScorer):
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """As every comparison of pixels, but for alignments.
+        """Compare in a worker thread, or align in a thread of a pool of its own.
 
-        These take turns, one for each core: those at work have `ALIGNING_MEMORY` in all. Edits with
-        the same reference share its keypoints.
+        At most one alignment per core works at a time, and all of them hold at most
+        `ALIGNING_MEMORY`. Edits with the same reference share its keypoints.
         """
         if not self.aligned:
             return await super().score(edit, panel, fields)
@@ -132,7 +132,7 @@ class PixelComparison(PixelScorer):
             return self.compare(edit, fields)
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
-        """Bring both to one size, then compare."""
+        """Bring both images to one size, then compare every field."""
         reference: Image = getattr(edit.item, self.reference)
         try:
             edited_pixels, evidence = self._brought_to(edit.output, reference)
@@ -219,11 +219,11 @@ class BlackedOutSsim(PixelScorer):
     side: int = 224
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
-        """The decoder, what squashes both, the mask and the metric."""
+        """The decoders of images and masks, the resizing and the metric."""
         return (decode, squashed, load_mask, ssim_blacked_out)
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
-        """Compare both squares."""
+        """Resize both images to grey squares and compare them."""
         reference, output = (
             np.asarray(Pil.fromarray(squashed(image, self.side)).convert("L"))
             for image in (getattr(edit.item, self.reference), edit.output)
@@ -242,7 +242,7 @@ class BlackedOutSsim(PixelScorer):
 
 
 def _same_aspect(size: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether two sizes have the same aspect ratio, to within a pixel's worth, as of masks."""
+    """Whether two sizes (width, height) have the same aspect ratio, to within one pixel."""
     (width, height), (w, h) = size, other
     return abs(width * h - height * w) <= max(*size, *other)
 

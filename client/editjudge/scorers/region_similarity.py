@@ -1,4 +1,4 @@
-"""Comparing the features of regions that a judge names and a segmenter finds."""
+"""A scorer that compares features of regions, which a judge names and a segmenter finds."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class RegionSimilarity(JudgeScorer):
 
     @property
     def roles(self) -> tuple[ServiceName, ...]:
-        """The three services."""
+        """The judge, the segmenter and the feature service."""
         services = (self.service, self.segmenter, self.features)
         return tuple(map(ServiceName.parse, services))
 
     def questions(self, item: Item) -> tuple[Question, ...]:
-        """What asks for the commands."""
+        """Return the question that asks for the commands."""
         template = self.template_for(item)
         contract = replace(get_contract(template, Commands), sources=len(item.sources))
         return (Question(template, contract),)
@@ -103,7 +103,7 @@ class RegionSimilarity(JudgeScorer):
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Ask for commands, then follow them side by side."""
+        """Ask the judge for commands, then carry them out concurrently."""
         judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
         answer: Answer[tuple[Command, ...]] = await question.ask(edit, judge, repeat=self.repeat)
@@ -137,7 +137,7 @@ def _verdict(
     *,
     is_imputed: bool = False,
 ) -> Verdict:
-    """A number, unless there are problems."""
+    """Return a score, or no score if there are problems."""
     evidence = dict(evidence)
     if problems:
         reason = "; ".join(problems)
@@ -179,16 +179,16 @@ class _Pair:
 
     @property
     def problems(self) -> list[str]:
-        """Why there is no number; empty where there is one."""
+        """Why there is no score; empty if there is one."""
         return [problem for side in _SIDES for problem in self._problems[side]]
 
     @property
     def source_problems(self) -> list[str]:
-        """Why it cannot be told whether it is lost; empty where it can."""
+        """Why nobody can tell whether the region is lost; empty if it can be told."""
         return self._problems["source"]
 
     async def cosine(self) -> float:
-        """NaN where there are problems, 0 where the region is lost."""
+        """Return the cosine; NaN if there are problems, 0 if the region is lost."""
         try:
             regions = await self._regions()
             if self.problems:
@@ -203,7 +203,7 @@ class _Pair:
         return cosine
 
     async def _regions(self) -> dict[Side, NDArray[np.bool_]]:
-        """What is compared in each image; where there is nothing, a problem is noted."""
+        """Return the region to compare in each image, and note a problem if it is full or empty."""
         regions: dict[Side, NDArray[np.bool_]] = {}
         for side, mask in (await self._masks()).items():
             if mask.all() or not mask.any():
@@ -215,7 +215,7 @@ class _Pair:
         return regions
 
     async def _masks(self) -> dict[Side, NDArray[np.bool_]]:
-        """Those there are, each at its image's size; a problem is noted for the others."""
+        """Return the masks found, at their images' sizes, and note a problem for the others."""
         sides: tuple[Side, ...] = _SIDES if self._how.found == "each" else ("edited",)
         each = zip(sides, await gather_all(*map(self._segment, sides)), strict=True)
         masks = {side: mask for side, mask in each if mask is not None}
@@ -257,7 +257,7 @@ class _Pair:
 
 
 def _stretch_mask(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.bool_]:
-    """A mask over an image of another size, whatever its shape (nearest neighbour)."""
+    """Resize a mask to an image's size, whatever its aspect ratio (nearest neighbour)."""
     if (mask.shape[1], mask.shape[0]) == size:
         return mask
     picture = Pil.fromarray(mask).resize(size, Pil.Resampling.NEAREST)
@@ -265,7 +265,7 @@ def _stretch_mask(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.
 
 
 def _make_evidence(region: NDArray[np.bool_]) -> dict[str, Any]:
-    """A region as evidence: its share of the image, and a small 1-bit PNG of it in base64."""
+    """Return a region as evidence: its share of the image, and a small 1-bit PNG in base64."""
     height, width = region.shape
     scale = min(1.0, _SHOWN / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))

@@ -1,4 +1,4 @@
-"""What scorers share: regions, by mask or found by phrase, and images at a reference's size."""
+"""Regions given by a mask or found by a phrase, and images resized to a reference."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 Reference: TypeAlias = Literal["source", "target"]
 Region: TypeAlias = Literal["whole", "inside", "outside"]
 Select: TypeAlias = Literal["all", "best"]
-"""Which of several finds for a phrase."""
+"""Which of several regions found for a phrase count."""
 
 
 def select_region(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
-    """The pixels of a region at a given size (width, height); None for the whole image.
+    """Return the pixels of a region at a size (width, height); None for the whole image.
 
     Raises:
         ValueError: there is no such region, or the item has no mask; the planner does not let the
@@ -49,14 +49,14 @@ def is_region_empty(edit: Edit, region: str, size: tuple[int, int]) -> bool:
 
 
 def encode_png(mask: NDArray[np.bool_]) -> bytes:
-    """A mask (H, W) as PNG, one bit a pixel."""
+    """Encode a mask (H, W) as PNG with one bit per pixel."""
     buffer = io.BytesIO()
     Pil.fromarray(mask).save(buffer, "PNG")
     return buffer.getvalue()
 
 
 def require_region(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
-    """The pixels of a region at a given size, of which there are some; None for the whole image.
+    """Return the pixels of a region that is not empty, at a size; None for the whole image.
 
     Raises:
         Abstained: `degenerate`, when the region has no pixel, or the mask cannot be laid over an
@@ -73,7 +73,7 @@ def require_region(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np
 
 
 def encode_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, bytes]:
-    """A region as a service takes it: `{"MASK": PNG}`, nothing for the whole image.
+    """Encode a region as services take it: `{"MASK": PNG}`, or `{}` for the whole image.
 
     Raises:
         Abstained: as `comparable`.
@@ -84,14 +84,14 @@ def encode_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, b
 
 @implementation(1)
 def squashed(image: Image, side: int) -> RGB:
-    """An image as a square, whatever its aspect ratio (Lanczos)."""
+    """Resize an image to a square, whatever its aspect ratio (Lanczos)."""
     resized_image = Pil.fromarray(image.rgb).resize((side, side), Pil.Resampling.LANCZOS)
     return np.asarray(resized_image)
 
 
 @implementation(1)
 def fitted(output: Image, reference: Image) -> tuple[RGB, Evidence]:
-    """An edited image at its reference's size (Lanczos), and a note where that changed it."""
+    """Resize an edited image to its reference's size (Lanczos), and note whether it changed."""
     note = make_resize_note(output.size, reference.size)
     if not note:
         return output.rgb, note
@@ -100,7 +100,7 @@ def fitted(output: Image, reference: Image) -> tuple[RGB, Evidence]:
 
 
 def make_resize_note(before: tuple[int, int], after: tuple[int, int]) -> Evidence:
-    """The evidence of a picture that was brought to another size; empty where it was not."""
+    """Return the evidence that an image was resized; empty if it was not."""
     (w, h), (width, height) = before, after
     return {} if before == after else {"resized": f"{w}x{h} to {width}x{height} (Lanczos)"}
 
@@ -108,7 +108,7 @@ def make_resize_note(before: tuple[int, int], after: tuple[int, int]) -> Evidenc
 async def segment_phrase(
     image: Image, phrase: str, panel: Panel, service: str, select: Select = "all"
 ) -> tuple[NDArray[np.bool_] | None, float]:
-    """What a phrase names in an image, and how sure the segmenter is.
+    """Find what a phrase names in an image, by a segmenter.
 
     Args:
         service: `segmenter.<variant>`.

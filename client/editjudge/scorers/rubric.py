@@ -42,18 +42,18 @@ class Rubric(JudgeScorer):
     name: ClassVar[str] = "rubric"
 
     def questions(self, item: Item) -> tuple[Question, ...]:
-        """The template of the item's task; its contract is `scores`."""
+        """Return one question: the template of the item's task, whose contract is `scores`."""
         template = self.template_for(item)
         return (Question(template, get_contract(template, Scores)),)
 
     def prepare_edit(self, edit: Edit) -> Edit:
-        """The edit as the judge gets it."""
+        """Return the edit as the judge sees it."""
         return edit
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Ask once, or `samples` times."""
+        """Ask the judge once, or `samples` times and take the mean."""
         judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
         prepared_edit = (
@@ -97,11 +97,11 @@ class OfficialRubric(Rubric):
 
     @property
     def reads_pixels(self) -> bool:
-        """Where images are encoded anew."""
+        """True if images of some task are encoded again as JPEG."""
         return bool(self.jpeg)
 
     def spec(self) -> Mapping[str, object]:
-        """The parameters, templates and readers with their digests."""
+        """The parameters, with the digests of templates and readers."""
         readers = (
             (task or "others", f"{reader.name}({reader.digest[:15]})")
             for task, reader in self.readers
@@ -109,7 +109,7 @@ class OfficialRubric(Rubric):
         return {**super().spec(), "readers": group_tasks(readers)}
 
     def prepare_edit(self, edit: Edit) -> Edit:
-        """The edit, without its texts and with its images encoded anew where that is asked for."""
+        """Return the edit without texts if `untold`, with JPEG images if its task is in `jpeg`."""
         item = edit.item
         if self.untold:
             item = replace(item, instruction="", hint="")
@@ -131,7 +131,7 @@ def _as_jpeg(image: Image) -> Image:
 
 
 def _verdict(answers: _Said, name: str, template: Template) -> Verdict:
-    """The mean of the replies; a reply that lacks the score leaves the whole without."""
+    """Return the mean score of the replies; one reply without the score leaves no score."""
     evidence, calls = _evidence(answers, name), merge_calls(answers)
     values = [answer.value for answer in answers]
     for value in values:
@@ -139,14 +139,14 @@ def _verdict(answers: _Said, name: str, template: Template) -> Verdict:
             why = value.without[name]
             return NoScore(kind="unparsable", reason=why, evidence=evidence, calls=calls)
     mean = math.fsum(value.scores[name] for value in values) / len(values)
-    scaled = template.rescale(name, mean)
-    if scaled != mean:
+    final_score = template.rescale(name, mean)
+    if final_score != mean:
         evidence["on_the_prompts_scale"] = mean
-    return Score(value=scaled, evidence=evidence, calls=calls)
+    return Score(value=final_score, evidence=evidence, calls=calls)
 
 
 def _evidence(answers: _Said, name: str) -> dict[str, Any]:
-    """What replies do not tell by themselves; `read_as` is the step that found the score."""
+    """Return the evidence; `read_as` names the parser's step that found the score."""
     values = [answer.value for answer in answers]
     steps = [value.steps.get(name) for value in values if value.steps or value.without]
     read = {"read_as": steps[0] if len(steps) == 1 else steps} if steps else {}

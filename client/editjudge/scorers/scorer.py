@@ -1,4 +1,4 @@
-"""What every way of judging is: from an edit to named verdicts."""
+"""The base class of scorers, which turn an edit into named verdicts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Scorer(ABC):
-    """One way of judging: from an edit to one or several named verdicts.
+    """Turns an edit into one or several named verdicts.
 
-    A scorer is a frozen dataclass whose fields are its parameters: equal scorers are one
-    scorer, so dimensions that read the same one share its calls.
+    A scorer is a frozen dataclass whose fields are its parameters. Equal scorers count as one,
+    so dimensions that read the same scorer share its calls.
 
     Attributes:
-        name: The field's name for this way of judging, for signatures.
+        name: Stands for the scorer in signatures.
         implementation: Its number, in every signature; see `base.signature.implementation`.
         roles: The services it calls.
     """
@@ -33,22 +33,22 @@ class Scorer(ABC):
 
     @property
     def roles(self) -> tuple[ServiceName, ...]:
-        """The services it calls; none by default."""
+        """The services that the scorer calls; none by default."""
         return ()
 
     @property
     def reads_pixels(self) -> bool:
-        """Whether it works on pixels itself; one that only sends pictures need not decode them."""
+        """Whether the scorer works on pixels; one that only sends images need not decode them."""
         return True
 
     @property
     def unavailable_reason(self) -> str:
-        """Why it cannot be computed on this machine, with the mend; empty where it can."""
+        """Why this machine cannot run the scorer, and how to mend it; empty if it can."""
         return ""
 
     @property
     def prompt_origins(self) -> frozenset[str]:
-        """Whose words its prompts are in (`Template.origin`); nothing where it has none."""
+        """The origins of the scorer's prompts (`Template.origin`); empty without prompts."""
         return frozenset()
 
     @abstractmethod
@@ -71,19 +71,19 @@ class Scorer(ABC):
         """
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
-        """Functions of ours, beside itself, whose number is in the signature of a field.
+        """Functions whose implementation number enters the signature of a field.
 
-        What brings pictures and masks to where they are compared, and what compares them; none by
-        default. Raising such a number has the field judged again.
+        These are the functions that decode, resize and compare images and masks; none by default.
+        A raised number makes runs judge the field again.
         """
         return ()
 
     def reads(self, item: Item) -> frozenset[str] | None:
-        """The item's fields that it looks at; None for those that its dimensions need."""
+        """Return the item's fields that the scorer uses; None means those its dimensions need."""
         return None
 
     def with_judge(self, service: str, repeat: int) -> Scorer:
-        """The same way of judging by another judge, or once more; itself without one.
+        """Return the scorer with another judge or repeat; a scorer without a judge returns itself.
 
         Args:
             service: As `generalist.<name>`, in the place of `generalist.judge`.
@@ -92,11 +92,11 @@ class Scorer(ABC):
         return self
 
     def with_templates(self, custom: Iterable[Template]) -> Scorer:
-        """The same way of judging in one's own words; itself without prompts."""
+        """Return the scorer with custom templates; a scorer without prompts returns itself."""
         return self
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
-        """How many calls one edit takes at most, by service; for estimates before a run.
+        """Return how many calls an edit takes at most, by service, for estimates before a run.
 
         Args:
             item: Maybe with placeholders for its images.
@@ -105,13 +105,13 @@ class Scorer(ABC):
         return dict.fromkeys(self.roles, 1)
 
     def spec(self) -> Mapping[str, object]:
-        """The parameters that change the numbers; the dataclass fields by default."""
+        """Return the parameters that the numbers depend on; by default the dataclass fields."""
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
 class ServiceScorer(Scorer):
-    """A way of judging that rests on one service.
+    """A scorer that calls one service.
 
     Attributes:
         service: As `role.variant`.

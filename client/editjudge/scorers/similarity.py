@@ -1,4 +1,4 @@
-"""Comparing what networks see: feature cosines and LPIPS, whole or within a region."""
+"""Compare images by the features of networks: cosines and LPIPS, whole or within a region."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class RegionScorer(ServiceScorer):
     each: ClassVar[int] = 1
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
-        """So many for each region."""
+        """Return the number of calls: `each` for every region."""
         return {self.service: self.each * len(fields)}
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Prepare both images once, then compare each region."""
+        """Prepare both images once, then compare the regions concurrently."""
         pair = await in_thread(self.pair, edit)
 
         async def compare(region: str) -> Verdict:
@@ -61,16 +61,16 @@ class RegionScorer(ServiceScorer):
 
     @abstractmethod
     def pair(self, edit: Edit) -> tuple[Image, Image]:
-        """The reference and the edited image, as they are compared."""
+        """Return the reference and the edited image in the form in which they are compared."""
 
     @abstractmethod
     async def compare_region(
         self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
     ) -> Verdict:
-        """What is said of one region.
+        """Compare one region.
 
         Raises:
-            Abstained: there is no value for it.
+            Abstained: the region has no value.
             ServiceError: the service failed.
         """
 
@@ -102,19 +102,19 @@ class FeatureSimilarity(RegionScorer):
     empty: float | None = None
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
-        """Of a region its mask, and what squashes both images where they are."""
+        """Of a region the decoder of masks, and with `side` the resizing to a square."""
         if field == "whole":
             return ()
         return (decode, squashed, load_mask) if self.side else (load_mask,)
 
     def pair(self, edit: Edit) -> tuple[Image, Image]:
-        """As they are."""
+        """Return both images unchanged."""
         return getattr(edit.item, self.reference), edit.output
 
     async def compare_region(
         self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
     ) -> Verdict:
-        """The cosine of both embeddings."""
+        """Return the cosine of both embeddings."""
         size = pair[0].size
         if self.empty is not None and await in_thread(is_region_empty, edit, region, size):
             return Score(value=self.empty, evidence={"region_share": 0.0}, imputed=True)
@@ -150,11 +150,11 @@ class Lpips(RegionScorer):
     rule: LpipsRule = "weight"
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
-        """What brings both to one size, and the mask of a region."""
+        """What brings both images to one size and, of a region, the decoder of masks."""
         return (decode, fitted, *(() if field == "whole" else (load_mask,)))
 
     def pair(self, edit: Edit) -> tuple[Image, Image]:
-        """At the reference's size; its own bytes travel where nothing was changed."""
+        """Resize the edited image to the reference's size; without a change it keeps its bytes."""
         reference: Image = getattr(edit.item, self.reference)
         pixels, note = fitted(edit.output, reference)
         return reference, load_image(pixels, edit.output.name) if note else edit.output
@@ -162,7 +162,7 @@ class Lpips(RegionScorer):
     async def compare_region(
         self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
     ) -> Verdict:
-        """One call."""
+        """Call the service once with both images and the region's mask."""
         reference, image = pair
         mask = await in_thread(encode_region, edit, region, reference.size)
         distance = await fetch_distance(panel, self.service, pair, mask, self.rule)
@@ -172,7 +172,7 @@ class Lpips(RegionScorer):
 async def fetch_embedding(
     panel: Panel, service: str, inputs: Mapping[str, bytes], rule: str
 ) -> Vector:
-    """What a service of the roles `features` or `clip` makes of a picture, or of a region of it."""
+    """Fetch the embedding of an image or a region from a `features` or `clip` service."""
     reply = await panel.call(service, inputs, {"region": rule})
     return np.asarray(reply["EMBEDDING"], dtype=np.float64)
 
@@ -180,14 +180,14 @@ async def fetch_embedding(
 async def fetch_distance(
     panel: Panel, service: str, pair: tuple[Image, Image], mask: Mapping[str, bytes], rule: str
 ) -> float:
-    """What a service of the role `lpips` says of two pictures."""
+    """Fetch the LPIPS distance of two images from a service of the role `lpips`."""
     inputs = {"IMAGE_A": pair[0].encoded_bytes, "IMAGE_B": pair[1].encoded_bytes, **mask}
     reply = await panel.call(service, inputs, {"region": rule})
     return float(np.asarray(reply["DISTANCE"])[0])
 
 
 def compute_cosine(vector: Vector, other: Vector) -> float:
-    """Cosine of two vectors, in [-1, 1].
+    """Compute the cosine of two vectors, in [-1, 1].
 
     Raises:
         Abstained: `degenerate`, when a vector is zero.

@@ -1,4 +1,4 @@
-"""Judging by one call to a specialist."""
+"""Scorers that make one call to a specialist."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Quality(ServiceScorer):
 
     @property
     def reads_pixels(self) -> bool:
-        """No: it sends a picture."""
+        """False: the scorer sends the image undecoded."""
         return False
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Ask the specialist once."""
+        """Call the specialist once."""
         reply = await panel.call(self.service, {"IMAGE": edit.output.encoded_bytes})
         value = float(cast("NDArray[np.float32]", reply["SCORE"])[0])
         return {"score": Score(value=value)}
@@ -58,17 +58,17 @@ class TextContent(ServiceScorer):
 
     @property
     def reads_pixels(self) -> bool:
-        """No: it sends a picture."""
+        """False: the scorer sends the image undecoded."""
         return False
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
-        """What compares the texts."""
+        """The function that compares the texts."""
         return (text_accuracy,)
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Read the image once and compare."""
+        """Read the text of the image once and compare it with the target text."""
         target = edit.item.target_text or ""
         if not comparable(target):
             raise Abstained("degenerate", "the target text is blank")
@@ -85,7 +85,7 @@ class TextContent(ServiceScorer):
 
 
 def _text(service: str, read: bytes) -> str:
-    """What was read; a ledger of an earlier version may hold what is no text."""
+    """Decode the text; a ledger of an earlier version may hold bytes that are no UTF-8."""
     try:
         return read.decode()
     except UnicodeDecodeError as error:
@@ -105,7 +105,7 @@ def text_accuracy(read: str, target: str) -> float:
 
 
 def comparable(text: str) -> str:
-    """Text as it is compared: NFKC; white space is one space, and none beside CJK.
+    """Normalise a text for comparison: NFKC, single spaces, and no space beside CJK.
 
     Line breaks are layout, and CJK is written without spaces, so neither is a spelling
     mistake. Case and punctuation count.

@@ -38,7 +38,7 @@ RegionRule: TypeAlias = Literal["zero", "stretched"]
 
 SIDE = 768
 SMALLEST_SHARE = 1e-5
-"""Of the picture: what is less counts as empty in the released code."""
+"""The share of the image below which a region counts as empty in the released code."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class SquaredPixels(PixelScorer):
     side: int = SIDE
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
-        """The decoder, what squashes both, the metric."""
+        """The decoder, the resizing to a square and the metric."""
         return (decode, squared, *METRICS[field].implementations)
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
-        """Compare both squares."""
+        """Resize both images to squares and compare them."""
         images = (image.rgb for image in _squared_pair(edit, self.side, self.alpha_dropped))
         target, edited_pixels = images
-        computed = {name: METRICS[name].compute(target, edited_pixels, None) for name in fields}
+        results = {name: METRICS[name].compute(target, edited_pixels, None) for name in fields}
         return {
             name: Score(value=value, evidence=dict(details))
-            for name, (value, details) in computed.items()
+            for name, (value, details) in results.items()
         }
 
 
@@ -84,13 +84,13 @@ class RegionShare(Scorer):
     side: int = SIDE
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
-        """The mask."""
+        """The decoder of masks."""
         return (load_mask,)
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Count pixels; nobody is asked."""
+        """Count the pixels of each region; no service is called."""
 
         def share(region: str) -> Verdict:
             return Score(value=float(_select_region(edit.item, region, self.side).mean()))
@@ -99,17 +99,17 @@ class RegionShare(Scorer):
 
 
 class _SquaredRegions(RegionScorer):
-    """Regions of edited image and target, both as squares."""
+    """Compares regions of the edited image and the target, both resized to squares."""
 
     alpha_dropped: bool
     side: int
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
-        """The decoder, what squashes both, the mask of a region."""
+        """The decoder, the resizing to a square and, of a region, the decoder of masks."""
         return (decode, squared, *(() if field == "whole" else (load_mask,)))
 
     def pair(self, edit: Edit) -> tuple[Image, Image]:
-        """Both squashed."""
+        """Return the target and the edited image, both resized to a square."""
         return _squared_pair(edit, self.side, self.alpha_dropped)
 
 
@@ -137,7 +137,7 @@ class RegionLpips(_SquaredRegions):
     async def compare_region(
         self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
     ) -> Verdict:
-        """One call."""
+        """Call the service once with both images and the region's mask."""
         smallest = SMALLEST_SHARE if self.empty_counts else 0.0
         mask = await in_thread(_mask, edit.item, region, self.side, smallest)
         if mask is None:
@@ -172,7 +172,7 @@ class RegionClip(_SquaredRegions):
     async def compare_region(
         self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
     ) -> Verdict:
-        """The cosine of both embeddings."""
+        """Return the cosine of both embeddings within the region."""
         background = region == "background"
         smallest = SMALLEST_SHARE if self.empty_counts and background else 0.0
         mask = await in_thread(_mask, edit.item, region, self.side, smallest)
@@ -193,9 +193,9 @@ _SQUARED: WeakKeyDictionary[Image, tuple[Lock, dict[tuple[int, bool], Image]]] =
 
 @implementation(1)
 def squared(image: Image, side: int = SIDE, *, alpha_dropped: bool = False) -> Image:
-    """An image squashed to a square (Lanczos), once however many scorers ask.
+    """Resize an image to a square (Lanczos); scorers that ask for the same square share it.
 
-    What has the size already is returned as it is, with its own bytes.
+    An image that has this size already is returned unchanged, with its own bytes.
     """
     drops_alpha = alpha_dropped and image.had_alpha
     if image.size == (side, side) and not drops_alpha:
@@ -220,7 +220,7 @@ def _resize_image(image: Image, side: int) -> Image:
 
 
 def _squared_pair(edit: Edit, side: int, alpha_dropped: bool) -> tuple[Image, Image]:
-    """The target and the edited image."""
+    """Return the target and the edited image as squares."""
     if edit.item.target is None:
         raise ValueError(f"{edit.item.id} has no target")
     return (
@@ -239,10 +239,10 @@ def _select_region(item: Item, region: str, side: int) -> NDArray[np.bool_]:
 
 
 def _mask(item: Item, region: str, side: int, smallest: float) -> dict[str, bytes] | None:
-    """A region as services take it, nothing of the whole picture; None where it is empty.
+    """Encode a region as services take it: `{}` for the whole image, None for an empty region.
 
     Args:
-        smallest: The share of the picture below which it is.
+        smallest: The share of the image below which a region counts as empty.
     """
     if region == "whole":
         return {}
@@ -253,10 +253,10 @@ def _mask(item: Item, region: str, side: int, smallest: float) -> dict[str, byte
 
 
 def _empty(region: str, counts: float | None) -> Score:
-    """What a region without pixels is.
+    """Return the score of a region without pixels.
 
     Raises:
-        Abstained: `degenerate`, where it counts as nothing.
+        Abstained: `degenerate`, if such a region has no score.
     """
     if counts is None:
         raise Abstained("degenerate", f"the {region} has no pixel")

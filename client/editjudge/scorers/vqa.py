@@ -31,14 +31,14 @@ class FiveLevel(JudgeScorer):
     name: ClassVar[str] = "five_level"
 
     def questions(self, item: Item) -> tuple[Question, ...]:
-        """The template of the item's task."""
+        """Return one question, with the template of the item's task."""
         template = self.template_for(item)
         return (Question(template, template.choices),)
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Ask once."""
+        """Ask the judge once and take the expectation over its choices."""
         judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
         answer: Answer[ChoiceDistribution] = await question.ask(edit, judge, repeat=self.repeat)
@@ -74,7 +74,7 @@ class QuestionList(JudgeScorer):
     question_prompt: str
 
     def questions(self, item: Item) -> tuple[Question, ...]:
-        """What generates the questions, then what asks each of them."""
+        """Return the prompt that generates the questions, then the one that asks each of them."""
         writing = self.template_for(item)
         contract = get_contract(writing, Questions)
         check = self.template_of(self.question_prompt)
@@ -83,7 +83,7 @@ class QuestionList(JudgeScorer):
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Generate the questions, then ask them side by side."""
+        """Generate the questions, then ask them concurrently."""
         judge = panel.judge(self.service)
         writing, check = self.questions(edit.item)
         generated_answers = await writing.ask(edit, judge, repeat=self.repeat)
@@ -131,16 +131,16 @@ class MultipleChoice(JudgeScorer):
     in_line: bool = False
 
     def questions(self, item: Item) -> tuple[Question, ...]:
-        """Each of the item's questions that is asked, in their order."""
+        """Return the item's questions that are put to the judge, in their order."""
         return tuple(self._question(item, one) for one in item.questions if self._is_asked(one))
 
     def reads(self, item: Item) -> frozenset[str]:
-        """What the templates of its questions show: the source with those that compare alone."""
+        """Return the fields that the templates show; only comparing questions show the source."""
         templates = (self._template(item, question) for question in item.questions)
         return list_shown_fields(templates) | {"questions"}
 
     def spec(self) -> Mapping[str, object]:
-        """The parameters, and how a reply is read."""
+        """The parameters, and the contract that parses a reply."""
         contract = Verbatim if self.exact else Option
         return {**super().spec(), "reads": f"{contract.name}.{contract.parser}"}
 
@@ -158,7 +158,7 @@ class MultipleChoice(JudgeScorer):
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Ask each of the item's questions."""
+        """Ask each of the item's questions concurrently."""
         judge, item = panel.judge(self.service), edit.item
 
         async def ask(question: Mapping[str, Any]) -> tuple[dict[str, Any], list[Answer[str]]]:
@@ -221,7 +221,7 @@ class FactCheck(JudgeScorer):
     pairs_prompt: str
 
     def questions(self, item: Item) -> tuple[Question, ...]:
-        """What checks each of the item's pairs; before it, where it has none, what writes them."""
+        """Return the checks of all pairs, and before them the prompt that writes missing pairs."""
         if item.questions:
             return self.checks(item, len(item.questions))
         writing = self.template_of(self.pairs_prompt)
@@ -229,31 +229,31 @@ class FactCheck(JudgeScorer):
         return Question(writing, contract), *self.checks(item, contract.count_high)
 
     def checks(self, item: Item, count: int) -> tuple[Question, ...]:
-        """What is asked about each of so many pairs."""
+        """Return the questions that check `count` pairs."""
         template = self.template_for(item)
         return (Question(template, template.choices, count),)
 
     async def check(
         self, checks: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Judge
     ) -> tuple[Mapping[str, str], tuple[Answer[Any], ...]]:
-        """Whether one pair holds.
+        """Check whether one question-answer pair holds for the edit.
 
         Returns:
-            The texts, as evidence; and what was answered. The last answer is a choice, whose first
-            speaks for the edit.
+            The texts, as evidence, and the judge's answers. The last answer is a choice whose first
+            option means that the pair holds.
         """
         (check,) = checks
         return pair, (await check.ask(edit, judge, repeat=self.repeat, **pair),)
 
     def reads(self, item: Item) -> frozenset[str]:
-        """The questions; what the template that writes them shows, where there are none."""
+        """Return `questions`, and the fields of the prompt that writes them if there are none."""
         prompt_names = (self.prompt,) if item.questions else (self.prompt, self.pairs_prompt)
         return list_shown_fields(map(self.template_of, prompt_names)) | {"questions"}
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Generate pairs where the item has none, then check each."""
+        """Generate pairs if the item has none, then check all of them concurrently."""
         judge = panel.judge(self.service)
         questions = self.questions(edit.item)
         writing = () if edit.item.questions else questions[:1]
@@ -281,10 +281,11 @@ class FactCheck(JudgeScorer):
 
 @dataclass(frozen=True)
 class AnsweredFacts(FactCheck):
-    """The same in two stages (Omni IIE Bench, released code).
+    """`FactCheck` in two stages (Omni IIE Bench, released code).
 
-    Who sees the result alone answers a question in words of their own; whether that is the right
-    answer is then told from the two texts, without the image. Field `correct` as of `FactCheck`.
+    First the judge sees the edited image alone and answers each question in its own words. Then it
+    compares that answer with the right one, as texts without the image. Field `correct` is that
+    of `FactCheck`.
 
     Attributes:
         prompt: Asks whether two answers say the same.
@@ -296,7 +297,7 @@ class AnsweredFacts(FactCheck):
     answer_prompt: str
 
     def checks(self, item: Item, count: int) -> tuple[Question, ...]:
-        """What asks for an answer, then what compares it with the right one."""
+        """Return the question that asks for an answer, then the one that compares it."""
         answering = self.template_of(self.answer_prompt)
         contract = get_contract(answering, ShortAnswer)
         return Question(answering, contract, count), *super().checks(item, count)
@@ -304,7 +305,7 @@ class AnsweredFacts(FactCheck):
     async def check(
         self, checks: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Judge
     ) -> tuple[Mapping[str, str], tuple[Answer[Any], ...]]:
-        """Have the question answered, then the answer compared."""
+        """Ask the question, then compare the answer with the right one."""
         answering, *comparing = checks
         first = await answering.ask(edit, judge, repeat=self.repeat, question=pair["question"])
         texts, second = await super().check(comparing, {**pair, "said": first.value}, edit, judge)
@@ -312,7 +313,7 @@ class AnsweredFacts(FactCheck):
 
 
 def first_share(answer: Answer[ChoiceDistribution]) -> float:
-    """The probability of the first choice: the one that speaks for the edit."""
+    """Return the probability of the first choice, which means that the edit is right."""
     return next(iter(answer.value.probabilities.values()))
 
 
