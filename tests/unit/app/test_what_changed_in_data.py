@@ -276,7 +276,7 @@ def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
         ConfigError, match="third judged another version of 3 than an earlier run"
     ) as raised:
         merge([*shards, folder / "third"], folder / "all")
-    assert "on today's data" in raised.value.mend
+    assert "on the present data" in raised.value.mend
 
 
 def test_rescore_leaves_alone_what_was_judged_of_another_item(folder: Path) -> None:
