@@ -248,9 +248,7 @@ class Panel:
 
     def _check_entered(self) -> None:
         if not self._is_connected:
-            raise RuntimeError(
-                "the panel is not connected: enter it, `async with Panel(…) as panel`"
-            )
+            raise RuntimeError("the panel is not connected: use `async with Panel(…) as panel`")
 
     async def get_records(self, calls: Iterable[str]) -> Mapping[str, CallRecord]:
         """Records of stored calls by key; unknown keys are left out."""
@@ -352,13 +350,9 @@ class Panel:
         self, name: ServiceName, identity: ModelIdentity, tritons: list[Replica[TritonEndpoint]]
     ) -> Specialist:
         """A specialist; the bound one where nothing of it has changed."""
-        current = self.specialists.get(name)
-        if (
-            current is not None
-            and current.identity == identity
-            and current.replicas == tuple(tritons)
-        ):
-            return current
+        old = self.specialists.get(name)
+        if old is not None and old.identity == identity and old.replicas == tuple(tritons):
+            return old
         from .pool import EndpointPool
 
         return Specialist(name, identity, EndpointPool(tritons, self._policy))
@@ -379,8 +373,8 @@ class Panel:
         finally:
             for url, problem in judge.problems.items():
                 add_problem(problems, url, problem)
-        current = self.judges.get(name)
-        return current if current is not None and current.is_same_as(judge) else judge
+        old = self.judges.get(name)
+        return old if old is not None and old.is_same_as(judge) else judge
 
     async def _connect_triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
         from .triton import TritonEndpoint

@@ -22,7 +22,7 @@ _MOST_TOKENS = 10**9
 """The most tokens that one call can take; a server that reports more is not believed."""
 
 
-def _count_tokens(value: object) -> int:
+def _tokens(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
     return value if 0 < value <= _MOST_TOKENS else 0
@@ -44,14 +44,10 @@ class Usage:
     completion_tokens: int = 0
 
     @classmethod
-    def from_counts(
-        cls, prompt_tokens: object, cached_tokens: object, completion_tokens: object
-    ) -> Self:
+    def from_counts(cls, prompt: object, cache_hits: object, completion: object) -> Self:
         """Usage as a server reports it; anything that is no plausible count of tokens becomes 0."""
-        tokens = _count_tokens(prompt_tokens)
-        return cls(
-            tokens, min(_count_tokens(cached_tokens), tokens), _count_tokens(completion_tokens)
-        )
+        tokens = _tokens(prompt)
+        return cls(tokens, min(_tokens(cache_hits), tokens), _tokens(completion))
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

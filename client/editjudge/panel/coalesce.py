@@ -11,9 +11,7 @@ from typing import Generic, TypeVar
 from ..base.errors import Abstained
 from .context import DEFAULT_TERMS, AnyTerms, SharedTerms
 
-K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
-V = TypeVar("V")
 _REMEMBERED = 4096
 _CLOSING_SECONDS = 1.0
 """How long a cancelled call may take to end, for example to close its connection."""

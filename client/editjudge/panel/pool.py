@@ -120,9 +120,8 @@ class EndpointPool(Generic[E]):
                 replica.release_inconclusive(place)
                 raise
             except BaseException as error:  # whatever it is, the place is given back
-                replica.release_after_answer(
-                    place, error if isinstance(error, ServiceError) else None
-                )
+                failure = error if isinstance(error, ServiceError) else None
+                replica.release_after_answer(place, failure)
                 raise
             else:
                 replica.release_after_answer(place)
@@ -181,23 +180,21 @@ class EndpointPool(Generic[E]):
             return place.began
         return self._clock.now() if error.since is None else error.since
 
-    async def _take_place(
-        self, prefer: str, tried_replicas: set[Replica[E]], terms: AnyTerms
-    ) -> Place[E]:
+    async def _take_place(self, prefer: str, avoid: set[Replica[E]], terms: AnyTerms) -> Place[E]:
         while True:
             if any(replica.state is State.CLOSED for replica in self.replicas):
                 raise Unreachable("the panel is closed", service="")
             serving = [each for each in self.replicas if each.state is State.SERVING]
-            due = [r for r in self.replicas if r.state is State.DUE and r not in tried_replicas]
+            due = [r for r in self.replicas if r.state is State.DUE and r not in avoid]
             seconds = None
             if serving:
-                new_replicas = [replica for replica in serving if replica not in tried_replicas]
+                new_replicas = [replica for replica in serving if replica not in avoid]
                 candidates = due + self._sort_by_load(new_replicas or serving, prefer)
             else:
                 seconds = self._patience_left()
                 if seconds <= 0 and not due:
                     self._give_up()
-                tried_replicas.clear()
+                avoid.clear()
                 candidates = list(self.replicas)
             place = await take_first_free(candidates, seconds, self._clock, urgent=terms.urgent)
             if place is not None:

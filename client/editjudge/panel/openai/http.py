@@ -290,9 +290,8 @@ class HttpServer:
             status = code if isinstance(code, int) and 400 <= code < 600 else 502
         words, codes, param = read_failure(body)
         if 300 <= status < 400:
-            words = (
-                f"redirects to {strip_query(headers.get('location', ''))}, which is not followed"
-            )
+            target = strip_query(headers.get("location", ""))
+            words = f"redirects to {target}, which is not followed"
         words = shorten(self._secrets.redact(words or payload.decode("utf-8", "replace")))
         if request := headers.get("x-request-id"):
             words += f" (request {shorten(self._secrets.redact(request))})"

@@ -99,25 +99,23 @@ class Vocabulary:
     async def _find_labels(self, choices: tuple[str, ...], model: str) -> dict[int, str] | None:
         texts = list(list_labels(choices))
         answers = await self.tokens(texts, model)
-        ids_by_text = {
-            text: ids for text, ids in zip(texts, answers, strict=True) if ids is not None
-        }
-        if len(ids_by_text) < len(texts):
+        ids_of = {text: ids for text, ids in zip(texts, answers, strict=True) if ids is not None}
+        if len(ids_of) < len(texts):
             return None
-        single = {text: ids[0] if len(ids) == 1 else None for text, ids in ids_by_text.items()}
-        choice_by_token = select_label_tokens(choices, single)
-        if missing := [choice for choice in choices if choice not in choice_by_token.values()]:
+        single = {text: ids[0] if len(ids) == 1 else None for text, ids in ids_of.items()}
+        choice_of = select_label_tokens(choices, single)
+        if missing := [choice for choice in choices if choice not in choice_of.values()]:
             raise self._server.make_error(
                 LogprobsUnavailable, f"no token of the model begins {missing[0]!r} only", model
             )
-        if len(choice_by_token) > MAX_LABELS:
+        if len(choice_of) > MAX_LABELS:
             raise self._server.make_error(
                 Refused,
-                f"{len(choices)} choices have {len(choice_by_token)} label tokens, "
+                f"{len(choices)} choices have {len(choice_of)} label tokens, "
                 f"the limit is {MAX_LABELS}: give fewer or shorter choices",
                 model,
             )
-        return choice_by_token
+        return choice_of
 
     async def _tokenize(self, text: str, model: str) -> tuple[int, ...] | None:
         body = chat.dump_json({"model": model, "prompt": text, "add_special_tokens": False})
@@ -181,11 +179,11 @@ class OpenAiTransport(Transport):
     ) -> None:
         self.url = endpoint.url
         self._policy = policy
-        self._requested_model = endpoint.model
+        self._model_name = endpoint.model
         self._base = endpoint.url.removesuffix("/v1")
         self._server = HttpServer(endpoint, service, concurrency)
         self._vocabulary = Vocabulary(self._server, self._base)
-        self._habits = Capabilities()
+        self._capabilities = Capabilities()
         self._model: JudgeModel | None = None
         self._identifying = asyncio.Lock()
 
@@ -209,11 +207,11 @@ class OpenAiTransport(Transport):
         return await self._retry(once, DEFAULT_TERMS, replace(self._policy, deadline=timeout))
 
     async def _fetch_model(self) -> JudgeModel:
-        reply = await self._server.ask(f"{self.url}/models", model=self._requested_model)
-        if reply.status in {404, 405} and self._requested_model:
-            return JudgeModel(self._requested_model)
+        reply = await self._server.ask(f"{self.url}/models", model=self._model_name)
+        if reply.status in {404, 405} and self._model_name:
+            return JudgeModel(self._model_name)
         if not reply.ok:
-            raise self._server.to_error(reply, self._requested_model)
+            raise self._server.to_error(reply, self._model_name)
         card = self._select_card(reply.data)
         server = card.get("owned_by")
         vllm = server == "vllm"
@@ -238,18 +236,18 @@ class OpenAiTransport(Transport):
         ids: Mapping[int, str] | None = None
 
         def fields() -> dict[str, Any]:
-            if self._habits.no_logprobs:
-                raise self._error(LogprobsUnavailable, self._habits.no_logprobs)
+            if self._capabilities.no_logprobs:
+                raise self._error(LogprobsUnavailable, self._capabilities.no_logprobs)
             body_fields: dict[str, Any] = {
                 "temperature": 1.0,
                 "top_p": 1.0,
-                self._habits.limit: 1,
+                self._capabilities.limit: 1,
                 "logprobs": True,
-                "top_logprobs": self._habits.top_logprobs,
+                "top_logprobs": self._capabilities.top_logprobs,
             }
             if ids:
                 body_fields["return_tokens_as_token_ids"] = True
-            if ids and self._habits.by_ids:
+            if ids and self._capabilities.by_ids:
                 # An older vLLM ignores the ids and lists the likeliest tokens, a newer one
                 # ignores how many of these are asked for: one call is enough for both.
                 body_fields["logprob_token_ids"] = list(ids)
@@ -258,15 +256,15 @@ class OpenAiTransport(Transport):
         async def once() -> Choice:
             nonlocal ids
             model = await self._get_model()
-            if _is_vllm(model) and not self._habits.no_logprobs:
+            if _is_vllm(model) and not self._capabilities.no_logprobs:
                 ids = await self._vocabulary.label_set(choices, model.name)
             reply = await self._chat(prompt, fields, model, context)
             with self._bad_replies():
                 top = chat.read_first_logprobs(chat.read_choice(reply.data))
                 if top is not None:
-                    self._habits.add_logprobs()
+                    self._capabilities.add_logprobs()
                     spread = _distribute(choices, top, ids or {})
-                    return Choice(spread, self._read_model_name(reply), chat.read_usage(reply.data))
+                    return Choice(spread, self._read_name(reply), chat.read_usage(reply.data))
             raise self._without_logprobs("its reply holds no logprobs")
 
         return await self._retry(once, context.terms)
@@ -289,11 +287,11 @@ class OpenAiTransport(Transport):
             body_fields: dict[str, Any] = {
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
-                self._habits.limit: sampling.max_tokens,
+                self._capabilities.limit: sampling.max_tokens,
             }
             if sampling.seed is not None:
                 body_fields["seed"] = sampling.seed
-            if schema is not None and self._habits.schemas:
+            if schema is not None and self._capabilities.schemas:
                 json_schema = {"name": "reply", "schema": dict(schema), "strict": True}
                 body_fields["response_format"] = {"type": "json_schema", "json_schema": json_schema}
             return body_fields
@@ -304,9 +302,7 @@ class OpenAiTransport(Transport):
             with self._bad_replies():
                 choice = chat.read_choice(reply.data)
                 text, finish = chat.read_text(choice), chat.read_finish(choice)
-                return Completion(
-                    text, finish, self._read_model_name(reply), chat.read_usage(reply.data)
-                )
+                return Completion(text, finish, self._read_name(reply), chat.read_usage(reply.data))
 
         return await self._retry(once, context.terms)
 
@@ -347,20 +343,20 @@ class OpenAiTransport(Transport):
         parts = chat.join_parts(prompt, control)
         while True:
             body_fields = fixed_fields | fields()
-            if _is_vllm(model) and context.terms.urgent and self._habits.priority:
+            if _is_vllm(model) and context.terms.urgent and self._capabilities.priority:
                 body_fields["priority"] = _FIRST
             body = chat.make_chat_body(body_fields, prompt.system, parts)
             url = f"{self.url}/chat/completions"
             reply = await self._server.ask(url, body, model=model.name)
             if reply.ok:
                 return reply
-            if not self._habits.learn(reply, body_fields):
-                if self._habits.denies_logprobs(reply, body_fields):
+            if not self._capabilities.learn(reply, body_fields):
+                if self._capabilities.denies_logprobs(reply, body_fields):
                     raise self._without_logprobs(reply.words)
                 raise self._server.to_error(reply, model.name)
 
     def _without_logprobs(self, why: str) -> ServiceError:
-        self._habits.add_missing_logprobs(why)
+        self._capabilities.add_missing_logprobs(why)
         return self._error(LogprobsUnavailable, why)
 
     async def _get_model(self) -> JudgeModel:
@@ -377,15 +373,13 @@ class OpenAiTransport(Transport):
         by_name = {
             c["id"]: c for c in cards if isinstance(c, dict) and isinstance(c.get("id"), str)
         }
-        if not self._requested_model and len(by_name) == 1:
+        if not self._model_name and len(by_name) == 1:
             return next(iter(by_name.values()))
-        if self._requested_model in by_name:
-            return by_name[self._requested_model]
+        if self._model_name in by_name:
+            return by_name[self._model_name]
         there = ", ".join(sorted(by_name)[:10]) + (", …" if len(by_name) > 10 else "")
-        if self._requested_model:
-            raise self._error(
-                NotServed, f"no model {self._requested_model}; there is {there or 'none'}"
-            )
+        if self._model_name:
+            raise self._error(NotServed, f"no model {self._model_name}; there is {there or 'none'}")
         mend = "name the `model` (--judge-model)"
         raise self._error(NotServed, f"{mend}; there is {there or 'none'}")
 
@@ -398,7 +392,7 @@ class OpenAiTransport(Transport):
         version = reply.data.get("version") if reply.ok and isinstance(reply.data, dict) else ""
         return version if isinstance(version, str) else ""
 
-    def _read_model_name(self, reply: HttpReply) -> str:
+    def _read_name(self, reply: HttpReply) -> str:
         name = reply.data.get("model")
         if isinstance(name, str) and len(name) > LONGEST_NAME:
             raise ValueError(f"the model's name has {len(name):,} characters")
@@ -413,7 +407,7 @@ class OpenAiTransport(Transport):
 
     def _error(self, kind: type[ServiceError], detail: str) -> ServiceError:
         return self._server.make_error(
-            kind, detail, self._model.name if self._model else self._requested_model
+            kind, detail, self._model.name if self._model else self._model_name
         )
 
 
@@ -434,20 +428,16 @@ def _distribute(
     Raises:
         ValueError: a label token is listed twice.
     """
-    choice_by_token = {f"token_id:{token}": choice for token, choice in ids.items()}
+    choice_of = {f"token_id:{token}": choice for token, choice in ids.items()}
     counts = Counter(token for token, _ in top)
-    exact = bool(choice_by_token) and choice_by_token.keys() <= counts.keys()
-    if not exact and not choice_by_token.keys() & counts.keys():
+    exact = bool(choice_of) and choice_of.keys() <= counts.keys()
+    if not exact and not choice_of.keys() & counts.keys():
         # By their texts, for servers that do not write tokens as ids.
-        choice_by_token = list_labels(choices)
+        choice_of = list_labels(choices)
     # Others may have the same text: pieces of characters are all written as one.
-    if repeated_tokens := [
-        token for token, count in counts.items() if count > 1 and token in choice_by_token
-    ]:
-        raise ValueError(
-            f"the token {repeated_tokens[0]!r} is listed {counts[repeated_tokens[0]]} times"
-        )
-    logprobs = [(choice_by_token[token], value) for token, value in top if token in choice_by_token]
+    if repeats := [token for token, count in counts.items() if count > 1 and token in choice_of]:
+        raise ValueError(f"the token {repeats[0]!r} is listed {counts[repeats[0]]} times")
+    logprobs = [(choice_of[token], value) for token, value in top if token in choice_of]
     if not logprobs:
         raise Abstained("abstained", f"no choice is among the {len(top)} likeliest first tokens")
     return make_distribution(choices, logprobs, "logprobs" if exact else "top_logprobs")

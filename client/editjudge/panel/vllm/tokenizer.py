@@ -199,18 +199,15 @@ class ModelTokenizer:
             ValueError: the tokenizer makes a control token of other text.
         """
         of_template = (self.ids(part) for part, of_prompt in pieces if not of_prompt)
-        template_ids = [token for ids in of_template for token in ids if token in self._control]
+        own = [token for ids in of_template for token in ids if token in self._control]
         safe = (
             break_control_tokens(part, self._added_tokens) if of_prompt else part
             for part, of_prompt in pieces
         )
         ids = self.ids("".join(safe))
         # A normaliser could still have made one of something else (of a wide "<", say).
-        if (control_ids := [token for token in ids if token in self._control]) != template_ids:
-            other = next(
-                (token for token in control_ids if token not in template_ids),
-                control_ids[0] if control_ids else template_ids[0],
-            )
+        if (control := [token for token in ids if token in self._control]) != own:
+            other = next((token for token in control if token not in own), (*control, *own)[0])
             name = self._tokenizer.id_to_token(other)
             raise ValueError(f"the tokenizer makes {name!r} of a text that is none")
         return ids
