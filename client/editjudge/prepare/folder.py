@@ -1,4 +1,4 @@
-"""The folder of a preparation: the data with what was made, and what it is about."""
+"""The folder of a preparation: the completed data, its record and the review page."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _LOCK = "prepare.lock"
 _MASKS = "masks"
 _PICTURES = "pictures"
 _MADE = (DATA, REVIEW, ACCEPTED, REJECTED, _MASKS)
-"""What a preparation writes over, once the folder is its own."""
+"""The files and folders that a preparation overwrites once the folder belongs to it."""
 
 
 class Record(BaseModel):
-    """What a preparation is about, as `prepared.json` in its folder.
+    """The record of a preparation, stored as `prepared.json` in its folder.
 
     Attributes:
-        format: Of this file.
-        what: What is made.
-        data: The file that it is made for.
-        data_digest: Of that file.
+        format: The version of this file's format.
+        what: What is generated: instructions, questions or masks.
+        data: The path of the data file.
+        data_digest: Digest of the data file.
         made_by: Identities of the services, by role.
-        statuses: Of the items, by id.
-        named: By id the fields beside the mask that hold words for what is white in it.
+        statuses: The status of each item, by id.
+        named: By item id, the fields beside the mask that hold words for what is white in it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,7 +61,7 @@ class Folder:
     """The folder of a preparation.
 
     Args:
-        path: Made by `held` where it is not there.
+        path: The folder; `lock` creates it if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,7 +69,7 @@ class Folder:
 
     @property
     def items(self) -> Path:
-        """The file of the data with what was made."""
+        """The path of the completed data."""
         return self.path / DATA
 
     @contextmanager
@@ -94,7 +94,7 @@ class Folder:
             yield
 
     def record(self) -> Record | None:
-        """What the folder is about; None for one without a preparation.
+        """Read the record of the preparation; None for a folder without one.
 
         Raises:
             InputError: its record cannot be read.
@@ -138,7 +138,7 @@ class Folder:
         return record
 
     def write_record(self, record: Record) -> None:
-        """Write what the folder is about."""
+        """Write the record of the preparation."""
         write(self.path / _RECORD, record.model_dump_json(indent=1).encode())
 
     def write_mask(self, item_id: str, mask: bytes) -> str:
@@ -152,7 +152,7 @@ class Folder:
         return name
 
     def write_items(self, data: ItemsFile, entries: Mapping[str, Entry]) -> None:
-        """Write the data with what was made; paths are made to lead to the same files."""
+        """Write the completed data; its paths are rewritten to lead to the same files."""
         move = _path_mover(data.path.parent, self.path)
         lines = []
         for ref in data.items():
@@ -170,7 +170,7 @@ class Folder:
         write_lines(self.items, lines)
 
     def review_digest(self, line: Line) -> str:
-        """The digest of what a reviewer sees of an item: a change asks for a new decision."""
+        """Compute the digest of what a reviewer sees of an item; a change needs a new decision."""
         mask = self.path / line.mask if line.mask else None
         review_content = {
             "id": line.id,
@@ -184,12 +184,12 @@ class Folder:
 
 
 def _question_fields(question: ChoiceQuestion | QuestionAnswer) -> dict[str, object]:
-    """The fields of a question as a line has them, without what was not decided."""
+    """Make the fields of a question for a line, without those that are None."""
     return {name: value for name, value in question._asdict().items() if value is not None}
 
 
 def named_by_mask(line: Line, entry: Entry) -> dict[str, str]:
-    """What the line takes of the words that its mask was found by; of several things nothing."""
+    """Make the fields with words for what is white in the mask; none for several phrases."""
     return by_its_mask(line, entry.mask_shows, entry.phrases[0]) if len(entry.phrases) == 1 else {}
 
 
@@ -240,10 +240,10 @@ def _path_mover(before: Path, after: Path) -> Callable[[Line], Line]:
 
 
 def strip_made(line: Line, what: What, phrase_fields: Iterable[str] = ()) -> Line:
-    """Remove from a line what was made for it; where nothing was made, all of it stays.
+    """Remove the generated fields from a line; a line without them stays as it is.
 
     Args:
-        named: The fields that hold words for what is white in a mask that was made.
+        phrase_fields: The fields that hold words for what is white in a generated mask.
     """
     made_fields = {*FIELDS[what], *phrase_fields} if getattr(line, FIELDS[what][0]) else set()
     fields = line.model_dump(exclude_unset=True, exclude=made_fields)
@@ -259,7 +259,7 @@ def write_lines(file: Path, lines: Iterable[Line]) -> None:
 
 
 def write(file: Path, data: bytes) -> None:
-    """Write a file whole: whoever reads it meanwhile reads the old one.
+    """Write a file atomically: who reads it meanwhile reads the old content.
 
     Raises:
         StoreError: it cannot be written.

@@ -1,4 +1,4 @@
-"""GIE-Bench's data converted, and which of its questions compare with the source."""
+"""Converts GIE-Bench's data, and has a judge decide which questions compare with the source."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _TEMPLATE = "prepare/compares"
 
 
 class Converted(Strict):
-    """`prepare gie --json`.
+    """The result of a conversion, printed by `prepare gie --json`.
 
     Attributes:
-        compares: How many questions compare with the source, by the judge; null without one.
-        otherwise: Of how many their words say otherwise; they stand first in the file.
-        unread: Of how many the judge gave no answer that can be read: their words decide.
-        usage: What it took to decide.
+        compares: How many questions compare with the source, by the judge; null without a judge.
+        otherwise: For how many the wording says otherwise; they come first in the file.
+        unread: For how many the judge's reply could not be parsed: the wording decides.
+        usage: What the judge used: calls, tokens, cost.
     """
 
     data: Path
@@ -78,7 +78,7 @@ def convert_gie(source: Path, out: Path, settings: Settings) -> Converted:
 
 
 def _decide(data: GieData, settings: Settings) -> dict[str, Any]:
-    """Keep beside the data what the judge decided; the fields that say so."""
+    """Store the judge's decisions beside the data; returns the fields of the result about them."""
     decisions = {each.position: each for each in decided_by(data.path)}
     left = [
         (item, question)
@@ -104,7 +104,7 @@ def _decide(data: GieData, settings: Settings) -> dict[str, Any]:
 async def _answers(
     left: Sequence[tuple[Item, Mapping[str, Any]]], data: GieData, settings: Settings
 ) -> tuple[list[bool | None], dict[str, float]]:
-    """The judge's answers, None where it gave none that can be read; and what they took."""
+    """Get the judge's answers, None where a reply could not be parsed, and the usage."""
     budget, room = Budget(settings.max_cost), asyncio.Semaphore(max(1, settings.concurrency))
     with Ledger(settings.ledger or data.path / CALLS) as ledger:
         async with open_panel(settings, ledger, (JUDGE,), budget) as panel:
@@ -121,7 +121,7 @@ async def _answers(
 
 
 async def _needs_source(item: Item, question: Mapping[str, Any], judge: Judge) -> bool:
-    """Whether the judge says that a question cannot be answered without the source.
+    """Ask the judge whether a question cannot be answered without the source.
 
     Args:
         question: Its `question` and `options`.

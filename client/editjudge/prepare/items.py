@@ -1,4 +1,4 @@
-"""Items of a preparation: lines of any benchmark, and what became of each."""
+"""Items of a preparation: lines of any benchmark, and the result for each."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ STATUSES: Mapping[Status, str] = {
     "failed": "failed",
     "left": "left for later",
 }
-"""Statuses in words, in the order of a summary."""
+"""Descriptions of the statuses, in the order of a summary."""
 TO_REVIEW = frozenset[Status]({"made", "not_found"})
-"""What somebody must accept or reject."""
+"""The statuses of items that a reviewer must accept or reject."""
 FIELDS: Mapping[What, tuple[str, ...]] = {
     "instructions": ("instruction",),
     "choice": ("questions",),
     "facts": ("questions",),
     "masks": ("mask", "mask_shows"),
 }
-"""The fields of `items.jsonl` that are filled; the first is what is made."""
+"""The fields of `items.jsonl` that are filled; the first is the generated one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What became of one item.
+    """The result of a preparation for one item.
 
     Attributes:
         status: `made`; `not_found` (no target object in the image, so there is no mask); `had`
             (it came with them); `unsuited` (no mask is defined for several sources, and none is
             needed for an edit of the whole image); `failed` (asked again by the next call);
             `left` (beyond `--limit`).
-        reason: Why nothing was made, in one line.
-        instruction: That was written.
-        questions: That were written.
+        reason: Why nothing was generated, in one line.
+        instruction: The generated instruction.
+        questions: The generated questions.
         mask: A PNG at the source's size, white on what the judge named.
-        mask_shows: Whether that is what is `edited`, or what is `kept`.
+        mask_shows: Whether white is what is `edited` or what is `kept`.
         named: What is white in the mask, as the judge named it; several things may be.
-        notes: What reviewers should know, as (label, text).
+        notes: Notes for reviewers, as (label, text).
     """
 
     status: Status
@@ -66,10 +66,10 @@ class Entry:
 
 
 class Draft(Line):
-    """One line, of whichever benchmark.
+    """A line of `items.jsonl` of any benchmark.
 
-    Fields of a benchmark's own are kept as they are and not looked at, and neither is what a
-    benchmark demands: a line may lack the very mask that is to be made.
+    A benchmark's own fields are passed on unchecked. Fields that a benchmark requires may be
+    missing, for example the mask that is to be generated.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -84,20 +84,20 @@ class Draft(Line):
 
 
 class DraftData(ItemsFile):
-    """Lines of whichever benchmark."""
+    """An items file of any benchmark."""
 
     name = "draft"
     line = Draft
 
 
 def why_no_mask(line: Line) -> str:
-    """Why a line needs no mask by some benchmark; "" where one can be of use."""
+    """Say why a line needs no mask in some benchmark; "" where a mask can be of use."""
     reasons = (kind.why_no_mask(dict(line)) for kind in _kinds())
     return next(filter(None, reasons), "")
 
 
 def by_its_mask(line: Line, shows: str, phrase: str) -> dict[str, str]:
-    """What some benchmark's line takes of the words for what is white in its mask."""
+    """Make the fields in which some benchmark's line has words for what is white in its mask."""
     fields = {**dict(line), "mask_shows": shows}
     phrase_fields: dict[str, str] = {}
     for kind in _kinds():

@@ -1,4 +1,4 @@
-"""Who makes what items lack: instructions, questions, and masks of what may change."""
+"""Makers generate what items lack: instructions, questions, and masks of what may change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .items import JUDGE, Entry, What, why_no_mask
 
 _Mask: TypeAlias = NDArray[np.bool_]
 _Regions: TypeAlias = Mapping[str, Mapping[str, _Mask | None]]
-"""What is where in the source and in the target: of each phrase, None where it is nowhere."""
+"""The mask of each phrase, by image (source or target); None where nothing was found."""
 _TYPES = tomllib.loads(Path(__file__).with_name("edit_types.toml").read_text("utf-8"))
 TASKS: Mapping[str, str] = {
     normalise_key(name): kind for kind, of in _TYPES.items() for name in of["names"]
@@ -55,10 +55,11 @@ class Maker:
     """Fills one field of items.
 
     Attributes:
-        needless: The entry of an item that needs nothing; None where something is to be made.
+        what: What it makes.
+        needless: Makes the entry of an item that needs nothing; None where there is work to do.
         make: Makes an entry. It raises `Abstained` where the judge's reply cannot be read or
             it refused, and a `ServiceError` where a service fails.
-        roles: The services that are asked.
+        roles: The services that it calls.
     """
 
     what: What
@@ -68,7 +69,7 @@ class Maker:
 
 
 def template_of(what: Literal["choice", "facts"], task: str = "") -> str:
-    """The name of the template by which questions about an edit of this type are written."""
+    """Get the name of the prompt template for questions about an edit of this type."""
     if what == "facts":
         return FACTS
     kind = TASKS.get(normalise_key(task))

@@ -1,4 +1,8 @@
-"""A preparation: what the ledger has is taken from it, for the rest services are asked."""
+"""A preparation: results whose replies are in the ledger are recalled, the rest needs calls.
+
+Each reply is committed to the ledger when it arrives. So a killed preparation loses the calls in
+flight only: begun again, it recalls the rest and writes its files.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +57,17 @@ _WITH_REASONS = ("not_found", "unsuited", "failed")
 
 
 class Prepared(Strict):
-    """What became of the items of a preparation.
+    """The result of a preparation.
 
     Attributes:
-        counts: Items by what became of them.
-        reasons: Of those that are `not_found`, `unsuited` or `failed`, by item.
-        services: Identities of those that made it.
-        data: The items with what was made.
-        review: The page on which people decide.
+        what: What was generated.
+        counts: How many items have each status.
+        reasons: Why items are `not_found`, `unsuited` or `failed`: by status and item id.
+        services: Identities of the services, by role.
+        usage: What judges used: calls, tokens, cost.
+        data: The completed data.
+        review: The page on which people accept or reject.
+        exit_code: The exit code of the command.
     """
 
     what: str
@@ -77,7 +84,7 @@ class Prepared(Strict):
 async def open_panel(
     settings: Settings, ledger: Ledger, roles: Iterable[ServiceName], budget: Budget
 ) -> AsyncIterator[Panel]:
-    """Open the services; replies come from the ledger and are kept there.
+    """Open the services; replies are read from the ledger and stored there.
 
     Raises:
         NotServed: one of these roles is not there.
@@ -101,9 +108,9 @@ def open_preparation(
     limit: int | None = None,
     roots: Mapping[str, str] | None = None,
 ) -> Iterator[Preparation]:
-    """Begin or resume a preparation; when the block ends what was made is written.
+    """Begin or resume a preparation; its files are written when the block ends.
 
-    Calls are kept in the folder, or where the settings have a ledger.
+    Calls are stored in the ledger of the settings, or else in the folder.
 
     Args:
         out: The folder of the preparation.
@@ -133,11 +140,11 @@ class Preparation:
     """Fills one field of the items of a data set.
 
     Attributes:
-        ledger: Of the calls.
-        settings: Before services were added; the ledger knows what was made by them.
+        ledger: The store of its calls.
+        settings: The settings without started services, which name the services in the ledger.
         limit: Only this many of the items; None for all.
-        entries: What became of the items, by id.
-        identities: Of the services.
+        entries: The results, by item id.
+        identities: Identities of the services.
         usage: What judges took.
     """
 
@@ -154,11 +161,11 @@ class Preparation:
 
     @property
     def left(self) -> int:
-        """How many items services must be asked about."""
+        """How many items need calls to services."""
         return sum(ref.id not in self.entries for ref in self.data.items())
 
     def recall(self) -> None:
-        """Do what needs no service: all that such services answered before."""
+        """Make the entries that need no call: no work to do, or replies that are stored."""
         for ref in self.data.items():
             if (entry := self.maker.needless(ref.data)) is not None:
                 self.entries[ref.id] = entry
@@ -182,10 +189,10 @@ class Preparation:
         await self._fill(recall_entry, workers=_decoders())
 
     async def make(self, settings: Settings) -> None:
-        """Ask for what is left.
+        """Make the entries that are left, calling the services.
 
         Args:
-            settings: With the services at hand.
+            settings: Settings with the available services.
 
         Raises:
             ServiceError: a service is not there.
@@ -225,7 +232,7 @@ class Preparation:
             self.usage = summarise_usage(panel, progress)
 
     def _note_services(self, identities: Identities) -> None:
-        """Note the services; entries that other services made are dropped."""
+        """Note the identities of the services; entries that other services made are dropped."""
         used_identities = {role: identities[role] for role in self.maker.roles}
         for role, identity in used_identities.items():
             if self.identities.get(role, identity) != identity:
@@ -240,7 +247,7 @@ class Preparation:
     async def _fill(
         self, entry_of: Callable[[ItemRef], Awaitable[Entry | None]], *, workers: int
     ) -> None:
-        """Find the entries of all items that have none, several side by side."""
+        """Make the entries of all items that have none, several at a time."""
         refs = (ref for ref in self.data.items() if ref.id not in self.entries)
 
         async def work() -> None:
@@ -251,7 +258,7 @@ class Preparation:
         await asyncio.gather(*(work() for _ in range(workers)))
 
     async def _entry_or_failure(self, ref: ItemRef, panel: Panel) -> Entry:
-        """Make an entry; after an error that every call would have nothing more is asked."""
+        """Make an entry; after an error that every later call would have, stop calling."""
         if self._why_over:
             return Entry("failed", f"not asked any more: {self._why_over}")
         try:
@@ -264,7 +271,7 @@ class Preparation:
             return Entry("failed", str(error))
 
     async def _make_entry(self, ref: ItemRef, panel: Panel) -> Entry:
-        """Make an entry, and keep its mask.
+        """Make an entry, and write its mask.
 
         Raises:
             ServiceError: a service is not there, or every later call would fail too.
@@ -288,14 +295,14 @@ class Preparation:
         return entry
 
     def _fields_of_masks(self) -> dict[str, tuple[str, ...]]:
-        """By item the fields that hold words for what is white in its new mask."""
+        """Find, by item id, the fields that hold words for what is white in its new mask."""
         phrase_fields = {
             ref.id: named_by_mask(ref.data, self.entries[ref.id]) for ref in self.data.items()
         }
         return {name: tuple(fields) for name, fields in phrase_fields.items() if fields}
 
     def _fact_name(self) -> str:
-        """The name under which the ledger knows the services of these settings."""
+        """Make the name of the fact under which the ledger stores these services."""
         settings = {"settings": service_settings(self.settings), "roles": self.maker.roles}
         digest = content_digest(json.dumps(settings, sort_keys=True).encode())
         return f"services that prepared, by {digest}"
@@ -313,13 +320,13 @@ class Preparation:
             "named": self._fields_of_masks(),
         }
         record = record.model_copy(update=update)
-        # In this order: items are only there with the record of what became of them.
+        # In this order, so that after a crash no items exist without their record.
         self.folder.write_record(record)
         self.folder.write_items(self.data, self.entries)
         write_page(self.folder, record, self.entries)
 
     def result(self) -> Prepared:
-        """What became of the items."""
+        """Make the result of the preparation."""
         counts = Counter(entry.status for entry in self.entries.values())
         reasons = {
             status: {
@@ -340,5 +347,5 @@ class Preparation:
 
 
 def _decoders() -> int:
-    """How many items are worked on so that decoding images keeps the machine busy."""
+    """How many items to have in work so that decoding images uses all processors."""
     return 2 * (os.cpu_count() or 1)

@@ -1,4 +1,4 @@
-"""Reviews of what was made: the page on which people decide, and what they decided applied."""
+"""Reviews: writes the page on which people accept or reject items, and applies their decisions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _HOW = (
 def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> None:
     """Write the page of a folder whose items are written.
 
-    What nobody must decide about (what items had before) is not on it.
+    Items that need no decision (because they had the field before) are not on it.
 
     Raises:
         StoreError: it cannot be written.
@@ -115,7 +115,7 @@ def _mask_name(ref: ItemRef) -> str | None:
 
 
 def _mask(file: Path, line: Line) -> bytes:
-    """Draw what may change in white, as a small picture."""
+    """Draw what may change in white, as a thumbnail."""
     mask = load_mask(file)
     mask = mask.invert() if line.mask_shows == "kept" else mask
     white = mask.region.astype(np.uint8) * 255
@@ -140,8 +140,8 @@ class Decision(BaseModel, frozen=True, extra="forbid"):
     """The decision about one item.
 
     Attributes:
-        id: Of the item.
-        seen: Digest of what was decided about.
+        id: The id of the item.
+        seen: Digest of what the reviewer saw, see `Folder.review_digest`.
     """
 
     id: str
@@ -154,9 +154,9 @@ class Decisions(BaseModel, frozen=True, extra="forbid"):
     """A file of decisions, as the page saves it.
 
     Attributes:
-        review: What it is, and its format.
-        what: Was decided about.
-        data_digest: Of the data that it was made for.
+        review: The name of the format.
+        what: What was reviewed: instructions, questions or masks.
+        data_digest: Digest of the data file of the preparation.
     """
 
     review: Literal["editjudge.prepare.1"]
@@ -166,12 +166,15 @@ class Decisions(BaseModel, frozen=True, extra="forbid"):
 
 
 class Reviewed(Strict):
-    """How decisions part the items.
+    """The result of applying decisions.
 
     Attributes:
-        rejected: Items with what was noted.
-        undecided: Items.
-        untouched: How many nothing was made for.
+        accepted: How many items were accepted.
+        rejected: The reviewer's notes on rejected items, by id.
+        undecided: Ids of the items without a decision.
+        untouched: How many items needed nothing.
+        accepted_data: The file of accepted and untouched items.
+        rejected_data: The file of rejected items.
     """
 
     accepted: int
@@ -185,7 +188,7 @@ class Reviewed(Strict):
 def apply_decisions(folder: Folder, file: Path) -> Reviewed:
     """Write the accepted items to `accepted.jsonl`, the rejected ones to `rejected.jsonl`.
 
-    Rejected ones are without their questions or mask, so that they can be prepared again.
+    Rejected items are written without the generated fields, so that they can be prepared again.
 
     Raises:
         ConfigError: the folder holds no preparation, or another process uses it.
@@ -256,7 +259,7 @@ def _check(
     decisions: dict[str, Decision],
     lines: dict[str, Line],
 ) -> None:
-    """Refuse decisions about what is not there, or not there any more."""
+    """Refuse decisions about items that have nothing to review or have changed since."""
     others = [name for name in decisions if record.statuses.get(name) not in TO_REVIEW]
     if others:
         raise InputError(

@@ -1,8 +1,8 @@
-"""Specialists' outputs and digests in their stored form.
+"""Encodes specialists' outputs and digests into bytes for the store, and back.
 
-Outputs are a file of `numpy.savez_compressed`. They are kept exactly, with two exceptions. An
-embedding is kept in half precision, and a mask as run lengths: its pixels come back exactly, its
-bytes as a 1-bit PNG.
+Outputs become a file of `numpy.savez_compressed`. They come back exactly, with two exceptions: an
+embedding is stored in half precision, and a mask as run lengths, whose pixels come back exactly and
+whose bytes as a 1-bit PNG.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ..base.images import load_mask
 from .schema import decode_text, encode_text
 
 _UNREADABLE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError)
-"""What NumPy raises for a file that is none of its own, or damaged."""
+"""What NumPy raises for a file that is damaged or of another kind."""
 _HALF = (2.0**-6, 65504.0)
 """Largest absolute values of an embedding that half precision holds to 11 bits throughout."""
 
 
 def digest_to_bytes(digest: str) -> bytes:
-    """`sha256:` and 64 hex digits as 32 bytes; any other text as its UTF-8, behind a zero."""
+    """Encode `sha256:` and 64 hex digits as 32 bytes; any other text as a zero byte and UTF-8."""
     kind, _, digits = digest.partition(":")
     if kind == "sha256" and len(digits) == 64 and set(digits) <= set("0123456789abcdef"):
         return bytes.fromhex(digits)
@@ -38,7 +38,7 @@ def digest_to_bytes(digest: str) -> bytes:
 
 
 def digest_from_bytes(data: bytes) -> str:
-    """What `digest_to_bytes` was given."""
+    """Decode what `digest_to_bytes` returned."""
     is_text = data[:1] == b"\0" and len(data) != DIGEST
     return decode_text(data[1:]) if is_text else f"sha256:{data.hex()}"
 
@@ -46,14 +46,14 @@ def digest_from_bytes(data: bytes) -> str:
 def outputs_to_bytes(
     contract_role: str, outputs: Mapping[str, NDArray[np.float32] | bytes]
 ) -> bytes:
-    """A specialist's outputs in their stored form.
+    """Encode a specialist's outputs.
 
     The type of a stored array tells what it stands for: float32 for itself, float16 for an
     embedding, uint8 for bytes, uint16 and uint32 for a mask's height, width and run lengths.
 
     Args:
         contract_role: Key of `CONTRACTS`: it says which tensors are masks.
-        outputs: By tensor name, as they came.
+        outputs: The tensors by name, as the specialist sent them.
     """
     contract = CONTRACTS.get(contract_role)
     masks = {t.name for t in contract.outputs if t.holds == "mask"} if contract else set()
@@ -64,7 +64,7 @@ def outputs_to_bytes(
 
 
 def outputs_from_bytes(data: bytes) -> Tensors:
-    """The outputs: float32 arrays and bytes by tensor name, in the order they were given.
+    """Decode outputs: float32 arrays and bytes by tensor name, in the order they were given.
 
     Raises:
         ValueError: the stored form is damaged, or of a newer editjudge.
@@ -101,12 +101,12 @@ def _decode_output(array: NDArray[Any]) -> NDArray[np.float32] | bytes:
 
 
 def mask_to_runs(png: bytes) -> tuple[tuple[int, int], NDArray[np.uint32]] | None:
-    """A mask as run lengths, in COCO's order.
+    """Encode a mask as run lengths, in COCO's order.
 
     Returns:
         Height and width, and the lengths of runs down the columns, left to right; the first
         run is black and may have length 0. None where the picture is no mask (coloured,
-        transparent, damaged): its bytes are all that can be kept.
+        transparent, damaged): then its bytes are stored.
     """
     try:
         pixels = load_mask(png).region
@@ -121,7 +121,7 @@ def mask_to_runs(png: bytes) -> tuple[tuple[int, int], NDArray[np.uint32]] | Non
 
 
 def runs_to_mask(size: tuple[int, int], runs: NDArray[np.uint32]) -> bytes:
-    """The 1-bit PNG of run lengths.
+    """Decode run lengths into a 1-bit PNG.
 
     Args:
         size: Height and width in pixels.

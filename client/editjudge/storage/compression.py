@@ -1,8 +1,8 @@
-"""JSON in its stored form: deflated with a dictionary of what comes again and again.
+"""Compresses JSON documents by zlib, with a dictionary of lines that occur in many of them.
 
 Prompts and evidence repeat each other. The first documents of a session become a dictionary, which
-is kept in the file where it saves enough. A deflated text names its dictionary by itself (the field
-DICTID of zlib), so each can be read alone.
+is stored in the file where it saves enough. A compressed document names its dictionary (the field
+DICTID of zlib), so each document can be read alone.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 from ..base.parse import parse_json
 
 FIRST = 48
-"""How many documents of a session a dictionary is made of."""
+"""How many documents of a session are made into a dictionary."""
 _WINDOW = 32 * 1024 - 512
-"""Bytes that zlib looks back."""
+"""Largest dictionary in bytes: zlib looks back no further."""
 _ENOUGH = 0.85
-"""The share of its former size at which a dictionary is worth its place."""
+"""A new dictionary is stored if documents shrink below this share of their former size."""
 _DEFLATED, _NAMES_DICTIONARY = b"x", 0x20
 
 
 def dumps(value: object) -> str:
-    """JSON text without spaces; the order of keys is kept.
+    """Make JSON text without spaces; keys stay in their order.
 
     Raises:
         ValueError: a number is not finite.
@@ -34,11 +34,12 @@ def dumps(value: object) -> str:
 
 
 class Compressor:
-    """Packs and unpacks the documents of a file.
+    """Compresses and decompresses the documents of one file.
 
     Args:
-        dictionaries: Reads those that the file holds.
-        keep: Keeps one more; None where none is to be made: what is purged must leave nothing.
+        dictionaries: Reads the dictionaries of the file.
+        keep: Stores a new dictionary; None where none may be made: a ledger can be purged, and
+            a dictionary would retain texts of purged prompts.
     """
 
     def __init__(
@@ -51,11 +52,11 @@ class Compressor:
         self._first_documents: list[bytes] = []
 
     def forget(self) -> None:
-        """Read the dictionaries anew: one that was kept last may have been rolled back."""
+        """Read the dictionaries again at the next use: the last one may have been rolled back."""
         self._dictionaries = None
 
     def compress(self, value: object) -> bytes:
-        """A document in its stored form.
+        """Compress a JSON document.
 
         Raises:
             ValueError: a number is not finite.
@@ -70,7 +71,7 @@ class Compressor:
         return min(data, deflate(data, self._latest), key=len)
 
     def decompress(self, blob: bytes) -> Any:
-        """What `pack` was given.
+        """Restore the document that `compress` was given.
 
         Raises:
             ValueError: the stored form is damaged, or of a newer editjudge.
@@ -101,7 +102,7 @@ class Compressor:
         self._latest = dictionaries[-1] if dictionaries else b""
 
     def _add_dictionary(self, keep: Callable[[bytes], None]) -> None:
-        """Keep a dictionary of the first documents where it makes them smaller."""
+        """Store a dictionary of the first documents if it makes them enough smaller."""
         candidate = make_dictionary(self._first_documents)
         sizes = [
             sum(len(deflate(d, by)) for d in self._first_documents)
@@ -114,13 +115,13 @@ class Compressor:
 
 
 def make_dictionary(documents: Iterable[bytes]) -> bytes:
-    """The lines of documents, each once; the most frequent stand last, where they cost least."""
+    """Join the distinct lines of documents; the most frequent come last, where zlib needs least."""
     lines = Counter(line for document in documents for line in document.split(b"\\n"))
     ordered_lines = sorted(lines, key=lambda line: (lines[line] > 1, lines[line] * len(line)))
     return b"\\n".join(ordered_lines)[-_WINDOW:]
 
 
 def deflate(data: bytes, by: bytes) -> bytes:
-    """Data by zlib, with a dictionary where there is one."""
+    """Compress data by zlib, with a dictionary unless it is empty."""
     deflating = zlib.compressobj(9, zdict=by) if by else zlib.compressobj(9)
     return deflating.compress(data) + deflating.flush()

@@ -1,11 +1,11 @@
-"""The SQLite file under ledgers and runs: its rows, and what can go wrong.
+"""The SQLite file of a ledger or run: transactions, checked rows and errors.
 
-Rows are written by `put`, `change` and `delete` alone, and read by `rows`, which compares each with
+Rows are written only by `put`, `change` and `delete`, and read by `rows`, which compares each with
 its checksum.
 
-Committed is kept: a process may end at any moment, however it comes, and loses at most the
-transaction it was in. When the machine goes down the last transactions can be lost too, never
-half of one.
+Durability: a process may be killed at any moment and loses at most the transaction it was in. A
+crash of the machine can lose the last transactions, too, but never half of one (WAL with
+`synchronous = NORMAL`).
 """
 
 from __future__ import annotations
@@ -34,26 +34,27 @@ T = TypeVar("T")
 
 _AT_ONCE = 256
 _AT_A_TIME = 2000
-"""Rows that are looked at in one transaction where many are deleted."""
+"""How many rows one transaction examines when many are deleted."""
 _BUSY_SECONDS = 30
 _HEAD = 100
-"""Bytes of the head of a file of SQLite's."""
+"""Length in bytes of the header of an SQLite file."""
 _MAGIC = b"SQLite format 3\0"
 
 
 class Database:
-    """One connection, for one thread after another.
+    """One connection to the file, which threads use one after another.
 
-    A transaction keeps other threads out. What asynchronous code does with it goes through
-    `aside`, in a thread of its own, one after another in the order of the calls.
+    A transaction keeps other threads out. Asynchronous code uses it through `run_in_thread`, which
+    does all work in one thread, in the order of the calls.
 
     Args:
-        path: None keeps everything in memory.
-        read_only: Changes nothing and takes no lock; sees what others commit meanwhile.
-        is_run: Nothing of it is ever purged, so that its first documents may help to pack others.
+        path: The file; None for a database in memory.
+        read_only: Change nothing and take no lock; commits by other processes are seen.
+        is_run: Whether it is a run, of which nothing is ever purged, so that its documents may
+            become a dictionary for compressing others.
 
     Attributes:
-        packer: Packs the documents of this file.
+        compressor: Compresses the documents of this file.
 
     Raises:
         ConfigError: the file cannot be opened, is something else, or of a newer editjudge.
@@ -82,12 +83,12 @@ class Database:
             raise self._translate_error(error) from error
 
     def check_structure(self) -> None:
-        """See that the file's pages belong together: rows that none finds have no checksum.
+        """Check the structure of the whole file: lost pages are not found by the rows' checksums.
 
-        It reads the whole file: some 0.05 s for 50,000 verdicts.
+        It takes about 0.05 s for 50,000 verdicts.
 
         Raises:
-            StoreError: they do not.
+            StoreError: the file is damaged.
         """
         (report,) = self.query_row("PRAGMA integrity_check(1)") or ("nothing can be read",)
         if report != "ok":
@@ -95,14 +96,15 @@ class Database:
             raise StoreError(f"{self.path} is damaged: {what}", RESTORE)
 
     def close(self) -> None:
-        """Close the file, once what was asked of it is done."""
+        """Close the file after all work that was handed to `run_in_thread` is done."""
         self._thread.shutdown()
         self._db.close()
 
     async def run_in_thread(self, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-        """Do work with this database without holding up the event loop.
+        """Do work with this database in its thread, without blocking the event loop.
 
-        It is done also where the caller is cancelled meanwhile: what was paid for is kept.
+        The work is done even if the caller is cancelled meanwhile, so that a reply that was paid
+        for is stored.
         """
         future = self._thread.submit(functools.partial(work, *args, **more))
         result = asyncio.wrap_future(future)
@@ -114,10 +116,10 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit all of the block or nothing; inside another transaction, with that one.
+        """Commit all of the block or nothing; inside another transaction, it is part of that one.
 
         Raises:
-            StoreError: the disk is full or fails; what was committed before is kept.
+            StoreError: the disk is full or fails; earlier transactions stay committed.
         """
         with self._turn:
             if self._depth:
@@ -140,7 +142,7 @@ class Database:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read all of the block as of one moment; inside a transaction, as that has it."""
+        """Make all reads of the block see the file as of one moment."""
         with self._turn:
             if self._depth:
                 yield
@@ -163,10 +165,10 @@ class Database:
                 raise self._translate_error(error) from error
 
     def put(self, table: Table, **values: Value) -> int:
-        """Write a row, with its checksums; returns its number.
+        """Write a row with its checksums, and return its number.
 
         Args:
-            values: By column; others stay empty. With `id` it takes the place of that row.
+            values: Values by column; other columns stay empty. With `id`, that row is replaced.
         """
         with self.transaction():
             if values.get("id") is None:
@@ -194,7 +196,7 @@ class Database:
                 self.put(table, **{**dict(zip(names, row, strict=True)), **values})
 
     def delete(self, table: Table, where: str, *values: object) -> int:
-        """Delete rows, some at a time, so that others can write in between; how many there were."""
+        """Delete rows, some per transaction, so others can write in between; returns how many."""
         last, count = 0, 0
         while True:
             with self.transaction():
@@ -207,7 +209,7 @@ class Database:
                 last = row[0]
 
     def shrink(self) -> None:
-        """Give the room of what was deleted back; others wait meanwhile.
+        """Give the space of deleted rows back to the disk; other processes wait meanwhile.
 
         Raises:
             StoreError: the disk is full, or another process is busy for long; nothing is lost.
@@ -216,7 +218,7 @@ class Database:
             self.run("VACUUM")
 
     def query_row(self, sql: str, *values: object) -> Row | None:
-        """The first row of a query that counts or looks for something, or None."""
+        """Run a query and return its first row, or None; no checksum is compared."""
         with self._turn, contextlib.closing(self.run(sql, *values)) as cursor:
             rows = self._fetch(cursor)
             return rows[0] if rows else None
@@ -224,17 +226,17 @@ class Database:
     def rows(
         self, table: Table, where: str = "", *values: object, long: bool = False
     ) -> Generator[Row, None, None]:
-        """Rows of a table, as of the moment of the first.
+        """Read rows of a table as of the moment of the first, and compare their checksums.
 
         Args:
-            where: What follows the table's name.
-            long: With the long values behind the others.
+            where: The SQL that follows the table's name.
+            long: Whether to read the long values, which come last.
 
         Returns:
-            The number and the columns of each, in their order.
+            The `id` and the columns of each row, in their order.
 
         Raises:
-            StoreError: one is not as it was written.
+            StoreError: a row differs from its checksum.
         """
         long = long and bool(table.long)
         names, size = table.names if long else (*table.short, "checksum"), len(table.short)
@@ -254,12 +256,12 @@ class Database:
                         raise self._damage_error(table, row[0])
                     yield row[:own] + row[size + 1 :]
         finally:
-            # Who never comes to an end may be closed after the file.
+            # A generator that is not exhausted may be closed after the file.
             with self._turn, contextlib.suppress(sqlite3.ProgrammingError):
                 cursor.close()
 
     def row(self, table: Table, where: str, *values: object, long: bool = False) -> Row | None:
-        """The first of these rows, or None."""
+        """Read the first of these rows, or None."""
         with contextlib.closing(self.rows(table, where, *values, long=long)) as rows:
             return next(rows, None)
 
@@ -271,12 +273,12 @@ class Database:
                 raise self._translate_error(error) from error
 
     def fact(self, name: str) -> str | None:
-        """Something found out before, or None."""
+        """Read a fact that was stored before, or None."""
         row = self.row(FACTS, "WHERE name = ?", encode_text(name))
         return None if row is None else text_of(row[2])
 
     def keep_fact(self, name: str, value: str) -> None:
-        """Keep what was found out; the last stays."""
+        """Write a fact about a service; it replaces an earlier one of that name."""
         with self.transaction():
             row = self.row(FACTS, "WHERE name = ?", encode_text(name))
             number = None if row is None else row[0]
@@ -309,11 +311,11 @@ class Database:
         db.execute(f"PRAGMA user_version = {VERSION}")
 
     def _check_whole(self) -> None:
-        """Refuse a file with a damaged head, and one that was cut within a page.
+        """Refuse a file with a damaged header, or one that was cut within a page.
 
-        SQLite takes the one for another kind of file, and reads the rest of the other as zeros. One
-        that was cut between two pages it finds by itself. While there is a log, pages may be on
-        their way from it to the file.
+        SQLite takes the former for another kind of file and reads the missing part of the latter as
+        zeros. A cut between two pages it finds by itself. While there is a write-ahead log the size
+        of the file says nothing, since pages may be on their way into it.
         """
         if self.path is None or not self.path.is_file():
             return
@@ -326,7 +328,7 @@ class Database:
             raise StoreError(f"{self.path}: the file is damaged ({why})", RESTORE)
 
     def _log_bytes(self) -> int:
-        """Size of the write-ahead log; 0 where there is none."""
+        """The size of the write-ahead log in bytes; 0 where there is none."""
         if self.path is None:
             return 0
         try:
@@ -373,7 +375,7 @@ class Database:
         return StoreError(f"{self.path} is damaged: {what} is not as it was written", COPY)
 
     def _translate_error(self, error: sqlite3.Error | UnicodeDecodeError) -> Exception:
-        """The error for people; a mistake of ours in using SQLite stays what it is."""
+        """Translate an SQLite error for people; an error of our own in its use stays as it is."""
         if isinstance(error, UnicodeDecodeError):
             return StoreError(f"{self.path}: the file is damaged ({error.reason})", RESTORE)
         if str(error).startswith(_NOT_READ):
@@ -390,9 +392,9 @@ class Database:
 
 COPY = "restore a copy of the file"
 _RAISED = (sqlite3.Error, UnicodeDecodeError)
-"""What SQLite raises; the latter where what it says of a damaged file is no text."""
+"""What SQLite raises; the latter where its message about a damaged file is no valid text."""
 _NOT_READ = "Could not decode to UTF-8"
-"""How Python says that a text is of no known form."""
+"""How the message of `sqlite3` about a text that is no UTF-8 begins."""
 RESTORE = "restore a copy; what can still be read: sqlite3 FILE .recover"
 _ROOM = "make room on its disk and give the same command again; what was stored is kept"
 _WRITABLE = "give another file, or make it and its folder writable"
@@ -419,9 +421,9 @@ def _connect(where: str, *, uri: bool = False) -> sqlite3.Connection:
 
 
 def _head_damage(head: bytes) -> str:
-    """What is wrong with the head of a file that is, or was, one of SQLite's; else "".
+    """Say what is wrong with the header of a file that is, or was, an SQLite file; else "".
 
-    Only what is the same in every file is looked at. Whether the rest is true SQLite finds out.
+    Only the bytes that are equal in every SQLite file are compared; SQLite checks the rest.
     """
     if len(head) < _HEAD:
         return ""
@@ -443,13 +445,13 @@ def _head_damage(head: bytes) -> str:
 
 
 def _page_size(head: bytes) -> int:
-    """Bytes of a page by the head of a file; 1 where that tells none."""
+    """Read the page size in bytes from the header of a file; 1 where it has none."""
     page = int.from_bytes(head[16:18], "big") if head.startswith(_MAGIC) else 1
     return {0: 1, 1: 65536 if head.startswith(_MAGIC) else 1}.get(page, page)
 
 
 def _as_stored(table: Table, name: str, value: Value) -> Value:
-    """A value as SQLite gives it back."""
+    """Convert a value to what SQLite returns for it, for the checksum."""
     if table.columns.get(name) == "REAL" and value is not None:
         return float(value) + 0.0  # SQLite has no negative zero
     return int(value) if isinstance(value, bool) else value

@@ -1,4 +1,4 @@
-"""Edits of a run as rows: what their columns mean, and what stands of them."""
+"""Rows of the table `edits`: how verdicts are encoded in them, and which are valid today."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
 
 
 class Provenance(NamedTuple):
-    """How a verdict of an edit was made.
+    """The dimension of a verdict, its signature and the software that made it.
 
     Attributes:
-        versions: Of the packages that it was made with; see `base.signature.versions`.
+        versions: Versions of the packages that it was made with; see `base.signature.versions`.
     """
 
     dimension: str
@@ -39,8 +39,8 @@ class StoredVerdict:
     """One verdict of a run.
 
     Attributes:
-        versions: Of the packages that it was made with; see `base.signature.versions`.
-        said: What came back from the calls that it rests on, in the order of its `calls`.
+        versions: Versions of the packages that it was made with; see `base.signature.versions`.
+        replies: Records of the calls that it rests on, in the order of its `calls`.
     """
 
     item: str
@@ -57,9 +57,9 @@ class StoredEdit:
     """One edit of a run.
 
     Attributes:
-        id: Its number in this run.
-        digest: Of the output; None where it is missing.
-        missing: Why it is; None where it is not.
+        id: The number of its row in this run.
+        digest: Digest of the output; None where it is missing.
+        missing: Why the output is missing; None where it is not.
     """
 
     id: int
@@ -70,7 +70,7 @@ class StoredEdit:
 
 
 class EditRow(NamedTuple):
-    """A row of `edits`, its key as the store has it."""
+    """A row of the table `edits`, as it is stored."""
 
     id: int
     item: bytes
@@ -85,11 +85,11 @@ class EditRow(NamedTuple):
 
 
 class StandingFinder:
-    """Makes of rows what stands today; rows alike share it.
+    """Finds the verdicts of rows that are valid today; equal rows share one set.
 
     Args:
-        signing: What a number stands for.
-        today: Signatures by dimension.
+        signing: Gets the provenance of each verdict of a row by the row's `signing`.
+        today: Today's signatures, by dimension.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class StandingFinder:
         self._unique_sets: dict[frozenset[str], frozenset[str]] = {}
 
     def find(self, row: EditRow) -> StandingVerdicts:
-        """What stands of a row."""
+        """Find the verdicts of a row that did not fail and have today's signature."""
         if (stands := self._by_signing.get(row.signing)) is None:
             provenances = self._signing(row.signing)
             stands = frozenset(s.dimension for s in provenances if self._is_of_today(s))
@@ -120,7 +120,7 @@ class StandingFinder:
 
 
 def verdict_to_json(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]:
-    """A verdict: a number, or all else but evidence and calls; and these.
+    """Encode a verdict as JSON: a bare number or an object, and its evidence and calls.
 
     Raises:
         ValueError: a number in its evidence is not finite.
@@ -136,7 +136,7 @@ def verdict_to_json(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]
 def verdict_from_json(
     outcome: Any, evidence: Mapping[str, Any] = MappingProxyType({}), calls: tuple[str, ...] = ()
 ) -> Verdict:
-    """What `packed` was given."""
+    """Decode what `verdict_to_json` returned."""
     evidence = dict(evidence)
     if not isinstance(outcome, dict):
         return Score(value=outcome, evidence=evidence, calls=calls)
@@ -145,7 +145,7 @@ def verdict_from_json(
 
 
 def parse_outcomes(outcomes: bytes) -> list[Any]:
-    """The outcomes of a row, in the order of its signing."""
+    """Parse the outcomes of a row, in the order of its `signing`."""
     try:
         parsed_outcomes: list[Any] = from_json(outcomes)
     except ValueError:  # it is strict about the lone surrogates that a judge may have written
@@ -154,12 +154,12 @@ def parse_outcomes(outcomes: bytes) -> list[Any]:
 
 
 def status_of(outcome: Any) -> str:
-    """The status of an outcome as it is stored."""
+    """The status of an encoded verdict."""
     return str(outcome["status"]) if isinstance(outcome, dict) else "scored"
 
 
 def stored_edit(row: EditRow) -> StoredEdit:
-    """The edit of a row."""
+    """Make the edit of a row."""
     missing = missing_of(row)
     there = row.output is not None and missing is None
     digest = digest_from_bytes(row.output) if there and row.output is not None else None

@@ -1,7 +1,7 @@
-"""The ledger: every call to a service and its reply, so that none is paid for twice.
+"""The ledger: every call to a service with its reply, so that no call is paid for twice.
 
-One SQLite file, content-addressed: a call's key is the digest of everything its reply can
-depend on. Replies are kept raw, so reading them by other rules needs no new call.
+It is one SQLite file. The key of a call is the digest of everything that its reply depends on.
+Replies are stored unparsed, so reading them by other rules needs no new call.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from .database import RESTORE, Database, Row
 from .schema import CALLS, FACTS, PROMPTS, decode_text, encode_text
 
 _FEW = 16
-"""Numbers of a specialist that are shown one by one."""
+"""Up to how many numbers a specialist's output is shown in full."""
 _TAKEN = ("prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 class Ledger:
-    """Calls and replies, in a file or in memory; use as a context manager. A `CallStore`.
+    """A `CallStore` in a file or in memory; use it as a context manager.
 
-    A reply that `put` has returned from survives the end of the process, however it comes; the
-    last ones can be lost when the machine goes down. Several processes may share a file.
+    `put` commits a reply before it returns. The reply then survives a kill of the process; a crash
+    of the machine can lose the last ones. Several processes may share a file.
 
-    Teams may share a file: none reads what another has. `for_team` is the ledger of another team.
+    Teams may share a file, too: each reads its own calls only; see `for_team`.
 
     Args:
-        path: None keeps everything in memory.
-        team: Whose calls it keeps and answers.
-        database: An open file instead, which stays open when the ledger is closed.
+        path: The file; None for a ledger in memory.
+        team: The team whose calls are stored and looked up.
+        database: An open file to use instead; it stays open when the ledger is closed.
 
     Raises:
         ConfigError: the file cannot be opened, is no ledger, or of a newer editjudge.
@@ -56,13 +56,13 @@ class Ledger:
 
     @classmethod
     def to_read(cls, path: Path) -> Self:
-        """A ledger, or the calls of a run, that is only looked into."""
+        """Open a ledger, or the calls of a run, for reading only."""
         ledger = cls(database=Database(path, read_only=True))
         ledger._owns_database = True
         return ledger
 
     def for_team(self, team: str) -> Ledger:
-        """The ledger of another team in the same file, which stays open when that is closed."""
+        """Make the ledger of another team in this file; closing it leaves the file open."""
         return Ledger(team=team, database=self._database)
 
     def __enter__(self) -> Self:
@@ -77,7 +77,7 @@ class Ledger:
             self._database.close()
 
     async def get(self, call: AnyCall) -> Reply | None:
-        """The reply to a call that was made before, or None."""
+        """Get the reply to a call that was made before, or None."""
         return await self._database.run_in_thread(self._get, call)
 
     def _get(self, call: AnyCall) -> Reply | None:
@@ -91,10 +91,10 @@ class Ledger:
         return Reply(document["reply"], document.get("model", ""), usage, row[6])
 
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
-        """Keep a reply; the first one for a call stays.
+        """Commit a reply; the first reply to a call stays.
 
         Returns:
-            The reply as it will come back from now on; see `codec`.
+            The reply as `get` returns it from now on; see `codec` for what encoding changes.
         """
         return await self._database.run_in_thread(self._put, call, reply)
 
@@ -103,7 +103,7 @@ class Ledger:
             if isinstance(call, SpecialistCall):
                 self._put_specialist(call, reply)
                 return self._get(call) or reply
-            self._keep_prompt(call.prompt.digest, _shown_prompt(call.prompt))
+            self._write_prompt(call.prompt.digest, _prompt_to_json(call.prompt))
             document = {
                 "service": call.judge,
                 "form": call.form,
@@ -112,20 +112,22 @@ class Ledger:
                 "model": reply.model,
                 **asdict(reply.usage),
             }
-            is_new = self._keep(call.key, document, prompt=call.prompt.digest, cost=reply.cost)
+            is_new = self._write_reply(
+                call.key, document, prompt=call.prompt.digest, cost=reply.cost
+            )
             return reply if is_new else self._get(call) or reply
 
     def _put_specialist(self, call: SpecialistCall, reply: Reply) -> None:
         form = {"service": str(call.service), "parameters": dict(call.parameters)}
         document: dict[str, Any] = {"service": call.identity, "form": form}
         if reply.abstains:
-            self._keep(call.key, document | {"reply": reply.content})
+            self._write_reply(call.key, document | {"reply": reply.content})
         else:
             outputs = outputs_to_bytes(call.service.role, reply.content)
-            self._keep(call.key, document, outputs=outputs)
+            self._write_reply(call.key, document, outputs=outputs)
 
     async def put_records(self, records: Iterable[CallRecord]) -> None:
-        """Keep what judges said to others who asked for us; see `CallStore`."""
+        """Store records of calls that a gateway made for us; see `CallStore`."""
         await self._database.run_in_thread(self._put_records, tuple(records))
 
     def _put_records(self, records: Iterable[CallRecord]) -> None:
@@ -133,8 +135,8 @@ class Ledger:
             for entry in records:
                 if entry.prompt is None or not isinstance(entry.reply, dict):
                     continue
-                self._keep_prompt(entry.prompt, {"system": "", "parts": []})
-                self._keep(
+                self._write_prompt(entry.prompt, {"system": "", "parts": []})
+                self._write_reply(
                     entry.call,
                     {
                         "service": entry.judge,
@@ -147,17 +149,17 @@ class Ledger:
                 )
 
     async def drop(self, keys: Iterable[str]) -> int:
-        """Forget the replies to calls, so that they are made again.
+        """Drop the replies to calls, so that the calls are made again.
 
-        Verdicts that rest on them can still show them.
+        Verdicts that rest on dropped replies can still show them.
 
         Returns:
-            How many there were.
+            How many replies were dropped.
         """
         return await self._database.run_in_thread(self.drop_now, tuple(keys))
 
     def drop_now(self, keys: Iterable[str]) -> int:
-        """The same, in the thread that calls."""
+        """Do what `drop` does, in the calling thread."""
         with self._database.transaction():
             numbers = [number for key in keys if (number := self.number(key)) is not None]
             for number in numbers:
@@ -167,18 +169,19 @@ class Ledger:
     async def purge(
         self, before: float | None = None, *, team: str | None = None, shrink: bool = False
     ) -> int:
-        """Delete calls for good, with their prompts: what stood there is overwritten.
+        """Delete calls and their prompts for good: their bytes in the file are overwritten.
 
-        Other processes may go on reading and writing the file: no transaction is long. What
-        verdicts rest on is not to be purged: it is for ledgers, not for runs.
+        Other processes may read and write meanwhile, since each transaction is short. It is for
+        ledgers, not for runs, whose verdicts rest on their calls.
 
         Args:
-            before: Only those made before this time, in seconds since 1970.
-            team: Only those of this team; None for those of all teams.
-            shrink: Give the room on the disk back, for which others wait; it is used again if not.
+            before: Only calls made before this time, in seconds since 1970.
+            team: Only calls of this team; None for all teams.
+            shrink: Whether to give the space back to the disk, for which other processes wait;
+                otherwise the file uses it again.
 
         Returns:
-            How many there were.
+            How many calls were deleted.
         """
         return await self._database.run_in_thread(self._purge, before, team, shrink)
 
@@ -198,7 +201,7 @@ class Ledger:
         return purged_count
 
     async def space(self) -> dict[str, int]:
-        """About how many bytes the calls and prompts of each team take."""
+        """Estimate how many bytes the calls and prompts of each team take."""
         return await self._database.run_in_thread(self._space)
 
     def _space(self) -> dict[str, int]:
@@ -212,7 +215,7 @@ class Ledger:
         return dict(sizes)
 
     async def get_dropped_keys(self) -> frozenset[str]:
-        """Keys of calls whose replies were dropped, at some time."""
+        """Get the keys of all calls whose replies were ever dropped."""
         return await self._database.run_in_thread(self._get_dropped_keys)
 
     def _get_dropped_keys(self) -> frozenset[str]:
@@ -220,15 +223,15 @@ class Ledger:
         return frozenset(digest_from_bytes(row[2]) for row in rows)
 
     async def get_fact(self, name: str) -> str | None:
-        """Something found out about a service before, or None."""
+        """Get a fact about a service that was stored before, or None."""
         return await self._database.run_in_thread(self._database.fact, name)
 
     async def put_fact(self, name: str, value: str) -> None:
-        """Keep what was found out; the last stays."""
+        """Write a fact about a service; it replaces an earlier one of that name."""
         await self._database.run_in_thread(self._database.keep_fact, name, value)
 
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
-        """What came back from calls, by key; those that are not known are left out."""
+        """Get the records of calls, by key; calls that are not stored are left out."""
         return await self._database.run_in_thread(self._get_records, tuple(keys))
 
     def _get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
@@ -237,11 +240,11 @@ class Ledger:
             return {key: self._make_record(row) for key, row in rows.items() if row is not None}
 
     def read_record(self, number: int) -> CallRecord:
-        """What came back from the call of a row.
+        """Read the record of a call by the number of its row.
 
         Raises:
-            StoreError: there is none.
-            ValueError: it cannot be read.
+            StoreError: there is no such row.
+            ValueError: the record cannot be decoded.
         """
         row = self._database.row(CALLS, "WHERE id = ?", number, long=True)
         if row is None:
@@ -264,12 +267,12 @@ class Ledger:
         )
 
     def number(self, key: str) -> int | None:
-        """The row of the call that answers to a key, or None."""
+        """Find the row number of the call that a key finds, or None."""
         row = self._row(key, long=False)
         return None if row is None else int(row[0])
 
     def prompt(self, digest: str) -> StoredPrompt | None:
-        """A prompt as it was sent, without its pictures; None where it is not kept."""
+        """Get a prompt as it was sent, without its images; None where it is not stored."""
         row = self._prompt_row(digest, long=True)
         if row is None:
             return None
@@ -278,7 +281,7 @@ class Ledger:
 
     @property
     def count(self) -> int:
-        """How many calls it can answer."""
+        """How many calls it has replies to."""
         row = self._database.query_row(
             "SELECT count(*) FROM calls WHERE team = ? AND dropped = 0", encode_text(self.team)
         )
@@ -286,22 +289,22 @@ class Ledger:
 
     @property
     def costs(self) -> tuple[float, float]:
-        """What all its calls have cost, and the dearest of them."""
+        """The cost of all its calls together, and that of the dearest call."""
         costs = [row[6] or 0.0 for row in self._database.rows(CALLS)]
         return sum(costs), max(costs, default=0.0)
 
     def copy_to(self, other: Ledger) -> dict[int, int]:
-        """Copy all calls, their prompts and facts; what the other has stays.
+        """Copy all calls, prompts and facts into another ledger, whose own ones stay.
 
-        A call that the other has with another reply answers nobody there, and neither does one
-        that was dropped: they are for the verdicts that rest on them.
+        A call that the other ledger has with another reply is copied as dropped: it answers no
+        request there, but verdicts that rest on it can show it.
 
         Returns:
-            By number of a call here, its number there.
+            By row number of a call here, its row number there.
         """
         mine, others = self._database, other._database
         for _, _, digest, _, document in mine.rows(PROMPTS, long=True):
-            other._keep_prompt(digest_from_bytes(digest), mine.compressor.decompress(document))
+            other._write_prompt(digest_from_bytes(digest), mine.compressor.decompress(document))
         for _, name, value in mine.rows(FACTS):
             if others.fact(decode_text(name)) is None:
                 others.put(FACTS, name=name, value=value)
@@ -335,7 +338,7 @@ class Ledger:
             long=long,
         )
 
-    def _keep(
+    def _write_reply(
         self,
         key: str,
         document: Mapping[str, Any],
@@ -344,7 +347,7 @@ class Ledger:
         cost: float | None = None,
         outputs: bytes | None = None,
     ) -> bool:
-        """Keep a reply; returns whether it is the first to the call."""
+        """Write a reply unless there is one; returns whether it was written."""
         if self.number(key) is not None:
             return False
         self._database.put(
@@ -360,8 +363,8 @@ class Ledger:
         )
         return True
 
-    def _keep_prompt(self, digest: str, document: Mapping[str, Any]) -> None:
-        """Keep a prompt, or that it was asked again now: it is purged with the last call."""
+    def _write_prompt(self, digest: str, document: Mapping[str, Any]) -> None:
+        """Write a prompt, or the time of its latest call: it is purged with the last call."""
         row = self._prompt_row(digest)
         if row is not None:
             self._database.change(PROMPTS, row[0], made=time.time())
@@ -381,18 +384,19 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class StoredPrompt:
-    """A prompt as it was sent, without the pictures.
+    """A prompt as it was sent, without the images.
 
     Attributes:
-        parts: The user turn in order: `{text, data}` of a text, `{image, size, name}` of a picture,
-            with the digest of what was sent of it; none where only others know them.
+        system: The system prompt.
+        parts: The user turn in order: `{text, data}` for a text, `{image, size, name}` for an
+            image, with the digest of its bytes as sent; empty where a gateway made the call.
     """
 
     system: str
     parts: tuple[Mapping[str, JsonValue], ...]
 
 
-def _shown_prompt(prompt: Prompt) -> dict[str, Any]:
+def _prompt_to_json(prompt: Prompt) -> dict[str, Any]:
     parts = [
         {"text": part.text, "data": part.is_data}
         if isinstance(part, Text)
@@ -403,7 +407,7 @@ def _shown_prompt(prompt: Prompt) -> dict[str, Any]:
 
 
 def _outputs_to_json(outputs: Tensors) -> dict[str, JsonValue]:
-    """A specialist's outputs as JSON: few numbers as they are, of many how many there are."""
+    """Convert a specialist's outputs to JSON: few numbers in full, of many only the shape."""
     return {
         name: {"bytes": len(one)}
         if isinstance(one, bytes)

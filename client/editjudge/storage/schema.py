@@ -1,7 +1,8 @@
-"""The tables of a ledger or run, and the number of their form.
+"""The SQL tables of a ledger or run, and the version of this schema.
 
-Texts are kept as the bytes of their UTF-8, so that lone surrogates can be kept too. Each row has a
-checksum; see `checksum`. Long values have one of their own, so that a row is checked without them.
+Texts are stored as UTF-8 bytes with `surrogatepass`, so that lone surrogates survive. Each row has
+a checksum (see `checksum`); its long values have one of their own, so that a row can be checked
+without reading them.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 VERSION = 1
-"""The number of the form (`PRAGMA user_version`)."""
+"""Version of the schema (`PRAGMA user_version`)."""
 Value: TypeAlias = int | float | bytes | None
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table, whose rows are numbered.
+    """A table whose rows have a number, `id`.
 
     Attributes:
-        columns: SQL types by name, besides `id`.
-        long: Names of values that can be long, which are read only where they are needed.
-        index: Statements that make its indexes.
+        columns: SQL types by column name, besides `id`.
+        long: Names of columns with long values, which are read only where they are needed.
+        index: SQL statements that create its indexes.
     """
 
     name: str
@@ -35,17 +36,17 @@ class Table:
 
     @cached_property
     def short(self) -> tuple[str, ...]:
-        """The columns of which the checksum of a row is made."""
+        """The columns that the checksum of a row covers."""
         return ("id", *self.columns, *(("long_checksum",) if self.long else ()))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """All columns, in their order."""
+        """The names of all columns, in their order."""
         return (*self.short, "checksum", *self.long)
 
     @property
     def sql(self) -> tuple[str, ...]:
-        """The statements that make it."""
+        """The SQL statements that create the table and its indexes."""
         types = dict.fromkeys(("long_checksum", "checksum"), "INTEGER")
         types |= {"id": "INTEGER PRIMARY KEY", **self.columns, **dict.fromkeys(self.long, "BLOB")}
         columns = ", ".join(f"{name} {types[name]}" for name in self.names)
@@ -53,16 +54,16 @@ class Table:
 
 
 def checksum(row: tuple[Value, ...]) -> int:
-    """The CRC-32 of a row's values, as one tuple in version 2 of `marshal`.
+    """Compute the CRC-32 of a row's values, as one tuple in version 2 of `marshal`.
 
-    A flipped bit, two values that changed places, and a row below another row's number are found.
-    It is no protection from somebody who means it.
+    It finds a flipped bit, two values that changed places, and a row under another row's number. It
+    does not protect against deliberate changes.
     """
     return zlib.crc32(marshal.dumps(row, 2))
 
 
 def long_checksum(values: Iterable[bytes | None]) -> int | None:
-    """The CRC-32 of long values; None where there is none."""
+    """Compute the CRC-32 of long values; None where all are empty."""
     there = tuple(values)
     return checksum(there) if any(value is not None for value in there) else None
 
@@ -72,7 +73,7 @@ FACTS = Table(
     {"name": "BLOB", "value": "BLOB"},
     index=("CREATE UNIQUE INDEX facts_by_name ON facts (name)",),
 )
-# Texts that come again and again; what is packed refers to them. See `packing`.
+# Dictionaries for compressed documents, which name them. See `compression`.
 DICTIONARIES = Table("dictionaries", {"text": "BLOB"})
 PROMPTS = Table(
     "prompts",
@@ -80,7 +81,7 @@ PROMPTS = Table(
     long=("document",),
     index=("CREATE UNIQUE INDEX prompts_by_digest ON prompts (team, digest)",),
 )
-# A call that was dropped answers nobody any more, but verdicts that rest on it can still show it.
+# A dropped call no longer answers requests, but verdicts that rest on it can still show it.
 CALLS = Table(
     "calls",
     {
@@ -94,12 +95,12 @@ CALLS = Table(
     long=("document", "outputs"),
     index=("CREATE UNIQUE INDEX calls_by_key ON calls (team, key) WHERE dropped = 0",),
 )
-# What files of items held when they were last read. The number is a digest of the file's name.
+# Content of items' files when they were last read. The id is a digest of the file's name.
 FILES = Table("files", {"stat": "BLOB", "digest": "BLOB"})
-# What the data says of its items, so that it is read again only where the data is another.
+# Record digests of the data's items; they are made again only if the data changed.
 DATA = Table("data", {"digest": "BLOB"}, long=("records",))
-# The verdicts of an edit. Its key is the item's id, the model, and what both hold: the item's
-# content and the output. `signing` says what was judged, by which signatures.
+# The verdicts on one content of an edit, identified by the item's id, the model, the item's content
+# key and the digest of the output. `signing` names the judged dimensions and their signatures.
 EDITS = Table(
     "edits",
     {
@@ -121,10 +122,10 @@ TABLES = (FACTS, DICTIONARIES, PROMPTS, CALLS, FILES, DATA, EDITS, SIGNINGS)
 
 
 def decode_text(data: Any) -> str:
-    """The text of stored bytes."""
+    """Decode the text of stored bytes."""
     return bytes(data).decode("utf-8", "surrogatepass")
 
 
 def encode_text(value: str) -> bytes:
-    """What `text` gives back."""
+    """Encode a text for `decode_text`."""
     return value.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""A run's calls, read through a ledger that many runs share."""
+"""The call store of a run that also uses a ledger shared with other runs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ T = TypeVar("T")
 def open_call_store(
     own: Ledger, path: Path | None, say: Callable[[str], None], resources: ExitStack
 ) -> CallStore:
-    """Where a run's calls are kept: in its own file, and in the ledger of the settings with it.
+    """Open the call store of a run: its own file, and the ledger of the settings if there is one.
 
     Args:
-        path: Of that ledger; None, or the run's own file, for none.
-        say: Told where it cannot be used; the run goes on with its own file then.
-        resources: Closes it.
+        own: The calls in the run's own file.
+        path: The path of the shared ledger; None, or the run's own file, for none.
+        say: Gets a message if the ledger cannot be used; the run then uses its own file only.
+        resources: Closes the ledger.
 
     Raises:
-        ConfigError: it is no ledger, or cannot be opened where it is said to be.
+        ConfigError: the file is no ledger, or cannot be opened.
     """
     if path is None or (own.path is not None and path.resolve() == own.path.resolve()):
         return own
@@ -40,14 +41,15 @@ def open_call_store(
 
 
 class SharedCalls:
-    """A `CallStore` that keeps every call in a run's own file, and shares it with others.
+    """A `CallStore` that stores every call in a run's own file and shares it through a ledger.
 
-    A call that the run lacks is looked up in the shared ledger and copied into the run, where it
-    cost nothing; a call that is made is written to the run first, then to the ledger. What a run
-    has dropped is asked anew: the ledger's reply is not taken, and the new one stands in its place.
+    A call that the run lacks is looked up in the shared ledger and copied into the run at cost 0. A
+    new call is committed to the run first, then to the ledger, so a crash between the two costs no
+    reply. A call that the run has dropped is made again: the ledger's reply is not used, and the
+    new one replaces it there.
 
-    Whatever goes wrong with the ledger is told once, and it is left alone from then on: a reply
-    that was paid for is in the run.
+    After the first error of the ledger one message is sent and the ledger is not used any more in
+    this session: every reply that was paid for is in the run.
     """
 
     def __init__(self, own: Ledger, ledger: Ledger, say: Callable[[str], None]) -> None:
@@ -59,7 +61,7 @@ class SharedCalls:
         self._dropped_keys: frozenset[str] | None = None
 
     async def get(self, call: AnyCall) -> Reply | None:
-        """The reply to a call that was made before, by this run or another; None otherwise."""
+        """Get the reply to a call that this run or another made before; None otherwise."""
         if (own_reply := await self._own.get(call)) is not None or await self._asks_anew(call.key):
             return own_reply
         reply = await self._use_ledger(lambda: self._ledger.get(call))
@@ -68,7 +70,7 @@ class SharedCalls:
         return await self._own.put(call, replace(reply, cost=None if reply.cost is None else 0.0))
 
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
-        """Keep a reply; the first one for a call stays, but for one that was dropped."""
+        """Store a reply; the first reply to a call stays, unless it was dropped."""
         stored_reply = await self._own.put(call, reply)
         if await self._asks_anew(call.key):
             await self._use_ledger(lambda: self._ledger.drop([call.key]))
@@ -76,11 +78,11 @@ class SharedCalls:
         return stored_reply
 
     async def get_records(self, keys: Iterable[str]) -> Mapping[str, CallRecord]:
-        """What came back from calls, by key, of those of the run."""
+        """Get the records of the run's calls, by key."""
         return await self._own.get_records(keys)
 
     async def get_fact(self, name: str) -> str | None:
-        """Something found out about a service before, by this run or another; None otherwise."""
+        """Get a fact about a service that this run or another stored before; None otherwise."""
         if (own_value := await self._own.get_fact(name)) is not None:
             return own_value
         if (fact := await self._use_ledger(lambda: self._ledger.get_fact(name))) is not None:
@@ -88,27 +90,27 @@ class SharedCalls:
         return fact
 
     async def put_fact(self, name: str, value: str) -> None:
-        """Keep what was found out; the last stays."""
+        """Store a fact about a service in both files; it replaces an earlier one of that name."""
         await self._own.put_fact(name, value)
         await self._use_ledger(lambda: self._ledger.put_fact(name, value))
 
     async def put_records(self, records: Iterable[CallRecord]) -> None:
-        """Keep what judges said to others who asked for us, in the run alone."""
+        """Store records of calls that a gateway made for us, in the run only."""
         await self._own.put_records(records)
 
     async def drop(self, keys: Iterable[str]) -> int:
-        """Forget the run's replies, so that the calls are made again; returns how many."""
+        """Drop the run's replies to calls, so that these are made again; returns how many."""
         self._dropped_keys = None
         return await self._own.drop(keys)
 
     async def _asks_anew(self, key: str) -> bool:
-        """Whether the run has dropped its reply, and has no other yet."""
+        """Whether the run dropped the reply to this call, so that the ledger's is not used."""
         if self._dropped_keys is None:
             self._dropped_keys = await self._own.get_dropped_keys()
         return key in self._dropped_keys
 
     async def _use_ledger(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """What the ledger says; None where it cannot be used any more."""
+        """Do work with the ledger; None where the ledger cannot be used any more."""
         # One after another, so that a file that is locked is waited for once, not by every call.
         async with self._turn:
             if self._is_unusable:

@@ -1,10 +1,13 @@
-"""The store of a run: its header, its edits and their verdicts, beside the ledger of its calls.
+"""The store of a run: its header, edits and verdicts, and the ledger of its calls.
 
-A run is a folder with one file, `run.sqlite`, and a lock that the system takes away with the
-process. What `keep` has returned from is kept; see `database`.
+A run is a folder with one file, `run.sqlite`, and a lock that the system releases when the
+process ends, however it ends. `save_edit` commits all verdicts on an edit in one transaction, and
+each reply is committed when it arrives. A killed process loses the calls in flight and the verdicts
+on edits that were not saved; the next session makes those from the stored replies. See `database`
+for what a crash of the machine can lose.
 
-Verdicts are told apart by content: what the item held, the model, and what its output held. An edit
-of another content is another row. Without the data, the last row of an edit is the one that counts.
+Verdicts belong to a content: the item's content key, the model, and the digest of the output. An
+edit with another content is another row; the newest row of an edit is the one that tables show.
 """
 
 from __future__ import annotations
@@ -51,17 +54,18 @@ FILE = "run.sqlite"
 _LOCK = "run.lock"
 _HEADER = "run"
 Names: TypeAlias = "str | Collection[str] | None"
-"""Of one, of several, or of all."""
+"""One name, several, or None for all."""
 _Document: TypeAlias = "tuple[Provenance, Any, Any]"
-"""A verdict: how it was made; a number, or all else but what is next; evidence and calls."""
+"""A stored verdict: its provenance, its encoded outcome, and its evidence and calls."""
 
 
 class RunStore:
     """An open run; use as a context manager. `RunStore.open` makes one.
 
     Attributes:
-        folder: Of the run.
-        ledger: Of its calls.
+        folder: The folder of the run.
+        database: Its file.
+        ledger: Its calls, in the same file.
     """
 
     def __init__(self, folder: Path, database: Database, resources: ExitStack) -> None:
@@ -80,18 +84,19 @@ class RunStore:
         read_only: bool = False,
         only_header: bool = False,
     ) -> Self:
-        """Begin a run, or go on with one.
+        """Begin a run, or resume the one in the folder.
 
         Args:
-            header: Of the run to begin; for one that is there, what it goes on with: further
-                outputs and dimensions are added. None goes on with what is there.
-            read_only: Reads beside the process that writes, and takes no lock.
-            only_header: Nothing else is to be read: the rest of the file is not looked through.
+            header: The header of the new run; a stored run is extended by its outputs and
+                dimensions. None resumes the stored run as it is.
+            read_only: Whether to read while another process may write; it takes no lock.
+            only_header: Whether only the header is read, so that the structure of the file need
+                not be checked.
 
         Raises:
-            ConfigError: another process has it open, it is about something else, there is
-                none, or its folder cannot be used.
-            StoreError: its file is damaged, or the disk is full.
+            ConfigError: another process has the run open, the header is that of another
+                experiment, there is no run, or the folder cannot be used.
+            StoreError: the file is damaged, or the disk is full.
         """
         file = folder / FILE
         if header is None and not file.is_file():
@@ -119,24 +124,24 @@ class RunStore:
         self.close()
 
     def close(self) -> None:
-        """Close the file and give the run free."""
+        """Close the file and release the lock."""
         self._resources.close()
 
     # The header
 
     @property
     def header(self) -> RunHeader:
-        """What it is about."""
+        """The header of the run, read from the file."""
         header = self._read_header()
         if header is None:
             raise _no_run(self.folder)
         return header
 
     def amend(self, header: RunHeader) -> RunHeader:
-        """Go on with another header; see `RunHeader.joined`.
+        """Join a header with the stored one and commit it; see `RunHeader.join`.
 
         Returns:
-            The header from now on.
+            The stored header from now on.
         """
         with self.database.transaction():
             stored_header = self._read_header()
@@ -169,7 +174,7 @@ class RunStore:
         signatures: Mapping[str, str],
         versions: str | None = None,
     ) -> None:
-        """Keep an edit and its verdicts beside the event loop; see `VerdictStore.keep`."""
+        """Commit an edit's verdicts in the store's thread; see `VerdictStore.save_edit`."""
         await self.database.run_in_thread(self.save_edit_now, edit, verdicts, signatures, versions)
 
     def save_edit_now(
@@ -180,11 +185,11 @@ class RunStore:
         versions: str | None = None,
         calls: Mapping[str, Collection[int]] = MappingProxyType({}),
     ) -> None:
-        """The same, in the thread that calls.
+        """Do what `save_edit` does, in the calling thread.
 
         Args:
-            calls: By dimension the numbers of the calls that a verdict rests on, where they are
-                known; they are looked up by their keys otherwise.
+            calls: By dimension, the row numbers of the calls that its verdict rests on; without
+                them they are looked up by their keys.
         """
         made_with = versions_of_today() if versions is None else versions
         with self.database.transaction():
@@ -207,7 +212,7 @@ class RunStore:
     def save_contents(
         self, edits: Iterable[JudgedEdit], files: FileCache, header: Mapping[str, object]
     ) -> None:
-        """Keep what edits and files hold now, all or nothing; see `VerdictStore`."""
+        """Commit contents and header fields in one transaction; see `VerdictStore`."""
         with self.database.transaction():
             self._keep_files(files.files)
             if files.records:
@@ -225,14 +230,14 @@ class RunStore:
                 self.database.put(FILES, id=number, **content._asdict())
 
     def _rows_of(self, item: str, model: str) -> list[EditRow]:
-        """What is kept of an edit, of each content, the last one last."""
+        """The rows of an edit, one for each content, newest last."""
         where = "WHERE item = ? AND model = ? ORDER BY id"
         return list(self._rows(where, encode_text(item), encode_text(model), long=True))
 
     def _row_of(self, edit: JudgedEdit) -> EditRow:
-        """The row of an edit of this content as it is to be; its number is 0 where it is new.
+        """Make the row of an edit with this content; its number is 0 if it is new.
 
-        Of what nobody looked at, it is what is known.
+        Content that was not read is taken from the newest row.
         """
         rows = self._rows_of(edit.item, edit.model)
         last = rows[-1] if rows else None
@@ -257,7 +262,7 @@ class RunStore:
         return row._replace(content=content, missing=why, stat=stat)
 
     def _documents(self, row: EditRow) -> dict[str, _Document]:
-        """The verdicts of a row that was read with its details, by dimension."""
+        """Decode the verdicts of a row that was read with its details, by dimension."""
         outcomes = list(self._outcomes(row))
         details = (
             [None] * len(outcomes) if row.details is None else self._unpack_details(row.details)
@@ -285,7 +290,7 @@ class RunStore:
         self.database.put(EDITS, **{**row._asdict(), "id": row.id or None})
 
     def _signing_of(self, provenances: tuple[Provenance, ...]) -> int:
-        """The number of a signing, put in here where it is new; 0 of none."""
+        """Find the number of a list of provenances, writing a new one; 0 for an empty list."""
         if not provenances:
             return 0
         data = encode_text(dumps(provenances))
@@ -312,7 +317,7 @@ class RunStore:
     # What is read
 
     def file_cache(self) -> FileCache:
-        """What is known of files, and of the data."""
+        """Read what is stored about files and data records."""
         rows = self.database.rows(FILES)
         files = {number: FileContent(stat, digest) for number, stat, digest in rows}
         data = self.database.row(DATA, "WHERE id = 1", long=True)
@@ -321,20 +326,20 @@ class RunStore:
         return FileCache(files, digest_from_bytes(data[1]), data[2])
 
     def items(self) -> list[str]:
-        """The ids of the items of which anything was judged, in the order in which they came."""
+        """List the ids of the items that have any edit, oldest first."""
         ids = self.database.run("SELECT item FROM edits GROUP BY item ORDER BY min(id)")
         return [decode_text(item) for (item,) in ids]
 
     def contents(self) -> dict[str, bytes]:
-        """What items held, by id, when they were judged last; see `content_key`."""
+        """Read the content keys under which items were last judged, by item id."""
         return {decode_text(r.item): r.content for r in self._rows("ORDER BY id") if r.content}
 
     def find_standing(
         self, model: str, signatures: Mapping[str, str]
     ) -> dict[str, list[StandingVerdicts]]:
-        """What stands of a model's edits by item, of each content, the last one last.
+        """Find the valid verdicts on a model's edits: by item, one entry per content, newest last.
 
-        A verdict stands when it did not fail and its signature is today's. Edits with the same
+        A verdict is valid if it did not fail and has today's signature. Edits with the same
         dimensions share one set of them, so 100,000 edits are a few megabytes.
 
         Args:
@@ -349,10 +354,10 @@ class RunStore:
     def rows_of(
         self, items: Collection[str], *, evidence: bool
     ) -> dict[tuple[str, str], list[EditRow]]:
-        """What is kept of the edits of items, by model and item, the last one last.
+        """Read the rows of items' edits, by model and item, newest last.
 
         Args:
-            evidence: Whether `verdicts_in` is to give it.
+            evidence: Whether to read what `verdicts_in` needs for evidence.
         """
         rows: dict[tuple[str, str], list[EditRow]] = {}
         where = f"WHERE item IN ({', '.join('?' * len(items))}) ORDER BY id"
@@ -361,11 +366,11 @@ class RunStore:
         return rows
 
     def edit(self, item: str, model: str) -> StoredEdit | None:
-        """The edit of an item by a model under test; None where there is none."""
+        """Read the edit of an item by a model under test; None where there is none."""
         return next(iter([*self.edits(model, item=item)]), None)
 
     def edits(self, model: Names = None, *, item: Names = None) -> Iterator[StoredEdit]:
-        """The edits, in the order in which they came.
+        """Iterate over the edits, oldest first.
 
         Args:
             model: Only of this model under test, or these.
@@ -374,7 +379,7 @@ class RunStore:
         yield from map(stored_edit, self._last(model, item))
 
     def judged_edit(self, edit: StoredEdit) -> JudgedEdit:
-        """An edit with all that its verdicts rest on, to be kept elsewhere."""
+        """Read an edit with the content that its verdicts are valid for, to store it elsewhere."""
         row = next(self._rows("WHERE id = ?", edit.id))
         output_file = (
             None if row.output is None else FileState(row.stat, digest_from_bytes(row.output))
@@ -391,7 +396,7 @@ class RunStore:
         item: Names = None,
         evidence: bool = True,
     ) -> Iterator[StoredVerdict]:
-        """The verdicts, edit by edit in the order in which these came.
+        """Iterate over the verdicts, edit by edit, oldest first.
 
         Args:
             model: Only of this model under test, or these.
@@ -404,7 +409,7 @@ class RunStore:
                     yield verdict
 
     def calls_of(self, edit: StoredEdit) -> dict[str, list[int]]:
-        """By dimension the numbers of the calls that verdicts on an edit rest on, in order."""
+        """By dimension, the row numbers of the calls that a verdict on an edit rests on."""
         row = next(self._rows("WHERE id = ?", edit.id, long=True))
         documents = self._documents(row).items()
         return {name: (detail or {}).get("calls", []) for name, (_, _, detail) in documents}
@@ -428,12 +433,12 @@ class RunStore:
 
     @property
     def verdict_count(self) -> int:
-        """How many verdicts there are."""
+        """How many verdicts the run has."""
         return sum(len(self._signing(row.signing)) for row in self._last())
 
     @property
     def costs(self) -> tuple[float, float]:
-        """What all its calls have cost, and the dearest of them."""
+        """The cost of all its calls together, and that of the dearest call."""
         return self.ledger.costs
 
     # What is asked again
@@ -446,16 +451,17 @@ class RunStore:
         dimensions: Collection[str] | None = None,
         above: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> int:
-        """Forget verdicts and the replies behind them, so that both are made again.
+        """Delete verdicts of a status and drop their replies, so that both are made again.
 
-        Other verdicts on the same edit that rest on such a reply are forgotten too, whatever their
-        status, with what derives from them: all that is read from a reply is read from the same
-        one. A reply stays that another edit's number on the same dimension rests on: it is about
-        the item alone, such as the questions that all models get, and was not what failed.
+        Other verdicts on the same edit that rest on a dropped reply are deleted as well, whatever
+        their status, with what derives from them, so that no two verdicts on an edit rest on
+        two replies to one call. A reply is kept if a number of another edit on the same dimension
+        rests on it: it is about the item alone, such as the questions that all models get, and
+        was not what failed. All of this is one transaction.
 
         Args:
             status: `unscored` or `failed`.
-            above: By dimension, the dimensions that derive from it.
+            above: By dimension id, the ids of the dimensions that derive from it.
 
         Returns:
             How many verdicts of the status there were.
@@ -466,7 +472,7 @@ class RunStore:
             return sum(self._forget(row, status, dimensions, under, above) for row in rows)
 
     def _under_numbers(self) -> dict[str, set[int]]:
-        """By dimension the calls that numbers rest on."""
+        """Find the calls that verdicts with a number rest on, by dimension."""
         under: dict[str, set[int]] = {}
         for row in self._last(long=True):
             for name, (_, outcome, detail) in self._documents(row).items():
@@ -511,7 +517,7 @@ class RunStore:
     def _last(
         self, model: Names = None, item: Names = None, *, long: bool = False
     ) -> Iterator[EditRow]:
-        """Of each edit the last row."""
+        """Iterate over the newest row of each edit."""
         models = None if model is None else {encode_text(name) for name in _several(model)}
         among, items = "", []
         if item is not None:
@@ -523,7 +529,7 @@ class RunStore:
                 yield row
 
     def verdicts_in(self, row: EditRow, *, evidence: bool) -> Iterator[StoredVerdict]:
-        """The verdicts of a row, which was read for it."""
+        """Decode the verdicts of a row, which was read with its details if `evidence` is wanted."""
         item, model = decode_text(row.item), decode_text(row.model)
         try:
             if not evidence:
@@ -554,7 +560,7 @@ def _several(names: str | Collection[str]) -> Collection[str]:
 
 
 def _no_run(folder: Path) -> ConfigError:
-    """The error where a folder holds none; its mend names the runs in folders below."""
+    """Make the error for a folder without a run; its mend names the runs in folders below."""
     below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
     runs = f", such as {shorten_list(below)}" if below else ""
     return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")
