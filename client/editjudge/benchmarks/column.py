@@ -1,4 +1,4 @@
-"""Columns: numbers over a run, each with its coverage and a signature of its own."""
+"""Columns: aggregates over a run, each with its coverage and its own signature."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .fusion import Values
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One judged edit, as columns see it.
+    """One judged edit in the form that columns aggregate.
 
     Attributes:
         outcomes: By dimension id.
         signatures: Of the outcomes, by dimension id.
-        number: The item's place in the data, from 0; None where nobody asks for intervals.
+        item_index: The item's position in the data, from 0; None if no intervals are computed.
     """
 
     item: Item
@@ -46,8 +46,8 @@ class Mean:
             and counts as the weight's outcome.
         missing_output: What a missing output counts as; None leaves it out of the mean.
         affine: `(a, b)`: each value x counts as a*x + b, as on the paper's scale.
-        served: Without a value as long as a service that an edit needs is not there: the mean
-            over the edits that need none would be of others than those it stands for.
+        needs_services: The mean has no value while a service that an edit needs is missing, since
+            a mean over the other edits would stand for different ones.
     """
 
     of: str
@@ -160,7 +160,7 @@ class Column:
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """Ids of the dimensions it reads itself."""
+        """The ids of the dimensions that the column reads itself."""
         match self.how:
             case Mean(of=of, weighted_by=weight):
                 return (of, weight) if weight else (of,)
@@ -170,7 +170,7 @@ class Column:
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Ids of the columns whose numbers it is made of."""
+        """The ids of the columns whose values it combines."""
         match self.how:
             case Composite(of=of):
                 return tuple(of.values())
@@ -180,6 +180,6 @@ class Column:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The same, and those that weigh them."""
+        """The operands, and the columns that weigh them."""
         weights = self.how.by if isinstance(self.how, WeightedMean) else ()
         return (*self.operands, *weights)

@@ -1,4 +1,4 @@
-"""Data sets: items that are loaded one by one, and where a model's outputs to them are."""
+"""Data sets, whose items are loaded one by one, and the outputs of models to them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .outputs import UNEDITED, NamedOutputs, Outputs
 
 T = TypeVar("T")
 MAX_PROBLEMS = 20
-"""How many things that cannot be used are listed."""
+"""How many unusable entries a message lists at most."""
 NO_FILE = "no such file"
 OUTSIDE = "lies outside the folder of the data"
 
 
 @dataclass(slots=True, eq=False)  # frozen it would take three times as long to make
 class ItemRef:
-    """An item as its data tells it; no picture is read yet.
+    """An item as its data describes it, before any image is read.
 
     Attributes:
         id: Unique within the data.
@@ -40,9 +40,9 @@ class ItemRef:
         texts: The item's fields but for its id and its images; those with a flaw are empty.
         files: What `source`, `mask` and `target` are called; relative names are in the data's
             folder. A mask or target that an item has not is left out.
-        flaws: What is told and cannot be used.
-        data: What it was read from.
-        besides: What else decides what is asked, beside texts and files.
+        flaws: Fields that the data holds in an unusable form.
+        data: The record or line that the item comes from.
+        other_inputs: Whatever else judgements depend on, beside texts and files.
     """
 
     id: str
@@ -55,16 +55,16 @@ class ItemRef:
 
 
 Problem: TypeAlias = tuple[str, str]
-"""Where something stands that is no item, and what is wrong with it."""
+"""Where an entry that is no item stands, and what is wrong with it."""
 
 
 def flaw(reason: str) -> NoScore:
-    """What dimensions become that read a field of which the data holds nothing usable."""
+    """Return the verdict of dimensions that need a field which the data holds in unusable form."""
     return NoScore(kind="degenerate", reason=reason)
 
 
 def format_notes(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
-    """Which items are odd in what way, one line each; none for what no item is."""
+    """Return a line for each note with its items; a note without items has no line."""
     notes = []
     for what, ids in items_by_note.items():
         if items := tuple(dict.fromkeys(map(str, ids))):
@@ -75,15 +75,15 @@ def format_notes(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
 
 
 class AllowedFolders:
-    """The folders whose pictures data may name: its own, and those that its user named.
+    """The folders whose images data may name: its own, and those that the user named.
 
     What is sent to a judge is read by whoever runs it, so data that somebody else wrote does not
     choose from the whole disk. It goes by words: data can write `..` and absolute paths. A link is
     made by the owner of the disk and may lead anywhere, as those of downloaded snapshots do.
 
     Args:
-        folder: Of the data.
-        roots: As of a spec: where files are, by what they are called in the data.
+        folder: The data's folder.
+        roots: Folders by the names that the data has for them, as in a run's specification.
     """
 
     def __init__(self, folder: str | Path, roots: Mapping[str, str] | None = None) -> None:
@@ -93,13 +93,13 @@ class AllowedFolders:
         self._real = tuple(_with_separator(os.path.realpath(path)) for path in whole)
 
     def covers(self, path: str | Path) -> bool:
-        """Whether a picture at an absolute path may be used."""
+        """Whether the image at an absolute path may be used."""
         within = self._real if ".." in str(path) else self._plain
         return f"{_resolve_parents(path)}{os.sep}".startswith(within)
 
 
 def _resolve_parents(path: str | Path) -> str:
-    """A path without `..`: behind a link these lead elsewhere than they read."""
+    """Return a path without `..`, which behind a link leads elsewhere than it reads."""
     if ".." not in str(path):
         return os.path.normpath(path)
     folder, name = os.path.split(path)
@@ -111,12 +111,12 @@ def _with_separator(folder: str) -> str:
 
 
 def has_path_mapping(roots: Mapping[str, str] | None) -> bool:
-    """Whether a root says more than that the pictures of a folder may be used."""
+    """Whether a root maps a path of the data to another folder."""
     return any(old != new for old, new in (roots or {}).items())
 
 
 def resolve_official_path(path: str, roots: Mapping[str, str]) -> str | None:
-    """Where a file lies that the data names by an official path.
+    """Return where the file lies that the data names by an official path.
 
     Args:
         roots: Folders that are here by the beginnings of paths that they stand for. The longest
@@ -133,15 +133,15 @@ def resolve_official_path(path: str, roots: Mapping[str, str]) -> str | None:
 
 
 class Dataset(ABC):
-    """The items of a benchmark. A reader says which there are; here they are looked at and loaded.
+    """The items of a benchmark. A subclass lists them; this class checks and loads them.
 
     Attributes:
         path: The file or folder that holds it.
         folder: What names of its files are relative to.
-        released: Whether it is data as its authors released it, not the caller's to mend.
+        is_released: Whether this is data as its authors released it, which users do not mend.
         nouns: What the data calls one of its items, and several.
-        masked: Whether every item has a mask, which is no file.
-        mask_lies_over: The pictures whose sides the mask of an item must fit.
+        has_masks: Whether every item has a mask inside the data instead of a file.
+        mask_lies_over: The images whose size the mask of an item must fit.
         stat: The stat of a file, in 8 bytes, as it was when it was first looked for.
     """
 
@@ -171,40 +171,40 @@ class Dataset(ABC):
     def _read(
         self, only: Container[int] | None = None, problems: list[Problem] | None = None
     ) -> Iterator[ItemRef]:
-        """The items in their order.
+        """Yield the items in their order.
 
         Args:
-            only: The positions to give, by default all.
-            problems: Takes what is no item; None where nobody wants to know.
+            only: The positions to yield, by default all.
+            problems: Receives the entries that are no items; None if nobody needs them.
         """
 
     def notes(self) -> tuple[str, ...]:
-        """What is to be known of the data and need not be mended, one line each.
+        """Return what users should know of the data and need not mend, one line each.
 
         How it differs from its release, and what is odd in the release itself.
         """
         return ()
 
     def list_rejected_entries(self) -> Sequence[Problem]:
-        """What the data holds that is no item."""
+        """Return the entries of the data that are no items."""
         return ()
 
     def mend(self, refs: Sequence[ItemRef]) -> str:
-        """How to say where the files of these items lie, which were not found; "" for no way."""
+        """Return how to name the place of these items' missing files; "" if there is no way."""
         return ""
 
     def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
-        """The items in their order; images are not read.
+        """Yield the items in their order, without reading images.
 
         Args:
-            only: The positions to give, by default all.
+            only: The positions to yield, by default all.
         """
         return self._read(only)
 
     def check_items(self) -> Iterator[ItemRef]:
-        """The items in their order, while everything is checked that costs little.
+        """Yield the items in their order, and check all that is cheap to check.
 
-        What costs no more than the dimensions that read it is a flaw of the item (`flaws`).
+        What spoils only the dimensions that read it is a flaw of the item (`flaws`).
 
         Raises:
             InputError: after the last item, with everything that is wrong at once: no item has
@@ -226,7 +226,7 @@ class Dataset(ABC):
             raise self._unusable(problems, without)
 
     def _unusable(self, problems: Sequence[Problem], without: Sequence[ItemRef]) -> InputError:
-        """The one error that tells everything, up to `MAX_PROBLEMS`.
+        """Return one error that lists all problems, up to `MAX_PROBLEMS`.
 
         Args:
             without: The items that lack their sources.
@@ -240,16 +240,16 @@ class Dataset(ABC):
         return InputError(format_path(self.path), f"{count} cannot be used:\n  {text}", mend)
 
     def shape_key(self, ref: ItemRef) -> Hashable:
-        """What items that are alike have in common: the same fields, filled or not."""
+        """Return a key that items share if the same of their fields are filled."""
         texts = (bool(ref.texts.get(name)) for name in ("target_text", "hint", "questions"))
         return len(ref.files["source"]), *ref.files, *texts
 
     def flaws(self, ref: ItemRef) -> Flaws:
-        """What the data holds of an item and cannot be used, files that are not there among it."""
+        """Return the item's fields that cannot be used, also because their files are missing."""
         return self._resolve_files(ref)[1]
 
     def image_paths(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
-        """The files that `load` reads, as far as they are there, by the item's field.
+        """Return the files that `load` reads, as far as they exist, by the item's field.
 
         `source`, and `mask` and `target` with one each; a field without a file is left out.
         """
@@ -257,13 +257,13 @@ class Dataset(ABC):
         return {name: tuple(map(Path, of)) for name, of in files.items() if name not in flaws}
 
     def files(self, ref: ItemRef) -> tuple[str, ...]:
-        """All files that the item names, also those that are not there, sources first."""
+        """Return all files that the item names, missing ones among them, sources first."""
         return tuple(chain.from_iterable(self._resolve_files(ref)[0].values()))
 
     def record_digest(self, ref: ItemRef) -> bytes:
-        """What the data says of an item, as its benchmark reads it, in 32 bytes.
+        """Return a digest of 32 bytes of what the data says of an item.
 
-        In which order its fields stand, and what its files are called, is not in it.
+        The order of its fields and the names of its files do not enter it.
         """
         wrong = {name: outcome.model_dump(mode="json") for name, outcome in ref.flaws.items()}
         counts = {name: len(paths) for name, paths in ref.files.items()}
@@ -272,7 +272,7 @@ class Dataset(ABC):
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=repr).encode()).digest()
 
     def outline(self, ref: ItemRef) -> Item:
-        """An item with `placeholder()` for every image: enough to tell what applies to it."""
+        """Return the item with placeholders for images; it shows which dimensions apply."""
         files, flaws = self._resolve_files(ref)
         usable = files.keys() - flaws.keys() if flaws else files
         has_mask = "mask" in usable or (self.has_masks and "mask" not in flaws)
@@ -286,9 +286,9 @@ class Dataset(ABC):
         )
 
     def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
-        """An item with its images.
+        """Load an item with its images.
 
-        One that cannot be read, or a mask that does not fit, is a flaw. A picture that is there
+        An image that cannot be read, or a mask that does not fit, is a flaw. An image that exists
         may be whole the next time, so it is `Failure`.
 
         Args:
@@ -323,10 +323,10 @@ class Dataset(ABC):
         )
 
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Image] = ()) -> Mask | None:
-        """The mask of an item, if it has one.
+        """Load the mask of an item, if it has one.
 
         Args:
-            over: The pictures that it must fit.
+            over: The images that the mask must fit.
 
         Raises:
             ImageError: it cannot be read, or does not fit.
@@ -339,11 +339,11 @@ class Dataset(ABC):
         return mask
 
     def has_outputs(self, folder: Path) -> bool:
-        """Whether there is what `outputs` reads: a folder, or nothing that is needed."""
+        """Whether `outputs` can read the folder: it exists, or stands for the unedited sources."""
         return folder.name == UNEDITED or folder.is_dir()
 
     def outputs(self, folder: Path) -> Outputs:
-        """A model's outputs to these items: `<folder>/<item id>.png` and the like."""
+        """Return a model's outputs to these items, `<folder>/<item id>.png` and the like."""
         if folder.name != UNEDITED:
             return Outputs(folder)
         sources = ((ref.id, self.image_paths(ref).get("source", ())) for ref in self.items())
@@ -351,7 +351,7 @@ class Dataset(ABC):
         return NamedOutputs(folder, alone, "{item} has not one source that is there")
 
     def _resolve_files(self, ref: ItemRef) -> tuple[dict[str, tuple[str, ...]], Flaws]:
-        """Absolute names of files, and flaws; who looks at an item asks for them several times."""
+        """Return absolute file names and flaws; those of the last item are cached."""
         if self._last_resolved[0] is not ref:
             above = self._folder_prefix  # joined by words, which is many times faster than by Path
             files = {
@@ -370,7 +370,7 @@ class Dataset(ABC):
     def _find_unusable_files(
         self, files: Mapping[str, tuple[str, ...]], known_flaws: Flaws
     ) -> Iterator[tuple[str, NoScore]]:
-        """The flaws of fields whose pictures are not there, or are none of the data's."""
+        """Yield the flaws of fields whose images are missing or outside the allowed folders."""
         for name in (one for one in files if one not in known_flaws):
             absent = [format_path(Path(p)) for p in files[name] if self.stat(p) == ABSENT]
             outside = [path for path in files[name] if not self._allowed_folders.covers(path)]
@@ -384,11 +384,11 @@ class Dataset(ABC):
 
 @cache
 def placeholder() -> Image:
-    """Stands where an image is, in an item that is only looked at."""
+    """Return the image that stands for any image in an item's outline."""
     return Image("placeholder", b"", np.zeros((1, 1, 3), np.uint8))
 
 
 @cache
 def placeholder_mask() -> Mask:
-    """Stands where a mask is."""
+    """Return the mask that stands for any mask in an item's outline."""
     return Mask("placeholder", b"", np.zeros((1, 1), np.bool_))

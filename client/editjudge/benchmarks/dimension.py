@@ -1,4 +1,4 @@
-"""Dimensions: the columns of a paper's table, for one edit, declared as data."""
+"""Dimensions: what a benchmark rates on one edit, declared as data."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from ..base.verdict import Failure, NoScore
 from ..scorers.scorer import Scorer
 
 When: TypeAlias = Callable[[Item], str | None]
-"""Why a dimension does not apply to an item, or None where it does."""
+"""Returns why a dimension does not apply to an item, or None if it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One named field of what a scorer returns."""
+    """One named field of a scorer's result."""
 
     scorer: Scorer
     field: str
 
     def __str__(self) -> str:
-        """As signatures tell it: `pixels.mse.outside(aligned=False,…)`."""
+        """The text in signatures: `pixels.mse.outside(aligned=False,…)`."""
         return f"{self.scorer.name}.{self.field}({join_parameters(self.scorer.spec())})"
 
     @property
     def implementations(self) -> tuple[str, ...]:
-        """What of ours its number rests on, each with its number, the way of judging among it."""
+        """The implementations that the value depends on, with their numbers, scorer first."""
         own = name_implementation(type(self.scorer), self.scorer.name)
         return (own, *map(name_implementation, self.scorer.dependencies(self.field)))
 
 
 Operand: TypeAlias = "str | Reading"
-"""What a derived dimension is made of: another dimension's id, or a reading of its own."""
+"""An operand of a formula: the id of another dimension, or a reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,15 @@ def _always(_: Item) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One column of a paper's table, for one edit.
+    """A question about one edit, and how its value is obtained.
 
     Attributes:
         id: `<benchmark>.<name>`.
-        asks: The question it answers, in one line.
+        asks: The question that the value answers, in one line.
         source: Paper and section, or the reference that defines it.
         protocol: Benchmark and version of our reading of it, as `kris.1`: what a value depends on
             beside how it is made. Its benchmark fills it in.
-        how: Where the value comes from.
+        how: The reading or formula that the value comes from.
         range: Lowest and highest value, inclusive.
         higher_is_better: Direction.
         needs: Inputs without which it does not apply.
@@ -82,7 +82,7 @@ class Dimension:
             reading it is in the signature.
         unit: Of the value; empty for a pure number.
         tolerance: Largest difference between two runs of the same signature.
-        of_data: It says something of the item alone, so a missing output is no matter.
+        of_data: The value depends on the item alone, so it needs no output.
         worst_of: What a missing output counts as where missing outputs count, if not as the worse
             end of the range: of a distance that has no largest value.
         round_of: Of the judgement by one judge in one round the id of the dimension that is
@@ -107,33 +107,33 @@ class Dimension:
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """The readings it makes itself (those of its operands' dimensions are theirs)."""
+        """The dimension's own readings, without those of the dimensions it derives from."""
         if isinstance(self.how, Reading):
             return (self.how,)
         return tuple(op for op in self.how.of.values() if isinstance(op, Reading))
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Ids of the dimensions it derives from."""
+        """The ids of the dimensions that it derives from."""
         if isinstance(self.how, Reading):
             return ()
         return tuple(op for op in self.how.of.values() if isinstance(op, str))
 
     @property
     def roles(self) -> tuple[ServiceName, ...]:
-        """The services its own readings call."""
+        """The services that its own readings call."""
         return tuple(dict.fromkeys(r for reading in self.readings for r in reading.scorer.roles))
 
     @property
     def unavailable_reason(self) -> str:
-        """Why its own readings cannot be computed on this machine; empty where they can."""
+        """Why this machine cannot compute its own readings; empty if it can."""
         return next(
             filter(None, (reading.scorer.unavailable_reason for reading in self.readings)), ""
         )
 
     @property
     def worst_value(self) -> float | None:
-        """What a missing output counts as where missing outputs count; None for nothing."""
+        """The value of a missing output if missing outputs count; None if it has none."""
         if self.of_data:
             return None
         low, high = self.range
@@ -143,24 +143,24 @@ class Dimension:
 
     @property
     def cap(self) -> float | None:
-        """Where values without an upper end of their own are cut off; None of other metrics.
+        """The value at which an unbounded metric is cut off; None for other metrics.
 
-        That is so of decibels: identical pictures have infinitely many.
+        Decibels are unbounded: identical images have infinitely many.
         """
         return self.range[1] if self.unit == "dB" else None
 
     @property
     def prompt_origins(self) -> str | None:
-        """Whose words its prompts are in: `own`, `original`, `custom`, joined by `+`, or None."""
+        """The origins of its prompts, `own`, `original` and `custom`, joined by `+`, or None."""
         words = set().union(*(reading.scorer.prompt_origins for reading in self.readings))
         return "+".join(sorted(words)) or None
 
     def with_scorers(self, change: Callable[[Scorer], Scorer]) -> Dimension:
-        """The same with its own readings' scorers changed."""
+        """Return the dimension with the scorers of its own readings changed."""
         return replace(self, how=change_scorers(self.how, change))
 
     def why_not_applicable(self, item: Item) -> str | None:
-        """Why it does not apply to an item, or None; what the data spoilt is no reason."""
+        """Return why it does not apply to an item, or None; a flaw of the data is no reason."""
         for need in sorted(self.needs - item.flaws.keys()):
             if not getattr(item, need):
                 if need == "source" and item.sources:
@@ -170,7 +170,7 @@ class Dimension:
         return self.when(item)
 
     def find_flaw(self, item: Item) -> NoScore | Failure | None:
-        """What it becomes where its own readings need what the data spoilt, or None."""
+        """Return the flaw of the item that its own readings run into, or None."""
         if not item.flaws:
             return None
         field_sets = [reading.scorer.reads(item) for reading in self.readings]
@@ -180,7 +180,7 @@ class Dimension:
     def signature(
         self, services: Identities, parts: Mapping[str, Signature] | None = None
     ) -> Signature:
-        """What a value of this dimension depends on.
+        """Return the signature of a value: all that it depends on.
 
         Of a reading: the way of judging with its parameters, prompts among them, and the field that
         is read. Of a derived one: what the function is, the parts' signatures by digest, and its
@@ -201,7 +201,7 @@ class Dimension:
         return Signature.of(fields)
 
     def _describe_computation(self, parts: Mapping[str, Signature]) -> dict[str, object]:
-        """How it comes about, as fields of the signature."""
+        """Return how the value is computed, as fields of the signature."""
         how = self.how
         if isinstance(how, Reading):
             return {"variant": self.variant, "reads": how}
@@ -216,7 +216,7 @@ class Dimension:
 
 
 def change_scorers(how: Reading | Formula, change: Callable[[Scorer], Scorer]) -> Reading | Formula:
-    """Where a value comes from, with the scorers of readings changed."""
+    """Return a reading or formula with the scorers of its readings changed."""
     if isinstance(how, Reading):
         return replace(how, scorer=change(how.scorer))
     of = {
@@ -229,12 +229,12 @@ def change_scorers(how: Reading | Formula, change: Callable[[Scorer], Scorer]) -
 def make_dimension(
     row: Mapping[str, Any], name: str, how: Reading | Formula, **more: Any
 ) -> Dimension:
-    """A dimension of which a row of a table says what asks no code.
+    """Make a dimension from a row of a table and what needs code.
 
     Args:
         row: Fields of `Dimension`, as TOML has them.
-        name: Its id.
-        more: Further ones, which go before those of the row.
+        name: The dimension's id.
+        more: Further fields, which override those of the row.
     """
     fields = {"range": (0.0, 1.0), "needs": (), **row, **more}
     low, high = fields.pop("range")

@@ -1,6 +1,6 @@
-"""Fusing scores: pure functions, each with its source.
+"""Functions that combine scores, each with its source.
 
-Those with parameters are frozen dataclasses: equal where their parameters are.
+Functions with parameters are frozen dataclasses: equal where their parameters are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Values = Mapping[str, float]
 
 
 def mean(values: Values) -> float:
-    """The mean of the parts at hand; at least one.
+    """Compute the mean of the parts that apply; at least one.
 
     Returns:
         Between the lowest and the highest part.
@@ -81,7 +81,7 @@ class Capped:
     by: str
 
     def __call__(self, values: Values) -> float:
-        """Fuse."""
+        """Combine the parts."""
         value = self.fn({name: part for name, part in values.items() if name != self.by})
         return min(value, values[self.by]) if self.by in values else value
 
@@ -103,7 +103,7 @@ class Gated:
     otherwise: float
 
     def __call__(self, values: Values) -> float:
-        """Fuse."""
+        """Combine the parts."""
         return values[self.part] if values[self.by] > self.above else self.otherwise
 
 

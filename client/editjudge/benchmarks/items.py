@@ -1,4 +1,4 @@
-"""Data of one's own: `items.jsonl`, one item per line."""
+"""The user's own data: `items.jsonl`, one item per line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Line(BaseModel):
         hint: World knowledge for the judge.
         task: Type of the edit, for dimensions and prompts that ask for it.
         questions: Questions that come with the item.
-        extra: Anything else; kept for dimensions of your own.
+        extra: Anything else, for custom dimensions.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -87,7 +87,7 @@ class Line(BaseModel):
 
     @classmethod
     def why_no_mask(cls, fields: Mapping[str, Any]) -> str:
-        """Why a line with these fields needs no mask; "" where one can be of use.
+        """Return why a line with these fields needs no mask; "" if a mask can be of use.
 
         Args:
             fields: As they stand, perhaps not those of this benchmark.
@@ -96,22 +96,22 @@ class Line(BaseModel):
 
     @classmethod
     def by_its_mask(cls, fields: Mapping[str, Any], phrase: str) -> Mapping[str, str]:
-        """What a line takes of the words for what is white in its mask; most take nothing.
+        """Return fields that the phrase for the white part of the mask fills; most lines have none.
 
         Args:
             fields: As they stand, `mask_shows` among them; perhaps not those of this benchmark.
-            phrase: What the mask was found by.
+            phrase: The phrase by which a segmenter found the mask.
         """
         return {}
 
     @staticmethod
     def why_not_asked(question: Mapping[str, Any]) -> str:
-        """Why a question of the line cannot be asked; "" where it can."""
+        """Return why a question of the line cannot be asked; "" if it can."""
         return find_question_flaw(question)
 
     @property
     def flaws(self) -> dict[str, NoScore]:
-        """What is given and cannot be used, by field."""
+        """The fields that cannot be used, with the reason."""
         flaws = {
             name: flaw(f"{name}: {why}")
             for name in _JUDGED
@@ -138,7 +138,7 @@ class Line(BaseModel):
 
     @property
     def images(self) -> tuple[str, ...]:
-        """The sources, one or several."""
+        """The source files, one or several."""
         return self.sources if self.source is None else (self.source,)
 
     @property
@@ -153,7 +153,7 @@ class Line(BaseModel):
 
     @property
     def other_inputs(self) -> tuple[str]:
-        """What the mask shows."""
+        """What the mask shows, if there is one."""
         return (self.mask_shows if self.mask else "",)
 
 
@@ -161,7 +161,7 @@ class ItemsFile(Dataset):
     """Items in `items.jsonl`; a benchmark says what a line holds beyond the usual.
 
     Attributes:
-        line: What a line is.
+        line: The type of a line.
 
     Args:
         path: `items.jsonl`, or the folder that it lies in; UTF-8, one JSON object per line,
@@ -182,7 +182,7 @@ class ItemsFile(Dataset):
 
     @cached_property
     def digest(self) -> str:
-        """Of the file; its images are not in it."""
+        """The digest of the file; images do not enter it."""
         return file_digest(self.path)
 
     def _read(
@@ -212,7 +212,7 @@ class ItemsFile(Dataset):
         return error
 
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
-        """The position of each item, the number of its line, and the line."""
+        """Yield the position of each item, the number of its line, and the line."""
         index = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
@@ -222,16 +222,16 @@ class ItemsFile(Dataset):
                     index += 1
 
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask | None:
-        """White is what is edited, whatever the file shows."""
+        """Load the mask; white is what is edited, whatever the file shows."""
         mask = super()._mask(ref, *files, over=over)
         return mask.invert() if mask is not None and ref.data.mask_shows == "kept" else mask
 
 
 def _why_unclear(text: bytes, line: Line, line_by_id: Mapping[str, int]) -> str:
-    """Why a line that can be read is no item all the same.
+    """Return why a line that can be parsed is no item all the same.
 
     Args:
-        seen: The ids so far, each with its line.
+        line_by_id: The ids so far, each with the number of its line.
     """
     # Every key has a colon: most lines have no more of them than fields.
     odd = text.count(b":") > len(line.model_fields_set) or _MAY_BE_NO_NUMBER.search(text)
@@ -245,7 +245,7 @@ def _why_unclear(text: bytes, line: Line, line_by_id: Mapping[str, int]) -> str:
 
 
 def _file(path: Path) -> Path:
-    """A file of items, given as it is or by its folder."""
+    """Return the file of items, given as it is or by its folder."""
     if path.is_dir():
         path /= USUAL
         if not path.is_file():

@@ -1,4 +1,4 @@
-"""Official data: records that are all in memory, and how each of their fields is read.
+"""Released data, whose records are all in memory, and how each field of a record is read.
 
 Released data is read as it stands. What a record lacks, or holds in a form that cannot be used,
 is a flaw of one field (`Item.flaws`): it costs the dimensions that read this field, on this item.
@@ -26,11 +26,11 @@ from .texts import find_repeated_keys, is_blank, plain_message
 
 @dataclass(frozen=True, slots=True)
 class ItemField:
-    """Says of a record's field which field of the item it gives.
+    """Marks a record's field with the item's field that it fills.
 
     Attributes:
-        field: Of the item.
-        due: Whether every record has it. In another one nothing stands where it is blank.
+        field: The item's field.
+        is_required: Whether every record has the field. An optional field that is blank is absent.
     """
 
     field: str
@@ -49,13 +49,13 @@ class ReleasedRecord(BaseModel):
     @classmethod
     @cache
     def item_fields(cls) -> Mapping[str, ItemField]:
-        """What the record's fields give."""
+        """Return the item's field that each of the record's fields fills."""
         marks = ((name, m) for name, info in cls.model_fields.items() for m in info.metadata)
         return {name: mark for name, mark in marks if isinstance(mark, ItemField)}
 
     @classmethod
     def parse(cls, fields: Any) -> tuple[Self, dict[str, str]]:
-        """A record, and by field why what stands there cannot be used."""
+        """Parse a record, and return by field why its value cannot be used."""
         fields = fields if isinstance(fields, dict) else {}
         gives = cls.item_fields()
         optional = {name for name, mark in gives.items() if not mark.is_required}
@@ -78,7 +78,7 @@ class ReleasedRecord(BaseModel):
 
     @classmethod
     def flaws(cls, wrong: Mapping[str, str]) -> Flaws:
-        """The flaws of an item; fields of the record that give none count under their names.
+        """Return the flaws of an item; a field that fills none keeps its own name.
 
         Args:
             wrong: By field of its record, why it cannot be used.
@@ -92,7 +92,7 @@ def _is_nothing(value: Any, *, blank_too: bool) -> bool:
 
 
 def _misspelt(unknown: Iterable[str], absent: Iterable[str]) -> dict[str, str]:
-    """The absent fields that a field of no record's nearly names, or begins to."""
+    """Return the absent fields whose names unknown fields resemble or begin."""
     wrong = {}
     absent = sorted(absent)
     for name in sorted(unknown):
@@ -103,11 +103,11 @@ def _misspelt(unknown: Iterable[str], absent: Iterable[str]) -> dict[str, str]:
 
 
 class RecordsFile(Dataset):
-    """Data as it was released; a benchmark says where its records stand and what they are."""
+    """Released data; a subclass finds the records and makes items of them."""
 
     @abstractmethod
     def _records(self) -> Iterator[tuple[str, ItemRef | str]]:
-        """Where each record stands, and the item that it is, or why it is none."""
+        """Yield where each record stands, with its item, or why it is none."""
 
     @cached_property
     def _items_and_problems(self) -> tuple[list[ItemRef], list[Problem]]:
@@ -133,20 +133,20 @@ class RecordsFile(Dataset):
         return (item for item in items if only is None or item.index in only)
 
     def list_rejected_entries(self) -> list[Problem]:
-        """What the data holds that is no item."""
+        """Return the entries of the data that are no items."""
         return self._items_and_problems[1]
 
 
 def read_json(file: Path, kind: type, what: str, mend: str = "") -> tuple[Any, list[str]]:
-    """The value in a JSON file, and the keys that an object in it has more than once.
+    """Read the value in a JSON file, and the keys that an object in it has more than once.
 
     Args:
-        kind: What the value is.
-        what: The same in words.
-        mend: What to give instead of another value.
+        kind: The type that the value must have.
+        what: The same in words, for the error.
+        mend: What to give instead, for the error.
 
     Raises:
-        InputError: it cannot be read, or is another value.
+        InputError: the file cannot be read, or its value has another type.
     """
     twice: list[str] = []
 

@@ -13,7 +13,7 @@ class Switch(NamedTuple):
 
     Attributes:
         name: In snake case; `--with NAME` turns it on, `--without NAME` off.
-        what: What is done where it is on, in one line.
+        what: What the protocol does if it is on, in one line.
         source: The paper's section or the official file that does it.
     """
 
@@ -23,7 +23,7 @@ class Switch(NamedTuple):
 
 
 def switch(source: str) -> Any:
-    """Declare a field of `Switches`, off by default; below it stands what it does."""
+    """Declare a field of `Switches`, off by default; the text below the field describes it."""
     return Field(default=False, title=source)
 
 
@@ -38,7 +38,7 @@ class Switches(BaseModel):
 
     @classmethod
     def list_switches(cls) -> tuple[Switch, ...]:
-        """All there are, in their order."""
+        """Return all switches in the order of their declaration."""
         return tuple(
             Switch(name, " ".join((of.description or "").split()), of.title or "")
             for name, of in cls.model_fields.items()
@@ -46,7 +46,7 @@ class Switches(BaseModel):
 
     @classmethod
     def turn_on(cls, names: Collection[str]) -> Self:
-        """The switches with these on and the others off.
+        """Return the switches with these on and the others off.
 
         Raises:
             ValidationError: a name is not declared.
@@ -55,7 +55,7 @@ class Switches(BaseModel):
 
     @classmethod
     def all_but(cls, *names: str) -> Self:
-        """Every switch on but these."""
+        """Return the switches with all on but these."""
         return cls.turn_on(cls.model_fields.keys() - set(names))
 
     @property

@@ -1,4 +1,4 @@
-"""The columns of a run, aggregated as its edits come."""
+"""Aggregates the columns of a run while its edits are read."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .fusion import Values
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a mean is of.
+    """The values that a mean is taken over.
 
     Attributes:
-        values: On the column's scale.
-        weights: Of these; empty where each weighs the same.
-        items: Their items' numbers; of a pair that of its `+` side. Empty where rows had none.
-        partners: Of pairs the numbers of the `-` side; empty otherwise.
-        judged: The values as they were judged.
+        values: The values, on the column's scale.
+        weights: Their weights; empty if all weigh the same.
+        items: Their items' indices; for a pair that of its `+` side. Empty if rows had none.
+        partner_items: For pairs the item indices of the `-` side; empty otherwise.
+        raw_values: The values on the scale on which they were judged.
     """
 
     values: NDArray[np.float64]
@@ -59,7 +59,7 @@ def tabulate(columns: Iterable[Column], rows: Iterable[Row]) -> dict[str, dict[s
 
 
 class Tabulation:
-    """The columns of a run, aggregated as its edits come; of an edit a column keeps a number.
+    """Aggregates the columns of a run edit by edit; a column stores one number per edit.
 
     Args:
         columns: A composite stands after the columns it is made of.
@@ -76,7 +76,7 @@ class Tabulation:
                 self._where.setdefault(id(where), (where, []))[1].append((place, how))
 
     def add(self, row: Row) -> None:
-        """Add an edit; each condition looks at its item once."""
+        """Add an edit; each condition is evaluated once."""
         if (data := self._models.get(row.model)) is None:
             data = self._models[row.model] = {i: _Gathered() for i in range(len(self._columns))}
         for where, columns in self._where.values():
@@ -85,7 +85,7 @@ class Tabulation:
                     data[place].add(how, row)
 
     def cells(self) -> dict[str, dict[str, Cell]]:
-        """What `tabulate` returns, of the edits so far.
+        """Return what `tabulate` returns, for the edits so far.
 
         Raises:
             KeyError: a composite names a column that does not stand before it.
@@ -98,7 +98,7 @@ class Tabulation:
         return table
 
     def samples(self, model: str) -> Iterator[tuple[Column, Sample]]:
-        """What the means of a model are of, one held at a time."""
+        """Yield the values that a model's means are taken over, one column at a time."""
         for place, column in enumerate(self._columns):
             data = self._models[model][place]
             match column.how:
@@ -129,18 +129,18 @@ def _everywhere(_: Item) -> bool:
 
 _OfEdits: TypeAlias = Mean | PairedDifference | PooledMean
 _Side: TypeAlias = "float | Outcome"
-"""Of a pair: its number, where no rule put it in."""
+"""One side of a pair: its value, unless a rule put it in."""
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """What a column keeps of a model's edits.
+    """What a column stores of a model's edits.
 
     Attributes:
         signatures: Those of its values, by identity: a run has few, and many edits share them, so
             that a digest for each would be slow.
-        absent: Which services were not there.
-        judged: Values without what a rule put in, which a transformation is fitted to.
+        absent: Which services were missing.
+        raw_values: Values that no rule put in, which a transformation is fitted to.
         pairs: By pair and side, each with the number of its item.
     """
 
@@ -176,7 +176,7 @@ class _Gathered:
             self.pairs.setdefault(pair, {})[side] = side_value, row.item_index
 
     def differences(self) -> tuple[Tally, array[int]]:
-        """Those of the pairs, and the numbers of the `-` sides of those that have one."""
+        """Return the differences of pairs, and the item indices of their `-` sides."""
         tally, partners = Tally(), array("I")
         for sides in self.pairs.values():
             if len(sides) < 2:  # an item has no partner in the data
@@ -238,7 +238,7 @@ _PUT_IN = NoScore(kind="degenerate", reason="a rule put in a side of the pair")
 
 
 def _difference(plus: _Side, minus: _Side) -> Outcome:
-    """Of a pair, or what it counts as: none where a side does not apply."""
+    """Return the difference of a pair, or the outcome of the side that has no value."""
     if isinstance(minus, NotApplicable):
         return minus
     if not isinstance(plus, float | Score):
@@ -251,7 +251,7 @@ def _difference(plus: _Side, minus: _Side) -> Outcome:
 
 
 def _make_weighted_cell(column: Column, how: WeightedMean, cells: Mapping[str, Cell]) -> Cell:
-    """The weighted mean of the columns that ask about any edit."""
+    """Return the weighted mean of those columns that ask about any edit."""
     parts = {part: cells[part] for part in how.of if cells[part].asked}
     pairs = zip(how.of, how.by or how.of, strict=True)
     by = {part: cells[weight] for part, weight in pairs if part in parts}
@@ -303,7 +303,7 @@ def _composite(
     *,
     aggregation: str = "composite",
 ) -> Cell:
-    """A function of the parts; those left out count in the coverage alone."""
+    """Apply a function to the parts; parts that are left out count only in the coverage."""
     counts: dict[Status, int] = {}
     for cell in parts.values():
         for status, count in cell.counts.items():
@@ -351,7 +351,7 @@ def _fit_transform(how: PooledMean, pool: Iterable[_Gathered]) -> Callable[[floa
 
 
 def _signature(column: Column, aggregation: str, data: Iterable[_Gathered]) -> Signature:
-    """Of a column over one dimension: every signature its values have, by digest."""
+    """Return the signature of a column over one dimension, with the digests of its values'."""
     digests = {one.digest for each in data for one in each.signatures.values()}
     return Signature.of(
         {
