@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 AT_ONCE = 16
-"""In progress by default: their pictures are in memory; calls have limits of their own."""
+"""Edits in progress by default. Their pictures are in memory; calls have limits of their own."""
 Dimensions: TypeAlias = str | Dimension | Iterable[str | Dimension] | None
 """One, or several: ids, globs or declarations. None for those of `core`."""
 JudgeConfigs: TypeAlias = Mapping[str, JudgeEndpoint | Mapping[str, Any]]
@@ -104,11 +104,11 @@ class Client:
         self._resources = AsyncExitStack()
         self._panel: Panel | None = None
         self._gateway: Gateway | None = None
-        self._signed = Signatures({})
+        self._last_signatures = Signatures({})
 
     @property
     def panel(self) -> Panel:
-        """See the class."""
+        """The available services; see the class."""
         if self._panel is None:
             raise RuntimeError("the client is not open: enter it, `async with Client() as client`")
         return self._panel
@@ -144,38 +144,42 @@ class Client:
         Args:
             edit: An edit, or the arguments of `Edit.load` by name: it is then loaded in a thread.
             dimensions: One or several: ids, globs or declarations; those of `core` by default.
-            prompts: Folder of templates of one's own, which replace ours, or their texts by file;
-                rubrics among them are dimensions besides (docs/prompts.md, docs/own.md).
-            budget: That pays for its calls, instead of the client's.
+            prompts: A folder of your own prompt templates, which replace ours, or their texts by
+                file; rubrics among them add dimensions (docs/prompts.md, docs/own.md).
+            budget: The budget that pays for its calls, instead of the client's.
 
         Returns:
-            An outcome for every dimension asked for: a number on the dimension's scale, or the
+            An outcome for every selected dimension: a number on the dimension's scale, or the
             reason why there is none. A failing service gives a `Failure`, never an exception.
 
         Raises:
-            ConfigError: an id or glob matches no dimension, none is given, prompts that are asked
-                are not imported, or one's own cannot be used.
+            ConfigError: an id or glob matches no dimension, none is given, official prompts are
+                not imported, or your own prompts cannot be used.
             StoreError: the ledger is damaged, or its disk is full.
             RuntimeError: the client was not entered.
         """
         edit = await _load_edit("edit", edit)
         texts = _texts(prompts)
         custom, rubrics = _custom_templates(texts)
-        asked = use_templates(_select_dimensions(dimensions, self._own(rubrics)), custom)
-        others = all_dimensions(dimension.id for dimension in asked).values()
-        known = {d.id: d for d in (*use_templates(others, custom), *asked)}
-        signatures = self._signatures(known)
+        selected_dimensions = use_templates(
+            _select_dimensions(dimensions, self._own(rubrics)), custom
+        )
+        others = all_dimensions(dimension.id for dimension in selected_dimensions).values()
+        dimensions_by_id = {d.id: d for d in (*use_templates(others, custom), *selected_dimensions)}
+        signatures = self._signatures(dimensions_by_id)
         if self._gateway is None:
             context = CallContext(budget or self.budget)
-            return await self.judge(edit, asked, known, signatures, context)
+            return await self.judge(
+                edit, selected_dimensions, dimensions_by_id, signatures, context
+            )
         from ..benchmarks.rounds import JudgeRounds
         from ..gateway.messages import make_protocol
         from ..gateway.session import GatewaySession
 
         protocol = make_protocol(CORE, "", JudgeRounds(), texts)
         judges = GatewaySession(self._gateway, protocol, budget or self.budget)
-        await judges.begin(asked, known, signatures)
-        return await judges.judge(edit, asked, known, signatures)
+        await judges.begin(selected_dimensions, dimensions_by_id, signatures)
+        return await judges.judge(edit, selected_dimensions, dimensions_by_id, signatures)
 
     async def score_many(
         self,
@@ -186,7 +190,7 @@ class Client:
         *,
         concurrency: int = AT_ONCE,
     ) -> AsyncGenerator[tuple[int, Judgement | EditjudgeError], None]:
-        """Judge many edits side by side; each is told as soon as it is judged.
+        """Judge many edits side by side, and yield each as soon as it is judged.
 
         Leaving the loop over it, or cancelling its task, cancels the calls in flight.
 
@@ -195,7 +199,7 @@ class Client:
                 turn, in a thread, so that no more pictures are in memory than are judged. No more
                 is taken from an iterable than can begin.
             dimensions: As for `score`.
-            concurrency: Edits in progress at most.
+            concurrency: The largest number of edits in progress.
 
         Yields:
             The place of an edit, from 0, and its judgement; or the error where there is none,
@@ -204,12 +208,12 @@ class Client:
         Raises:
             ConfigError, StoreError, RuntimeError: as `score`; no further edit could be judged.
         """
-        asked = None if dimensions is None else _as_tuple(dimensions)
+        requested_dimensions = None if dimensions is None else _as_tuple(dimensions)
 
         async def one(place: int, each: Edit | EditArguments) -> Judgement | EditjudgeError:
             try:
                 edit = await _load_edit(f"edit {place}", each)
-                return await self.score(edit, asked, prompts, budget)
+                return await self.score(edit, requested_dimensions, prompts, budget)
             except InputError as error:
                 return error
 
@@ -221,33 +225,34 @@ class Client:
         self,
         edit: Edit,
         dimensions: Iterable[Dimension],
-        known: Mapping[str, Dimension],
+        dimensions_by_id: Mapping[str, Dimension],
         signatures: Signatures,
         context: CallContext,
     ) -> Judgement:
-        """Judge one edit by rules that are known already; see `score` and `engine.judge.judge`.
+        """Judge one edit on dimensions that are selected already; see `engine.judge.judge`.
 
         Args:
-            context: Who pays for the calls, and where they are kept.
+            dimensions_by_id: All dimensions, for what the given ones derive from.
+            context: The budget that pays for the calls, and where they are stored.
         """
-        heard: dict[str, CallRecord] = {}
-        panel = self.panel.with_context(context.with_log(CallLog(records=heard)))
-        judgement = await judge(edit, dimensions, known, panel, signatures)
+        new_records: dict[str, CallRecord] = {}
+        panel = self.panel.with_context(context.with_log(CallLog(records=new_records)))
+        judgement = await judge(edit, dimensions, dimensions_by_id, panel, signatures)
         calls = {key for outcome in judgement.outcomes.values() for key in calls_of(outcome)}
-        # What was heard may be kept nowhere; specialists' are read as they are kept.
-        kept = await panel.get_records(calls - heard.keys())
-        said = {key: said for key, said in heard.items() if key in calls}
-        return replace(judgement, replies={**kept, **said})
+        # New replies may be stored nowhere; those of specialists are read as they are stored.
+        stored_records = await panel.get_records(calls - new_records.keys())
+        own_records = {key: record for key, record in new_records.items() if key in calls}
+        return replace(judgement, replies={**stored_records, **own_records})
 
     def _own(self, rubrics: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
-        """Rubrics, and what specialists of one's own say."""
+        """Return the dimensions of rubrics and of the user's own specialists."""
         return (*make_specialist_dimensions(list_custom_services(self.settings)), *rubrics)
 
-    def _signatures(self, known: Mapping[str, Dimension]) -> Signatures:
-        """Those made for the calls before, as long as these knew the same dimensions."""
-        if self._signed.known != known:
-            self._signed = Signatures(known)
-        return self._signed
+    def _signatures(self, dimensions_by_id: Mapping[str, Dimension]) -> Signatures:
+        """Return the signatures of the last call if it had the same dimensions, else new ones."""
+        if self._last_signatures.dimensions_by_id != dimensions_by_id:
+            self._last_signatures = Signatures(dimensions_by_id)
+        return self._last_signatures
 
 
 def score(
@@ -329,9 +334,9 @@ def score_many(
     async def score_all() -> list[Judgement | EditjudgeError]:
         results: dict[int, Judgement | EditjudgeError] = {}
         async with Client(settings, judges=judges) as client:
-            done = client.score_many(edits, dimensions, prompts, concurrency=concurrency)
-            async with aclosing(done) as judged:
-                async for place, result in judged:
+            stream = client.score_many(edits, dimensions, prompts, concurrency=concurrency)
+            async with aclosing(stream) as closing_stream:
+                async for place, result in closing_stream:
                     results[place] = result
                     if progress is not None:
                         progress(place, result)
@@ -363,10 +368,10 @@ def resolve_settings(settings: Settings | None, judges: JudgeConfigs | None = No
 
 
 def add_local_stack(settings: Settings) -> Settings:
-    """The settings, with what a running local stack has where nothing is configured.
+    """Add a running local stack to the settings, where they configure no such services.
 
-    Its Triton becomes the endpoint, and its vLLM the judge `judge`. Where a Judge service is
-    configured that judges.
+    Its Triton becomes the endpoint, and its vLLM the judge `judge`. A configured Judge service
+    leaves the settings as they are.
     """
     missing = not settings.endpoints or not settings.judges
     if settings.gateway is not None or not missing or (stack := running_stack()) is None:
@@ -393,9 +398,11 @@ async def _load_edit(name: str, edit: object) -> Edit:
     if not isinstance(edit, Mapping):
         kind = type(edit).__name__
         raise InputError(name, f"{kind} is neither an edit nor the arguments of one")
-    known = EditArguments.__annotations__
-    if unknown := [key for key in edit if key not in known]:
-        raise InputError(name, f"unknown {unknown[0]!r}", f"Edit.load takes {', '.join(known)}")
+    argument_names = EditArguments.__annotations__
+    if unknown := [key for key in edit if key not in argument_names]:
+        raise InputError(
+            name, f"unknown {unknown[0]!r}", f"Edit.load takes {', '.join(argument_names)}"
+        )
     try:
         return await in_thread(lambda: Edit.load(**edit))
     except (TypeError, ValueError) as error:
@@ -435,26 +442,26 @@ def _as_tuple(
 def _select_dimensions(
     dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()
 ) -> tuple[Dimension, ...]:
-    """What is asked for.
+    """Select the requested dimensions.
 
     Raises:
-        ConfigError: nothing is, or what no dimension is called.
+        ConfigError: none is requested, or a name matches no dimension.
     """
     if dimensions is None:  # as the command line's `score`
         return (*select_dimensions((), load_benchmark("core").rules()), *rubrics)
     own = {rubric.id: rubric for rubric in rubrics}
-    asked = tuple(
+    requests = tuple(
         each if isinstance(each, Dimension) else own.get(each, each)
         for each in _as_tuple(dimensions)
     )
-    if not asked:
+    if not requests:
         raise ConfigError(
-            "no dimension is asked for: dimensions is empty",
+            "no dimension is selected: dimensions is empty",
             "name some, or leave it out for those of core",
         )
     return tuple(
         dimension
-        for one in asked
+        for one in requests
         for dimension in (
             (one,) if isinstance(one, Dimension) else select_dimensions([os.fspath(one)])
         )
@@ -466,16 +473,16 @@ async def iterate_completed(
     work: Callable[[int, T], Coroutine[Any, Any, R]],
     at_once: int = AT_ONCE,
 ) -> AsyncGenerator[tuple[int, R], None]:
-    """Work on what an iterable gives, which is asked for no more than can begin.
+    """Work on the elements of an iterable side by side, taking no more than can begin.
 
-    Leaving it, or being cancelled, cancels what is in progress.
+    Leaving the loop over it, or cancelling its task, cancels the work in progress.
 
     Args:
-        work: Gets the place, from 0, and what is there.
-        at_once: How many are in progress at most.
+        work: A coroutine function of the place, from 0, and the element.
+        at_once: The largest number in progress.
 
     Yields:
-        Place and result, each as soon as it is there.
+        Place and result, as soon as each is ready.
 
     Raises:
         InputError: `at_once` is below 1.
@@ -496,8 +503,8 @@ async def iterate_completed(
                     places[asyncio.ensure_future(work(place, each))] = place
             if not places:
                 return
-            done, _ = await asyncio.wait(places, return_when=asyncio.FIRST_COMPLETED)
-            for task in sorted(done, key=places.__getitem__):
+            finished_tasks, _ = await asyncio.wait(places, return_when=asyncio.FIRST_COMPLETED)
+            for task in sorted(finished_tasks, key=places.__getitem__):
                 place = places.pop(task)
                 yield place, task.result()
     finally:
@@ -507,9 +514,9 @@ async def iterate_completed(
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives, by an event loop of its own.
+    """Run a coroutine in an event loop of its own, and return its result.
 
-    Where a loop runs already (a notebook, a web server) the coroutine has a thread. An
+    Where a loop runs already (a notebook, a web server) the coroutine gets a thread. An
     interruption (KeyboardInterrupt) cancels it.
     """
     try:
@@ -520,7 +527,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives, by a loop in a thread of its own; an interruption cancels it."""
+    """Run a coroutine in a loop in a thread of its own; an interruption cancels it."""
     ready = threading.Event()
     cancel: list[Callable[[], object]] = []
 

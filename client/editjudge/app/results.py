@@ -79,8 +79,8 @@ class PublishedNumbers:
 
     def columns_of(self, table: PublishedTable) -> tuple[Column, ...]:
         """The run's columns that a table has."""
-        named = {name for row in table.models.values() for name in row}
-        return tuple(column for column in self.shared_columns if column.id in named)
+        column_ids = {name for row in table.models.values() for name in row}
+        return tuple(column for column in self.shared_columns if column.id in column_ids)
 
 
 @result(frozen=True, kw_only=True, config=ConfigDict(**STRICT, arbitrary_types_allowed=True))
@@ -176,7 +176,7 @@ class Results(JudgeSpread):
 
 def make_results(
     store: RunStore,
-    resolved: ResolvedSpec,
+    resolved_spec: ResolvedSpec,
     single_image: Collection[str] = (),
     *,
     count_missing: bool = False,
@@ -206,48 +206,50 @@ def make_results(
         ConfigError: a model is not in the run, or the benchmark has no rule for such models.
     """
     header = store.header
-    rules = resolved.rules
-    resolved.check_single_image(single_image)
-    table = _columns(resolved)
+    rules = resolved_spec.rules
+    resolved_spec.check_single_image(single_image)
+    table = _columns(resolved_spec)
     alone = frozenset((*header.single_image, *single_image))
-    asked = {d.id for d in resolved.dimensions}
+    requested_ids = {d.id for d in resolved_spec.dimensions}
     tabulation = Tabulation(table)
-    spreading = JudgeSpreadBuilder(table, resolved.judge_rounds, resolved.dimensions_by_id, asked)
-    contents = contents_of(store, resolved)
-    clusters = clusters_of(contents, resolved.dataset.items())
-    judged = read_rows(
+    spreading = JudgeSpreadBuilder(
+        table, resolved_spec.judge_rounds, resolved_spec.dimensions_by_id, requested_ids
+    )
+    contents = contents_of(store, resolved_spec)
+    clusters = clusters_of(contents, resolved_spec.dataset.items())
+    edit_rows = read_rows(
         store,
-        resolved,
+        resolved_spec,
         single_image=alone,
         count_missing=count_missing,
         contents=contents,
         each=each,
         evidence=evidence,
     )
-    for row in _common(judged, len(header.outputs)) if common else judged:
+    for row in _common(edit_rows, len(header.outputs)) if common else edit_rows:
         tabulation.add(row)
         spreading.add(row)
-    caps = {d.id: d.cap for d in resolved.dimensions_by_id.values() if d.cap is not None}
+    caps = {d.id: d.cap for d in resolved_spec.dimensions_by_id.values() if d.cap is not None}
     cells = with_intervals(table, tabulation, clusters, caps)
     if count_missing:
-        cells = {model: _signed(row, "missing", "worst") for model, row in cells.items()}
+        cells = {model: _extend_signatures(row, "missing", "worst") for model, row in cells.items()}
     if common:
         models = "+".join(sorted(header.outputs))
-        cells = {model: _signed(row, "common", models) for model, row in cells.items()}
+        cells = {model: _extend_signatures(row, "common", models) for model, row in cells.items()}
     words = {
         part
-        for d in resolved.dimensions
+        for d in resolved_spec.dimensions
         if d.prompt_origins
         for part in d.prompt_origins.split("+")
     }
     of = {name for column in table for name in column.dimensions}
-    roles = resolved.roles(name for name in resolved.dimensions_by_id if name in of)
+    roles = resolved_spec.roles(name for name in resolved_spec.dimensions_by_id if name in of)
     with_rounds, spread = spreading.build(cells)
     return Results(
         judge_rounds=spread.judge_rounds,
         judges=spread.judges,
         agreement=spread.agreement,
-        benchmark=resolved.benchmark,
+        benchmark=resolved_spec.benchmark,
         protocol=rules.protocol,
         switches=rules.switches.on,
         items=len(clusters),
@@ -261,14 +263,14 @@ def make_results(
     )
 
 
-def _signed(row: Mapping[str, Cell], key: str, how: str) -> dict[str, Cell]:
+def _extend_signatures(row: Mapping[str, Cell], key: str, how: str) -> dict[str, Cell]:
     """Numbers that count other edits are signed otherwise than those that do not."""
     return {n: replace(cell, signature=cell.signature | {key: how}) for n, cell in row.items()}
 
 
-def _common(judged: Iterator[Row], models: int) -> Iterator[Row]:
+def _common(edit_rows: Iterator[Row], models: int) -> Iterator[Row]:
     """The same edits; a dimension's numbers are left out of items where a model has none."""
-    while rows := list(islice(judged, models)):
+    while rows := list(islice(edit_rows, models)):
         everywhere = {
             name
             for name in rows[0].outcomes
@@ -278,46 +280,46 @@ def _common(judged: Iterator[Row], models: int) -> Iterator[Row]:
             yield replace(row, outcomes=_without(row.outcomes, everywhere))
 
 
-def _without(outcomes: Mapping[str, Outcome], kept: Collection[str]) -> dict[str, Outcome]:
+def _without(outcomes: Mapping[str, Outcome], kept_ids: Collection[str]) -> dict[str, Outcome]:
     return {
-        name: LeftOut() if isinstance(outcome, Score) and name not in kept else outcome
+        name: LeftOut() if isinstance(outcome, Score) and name not in kept_ids else outcome
         for name, outcome in outcomes.items()
     }
 
 
-def contents_of(store: RunStore, resolved: ResolvedSpec) -> ItemContents:
+def contents_of(store: RunStore, resolved_spec: ResolvedSpec) -> ItemContents:
     """What the items of a run hold now."""
-    return ItemContents(resolved.dataset, store.file_cache())
+    return ItemContents(resolved_spec.dataset, store.file_cache())
 
 
-def _columns(resolved: ResolvedSpec) -> tuple[Column, ...]:
+def _columns(resolved_spec: ResolvedSpec) -> tuple[Column, ...]:
     """The paper's, as far as they were asked for, then the means of what was judged besides."""
-    rules = resolved.rules
-    known = {name for column in rules.columns for name in column.dimensions}
-    others = means(d for d in resolved.dimensions if d.id not in known and not d.round_of)
+    rules = resolved_spec.rules
+    paper_ids = {name for column in rules.columns for name in column.dimensions}
+    others = means(d for d in resolved_spec.dimensions if d.id not in paper_ids and not d.round_of)
     if not rules.columns:
         return others
-    return select_columns(rules.columns, resolved.requested_ids) + tuple(
+    return select_columns(rules.columns, resolved_spec.requested_ids) + tuple(
         Column(c.id, c.id, c.how, c.higher_is_better, c.source, ALSO) for c in others
     )
 
 
-def select_columns(columns: Iterable[Column], asked: Collection[str]) -> tuple[Column, ...]:
+def select_columns(columns: Iterable[Column], requested_ids: Collection[str]) -> tuple[Column, ...]:
     """The columns of these dimensions, and those that are made of such columns alone."""
-    kept: dict[str, Column] = {}
+    selected_columns: dict[str, Column] = {}
     for column in columns:
         if column.parts:
-            due = all(part in kept for part in column.parts)
+            due = all(part in selected_columns for part in column.parts)
         else:
-            due = column.dimensions[0] in asked
+            due = column.dimensions[0] in requested_ids
         if due:
-            kept[column.id] = column
-    return tuple(kept.values())
+            selected_columns[column.id] = column
+    return tuple(selected_columns.values())
 
 
 def read_rows(
     store: RunStore,
-    resolved: ResolvedSpec,
+    resolved_spec: ResolvedSpec,
     *,
     items: Collection[str] | None = None,
     single_image: Collection[str] = (),
@@ -338,65 +340,77 @@ def read_rows(
         each: Is shown every edit on the way.
         evidence: It gets evidence and replies too.
     """
-    header, contents = store.header, contents or contents_of(store, resolved)
-    imputed = resolved.rules.single_image
-    of = {name for column in _columns(resolved) for name in column.dimensions}
-    known = resolved.dimensions_by_id
-    dimensions = sort_by_dependency((known[name] for name in known if name in of), known)
-    signatures = resolved.signature_cache.of(dimensions, header.identities)
+    header, contents = store.header, contents or contents_of(store, resolved_spec)
+    single_image_value = resolved_spec.rules.single_image
+    of = {name for column in _columns(resolved_spec) for name in column.dimensions}
+    dimensions_by_id = resolved_spec.dimensions_by_id
+    dimensions = sort_by_dependency(
+        (dimensions_by_id[name] for name in dimensions_by_id if name in of), dimensions_by_id
+    )
+    signatures = resolved_spec.signature_cache.of(dimensions, header.identities)
     today = {name: str(signature) for name, signature in signatures.items()}
     # What is made of readings and of other dimensions is judged with all of them.
-    unserved = {
+    missing_roles = {
         d.id: ", ".join(sorted(absent))
         for d in dimensions
-        for absent in [resolved.roles([d.id]) & header.not_served.keys()]
+        for absent in [resolved_spec.roles([d.id]) & header.not_served.keys()]
         if absent
     }
-    unasked = signatures.keys() - set(header.dimensions)
-    check_items(resolved.dataset, (ref.id for ref in resolved.dataset.items()), store)
+    part_ids = signatures.keys() - set(header.dimensions)
+    check_items(resolved_spec.dataset, (ref.id for ref in resolved_spec.dataset.items()), store)
     outputs = {
-        model: resolved.dataset.outputs(Path(folder)).index()
+        model: resolved_spec.dataset.outputs(Path(folder)).index()
         for model, folder in header.outputs.items()
-        if resolved.dataset.has_outputs(Path(folder))
+        if resolved_spec.dataset.has_outputs(Path(folder))
     }
     number = 0
-    remaining = (ref for ref in resolved.dataset.check_items() if items is None or ref.id in items)
-    evidence = evidence or bool(unasked)
+    remaining = (
+        ref for ref in resolved_spec.dataset.check_items() if items is None or ref.id in items
+    )
+    evidence = evidence or bool(part_ids)
     while refs := list(islice(remaining, _ITEMS_AT_ONCE)):
         rows_of = store.rows_of([ref.id for ref in refs], evidence=evidence)
-        numbered = enumerate(((ref, resolved.dataset.outline(ref)) for ref in refs), number)
+        numbered_items = enumerate(
+            ((ref, resolved_spec.dataset.outline(ref)) for ref in refs), number
+        )
         number += len(refs)
-        for (place, (ref, item)), model in product(numbered, header.outputs):
+        for (place, (ref, item)), model in product(numbered_items, header.outputs):
             of_edit = rows_of.get((model, ref.id), ())
-            judged = _of_today(of_edit, contents, ref, outputs.get(model))
-            why = None if judged is None else missing_of(judged)
-            kept = () if judged is None else tuple(store.verdicts_in(judged, evidence=evidence))
+            stored_edit = _of_today(of_edit, contents, ref, outputs.get(model))
+            why = None if stored_edit is None else missing_of(stored_edit)
+            stored_verdicts = (
+                ()
+                if stored_edit is None
+                else tuple(store.verdicts_in(stored_edit, evidence=evidence))
+            )
             verdicts: dict[str, Outcome] = {}
-            for stored in kept:
-                if today.get(stored.dimension) == stored.signature:
-                    verdicts[stored.dimension] = stored.verdict
-                if unasked:
-                    parts = _of_parts(stored, known, signatures).items()
-                    verdicts |= {name: part for name, part in parts if name in unasked}
+            for stored_verdict in stored_verdicts:
+                if today.get(stored_verdict.dimension) == stored_verdict.signature:
+                    verdicts[stored_verdict.dimension] = stored_verdict.verdict
+                if part_ids:
+                    parts = _of_parts(stored_verdict, dimensions_by_id, signatures).items()
+                    verdicts |= {name: part for name, part in parts if name in part_ids}
             alone = model in single_image and len(item.sources) > 1
             outcomes = decide_outcomes(
                 dimensions,
                 item,
                 missing=why,
-                why_not_served=unserved,
+                why_not_served=missing_roles,
                 verdicts=verdicts,
-                value_if_missing=imputed if alone and not (why and why.was_given) else None,
+                value_if_missing=single_image_value
+                if alone and not (why and why.was_given)
+                else None,
                 count_missing=count_missing,
             )
-            signed = {name: signatures[name] for name in verdicts}
-            row = Row(item, model, outcomes, signed, place)
+            verdict_signatures = {name: signatures[name] for name in verdicts}
+            row = Row(item, model, outcomes, verdict_signatures, place)
             if each is not None:
-                each(row, kept)
+                each(row, stored_verdicts)
             yield row
 
 
 def _of_today(
-    judged: Sequence[EditRow], contents: ItemContents, ref: ItemRef, outputs: Outputs | None
+    edit_rows: Sequence[EditRow], contents: ItemContents, ref: ItemRef, outputs: Outputs | None
 ) -> EditRow | None:
     """What is kept of an edit as it is today.
 
@@ -404,11 +418,11 @@ def _of_today(
         judged: What is kept of it, the last one last.
         outputs: Of the model; None where their folder was put away: they are what they were.
     """
-    if not judged:
+    if not edit_rows:
         return None
     path = None if outputs is None else outputs.path(ref.id)
-    output, _ = find_current_output(judged, path, contents.files)
-    return find_by_content(judged, contents.key(ref), output, absent=path is None)
+    output, _ = find_current_output(edit_rows, path, contents.files)
+    return find_by_content(edit_rows, contents.key(ref), output, absent=path is None)
 
 
 def clusters_of(contents: ItemContents, refs: Iterable[ItemRef]) -> array[int]:
@@ -422,7 +436,9 @@ def clusters_of(contents: ItemContents, refs: Iterable[ItemRef]) -> array[int]:
 
 
 def _of_parts(
-    stored: StoredVerdict, known: Mapping[str, Dimension], today: Mapping[str, Signature]
+    stored_verdict: StoredVerdict,
+    dimensions_by_id: Mapping[str, Dimension],
+    today: Mapping[str, Signature],
 ) -> dict[str, Score]:
     """The values of a composite's parts, which it keeps beside its own, by dimension id.
 
@@ -431,14 +447,14 @@ def _of_parts(
         known: All dimensions by id.
         today: Their signatures: a part counts that was made as it would be now.
     """
-    dimension, verdict = known.get(stored.dimension), stored.verdict
+    dimension, verdict = dimensions_by_id.get(stored_verdict.dimension), stored_verdict.verdict
     if dimension is None or not isinstance(dimension.how, Formula):
         return {}
     if not isinstance(verdict, Score) or verdict.imputed:
         return {}
     values = verdict.evidence.get("parts")
-    told = dict(Signature.parse(stored.signature).fields).get("parts", "")
-    made = dict(part.rpartition("=")[::2] for part in told.split("+"))
+    parts_text = dict(Signature.parse(stored_verdict.signature).fields).get("parts", "")
+    part_digests = dict(part.rpartition("=")[::2] for part in parts_text.split("+"))
     if not isinstance(values, Mapping):
         return {}
     parts: dict[str, Score] = {}
@@ -446,8 +462,8 @@ def _of_parts(
         value = values.get(name)
         if not isinstance(of, str) or of not in today or not isinstance(value, float):
             continue
-        if made.get(name) == today[of].digest:
-            parts[of] = Score(value=value, evidence={"from": stored.dimension})
+        if part_digests.get(name) == today[of].digest:
+            parts[of] = Score(value=value, evidence={"from": stored_verdict.dimension})
     return parts
 
 
@@ -457,9 +473,11 @@ def read_published(results: Results) -> PublishedNumbers:
     Raises:
         ConfigError: nothing is kept of what it prints.
     """
-    printed = printed_tables(results.benchmark.name)
-    named = {name for table in printed.tables for row in table.models.values() for name in row}
-    columns = tuple(column for column in results.columns if column.id in named)
+    paper_tables = printed_tables(results.benchmark.name)
+    column_ids = {
+        name for table in paper_tables.tables for row in table.models.values() for name in row
+    }
+    columns = tuple(column for column in results.columns if column.id in column_ids)
     ids = {column.id for column in columns}
     tables = (
         replace(
@@ -469,12 +487,15 @@ def read_published(results: Results) -> PublishedNumbers:
                 for model, row in table.models.items()
             },
         )
-        for table in printed.tables
+        for table in paper_tables.tables
     )
-    said = {name: printed.comparison(name) for name in sorted(ids)}
+    comparisons = {name: paper_tables.comparison(name) for name in sorted(ids)}
     return PublishedNumbers(
-        printed.title,
+        paper_tables.title,
         columns,
         tuple(table for table in tables if any(table.models.values())),
-        {name: Comparability(one.holds(results.switches), one.why) for name, one in said.items()},
+        {
+            name: Comparability(one.holds(results.switches), one.why)
+            for name, one in comparisons.items()
+        },
     )

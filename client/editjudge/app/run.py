@@ -80,7 +80,7 @@ class RunResult:
     last_event: FinishEvent
     cells: Cells
     services: Identities
-    _resolved: ResolvedSpec
+    _resolved_spec: ResolvedSpec
 
     def __repr__(self) -> str:
         count = format_count(self.last_event.judged, "edit")
@@ -89,16 +89,16 @@ class RunResult:
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
         """The chosen dimensions, each after its rounds."""
-        return self._resolved.dimensions
+        return self._resolved_spec.dimensions
 
     @property
     def judge_spread(self) -> JudgeSpread:
         """The numbers of each of several judges alone, and how far they agree."""
-        return judge_spread(self._resolved, self.cells)
+        return judge_spread(self._resolved_spec, self.cells)
 
     def services_of(self, dimensions: Iterable[str]) -> Identities:
         """Return the identities of the services that these dimensions call."""
-        roles = self._resolved.roles(dimensions)
+        roles = self._resolved_spec.roles(dimensions)
         return {role: identity for role, identity in self.services.items() if role in roles}
 
     @property
@@ -187,9 +187,9 @@ async def run_async(spec: RunSpec, *, out: Path | str, **options: Unpack[RunOpti
     Raises:
         asyncio.CancelledError: it was cancelled; verdicts until then are stored.
     """
-    known = RunOptions.__annotations__
-    if unknown := options.keys() - known.keys():
-        raise TypeError(f"run has no option {min(unknown)!r}; it has {', '.join(known)}")
+    option_names = RunOptions.__annotations__
+    if unknown := options.keys() - option_names.keys():
+        raise TypeError(f"run has no option {min(unknown)!r}; it has {', '.join(option_names)}")
     judges = options.get("judges") or {}
     if others := [name for name in judges if name not in spec.judges]:
         raise ConfigError(f"the spec has no judge {others[0]!r}", f"RunSpec(judges={[*judges]})")
@@ -243,7 +243,7 @@ class RunSession:
         self._settings = settings
         self._tell = options.get("progress") or (lambda _: None)
         self._options = options
-        self.idle_dimensions = _unasked(self.resolved_spec, self.plan)
+        self.idle_dimensions = _describe_idle_dimensions(self.resolved_spec, self.plan)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -251,13 +251,13 @@ class RunSession:
         if self._before is not None:
             # Until today's judges are found, those of the last session are who judged.
             header = header.model_copy(update={"settings": self._before.settings})
-        with ExitStack() as opened:
-            self._store = opened.enter_context(RunStore.open(self._out, header))
+        with ExitStack() as stack:
+            self._store = stack.enter_context(RunStore.open(self._out, header))
             if retry := self._options.get("retry"):
                 self.say(self._drop_verdicts(retry))
             # Through a Judge service nothing is asked that a ledger could answer.
             ledger = None if self._settings.gateway else self._settings.ledger
-            calls = open_call_store(self._store.ledger, ledger, self.say, opened)
+            calls = open_call_store(self._store.ledger, ledger, self.say, stack)
             self._session = Session(
                 self.plan,
                 self._store,
@@ -273,7 +273,7 @@ class RunSession:
             for line in self.idle_dimensions:
                 self.say(line)
             self._tell_outputs()
-            self._open = opened.pop_all()
+            self._open = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -298,9 +298,9 @@ class RunSession:
         """Return the result of a run without anything to judge; no service is called."""
         return self._result(self._session.end())
 
-    def _result(self, ended: RunEndReason) -> RunResult:
+    def _result(self, end_reason: RunEndReason) -> RunResult:
         plan, progress, session = self.plan, self._session.progress, self._session
-        made = mean_cells(self._store, plan)
+        means = mean_cells(self._store, plan)
         for model, reasons in self._unreadable(plan).items():
             self.say(
                 f"{model}: {format_count(len(reasons), 'output')} cannot be read"
@@ -309,16 +309,16 @@ class RunSession:
         event = FinishEvent.of(
             progress,
             seconds_left=None,  # nothing is judged any more, whatever is left
-            ended=ended,
-            exit_code=_exit_code(ended, plan, progress),
+            ended=end_reason,
+            exit_code=_exit_code(end_reason, plan, progress),
             usage=session.usage,
             unscored=events.unscored_of(progress),
             first_failure=progress.first_failure or None,
             not_served=session.not_served,
-            columns=made,
+            columns=means,
         )
         self._tell(event)
-        return RunResult(self._out, event, made, self._store.header.identities, self.resolved_spec)
+        return RunResult(self._out, event, means, self._store.header.identities, self.resolved_spec)
 
     def _drop_verdicts(self, status: Retry) -> str:
         """Drop what is to be asked anew; says how much that is."""
@@ -326,35 +326,37 @@ class RunSession:
         before = store.verdict_count
         above = order.dependents
         names = {dimension.id for dimension in order.dimensions}
-        dropped = store.drop_verdicts(status, models=order.outputs, dimensions=names, above=above)
-        beside = before - store.verdict_count - dropped
-        told = f"{dropped:,} {status} verdicts are asked for again"
-        return f"{told}, and {beside:,} that rest on the same replies" if beside else told
+        dropped_count = store.drop_verdicts(
+            status, models=order.outputs, dimensions=names, above=above
+        )
+        beside = before - store.verdict_count - dropped_count
+        note = f"{dropped_count:,} {status} verdicts are asked for again"
+        return f"{note}, and {beside:,} that rest on the same replies" if beside else note
 
     def _tell_outputs(self) -> None:
         for model, (count, reason) in self.plan.missing.items():
             if count:
-                gone = self.plan.lost_outputs[model]
-                kept = f"; {gone:,} were judged before and stay judged" if gone else ""
+                gone_count = self.plan.lost_outputs[model]
+                note = f"; {gone_count:,} were judged before and stay judged" if gone_count else ""
                 outputs = format_count(count, "output is", "outputs are")
-                self.say(f"{model}: {outputs} missing (first: {reason}){kept}")
+                self.say(f"{model}: {outputs} missing (first: {reason}){note}")
         for line in self.plan.unmatched_file_notes:
             self.say(line)
 
     def _unreadable(self, plan: RunPlan) -> Mapping[str, list[str]]:
         """By model, why outputs that are there count as missing, of the items asked for."""
-        asked = {plan.ids[index] for index in plan.selected_positions}
+        item_ids = {plan.ids[index] for index in plan.selected_positions}
         reasons: dict[str, list[str]] = {}
         for model in plan.todo:
             for edit in self._store.edits(model):
-                if edit.item in asked and edit.missing and edit.missing.kind == "unreadable":
+                if edit.item in item_ids and edit.missing and edit.missing.kind == "unreadable":
                     reasons.setdefault(model, []).append(edit.missing.reason)
         return reasons
 
 
-def _unasked(resolved: ResolvedSpec, plan: RunPlan) -> tuple[str, ...]:
+def _describe_idle_dimensions(resolved_spec: ResolvedSpec, plan: RunPlan) -> tuple[str, ...]:
     """Nobody chose what is asked by default: much of that needs what most data has not."""
-    return describe_inapplicable(plan) if resolved.spec.dimensions else ()
+    return describe_inapplicable(plan) if resolved_spec.spec.dimensions else ()
 
 
 def preview_run(
@@ -373,15 +375,17 @@ def preview_run(
         ConfigError: the spec cannot be used, or the run in `out` is about something else.
         InputError: the data, or a folder of outputs, cannot be used; see `run`.
     """
-    resolved, plan, header = _look(spec, out, shard, as_named=as_named)
+    resolved_spec, plan, header = _look(spec, out, shard, as_named=as_named)
     at_hand = add_local_stack(settings)
     if RunView.exists_at(out):
         with RunStore.open(out, read_only=True) as store:
             header = store.header
-            header.join(resolved.header(settings), str(out))  # what a session would refuse
+            header.join(resolved_spec.header(settings), str(out))  # what a session would refuse
             compare_with_last_session(plan, store, header, settings)
-    estimated = estimate(plan, at_hand, count_ledger_hits(plan, header, at_hand))
-    return replace(estimated, notes=(*_unasked(resolved, plan), *estimated.notes)), plan
+    run_estimate = estimate(plan, at_hand, count_ledger_hits(plan, header, at_hand))
+    return replace(
+        run_estimate, notes=(*_describe_idle_dimensions(resolved_spec, plan), *run_estimate.notes)
+    ), plan
 
 
 def _look(
@@ -393,19 +397,19 @@ def _look(
         ConfigError: the spec cannot be used.
         InputError: the data, or a folder of outputs, cannot be used.
     """
-    resolved = ResolvedSpec(spec, shard=shard)
-    resolved.check_single_image(spec.single_image)
+    resolved_spec = ResolvedSpec(spec, shard=shard)
+    resolved_spec.check_single_image(spec.single_image)
     header = read_header(out)
     if header is not None:
         asked_ids = [name for name in header.dimensions if name in spec.dimensions]
-        check_known(asked_ids, resolved.dimensions_by_id)
-    plan = inspect_items(resolved, None if header is None else read_file_cache(out))
+        check_known(asked_ids, resolved_spec.dimensions_by_id)
+    plan = inspect_items(resolved_spec, None if header is None else read_file_cache(out))
     if header is None:
         compare_with_run(plan)  # refuses outputs that cannot be used before a run is begun
     if not as_named:
         refuse_shifted_outputs(plan)
     check_applicable(plan)
-    return resolved, plan, header
+    return resolved_spec, plan, header
 
 
 def read_header(out: Path) -> RunHeader | None:
@@ -431,18 +435,18 @@ def read_spec(out: Path) -> RunSpec | None:
     return None if header is None else RunSpec.of(header)
 
 
-def _exit_code(ended: RunEndReason, plan: RunPlan, progress: Progress) -> int:
-    waiting = 0 if progress.edits else plan.total("not_served")
-    nothing = waiting and not plan.total("standing")
-    failed = progress.verdicts["failed"]
-    return {"interrupted": 130, "done": 3 if failed or nothing else 0}.get(ended, 3)
+def _exit_code(end_reason: RunEndReason, plan: RunPlan, progress: Progress) -> int:
+    waiting_count = 0 if progress.edits else plan.total("not_served")
+    nothing = waiting_count and not plan.total("standing")
+    failure_count = progress.verdicts["failed"]
+    return {"interrupted": 130, "done": 3 if failure_count or nothing else 0}.get(end_reason, 3)
 
 
-def _judges_of(resolved: ResolvedSpec) -> OpenJudges:
+def _judges_of(resolved_spec: ResolvedSpec) -> OpenJudges:
     """Opens the services of the settings, or the Judge service that they name."""
 
     @contextlib.asynccontextmanager
-    async def opened(
+    async def open_judges(
         settings: Settings,
         calls: CallStore,
         policy: PoolPolicy,
@@ -456,12 +460,12 @@ def _judges_of(resolved: ResolvedSpec) -> OpenJudges:
         from ..gateway.panel import Gateway
         from ..gateway.session import open_session
 
-        spec = resolved.spec
+        spec = resolved_spec.spec
         protocol = make_protocol(
-            spec.benchmark, resolved.rules.protocol, spec.judge_rounds, spec.prompts
+            spec.benchmark, resolved_spec.rules.protocol, spec.judge_rounds, spec.prompts
         )
         gateway = Gateway(settings.gateway, settings, calls, policy)
-        async with open_session(gateway, protocol, resolved, calls, budget) as through:
+        async with open_session(gateway, protocol, resolved_spec, calls, budget) as through:
             yield through
 
-    return opened
+    return open_judges

@@ -151,7 +151,7 @@ class RunSpec(BaseModel):
             own_dimensions: Dimensions of the run that are no registered ones, as objects.
         """
         judge_rounds = JudgeRounds(header.judges, header.rounds)
-        made = {
+        round_ids = {
             judge_round.dimension_id(name)
             for judge_round in judge_rounds.each_round
             for name in header.dimensions
@@ -166,7 +166,7 @@ class RunSpec(BaseModel):
             roots=_paths(header.roots),
             judges=header.judges,
             rounds=header.rounds,
-            dimensions=tuple(name for name in header.dimensions if name not in made),
+            dimensions=tuple(name for name in header.dimensions if name not in round_ids),
             limit=None,
             tasks=(),
             prompts=MappingProxyType(dict(header.prompts)),
@@ -181,16 +181,16 @@ class RunSpec(BaseModel):
     def _in_one_line(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         own: dict[str, Dimension] = {}
         if isinstance(data, dict) and isinstance(data.get("dimensions"), list | tuple):
-            given = data["dimensions"]
-            own = {each.id: each for each in given if isinstance(each, Dimension)}
-            data = data | {"dimensions": [getattr(each, "id", each) for each in given]}
+            entries = data["dimensions"]
+            own = {each.id: each for each in entries if isinstance(each, Dimension)}
+            data = data | {"dimensions": [getattr(each, "id", each) for each in entries]}
         try:
             spec = handler(data)
         except ValidationError as error:
             first = error.errors()[0]
             where = " ".join(["a run's spec", *map(str, first["loc"])])
-            known = ", ".join(cls.model_fields)
-            mend = f"it has {known}" if first["type"] == "extra_forbidden" else ""
+            field_names = ", ".join(cls.model_fields)
+            mend = f"it has {field_names}" if first["type"] == "extra_forbidden" else ""
             reason = first["msg"].removeprefix("Value error, ")
             raise ConfigError(f"{where}: {reason}", mend) from error
         spec._own |= own
@@ -249,7 +249,9 @@ class RunSpec(BaseModel):
     def digest(self) -> str:
         """`sha256:` and 64 hex digits: the same for the same run in any process."""
         plain = self.model_copy(
-            update={name: _sorted(getattr(self, name)) for name in ("outputs", "roots", "prompts")}
+            update={
+                name: _sort_by_name(getattr(self, name)) for name in ("outputs", "roots", "prompts")
+            }
         )
         return content_digest(plain.model_dump_json().encode())
 
@@ -351,8 +353,10 @@ class ResolvedSpec(RunInputs):
         others = all_dimensions(
             [self.spec.benchmark, *(n for n in self.spec.dimensions if n not in own)]
         )
-        if taken := [name for name in own if others.get(name, own[name]) != own[name]]:
-            raise ConfigError(f"another dimension is called {taken[0]}", "give yours another id")
+        if taken_ids := [name for name in own if others.get(name, own[name]) != own[name]]:
+            raise ConfigError(
+                f"another dimension is called {taken_ids[0]}", "give yours another id"
+            )
         return make_rounds(self.rules.dimensions_by_id(others), self.spec.judge_rounds)
 
     @cached_property
@@ -381,23 +385,23 @@ class ResolvedSpec(RunInputs):
         """
         patterns = self._patterns()
         nothing = self.spec.dimensions and not patterns
-        chosen = () if nothing else select_dimensions(patterns, self.rules)
+        selected_dimensions = () if nothing else select_dimensions(patterns, self.rules)
         # Ends here where the official prompts are not imported.
         custom = self.rules.custom
         rubrics = {template.name: template.dimension for template in select_rubrics(custom)}
-        asking = (
+        ordered_dimensions = (
             d
-            for d in sort_by_dependency(chosen, self.dimensions_by_id)
+            for d in sort_by_dependency(selected_dimensions, self.dimensions_by_id)
             if d.id not in rubrics.values()
         )
-        words = {part for d in asking for part in (d.prompt_origins or "").split("+")}
+        words = {part for d in ordered_dimensions for part in (d.prompt_origins or "").split("+")}
         replacing = [template.name for template in custom if template.name not in rubrics]
         if replacing and self._other is None and CUSTOM not in words:
             raise ConfigError(
                 f"{self.rules.protocol} asks none of these prompts here: {', '.join(replacing)}",
                 "see: editjudge list prompts; by the protocol official the official ones are asked",
             )
-        return with_rounds(chosen, self.dimensions_by_id)
+        return with_rounds(selected_dimensions, self.dimensions_by_id)
 
     @cached_property
     def requested_ids(self) -> frozenset[str]:
@@ -406,13 +410,13 @@ class ResolvedSpec(RunInputs):
         By other rules than the spec's own these have dimensions that it could not ask for: they are
         asked for where all of its own were.
         """
-        asked = {dimension.id for dimension in self.dimensions}
+        ids = {dimension.id for dimension in self.dimensions}
         if self._other is None or not self.spec.dimensions:
-            return frozenset(asked)
+            return frozenset(ids)
         own = {dimension.id for dimension in self.spec.rules().dimensions}
         if own <= set(self.spec.dimensions):
-            asked |= {one.id for one in self._other.dimensions if one.id not in own}
-        return frozenset(asked)
+            ids |= {one.id for one in self._other.dimensions if one.id not in own}
+        return frozenset(ids)
 
     def check_single_image(self, models: Collection[str]) -> None:
         """Refuse models that take one image only where that means nothing.
@@ -460,5 +464,5 @@ def _paths(texts: Mapping[str, str]) -> Mapping[str, Path]:
     return MappingProxyType({name: Path(text) for name, text in texts.items()})
 
 
-def _sorted(by_name: Mapping[str, T]) -> Mapping[str, T]:
+def _sort_by_name(by_name: Mapping[str, T]) -> Mapping[str, T]:
     return MappingProxyType(dict(sorted(by_name.items())))

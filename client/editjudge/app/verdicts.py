@@ -12,16 +12,16 @@ from .view import RunView, StoredEdit, StoredVerdict
 __all__ = ["Row", "ShownEdit", "ShownItem", "make_row"]
 
 
-def make_row(stored: StoredVerdict) -> Row:
+def make_row(stored_verdict: StoredVerdict) -> Row:
     """Make the row of a stored verdict."""
     return Row.of(
-        stored.item,
-        stored.model,
-        stored.dimension,
-        stored.verdict,
-        signature=stored.signature,
-        versions=stored.versions,
-        calls=stored.replies,
+        stored_verdict.item,
+        stored_verdict.model,
+        stored_verdict.dimension,
+        stored_verdict.verdict,
+        signature=stored_verdict.signature,
+        versions=stored_verdict.versions,
+        calls=stored_verdict.replies,
     )
 
 

@@ -134,13 +134,13 @@ class RunView:
         Raises:
             ConfigError: a pattern names none, or the run is by rules that are not known here.
         """
-        asked = [
+        run_dimensions = [
             self.resolved_spec.dimensions_by_id[n]
             for n in self.header.dimensions
             if n in self.resolved_spec.dimensions_by_id
         ]
-        chosen = select_among(asked, patterns, self.resolved_spec.rules)
-        return frozenset(dimension.id for dimension in chosen)
+        matches = select_among(run_dimensions, patterns, self.resolved_spec.rules)
+        return frozenset(dimension.id for dimension in matches)
 
     def resolve_by(self, rules: Rules | None) -> ResolvedSpec:
         """The same by other rules than the run's own, all of whose dimensions must be known.
@@ -239,7 +239,7 @@ class RunView:
         if self.missing_data_reason:
             return lambda _: True
         there = {ref.id for ref in self.resolved_spec.dataset.items()}
-        return lambda kept: kept.item in there
+        return lambda record: record.item in there
 
     @property
     def missing_data_reason(self) -> str:
@@ -262,17 +262,17 @@ class RunView:
             return {}
         order = self.resolved_spec
         dimensions = sort_by_dependency(order.dimensions, order.dimensions_by_id)
-        asked = {d.id for d in order.dimensions}
-        lost: dict[str, dict[str, NoScore]] = {}
+        requested_ids = {d.id for d in order.dimensions}
+        outcomes_by_item: dict[str, dict[str, NoScore]] = {}
         for ref in order.dataset.items():
             if (only in {None, ref.id}) and order.dataset.flaws(ref):
                 outcomes = decide_outcomes(dimensions, order.dataset.outline(ref))
-                lost[ref.id] = {
+                outcomes_by_item[ref.id] = {
                     name: outcome
                     for name, outcome in outcomes.items()
-                    if name in asked and isinstance(outcome, NoScore)
+                    if name in requested_ids and isinstance(outcome, NoScore)
                 }
-        return lost
+        return outcomes_by_item
 
     def rows(
         self,
@@ -348,13 +348,15 @@ class RunView:
         if not header.not_served:
             return {}
         try:
-            known = ResolvedSpec(self.spec).dimensions_by_id
+            dimensions_by_id = ResolvedSpec(self.spec).dimensions_by_id
         except ConfigError:
             return {}
         absent = {
-            name: sorted(roles_of(known[name], known) & header.not_served.keys())
+            name: sorted(
+                roles_of(dimensions_by_id[name], dimensions_by_id) & header.not_served.keys()
+            )
             for name in header.dimensions
-            if name in known
+            if name in dimensions_by_id
         }
         return {
             name: "; ".join(f"{role}: {header.not_served[role]}" for role in roles)
@@ -364,14 +366,14 @@ class RunView:
 
     def unserved_reasons_of(self, item: str) -> dict[str, str]:
         """The same of one item: the dimensions that ask about it, as far as its data is there."""
-        waiting = self.unserved_reasons()
+        reasons = self.unserved_reasons()
         ref = None if self.missing_data_reason else self._ref(item)
         if ref is None:
-            return waiting
+            return reasons
         order = self.resolved_spec
         dimensions = sort_by_dependency(order.dimensions, order.dimensions_by_id)
-        outcomes = decide_outcomes(dimensions, order.dataset.outline(ref), why_not_served=waiting)
-        return {n: why for n, why in waiting.items() if isinstance(outcomes.get(n), NotServed)}
+        outcomes = decide_outcomes(dimensions, order.dataset.outline(ref), why_not_served=reasons)
+        return {n: why for n, why in reasons.items() if isinstance(outcomes.get(n), NotServed)}
 
     def _ref(self, name: str) -> ItemRef | None:
         return next((ref for ref in self.resolved_spec.dataset.items() if ref.id == name), None)

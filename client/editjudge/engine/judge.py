@@ -1,4 +1,4 @@
-"""Judging one edit: the planned calls, side by side, then what is derived from them."""
+"""Judging one edit: the planned calls run side by side, then outcomes are derived from them."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ from ..scorers.scorer import Scorer
 from .outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
 
 WaitForIdentities: TypeAlias = Callable[[], Awaitable[None]]
-"""Waits until it is known, and kept, who judges: calls may be made before, nothing is signed.
+"""A function that waits until the identities of the services are known and stored.
 
-Where a judge could not say it when asked first, what it says later is kept as the session ends.
+Calls may be made before, but nothing is signed. Where a judge could not tell its identity at first,
+its later answer is stored when the session ends.
 """
 
 
 ReportProgress: TypeAlias = Callable[[float], None]
-"""Told by which share, 0 to 1, more of an edit is answered."""
+"""A function that gets the share of an edit, 0 to 1, that has been answered since its last call."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -145,9 +146,9 @@ class Judgement(Mapping[str, Outcome]):
 
 
 def plan_calls(
-    edit: Edit, dimensions: Iterable[Dimension], unserved: Mapping[str, str]
+    edit: Edit, dimensions: Iterable[Dimension], reasons_not_served: Mapping[str, str]
 ) -> dict[Scorer, frozenset[str]]:
-    """What to call for one edit: the fields to compute by scorer; equal scorers are one.
+    """Plan the calls for one edit: the fields to compute, by scorer; equal scorers are one.
 
     Args:
         dimensions: In order, see `sort_by_dependency`.
@@ -155,20 +156,20 @@ def plan_calls(
     """
     dimensions = tuple(dimensions)
     outcomes = decide_outcomes(
-        dimensions, edit.item, missing=missing_of(edit), why_not_served=unserved
+        dimensions, edit.item, missing=missing_of(edit), why_not_served=reasons_not_served
     )
     return find_pending_fields(dimensions, outcomes)
 
 
 def missing_of(edit: Edit) -> Missing | None:
-    """Why there is no output, possibly without a reason; None where there is one."""
+    """Return why there is no output, possibly without a reason; None where there is an output."""
     return None if edit.image else edit.missing or Missing("absent", "")
 
 
 async def judge(
     edit: Edit,
     dimensions: Iterable[Dimension],
-    known: Mapping[str, Dimension],
+    dimensions_by_id: Mapping[str, Dimension],
     panel: Panel,
     signatures: Signatures | None = None,
     wait_for_identities: WaitForIdentities | None = None,
@@ -177,22 +178,22 @@ async def judge(
     """Judge one edit on the given dimensions.
 
     A failing service costs the dimensions that read it, never the others; so does a scorer that
-    trips over an edit. Where a service becomes another model meanwhile, what it judges has failed:
-    no number is signed by a model that may not have made it.
+    raises an error. Where a service becomes another model meanwhile, its dimensions fail: no number
+    is signed with a model that may not have made it.
 
     Args:
-        known: All dimensions by id, for what the given ones derive from.
-        signatures: Of these dimensions, made before; without, they are made anew.
-        wait_for_identities: Waited for before anything is signed.
-        report_progress: Told by which share, 0 to 1, more of the edit is answered.
+        dimensions_by_id: All dimensions, for what the given ones derive from.
+        signatures: The signatures of these dimensions; by default they are made here.
+        wait_for_identities: Awaited before anything is signed.
+        report_progress: Gets the share of the edit, 0 to 1, that has been answered since.
     """
-    asked = tuple(dimensions)
-    known = {**known, **{d.id: d for d in asked}}
-    signatures = signatures or Signatures(known)
-    ordered = sort_by_dependency(asked, known)
+    requested_dimensions = tuple(dimensions)
+    dimensions_by_id = {**dimensions_by_id, **{d.id: d for d in requested_dimensions}}
+    signatures = signatures or Signatures(dimensions_by_id)
+    ordered_dimensions = sort_by_dependency(requested_dimensions, dimensions_by_id)
     before = panel.identities()
-    waiting = explain_unserved(ordered, panel)
-    calls = plan_calls(edit, ordered, waiting)
+    reasons_not_served = explain_unserved(ordered_dimensions, panel)
+    calls = plan_calls(edit, ordered_dimensions, reasons_not_served)
     scorers = list(calls)
     errors: dict[Scorer, ServiceError] = {}
 
@@ -209,34 +210,40 @@ async def judge(
     if wait_for_identities is not None:
         await wait_for_identities()
     readings = dict(zip(scorers, results, strict=True))
-    folded = decide_outcomes(
-        ordered, edit.item, missing=missing_of(edit), why_not_served=waiting, readings=readings
+    decided_outcomes = decide_outcomes(
+        ordered_dimensions,
+        edit.item,
+        missing=missing_of(edit),
+        why_not_served=reasons_not_served,
+        readings=readings,
     )
     identities = panel.identities()
-    outcomes = _of_one_panel(folded, known, _others(before, identities))
+    outcomes = _of_one_panel(decided_outcomes, dimensions_by_id, _others(before, identities))
     random = set(untrained_services(identities))
     return Judgement(
         edit=edit,
-        dimensions={d.id: d for d in asked},
-        outcomes={d.id: outcomes[d.id] for d in asked},
-        signatures=signatures.of(asked, identities),
+        dimensions={d.id: d for d in requested_dimensions},
+        outcomes={d.id: outcomes[d.id] for d in requested_dimensions},
+        signatures=signatures.of(requested_dimensions, identities),
         services=identities,
-        untrained_ids=frozenset(d.id for d in asked if random and roles_of(d, known) & random),
+        untrained_ids=frozenset(
+            d.id for d in requested_dimensions if random and roles_of(d, dimensions_by_id) & random
+        ),
         usage=notes.usage,
         errors={
             d.id: error
-            for d in asked
+            for d in requested_dimensions
             if isinstance(outcomes[d.id], Failure)
-            for error in [_error(d, known, errors)]
+            for error in [_error(d, dimensions_by_id, errors)]
             if error is not None
         },
     )
 
 
 def _others(before: Identities, after: Identities) -> set[ServiceName]:
-    """The services behind which there is another model than before, or none any more, or now one.
+    """Return the services whose model changed, went away or appeared.
 
-    What is learned of a model by asking it, how it is asked for choices, makes it no other.
+    Facts learned by calling a model, such as how it takes choices, do not make it another one.
     """
     return {
         role
@@ -246,76 +253,87 @@ def _others(before: Identities, after: Identities) -> set[ServiceName]:
 
 
 def _of_one_panel(
-    outcomes: Mapping[str, Outcome], known: Mapping[str, Dimension], others: set[ServiceName]
+    outcomes: Mapping[str, Outcome],
+    dimensions_by_id: Mapping[str, Dimension],
+    others: set[ServiceName],
 ) -> Mapping[str, Outcome]:
-    """The outcomes, failed where a service became another meanwhile: nobody knows which spoke."""
+    """Turn outcomes into failures where a service changed: its model of that moment is unknown."""
     if not others:
         return outcomes
-    changed = dict(outcomes)
+    new_outcomes = dict(outcomes)
     for name, outcome in outcomes.items():
-        roles = roles_of(known[name], known) & others
+        roles = roles_of(dimensions_by_id[name], dimensions_by_id) & others
         if roles and isinstance(outcome, Score | NoScore | NotApplicable):
-            named = ", ".join(sorted(map(str, roles)))
-            error = f"{named}: became another model, or went, while this edit was judged"
-            changed[name] = Failure(error=error, retryable=True)
-    return changed
+            role_names = ", ".join(sorted(map(str, roles)))
+            error = f"{role_names}: became another model, or went, while this edit was judged"
+            new_outcomes[name] = Failure(error=error, retryable=True)
+    return new_outcomes
 
 
 class Signatures:
     """Signatures of dimensions, with those of what they derive from.
 
-    Each is made once while the services stay what they are: it takes a millisecond, and a run asks
-    for it with every edit. Several threads may ask.
+    Each is made once while the services stay the same: it takes a millisecond, and a run needs it
+    for every edit. Several threads may use the object.
 
     Args:
-        known: All dimensions by id.
+        dimensions_by_id: All dimensions.
     """
 
-    def __init__(self, known: Mapping[str, Dimension]) -> None:
-        self.known = known
+    def __init__(self, dimensions_by_id: Mapping[str, Dimension]) -> None:
+        self.dimensions_by_id = dimensions_by_id
         self._latest: tuple[Identities, dict[str, Signature]] = {}, {}
 
     def of(self, dimensions: Iterable[Dimension], identities: Identities) -> dict[str, Signature]:
-        """By dimension id, with these services."""
-        before, made = self._latest
+        """Return the signatures of dimensions with these services, by dimension id."""
+        before, signatures = self._latest
         if identities != before:
-            # Two threads that make one make it alike.
-            before, made = self._latest = dict(identities), {}
-        return {dimension.id: self._made(dimension, before, made) for dimension in dimensions}
+            # Two threads that make one make the same.
+            before, signatures = self._latest = dict(identities), {}
+        return {
+            dimension.id: self._make_signature(dimension, before, signatures)
+            for dimension in dimensions
+        }
 
-    def _made(
-        self, dimension: Dimension, identities: Identities, made: dict[str, Signature]
+    def _make_signature(
+        self, dimension: Dimension, identities: Identities, signatures: dict[str, Signature]
     ) -> Signature:
-        if dimension.id not in made:
-            operands = ((name, self.known[name]) for name in dimension.operands)
-            parts = {name: self._made(part, identities, made) for name, part in operands}
-            made[dimension.id] = dimension.signature(identities, parts)
-        return made[dimension.id]
+        if dimension.id not in signatures:
+            operands = ((name, self.dimensions_by_id[name]) for name in dimension.operands)
+            parts = {
+                name: self._make_signature(part, identities, signatures) for name, part in operands
+            }
+            signatures[dimension.id] = dimension.signature(identities, parts)
+        return signatures[dimension.id]
 
 
 def _error(
-    dimension: Dimension, known: Mapping[str, Dimension], errors: Mapping[Scorer, ServiceError]
+    dimension: Dimension,
+    dimensions_by_id: Mapping[str, Dimension],
+    errors: Mapping[Scorer, ServiceError],
 ) -> ServiceError | None:
-    """The first error among what a dimension reads, itself or through what it derives from."""
+    """Return the first error of the scorers of a dimension and of its operands."""
     for reading in dimension.readings:
         if reading.scorer in errors:
             return errors[reading.scorer]
-    of_parts = (_error(known[part], known, errors) for part in dimension.operands)
+    of_parts = (
+        _error(dimensions_by_id[part], dimensions_by_id, errors) for part in dimension.operands
+    )
     return next((error for error in of_parts if error is not None), None)
 
 
-def roles_of(dimension: Dimension, known: Mapping[str, Dimension]) -> set[ServiceName]:
-    """The services that a dimension calls, itself or through what it derives from."""
+def roles_of(dimension: Dimension, dimensions_by_id: Mapping[str, Dimension]) -> set[ServiceName]:
+    """Return the services that a dimension and its operands call."""
     return set(dimension.roles).union(
-        *(roles_of(known[part], known) for part in dimension.operands)
+        *(roles_of(dimensions_by_id[part], dimensions_by_id) for part in dimension.operands)
     )
 
 
-def computes_pixels(dimension: Dimension, known: Mapping[str, Dimension]) -> bool:
-    """Whether a dimension, or one that it derives from, works on pixels itself."""
-    parts = (known[part] for part in dimension.operands)
+def computes_pixels(dimension: Dimension, dimensions_by_id: Mapping[str, Dimension]) -> bool:
+    """Return whether a dimension, or one of its operands, computes on pixels here."""
+    parts = (dimensions_by_id[part] for part in dimension.operands)
     return any(reading.scorer.reads_pixels for reading in dimension.readings) or any(
-        computes_pixels(part, known) for part in parts
+        computes_pixels(part, dimensions_by_id) for part in parts
     )
 
 
@@ -333,14 +351,14 @@ async def _call(
     fields: frozenset[str],
     errors: dict[Scorer, ServiceError],
 ) -> Mapping[str, Verdict]:
-    asked = CallLog()
+    log = CallLog()
     try:
-        noting = panel.with_context(panel.context.with_log(asked))
+        noting = panel.with_context(panel.context.with_log(log))
         verdicts = await scorer.score(edit, noting, fields)
-        return {name: _resting(verdicts[name], asked) for name in fields}
-    except Abstained as abstained:
+        return {name: _resting(verdicts[name], log) for name in fields}
+    except Abstained as abstention:
         # All that judges said is asked anew gather_all, not only what could not be read.
-        return dict.fromkeys(fields, add_calls(make_no_score(abstained), asked.judge_calls))
+        return dict.fromkeys(fields, add_calls(make_no_score(abstention), log.judge_calls))
     except ServiceError as error:
         errors[scorer] = error
         return dict.fromkeys(fields, make_failure(error))
@@ -353,30 +371,32 @@ async def _call(
         return dict.fromkeys(fields, Failure(error=trouble))
 
 
-def _resting(verdict: Verdict, asked: CallLog) -> Verdict:
-    """A number with what specialists said; what has none says itself which of it was no answer."""
-    return add_calls(verdict, asked.specialist_calls) if isinstance(verdict, Score) else verdict
+def _resting(verdict: Verdict, log: CallLog) -> Verdict:
+    """Add the calls of specialists to a score; an outcome without a number names its own calls."""
+    return add_calls(verdict, log.specialist_calls) if isinstance(verdict, Score) else verdict
 
 
 def explain_unserved(
     dimensions: Iterable[Dimension], panel: Panel, *, is_local: bool = True
 ) -> dict[str, str]:
-    """By dimension, why its own readings cannot be made.
+    """Explain, by dimension id, why its own readings cannot be made.
 
     Args:
         here: Whether it is this machine that computes on pixels.
     """
-    served = panel.service_names
+    served_roles = panel.service_names
     absent: dict[str, list[str]] = {}
     for dimension in dimensions:
-        why = [f"{role}: {panel.why_not(role)}" for role in dimension.roles if role not in served]
+        why = [
+            f"{role}: {panel.why_not(role)}" for role in dimension.roles if role not in served_roles
+        ]
         absent[dimension.id] = [*why, dimension.unavailable_reason] if is_local else why
     return {name: "; ".join(filter(None, why)) for name, why in absent.items() if any(why)}
 
 
 @dataclass(frozen=True, slots=True)
 class Judges:
-    """Who judges edits.
+    """The services that judge edits, and the function that calls them.
 
     Attributes:
         panel: The services that judge: which there are, and what they are.
@@ -390,14 +410,14 @@ class Judges:
 
 
 def make_judges(panel: Panel) -> Judges:
-    """Judges with services that are called from here."""
+    """Make judges that call the services of a panel from this process."""
     return Judges(panel, partial(judge, panel=panel))
 
 
 OpenJudges: TypeAlias = Callable[
     [Settings, CallStore, PoolPolicy, Budget], AbstractAsyncContextManager[Judges]
 ]
-"""Opens the judges of a session: by its settings, with its store and budget."""
+"""A function that opens the judges of a session by settings, call store, policy and budget."""
 
 
 @contextlib.asynccontextmanager
