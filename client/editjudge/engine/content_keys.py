@@ -81,7 +81,7 @@ class JudgedEdit(NamedTuple):
     Attributes:
         item: The id of the item.
         model: The model under test.
-        seen: The file of the output; None where there is none.
+        output_file: The file of the output; None where there is none.
         missing: Why the output is missing: there is no file, or none that can be used.
         content: The content of its item; None where it was not read.
     """

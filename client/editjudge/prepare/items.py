@@ -51,7 +51,7 @@ class Entry:
         questions: The generated questions.
         mask: A PNG at the source's size, white on what the judge named.
         mask_shows: Whether white is what is `edited` or what is `kept`.
-        named: What is white in the mask, as the judge named it; several things may be.
+        phrases: What is white in the mask, as the judge named it; several things may be.
         notes: Notes for reviewers, as (label, text).
     """
 
