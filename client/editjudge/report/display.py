@@ -121,45 +121,41 @@ def make_display(*, as_json: bool) -> Display:
 
 def format_progress(counts: CountsEvent) -> str:
     """Describe in one line how much of a run all its sessions have done."""
-    parts = [
-        _format_edits(counts),
-        _format_verdicts(counts),
-        *_format_missing(counts),
-        *_format_speed(counts),
-    ]
+    parts = [_edit_text(counts), _verdict_text(counts), *_missing_texts(counts)]
+    parts += _speed_texts(counts)
     if isinstance(counts, ProgressEvent):
-        parts += _format_endpoints(counts)
+        parts += _endpoint_texts(counts)
         if counts.usage:
             parts.append(format_usage(counts.usage))
     return "; ".join([f"{parts[0]}, {parts[1]}", *parts[2:]])
 
 
-def _format_edits(counts: CountsEvent) -> str:
+def _edit_text(counts: CountsEvent) -> str:
     before = counts.judged_before
     earlier = f" ({before:,} judged before)" if before else ""
     return f"{before + counts.judged:,}/{before + counts.edits:,} edits{earlier}"
 
 
-def _format_verdicts(counts: CountsEvent) -> str:
+def _verdict_text(counts: CountsEvent) -> str:
     lines = counts.verdicts.values()
     verdicts = sum(line.verdict_count for line in lines)
     return f"{verdicts:,}/{sum(line.total for line in lines):,} verdicts"
 
 
-def _format_missing(counts: CountsEvent) -> Iterator[str]:
+def _missing_texts(counts: CountsEvent) -> Iterator[str]:
     for status in ("unscored", "failed"):
         if count := sum(getattr(line, status) for line in counts.verdicts.values()):
             yield f"{count:,} {status}"
 
 
-def _format_speed(counts: CountsEvent) -> Iterator[str]:
+def _speed_texts(counts: CountsEvent) -> Iterator[str]:
     if counts.edits_per_second:
         yield f"{counts.edits_per_second:.3g} edits/s"
     if counts.seconds_left:
         yield f"{format_duration(counts.seconds_left)} left"
 
 
-def _format_endpoints(event: ProgressEvent) -> list[str]:
+def _endpoint_texts(event: ProgressEvent) -> list[str]:
     parts = []
     for url, endpoint in event.endpoints.items():
         queue_note = f"+{endpoint.waiting}" if endpoint.waiting else ""
@@ -195,9 +191,9 @@ def draw_progress(event: ProgressEvent, width: int, height: int) -> Group:
     head = Table.grid(padding=(0, 2))
     head.add_column(width=24)
     head.add_column(no_wrap=True, overflow="ellipsis")
-    head.add_row(bar, "; ".join([_format_edits(event), *_format_speed(event)]))
-    calls = _format_endpoints(event)
-    lines = ["; ".join([_format_verdicts(event), *_format_missing(event)])]
+    head.add_row(bar, "; ".join([_edit_text(event), *_speed_texts(event)]))
+    calls = _endpoint_texts(event)
+    lines = ["; ".join([_verdict_text(event), *_missing_texts(event)])]
     lines += [format_usage(event.usage)] if event.usage else []
     lines += calls[:_ENDPOINTS]
     if more := len(calls[_ENDPOINTS:]):

@@ -302,11 +302,8 @@ class DetailChunk:
         self._edits[number] = {
             "file": _path_text(pictures.outputs.get(row.model)),
             "verdicts": [
-                {
-                    **self._verdict_json(verdict, run.view.prompt),
-                    "dimension": edits.dimensions[name],
-                }
-                for name, verdict in rows.items()
+                {**self._verdict_json(line, run.view.prompt), "dimension": edits.dimensions[name]}
+                for name, line in rows.items()
             ],
         }
 

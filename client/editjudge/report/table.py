@@ -112,14 +112,14 @@ class Table:
             overflow: Literal["fold", "ellipsis"] = "fold" if head.fold else "ellipsis"
             no_wrap = not (head.fold or head.right)
             table.add_column(head.title, justify=side, no_wrap=no_wrap, overflow=overflow)
-        for row, begins, texts in self._row_texts():
+        for row, begins, texts in self._lines():
             if begins:
                 table.add_section()
             table.add_row(*(Text(text, row.style) for text in texts))
         table.caption, table.caption_justify = "\n".join(self.notes) or None, "left"
         return table
 
-    def _row_texts(self) -> Iterator[tuple[Row, bool, list[str]]]:
+    def _lines(self) -> Iterator[tuple[Row, bool, list[str]]]:
         """Yield each row, whether it begins another group, and its cells as text."""
         above: str | None = None
         for row in self.rows:
@@ -184,17 +184,14 @@ def _fill_template(table: Table, form: Literal["latex", "markdown", "html"]) -> 
     return environment.get_template(f"{form}.j2").render(
         table=table,
         rows=[
-            (begins, zip(row.cells, texts, strict=True))
-            for row, begins, texts in table._row_texts()
+            (begins, zip(row.cells, texts, strict=True)) for row, begins, texts in table._lines()
         ],
-        marks={
-            text: _footnote_mark(number) for number, text in enumerate(dict.fromkeys(footnotes))
-        },
+        marks={text: _mark(number) for number, text in enumerate(dict.fromkeys(footnotes))},
         other_script=_has_other_script(table),
     )
 
 
-def _footnote_mark(number: int) -> str:
+def _mark(number: int) -> str:
     """Return the mark of a footnote: a, b, … z, aa, ab, …."""
     text = ""
     number += 1
