@@ -1,7 +1,7 @@
-"""What two signatures differ in, in words: key by key, and never by looking at the whole text.
+"""Comparison of two signatures, part by part, in words.
 
-A signature names its keys (see `Signature`); what a key's value is made of, its kind says here:
-how something is read and by which prompt, who computes, which model answers and how it is asked.
+The key of a signature's field (see `Signature`) decides how its value is split into parts: prompts,
+parameters, implementations, models and their settings.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ WORDS: Mapping[str, str] = {
     "setting": "setting {name} of {of}",
     "unknown": "services that are set otherwise, and asked what they are when the run begins",
 }
-"""How each kind of part is called."""
+"""The wording of each kind of part."""
 
 
 def compare_signatures(before: str, after: str) -> tuple[Difference, ...]:
-    """The parts in which two signatures differ, in the order of the later one."""
+    """List the parts in which two signatures differ, in the order of the later one."""
     old, new = signature_parts(before), signature_parts(after)
     names = dict.fromkeys((*new, *old))
     return tuple(
@@ -95,7 +95,7 @@ def compare_signatures(before: str, after: str) -> tuple[Difference, ...]:
 
 @cache
 def signature_parts(signature: str) -> Mapping[Part, str]:
-    """What a number depends on, by part; without which dimension it is."""
+    """Split a signature into its parts and their values, without the dimension's name."""
     fields = Signature.parse(signature).fields if signature else ()
     return {
         part: value
@@ -142,7 +142,7 @@ def _split_reading(key: str, text: str) -> Iterator[tuple[Part, str]]:
 
 
 def _split_call(text: str) -> tuple[str, dict[str, str]]:
-    """`name(a=1,b=x(y,z))` as its name and its parameters."""
+    """Split `name(a=1,b=x(y,z))` into its name and its parameters."""
     head, bracket, rest = text.partition("(")
     if not bracket or not rest.endswith(")"):
         return text, {}
@@ -151,7 +151,7 @@ def _split_call(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _at_commas(text: str) -> Iterator[str]:
-    """Split at the commas that are in no brackets and begin a `name=`."""
+    """Split at commas outside brackets that stand before a `name=`."""
     depth, start = 0, 0
     for place, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")

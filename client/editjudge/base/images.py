@@ -1,7 +1,7 @@
-"""Images and masks: one decoder for client and services, with limits.
+"""Images and masks, and the one decoder of client and services, with limits.
 
-Everything downstream sees upright 8-bit RGB. What had to be done to get there is noted,
-and what cannot be one still picture is refused with its name and the reason.
+All other code sees upright 8-bit RGB. Conversions on the way are recorded as notes. Anything that
+is not one still image is refused, with its name and the reason.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_BYTES = 32 * 1024 * 1024
 MAX_PIXELS = 64 * 1024 * 1024
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF", "PPM")
 MASK_THRESHOLD = 128
-"""Where white begins in a mask that is a JPEG, which does not keep zeros."""
+"""The lowest white value of a mask that is a JPEG, a format that does not preserve zeros."""
 _SUFFIXES = {
     ".png": "PNG",
     ".jpg": "JPEG",
@@ -65,9 +65,9 @@ _PICTURE = DecodingRules()
 _MASK = DecodingRules(to_black_or_not, from_32=True)
 _OPAQUE = DecodingRules(over_white=False)
 MAX_PATH = 4096
-"""Characters; no longer one names a file (Linux)."""
+"""The most characters of a path (Linux)."""
 _LONGEST = 1024
-"""Characters of a path that errors show."""
+"""The most characters of a path in an error."""
 _BOMBS = (Pil.DecompressionBombError, Pil.DecompressionBombWarning)
 
 
@@ -84,12 +84,12 @@ class DecodedPicture(NamedTuple):
 
 
 class _Picture:
-    """What images and masks share.
+    """Base of images and masks.
 
     Attributes:
-        name: How errors and reports call it.
-        encoded: What travels to services: the file's own bytes, or PNG made from an array.
-        notes: What was converted on the way.
+        name: Its name in errors and reports.
+        encoded_bytes: What is sent to services: the bytes of the file, or a PNG made of an array.
+        notes: Conversions that were made while decoding.
         file: The path that it was read from, as it was given; "" where it came otherwise.
     """
 
@@ -100,7 +100,7 @@ class _Picture:
 
     @property
     def digest(self) -> str:
-        """`sha256:` and 64 hex digits, of the encoded bytes; made once."""
+        """`sha256:` and 64 hex digits of the encoded bytes; computed once."""
         # The lock of Python 3.11's `cached_property` is one for all pictures.
         attributes: dict[str, str] = vars(self)
         return attributes.get("_digest") or attributes.setdefault(
@@ -109,14 +109,14 @@ class _Picture:
 
 
 class Image(_Picture):
-    """One still picture.
+    """One still image.
 
     Args:
-        pixels: Decoded; None for a file that is known to be whole, which is decoded when its pixels
-            are first asked for.
+        pixels: The decoded image; None for a file that was checked to be complete, which is decoded
+            when its pixels are first read.
         media_type: `image/png` and so on if `encoded_bytes` may be sent as it is: nothing was
             converted while decoding, and the file holds no metadata. None otherwise.
-        size: Of one that is not decoded.
+        size: Width and height, if `pixels` is None.
 
     Attributes:
         size: Width and height in pixels.
@@ -152,17 +152,17 @@ class Image(_Picture):
 
     @property
     def had_alpha(self) -> bool:
-        """Whether it had transparency, which was laid over white or dropped."""
+        """Whether the image had transparency, which was blended with white or dropped."""
         return any(note.kind == "alpha" for note in self.notes)
 
     @property
     def pixels(self) -> RGB:
-        """As `rgb`."""
+        """The same as `rgb`."""
         return self.rgb
 
     @property
     def rgb(self) -> RGB:
-        """uint8 of shape (H, W, 3), upright, 0..255, read-only; may be asked for by any thread."""
+        """Upright pixels: uint8 of shape (H, W, 3), 0..255, read-only. Any thread may read them."""
         with self._decoding:
             if self._pixels is None:
                 try:
@@ -173,13 +173,13 @@ class Image(_Picture):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that it takes in memory now."""
+        """Bytes that the image takes in memory now."""
         return len(self.encoded_bytes) + (0 if self._pixels is None else self._pixels.nbytes)
 
 
 @dataclass(frozen=True, eq=False)
 class Mask(_Picture):
-    """Where an edit may change its source.
+    """The mask of an edit: where it may change its source.
 
     Attributes:
         pixels: Bool of shape (H, W), read-only.
@@ -197,7 +197,7 @@ class Mask(_Picture):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that it takes in memory."""
+        """Bytes that the mask takes in memory."""
         return len(self.encoded_bytes) + self.pixels.nbytes
 
     @property
@@ -207,21 +207,21 @@ class Mask(_Picture):
 
     @property
     def region(self) -> NDArray[np.bool_]:
-        """Bool of shape (H, W); True may change (white in the file)."""
+        """The region that may change (white in the file): bool of shape (H, W)."""
         return self.pixels
 
     def invert(self) -> Mask:
-        """Where this one may not change the source."""
+        """Invert the mask."""
         return replace(
             self, pixels=~self.pixels, notes=(*self.notes, Note("mask", "mask inverted"))
         )
 
     def resize(self, size: tuple[int, int]) -> Mask:
-        """The mask at another size (nearest neighbour).
+        """Resize the mask (nearest neighbour).
 
         Raises:
-            ImageError: the aspect ratio differs by more than a pixel's worth: the mask
-                belongs to another picture.
+            ImageError: the aspect ratios differ by more than one pixel, so the mask belongs to
+                another image.
         """
         if size == self.size:
             return self
@@ -234,7 +234,7 @@ class Mask(_Picture):
         return replace(self, pixels=np.asarray(picture, dtype=bool), notes=(*self.notes, note))
 
     def _stretch(self, size: tuple[int, int]) -> Mask:
-        """The mask at another size, stretched as the released code does (OpenCV's nearest)."""
+        """Stretch the mask to a size as the released code does (OpenCV's nearest neighbour)."""
         # OpenCV takes the pixel under the left upper corner, Pillow the one under the middle.
         (width, height), (w, h) = self.size, size
         columns, rows = (
@@ -246,7 +246,7 @@ class Mask(_Picture):
         return replace(self, pixels=pixels, notes=(*self.notes, note))
 
     def check_fits(self, size: tuple[int, int]) -> None:
-        """That it lies over a picture of this size, maybe made larger or smaller.
+        """Check that the mask fits an image of this size, if need be after resizing.
 
         Raises:
             ImageError: as `resize`.
@@ -265,9 +265,11 @@ def load_image(image: ImageLike, name: str = "", *, max_lazy_pixels: int = 0) ->
 
     Args:
         image: Arrays are uint8 of shape (H, W), (H, W, 3) or (H, W, 4), RGB order.
-        name: How errors call it; the path by default. Bytes of a file by its name are read as it.
-        left_encoded: Files of up to so many pixels that can be shown as they are stay encoded until
-            their pixels are asked for. Whether they are whole is checked now; see `base.integrity`.
+        name: Its name in errors; the path by default. For bytes, the suffix of the name counts as
+            that of a file.
+        max_lazy_pixels: Files of up to this many pixels that may be sent as they are stay encoded
+            until their pixels are read. That they are complete is checked now; see
+            `base.integrity`.
 
     Raises:
         ImageError: missing, empty, truncated, animated, beyond 32 MiB or 64 megapixels, of 16 bits
@@ -277,7 +279,7 @@ def load_image(image: ImageLike, name: str = "", *, max_lazy_pixels: int = 0) ->
 
 
 def count_pixels(data: bytes) -> int:
-    """How many pixels the head of an encoded picture tells; 0 where it will not be decoded."""
+    """Read the number of pixels from a file's header; 0 if the file would not be decoded."""
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
             pixels = picture.width * picture.height
@@ -288,9 +290,9 @@ def count_pixels(data: bytes) -> int:
 
 @implementation(2)
 def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mask:
-    """Read a mask: what is not zero may change, what is zero must stay, in any depth.
+    """Read a mask: pixels that are not zero may change, in any bit depth.
 
-    A JPEG does not keep zeros: there half of white and above may change.
+    A JPEG does not preserve zeros, so there pixels of 128 and above may change.
 
     Args:
         mask: Arrays may be of any integers, or bool.
@@ -341,7 +343,7 @@ def decode(data: bytes) -> tuple[RGB, Notes]:
 
 
 def _check_cost(data: bytes) -> None:
-    """Refuse what is no file of a picture, or would take its decoder too long."""
+    """Refuse data that is empty, too large or too slow to decode."""
     if not data:
         raise ValueError("0 bytes")
     if len(data) > MAX_BYTES:
@@ -350,7 +352,7 @@ def _check_cost(data: bytes) -> None:
 
 
 def _decode(data: bytes, reading: DecodingRules) -> DecodedPicture:
-    """The same, with a rule for values of other depths."""
+    """Decode an image by rules for transparency and bit depths; see `decode`."""
     _check_cost(data)
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
@@ -379,9 +381,9 @@ def _decode(data: bytes, reading: DecodingRules) -> DecodedPicture:
 
 
 def drop_alpha(image: Image) -> Image:
-    """A picture as readers show it that drop transparency: with the colours that lie under it.
+    """Decode an image again with its transparency dropped, so that the colours below it show.
 
-    One that had none, or that came as an array, is returned as it is.
+    An image without transparency, or made of an array, is returned as it is.
     """
     if not image.had_alpha:
         return image
@@ -393,9 +395,9 @@ def drop_alpha(image: Image) -> Image:
 
 
 def read_header_size(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Width and height of the upright picture in a file, without decoding it.
+    """Read the width and height of the upright image from a file's header, without decoding.
 
-    None where the file says none; what it says may be wrong.
+    Returns None if there is no valid header. A header may state a wrong size.
     """
     try:
         with Pil.open(path, formats=FORMATS) as picture:
@@ -411,7 +413,7 @@ def read_header_size(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def format_path(path: os.PathLike[str] | str) -> str:
-    """A path as printable UTF-8, whatever bytes it holds; of a very long one its two ends."""
+    """Format a path as printable UTF-8; a very long one is cut in the middle."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     if len(text) <= _LONGEST:
         return text
@@ -419,7 +421,7 @@ def format_path(path: os.PathLike[str] | str) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    """What an error says in one line, or what it is."""
+    """Format an error in one line."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
@@ -497,7 +499,7 @@ def _from_pillow(picture: Pil.Image, name: str, reading: DecodingRules) -> Image
 
 
 def _make_image_error(name: str, error: Exception) -> ImageError:
-    """What cannot be read, with its mend, which a `DepthError` tells itself."""
+    """Make the error of an image that cannot be read; a `DepthError` states its own mend."""
     if isinstance(error, DepthError):
         return ImageError(name, str(error))
     return ImageError(name, _one_line(error), "give one still image")

@@ -1,17 +1,15 @@
-"""What a file of a picture tells before it is decoded: what decoding costs, and that it is whole.
+"""Checks of encoded image files without decoding: what decoding costs, and that none is truncated.
 
 A decoder's work is bounded by bytes and pixels for every format but where a file may ask for the
 same pixels again and again (scans of a JPEG), may come in countless tiny pieces, or is decoded by
 Python code.
 
-Pictures that can be sent as they are are known to be whole without keeping a pixel.
-Of a header, a decoder that stops early, and bytes that only look right, no more than a part can be
-told. So all that a decoder reads is read: the deflated data of a PNG to its last byte and checksum,
-the entropy-coded data of a JPEG to its last block. What is left out is what comes after and cannot
-fail: undoing filters, transforms, colours. What is not plain in every respect is not judged here
-but decoded: there is one rule of what is refused, and it is the decoder's. The exception is a
-stream with codes that the format has not and whose checksum is right all the same: libdeflate
-takes it and Pillow does not. No encoder writes it.
+An image that may be sent as it is is checked for completeness without storing a pixel. All data
+that a decoder reads is read: the deflated data of a PNG to its last byte and checksum, the
+entropy-coded data of a JPEG to its last block. Only steps that cannot fail are left out: filters, transforms,
+colours. A file that is not plain in every respect is decoded instead, so that the decoder alone
+decides what is refused. The one exception is a stream with codes that the format does not have but
+with a right checksum: libdeflate takes it and Pillow does not. No encoder writes it.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ _BARE = frozenset({0x01, 0xD8})
 
 
 class ImageInfo(NamedTuple):
-    """What is known of a picture that was not decoded.
+    """Facts of an image that was not decoded.
 
     Attributes:
         size: Width and height in pixels, upright.
@@ -83,9 +81,9 @@ class ImageInfo(NamedTuple):
 
 
 def media_type_of(picture: Pil.Image) -> str | None:
-    """The media type of an opened file that holds RGB or grey and nothing else; None otherwise.
+    """The media type of an opened file that holds only RGB or grey pixels; None otherwise.
 
-    Of a PNG it is known after loading only: metadata may stand at the end.
+    Load a PNG first: its metadata may stand at the end.
     """
     if picture.mode not in {"RGB", "L"} or set(picture.info) - _HARMLESS or picture.getexif():
         return None
@@ -93,13 +91,12 @@ def media_type_of(picture: Pil.Image) -> str | None:
 
 
 def inspect_image(data: bytes, most: int) -> ImageInfo | None:
-    """What is known of an upright opaque 8-bit picture without metadata that is whole.
+    """Check that a file is a complete, upright, opaque 8-bit image without metadata.
 
-    None says nothing about a picture, but that it has to be decoded: it is too large, is damaged,
-    or is of another kind.
+    Returns None if the file has to be decoded to know: it is too large, damaged or of another kind.
 
     Args:
-        data: The file, within the limits of `images`.
+        data: The content of the file, within the limits of `images`.
         most: Pixels.
     """
     if data.startswith(_SIGNATURE):
@@ -132,7 +129,7 @@ def _inspect_png(data: bytes, max_pixels: int) -> ImageInfo | None:
 
 
 def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:
-    """Kind and content of every chunk of a plain PNG; None where one is broken or not plain."""
+    """Kind and content of every chunk of a plain PNG; None if one is damaged or of another kind."""
     chunks, at, view = [], len(_SIGNATURE), memoryview(data)
     while at < len(data):
         length, kind = int.from_bytes(view[at : at + 4]), bytes(view[at + 4 : at + 8])
@@ -149,7 +146,7 @@ def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:
 
 
 def _is_complete_stream(stream: bytes, stride: int, rows: int) -> bool:
-    """Whether a stream is whole and holds so many rows, each with a filter that there is."""
+    """Whether a stream is complete and holds this many rows, each with a valid filter."""
     try:
         # Never more than is due, whatever the stream would become.
         out = deflate.zlib_decompress(stream, stride * rows)
@@ -177,12 +174,12 @@ def _inspect_jpeg(data: bytes, max_pixels: int) -> ImageInfo | None:
 
 
 def check_structure(data: bytes) -> None:
-    """Refuse a file that would take its decoder much longer than its size and its pixels say.
+    """Refuse a file that takes its decoder much longer than its size in bytes and pixels suggests.
 
-    Other formats, and what is damaged, pass: they are the decoder's business.
+    Other formats and damaged files pass; the decoder refuses them.
 
     Raises:
-        ValueError: one line saying what there is too much of.
+        ValueError: one line that names the excess.
     """
     if data.startswith(_JPEG):
         _check_jpeg(data)

@@ -1,4 +1,4 @@
-"""What is judged: items of a benchmark, and their edits by a model."""
+"""Items of a benchmark, and their edits by a model under test."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MAX_TEXT_CHARACTERS = 16_384
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 Need: TypeAlias = Literal["source", "mask", "target", "target_text", "hint", "questions"]
-"""What a dimension may ask of an item, each the name of a field (`source`: exactly one)."""
+"""Fields of an item that a dimension may need (`source`: exactly one source image)."""
 Flaws: TypeAlias = Mapping[str, NoScore | Failure]
-"""By field of an item (`source`, `instruction`, `mask`, …) of which the data holds nothing that can
-be used: what every dimension that reads it becomes."""
+"""By field of an item (`source`, `instruction`, …) that the data holds in no usable form: the verdict
+of every dimension that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ class Item:
 
     @property
     def source(self) -> Image | None:
-        """The source, where there is exactly one: what "preserved" is measured against."""
+        """The source image if there is exactly one; preservation is measured against it."""
         return self.sources[0] if len(self.sources) == 1 else None
 
     def check_mask(self) -> None:
-        """That the mask lies over the source and the target, where there are such.
+        """Check that the mask fits the source and the target, if there are any.
 
         Raises:
-            ImageError: it belongs to another picture.
+            ImageError: the mask belongs to another image.
         """
         for reference in (self.source, self.target):
             if self.mask is not None and reference is not None:
@@ -88,7 +88,7 @@ MissingKind: TypeAlias = Literal["absent", "several", "unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why there is no output; `str` is what people read.
+    """Why an edit has no output; `str` is the text for people.
 
     Attributes:
         kind: `absent` (no file), `several` (more than one), `unreadable` (no picture in it).
@@ -103,7 +103,7 @@ class Missing:
 
     @property
     def was_given(self) -> bool:
-        """Whether the model gave something that cannot be used."""
+        """Whether the model gave an output that cannot be used."""
         return self.kind != "absent"
 
 
@@ -196,20 +196,20 @@ class Edit:
 
     @property
     def output(self) -> Image:
-        """The image of an edit that is known to have one (the planner sees to it)."""
+        """The output image; ValueError if there is none."""
         if self.image is None:
             raise ValueError(f"{self.item.id}: no output of {self.model}: {self.missing or ''}")
         return self.image
 
     @property
     def pictures(self) -> tuple[Image | Mask, ...]:
-        """All that there are: sources, mask, target and output."""
+        """All images and masks of the edit: sources, mask, target and output."""
         item = self.item
         return tuple(filter(None, (*item.sources, item.mask, item.target, self.image)))
 
 
 def check_text(name: str, text: str) -> None:
-    """Refuse text that no judge could read as meant.
+    """Refuse text that a judge could not read as meant.
 
     Raises:
         TextError: no str, longer than 16,384 characters, control characters other than newline

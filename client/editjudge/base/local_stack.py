@@ -70,7 +70,7 @@ class LocalFront(BaseModel):
 
 
 class StackState(BaseModel):
-    """What the supervisor of a local stack writes down.
+    """The state of a local stack, as its supervisor writes it.
 
     Attributes:
         pid: Of the supervisor.
@@ -83,8 +83,8 @@ class StackState(BaseModel):
         judge: The vLLM of `editjudge up --judge`; None without it.
         gateway: The Judge service of `editjudge up --gateway`; None without it.
         front: Of `editjudge up --front`; None without it.
-        unloaded: Models that could not be loaded, or were lost again and again, and why.
-        stop_seconds: That ending it may take, with what is in flight.
+        unloaded: Models that could not be loaded or were lost repeatedly, with the reason.
+        stop_seconds: The most seconds that stopping takes, calls in flight included.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -114,7 +114,7 @@ def state_dir() -> Path:
 
 
 def private_state_dir() -> Path:
-    """`state_dir()`, there and nobody else's to read; a folder named by the user keeps its mode."""
+    """Create `state_dir()`, readable by its owner alone; a folder of the user's keeps its mode."""
     folder = state_dir()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if "EDITJUDGE_STATE_DIR" not in os.environ:
@@ -123,17 +123,17 @@ def private_state_dir() -> Path:
 
 
 def private(path: str, flags: int) -> int:
-    """The `opener` of a log: what it makes is nobody else's to read, wherever it lies."""
+    """An `opener` of files that only their owner can read, for logs."""
     return os.open(path, flags, 0o600)
 
 
 def state_file() -> Path:
-    """The state of the local stack; valid only while `stack_lock` is held by another."""
+    """The file of the local stack's state; valid only while another process holds `stack_lock`."""
     return state_dir() / "stack.json"
 
 
 def stack_lock() -> FileLock:
-    """Held by the supervisor of the local stack while it lives."""
+    """The lock that the supervisor of the local stack holds while it runs."""
     return FileLock(state_dir() / "stack.lock")
 
 

@@ -1,7 +1,7 @@
-"""Known answers: one generated request per role, and what a sound service says to it.
+"""Probes: one generated request for each role, and the reply that a sound service gives to it.
 
-Services declare in their identity what they say to it: their fingerprint. That of exported weights
-is taken when they are exported. Of readers of text everyone knows the answer.
+A service declares its reply in its identity, as its fingerprint. That of exported weights is taken
+at the export. OCR services have a known answer instead.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def texture_image() -> RGB:
 
 
 def probe_inputs(role: str) -> dict[str, bytes]:
-    """The request that every service of a role is probed with."""
+    """Make the request of the probe of a role."""
     text, texture = (load_image(make()).encoded_bytes for make in (text_image, texture_image))
     match role:
         case "lpips":
@@ -53,7 +53,7 @@ def probe_inputs(role: str) -> dict[str, bytes]:
 
 
 def fingerprint(role: str, reply: Tensors) -> list[float]:
-    """What a service says to the probe, in at most eight numbers rounded to four decimals."""
+    """Reduce a reply to the probe to at most eight numbers, rounded to four decimals."""
     match role:
         case "ocr":
             values = [float(ord(letter)) for letter in bytes(reply["TEXT"]).decode("utf-8")]
@@ -70,7 +70,7 @@ def fingerprint(role: str, reply: Tensors) -> list[float]:
 
 
 def wrong_answer(service: str, reply: Tensors, facts: Mapping[str, str]) -> str | None:
-    """What is wrong with a service's reply to its probe; None where nothing is known to be.
+    """Describe what is wrong with a service's reply to its probe; None if nothing is.
 
     Args:
         declared: The facts of its identity.
@@ -89,7 +89,7 @@ def wrong_answer(service: str, reply: Tensors, facts: Mapping[str, str]) -> str 
 
 
 def has_known_answer(service: str, facts: Mapping[str, str]) -> bool:
-    """Whether `wrong_answer` has something to compare with."""
+    """Whether there is an answer that `wrong_answer` can compare with."""
     return service in _KNOWN or FINGERPRINT in facts
 
 

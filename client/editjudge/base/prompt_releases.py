@@ -1,7 +1,7 @@
-"""The official prompts: found by digest in what their authors released, kept by the user.
+"""Official prompts: texts that a benchmark's authors released, found by digest, stored by the user.
 
-They are not ours to ship. Whoever has a copy of the release imports them from it; a text that
-differs in one byte is another prompt, and not taken.
+Their licences do not let us ship them. A user imports them from a copy of the release; a text that
+differs in one byte is not taken.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class PromptRelease:
     """The prompts of one release.
 
     Attributes:
-        name: What `prompts import` calls them.
-        source: Where the authors published them, and under what licence.
-        texts: sha256 by file name.
+        name: Its name for `prompts import`.
+        source: Where the authors published it, and under which licence.
+        texts: SHA-256 of each text, by file name.
     """
 
     name: str
@@ -42,25 +42,25 @@ class PromptRelease:
 
     @property
     def folder(self) -> Path:
-        """Where they are kept once imported."""
+        """The folder of the imported texts."""
         return prompts_dir() / self.name
 
     @property
     def is_imported(self) -> bool:
-        """Whether all of them are there, byte for byte."""
+        """Whether all texts are imported, byte for byte."""
         return all(
             (path := self.folder / name).is_file() and _digest(path.read_bytes()) == digest
             for name, digest in self.texts.items()
         )
 
     def text(self, name: str) -> str:
-        """One of them.
+        """Read an imported text.
 
         Args:
-            name: Of its file.
+            name: The name of its file.
 
         Raises:
-            ConfigError: it was not imported, or is not as it was published.
+            ConfigError: the text was not imported, or was changed since.
         """
         text = _read_imported(self.folder / name, self.texts[name])
         if text is None:
@@ -72,7 +72,7 @@ class PromptRelease:
 
 
 def prompts_dir() -> Path:
-    """Where imported prompts lie: `EDITJUDGE_PROMPTS_DIR`, or the user's data folder."""
+    """The folder of imported prompts: `EDITJUDGE_PROMPTS_DIR`, or the user's data folder."""
     folder = os.environ.get("EDITJUDGE_PROMPTS_DIR")
     return Path(folder) if folder else user_data_path("editjudge") / "prompts"
 
@@ -85,13 +85,13 @@ def prompt_releases() -> Mapping[str, PromptRelease]:
 
 
 def import_official_prompts(name: str, source: Path) -> dict[str, Path]:
-    """Find the prompts of a release in a file or folder, and keep them.
+    """Find the prompts of a release in a file or folder, and store them.
 
     Args:
         source: A copy of the release, or any file or folder that holds the texts.
 
     Returns:
-        By text, the file that holds it. All are kept, or none.
+        The file that each text was found in, by the text's name. All are stored, or none.
 
     Raises:
         ConfigError: the name is not known, there is nothing at `source`, or a text is not in it.
@@ -125,12 +125,12 @@ def import_official_prompts(name: str, source: Path) -> dict[str, Path]:
 
 
 def escape_braces(text: str) -> str:
-    """A text in which `str.format` finds no field."""
+    """Double the braces of a text, so that `str.format` finds no field in it."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def _read_imported(path: Path, digest: str) -> str | None:
-    """An imported text; None where it is not there, or not as it was published."""
+    """Read an imported text; None if it is missing or was changed."""
     return _text(path, path.stat().st_mtime_ns, digest) if path.is_file() else None
 
 
@@ -146,7 +146,7 @@ def _text(path: Path, change_time: int, digest: str) -> str | None:
 
 
 def _texts(source: Path) -> Iterator[tuple[Path, bytes]]:
-    """Every text that may be a prompt, in the order of the files' names."""
+    """All texts that may be a prompt, in the order of the files' names."""
     paths = sorted(source.rglob("*")) if source.is_dir() else [source]
     for path in paths:
         if not path.is_file() or path.suffix.lower() not in _SUFFIXES:
@@ -161,7 +161,7 @@ def _texts(source: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def _strings(suffix: str, data: bytes) -> Iterator[str]:
-    """The strings in a Python or JSON file, f-strings as templates; nothing is run."""
+    """The strings in a Python or JSON file, f-strings as templates; no code is run."""
     try:
         if suffix == ".py":
             with warnings.catch_warnings():
@@ -179,7 +179,7 @@ def _strings(suffix: str, data: bytes) -> Iterator[str]:
 
 
 def _as_template(node: ast.JoinedStr) -> str:
-    """An f-string in the form of `str.format`, its expressions in the braces of fields."""
+    """Convert an f-string to a template of `str.format`, with its expressions as fields."""
     return "".join(
         f"{{{ast.unparse(part.value)}}}"
         if isinstance(part, ast.FormattedValue)

@@ -1,8 +1,8 @@
-"""Opened pictures of any mode and depth as upright 8-bit RGB, and what was done to get there.
+"""Conversion of opened images of any mode and bit depth to upright 8-bit RGB.
 
-With 16 bits a channel Pillow reads grey pictures whole, of colour the upper 8 bits only. There is
-one rule: values are scaled by their type (0 is black, 65535 white) and rounded, whatever they are.
-A guess by the values of one file would read a source and its edit at two scales.
+Of 16 bits a channel, Pillow reads all of grey images but only the upper 8 bits of colour. Values
+are always scaled by their type (0 is black, 65535 white) and rounded: a scale guessed from the
+values of one file could differ between a source and its edit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .errors import MissingExtra
 
 RGB: TypeAlias = NDArray[np.uint8]
 ORIENTATION_TAG = 0x0112
-"""The EXIF tag that tells how a picture is turned."""
+"""The EXIF tag of the orientation."""
 Levels: TypeAlias = NDArray[Any]
 """uint16 of shape (H, W, C), C = 1, 3 (RGB) or 4 (with alpha)."""
 
@@ -37,18 +37,18 @@ _BAND_PIXELS = 1024 * 1024
 
 
 class DepthError(ValueError):
-    """Values without a defined white, or that cannot be read exactly; the text says the mend."""
+    """Pixel values without a defined white, or not exactly readable; the text has the mend."""
 
 
 def row_bands(width: int, height: int) -> Iterator[slice]:
-    """Rows of a picture, some at a time: what every step copies is then small."""
+    """Split the rows of an image into bands, so that each step copies little memory."""
     rows = max(1, _BAND_PIXELS // width)
     for top in range(0, height, rows):
         yield slice(top, min(top + rows, height))
 
 
 def is_deep(picture: Pil.Image) -> bool:
-    """Whether a file has 16 bits per channel, unsigned; to be asked before it is loaded."""
+    """Whether a file has unsigned 16 bits per channel; call it before the file is loaded."""
     tags = getattr(picture, "tag_v2", {})
     if _SIGNED in tags.get(_FORMAT, ()):
         return False
@@ -65,10 +65,10 @@ def is_deep(picture: Pil.Image) -> bool:
 
 
 def read_16_bits(picture: ImageFile.ImageFile, data: bytes) -> Levels:
-    """The 16-bit values of a loaded file, as they are stored.
+    """Read the 16-bit values of a loaded file.
 
     Returns:
-        uint16; transparency that is told by a colour is a fourth channel.
+        uint16, see `Levels`; a transparent colour becomes a fourth channel.
 
     Raises:
         DepthError: they cannot be read exactly.
@@ -100,11 +100,11 @@ def read_16_bits(picture: ImageFile.ImageFile, data: bytes) -> Levels:
 
 
 def scale_to_8_bits(levels: Levels) -> NDArray[np.uint8]:
-    """16-bit values to 8 bits, by their type, rounded: what is n/65535 becomes the nearest n/255.
+    """Scale 16-bit values to 8 bits, rounded: n/65535 becomes the nearest n/255.
 
     Raises:
-        DepthError: no value is above 255, and some are above 0. They were not scaled when they
-            were saved, and would read as black.
+        DepthError: all values are at most 255 and some are above 0: the file was saved without
+            scaling and would be read as black.
     """
     highest = int(levels[..., :3].max())
     if 0 < highest <= 255:
@@ -119,7 +119,7 @@ def scale_to_8_bits(levels: Levels) -> NDArray[np.uint8]:
 
 
 def to_black_or_not(levels: Levels) -> NDArray[np.uint8]:
-    """For masks: 0 stays 0, and no other value becomes 0."""
+    """Reduce 16-bit values of a mask to 8 bits, so that 0 alone becomes 0."""
     return _convert_bands(levels, lambda band: np.where(band == 0, 0, (band >> 8).clip(1, 255)))
 
 
@@ -147,7 +147,7 @@ def _read_grey(picture: ImageFile.ImageFile) -> Levels:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What was converted on the way to a picture; `str` is what people read.
+    """One conversion made while an image was decoded; `str` is the text for people.
 
     Attributes:
         kind: `turned`, `depth`, `alpha` or `mode` (of pixels), `misnamed` (the file), `mask` (what
@@ -167,12 +167,12 @@ Notes: TypeAlias = "tuple[Note, ...]"
 
 @dataclass(frozen=True, slots=True)
 class DecodingRules:
-    """How a file becomes 8-bit RGB.
+    """Rules by which a file is converted to 8-bit RGB.
 
     Attributes:
-        to_8: What becomes of 16 bits.
-        from_32: Whether 32-bit values say enough.
-        over_white: Transparency is laid over white; else it is dropped.
+        to_8: Converts 16-bit values to 8 bits.
+        from_32: Whether 32-bit values are accepted.
+        over_white: Whether transparency is blended with white; otherwise it is dropped.
     """
 
     to_8: Callable[[Levels], NDArray[np.uint8]] = scale_to_8_bits
@@ -181,7 +181,7 @@ class DecodingRules:
 
 
 def levels_of(picture: Pil.Image) -> Levels | None:
-    """The 16-bit values of an opened picture; None where it has 8."""
+    """Read the 16-bit values of a Pillow image; None if it has 8 bits."""
     if picture.mode.startswith("I;16"):
         return np.asarray(picture)[..., None]
     if is_deep(picture):
@@ -190,7 +190,7 @@ def levels_of(picture: Pil.Image) -> Levels | None:
 
 
 def check_samples(picture: Pil.Image, reading: DecodingRules) -> None:
-    """Refuse samples whose black and white Pillow gets wrong; to be asked before it is loaded."""
+    """Refuse sample formats whose black and white Pillow gets wrong; call it before loading."""
     tags = getattr(picture, "tag_v2", {})
     bits, signs = tags.get(_BITS, (1,)), tags.get(_FORMAT, (1,))
     if _SIGNED in signs and 8 in bits and not reading.from_32:
@@ -230,9 +230,9 @@ def to_rgb(
 
 
 def _convert_in_bands(picture: Pil.Image, *, over_white: bool) -> tuple[RGB, bool]:
-    """8-bit RGB, laid over white where it is clear; and whether any of it is.
+    """Convert to 8-bit RGB, blended with white; and tell whether any pixel is transparent.
 
-    Every step is a copy of four bytes a pixel, so that it is taken for some rows at a time.
+    Every step copies four bytes a pixel, so it is made in bands of rows.
     """
     width, height = picture.size
     rgb = np.empty((height, width, 3), np.uint8)
@@ -249,7 +249,7 @@ def _convert_in_bands(picture: Pil.Image, *, over_white: bool) -> tuple[RGB, boo
 
 
 def _read_32_bits(picture: Pil.Image, reading: DecodingRules) -> Levels:
-    """Values of 32 bits, as 1 where they are not zero."""
+    """Read 32-bit values as 1 where they are not zero."""
     if not reading.from_32:
         kind = "floating-point" if picture.mode == "F" else "signed or 32-bit"
         raise DepthError(f"{kind} pixels have no defined white: save 8 or 16 bits per channel")

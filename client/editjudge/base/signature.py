@@ -1,4 +1,4 @@
-"""What a number depends on, written beside it.
+"""Signatures: all that a number depends on, stored beside it.
 
 Two numbers with the same signature agree within the tolerance of their dimension; two
 numbers with different signatures are not comparable until someone has argued that they
@@ -49,7 +49,7 @@ class Signature:
 
     @classmethod
     def parse(cls, text: str) -> Signature:
-        """Of a signature that is there as text, as `str` gives it."""
+        """Parse the text of a signature, as `str` gives it."""
         pairs = (field.partition(":") for field in text.split("|"))
         return cls(tuple((key, value) for key, _, value in pairs))
 
@@ -98,7 +98,7 @@ def implementation(number: int, moved_by: str = "", usual: str = "") -> Callable
 
 
 def name_implementation(of: Callable[..., object], name: str = "") -> str:
-    """An implementation with its number, as signatures name it: `ssim.1`."""
+    """The name of an implementation in signatures, with its number: `ssim.1`."""
     text = f"{name or of.__name__}.{getattr(of, 'implementation', 1)}"
     package = getattr(of, "moved_by", "")
     if not package:
@@ -109,7 +109,7 @@ def name_implementation(of: Callable[..., object], name: str = "") -> str:
 
 
 def describe_parameter(value: object) -> str:
-    """A parameter as signatures tell it: what computes with its number and its own parameters."""
+    """Describe a parameter for signatures; a callable by its number and its own parameters."""
     if isinstance(value, Mapping):
         return ";".join(f"{key}={describe_parameter(value[key])}" for key in sorted(value))
     if not callable(value):
@@ -129,7 +129,7 @@ def _fields(value: object) -> Mapping[str, object]:
 
 @cache
 def versions() -> str:
-    """The installed versions of `PACKAGES`: what is kept beside a verdict's signature."""
+    """The installed versions of `PACKAGES`, which are stored beside a verdict's signature."""
     return str(Signature.of((name, package_version(name)) for name in PACKAGES))
 
 
@@ -143,5 +143,5 @@ def package_version(name: str) -> str:
 
 
 def join_parameters(spec: Mapping[str, object]) -> str:
-    """A scorer's parameters as one value: `a=1,b=x`, in a fixed order."""
+    """Join a scorer's parameters to one value in a fixed order: `a=1,b=x`."""
     return ",".join(f"{key}={spec[key]}" for key in sorted(spec))
