@@ -6,10 +6,10 @@ Python code.
 
 An image that may be sent as it is is checked for completeness without storing a pixel. All data
 that a decoder reads is read: the deflated data of a PNG to its last byte and checksum, the
-entropy-coded data of a JPEG to its last block. Only steps that cannot fail are left out: filters, transforms,
-colours. A file that is not plain in every respect is decoded instead, so that the decoder alone
-decides what is refused. The one exception is a stream with codes that the format does not have but
-with a right checksum: libdeflate takes it and Pillow does not. No encoder writes it.
+entropy-coded data of a JPEG to its last block. Only steps that cannot fail are left out: filters,
+transforms, colours. A file that is not plain in every respect is decoded instead, so that the
+decoder alone decides what is refused. The one exception is a stream with codes that the format does
+not have but with a right checksum: libdeflate takes it and Pillow does not. No encoder writes it.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 Need: TypeAlias = Literal["source", "mask", "target", "target_text", "hint", "questions"]
 """Fields of an item that a dimension may need (`source`: exactly one source image)."""
 Flaws: TypeAlias = Mapping[str, NoScore | Failure]
-"""By field of an item (`source`, `instruction`, …) that the data holds in no usable form: the verdict
-of every dimension that reads it."""
+"""By field of an item (`source`, `instruction`, …) that the data holds in no usable form:
+the verdict of every dimension that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
