@@ -127,7 +127,7 @@ def mean_absolute_difference(pairs: Sequence[Pair]) -> Statistic:
     return Statistic(math.fsum(abs(a - b) for a, b in pairs) / len(pairs))
 
 
-_NO_DATA = Statistic(None, "no edit has a value from both judges")
+_NO_DATA = Statistic(None, "no edit has all the values")
 
 
 def _ranks(values: Sequence[float]) -> list[float]:

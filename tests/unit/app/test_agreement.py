@@ -127,5 +127,5 @@ def test_without_edits_there_is_a_reason_and_no_number(two_valued: bool) -> None
     figures = inter_judge_agreement([], two_valued=two_valued) | intra_judge_agreement([])
     assert len(figures) == 4
     for figure in figures.values():
-        assert figure == Statistic(None, "no edit has a value from both judges")
+        assert figure == Statistic(None, "no edit has all the values")
     assert spearman([(1, 2)]) == Statistic(None, "fewer than two values")
