@@ -248,6 +248,6 @@ def make_formula(
     of: Mapping[str, Operand] | None = None,
     complete: bool = False,
 ) -> Formula:
-    """A `Derived`, shorter: positional operands are dimension ids, named by themselves."""
+    """Make a `Formula`; positional operands are ids of dimensions, which name themselves."""
     by_name = {**{name: name for name in operands}, **(of or {})}
     return Formula(fn, by_name, complete)
