@@ -1,4 +1,4 @@
-"""The paper's own table from a run: every edit's outcome, then the benchmark's columns."""
+"""Making the table of a benchmark's paper from a run: outcomes of edits, then columns."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 ALSO = "also judged"
 """The group of columns that are not in the paper's table."""
 OnRow: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
-"""Is shown every edit that was asked for, with the verdicts that are stored of it."""
+"""A function that gets every requested edit with its stored verdicts."""
 _ITEMS_AT_ONCE = 100
-"""Items whose verdicts are held at once."""
+"""Items whose verdicts are in memory at once."""
 
 
 @result(frozen=True, slots=True, config=STRICT)
@@ -53,8 +53,8 @@ class Comparability:
     """Whether a column's number can be compared with the printed one.
 
     Attributes:
-        comparable: By the switches that are on.
-        why: What makes it comparable, or keeps it apart.
+        comparable: Whether it can, by the switches that are on.
+        why: The condition, or the difference.
     """
 
     comparable: bool
@@ -63,13 +63,13 @@ class Comparability:
 
 @result(frozen=True, slots=True, config=STRICT)
 class PublishedNumbers:
-    """What a paper prints of a run's columns; it is in no number of the run.
+    """The numbers that a paper prints of a run's columns; no number of the run rests on them.
 
     Attributes:
-        title: Of the benchmark.
-        shown: The run's own columns that the paper prints too.
-        tables: With these columns alone; a table that has none is left out.
-        columns: By column id.
+        title: The title of the benchmark.
+        shared_columns: The columns of the run that the paper prints too.
+        tables: The tables of the paper with these columns alone; a table without any is left out.
+        columns: Whether each column can be compared, by column id.
     """
 
     title: Annotated[str, Field(exclude=True)]
@@ -78,7 +78,7 @@ class PublishedNumbers:
     columns: Mapping[str, Comparability]
 
     def columns_of(self, table: PublishedTable) -> tuple[Column, ...]:
-        """The run's columns that a table has."""
+        """Return the columns of the run that a table has."""
         column_ids = {name for row in table.models.values() for name in row}
         return tuple(column for column in self.shared_columns if column.id in column_ids)
 
@@ -184,11 +184,11 @@ def make_results(
     each: OnRow | None = None,
     evidence: bool = False,
 ) -> Results:
-    """Aggregate a run; nothing is called.
+    """Aggregate a run; no service is called.
 
-    Verdicts count that were made by the services of the last session, with today's prompts and
-    code, of items and outputs as they are today, and what composites say of their parts.
-    Everything else that was asked for counts as `pending`.
+    Verdicts count if they were made by the services of the last session, with today's prompts and
+    code, of items and outputs as they are today; so do the parts that composites store.
+    Every other requested dimension counts as `pending`.
 
     Args:
         single_image: Models under test that take one image only: what they gave no output for
@@ -197,10 +197,10 @@ def make_results(
             (`Dimension.worst`), marked as imputed; otherwise they are left out of means.
         common: Count in each dimension the items alone on which all models have a number; the
             others' are `left_out`.
-        resolved: What the run was asked for, or that by other rules: what is derived from other
-            dimensions is derived anew, and what would have to be read anew counts as `pending`.
-        each: Is shown every edit on the way.
-        evidence: It gets evidence and replies too.
+        resolved_spec: The spec of the run, perhaps by other rules: derived dimensions are derived
+            anew, and dimensions that need new calls count as `pending`.
+        each: A function that gets every edit with its stored verdicts.
+        evidence: Whether these have evidence and replies too.
 
     Raises:
         ConfigError: a model is not in the run, or the benchmark has no rule for such models.
@@ -264,12 +264,12 @@ def make_results(
 
 
 def _extend_signatures(row: Mapping[str, Cell], key: str, how: str) -> dict[str, Cell]:
-    """Numbers that count other edits are signed otherwise than those that do not."""
+    """Add a field to the signatures of cells that count other edits than usual."""
     return {n: replace(cell, signature=cell.signature | {key: how}) for n, cell in row.items()}
 
 
 def _common(edit_rows: Iterator[Row], models: int) -> Iterator[Row]:
-    """The same edits; a dimension's numbers are left out of items where a model has none."""
+    """Leave out the numbers of a dimension on items where a model has none."""
     while rows := list(islice(edit_rows, models)):
         everywhere = {
             name
@@ -288,12 +288,12 @@ def _without(outcomes: Mapping[str, Outcome], kept_ids: Collection[str]) -> dict
 
 
 def contents_of(store: RunStore, resolved_spec: ResolvedSpec) -> ItemContents:
-    """What the items of a run hold now."""
+    """Read what the items of a run hold now."""
     return ItemContents(resolved_spec.dataset, store.file_cache())
 
 
 def _columns(resolved_spec: ResolvedSpec) -> tuple[Column, ...]:
-    """The paper's, as far as they were asked for, then the means of what was judged besides."""
+    """Return the requested columns of the paper, then means of the other dimensions."""
     rules = resolved_spec.rules
     paper_ids = {name for column in rules.columns for name in column.dimensions}
     others = means(d for d in resolved_spec.dimensions if d.id not in paper_ids and not d.round_of)
@@ -305,7 +305,7 @@ def _columns(resolved_spec: ResolvedSpec) -> tuple[Column, ...]:
 
 
 def select_columns(columns: Iterable[Column], requested_ids: Collection[str]) -> tuple[Column, ...]:
-    """The columns of these dimensions, and those that are made of such columns alone."""
+    """Select the columns of these dimensions, and columns made of selected columns alone."""
     selected_columns: dict[str, Column] = {}
     for column in columns:
         if column.parts:
@@ -328,17 +328,17 @@ def read_rows(
     each: OnRow | None = None,
     evidence: bool = False,
 ) -> Iterator[Row]:
-    """Every edit that was asked for, item by item, with an outcome for each dimension.
+    """Read every requested edit, item by item, with an outcome for each dimension.
 
-    Verdicts are read as they are needed.
+    Verdicts are read when they are needed.
 
     Args:
-        items: Only of these, by their ids.
+        items: Only the items with these ids.
         single_image: Models that take one image only.
         count_missing: Missing outputs count as the worst value.
-        contents: What the items hold now; without, it is looked at.
-        each: Is shown every edit on the way.
-        evidence: It gets evidence and replies too.
+        contents: What the items hold now; by default it is read.
+        each: A function that gets every edit with its stored verdicts.
+        evidence: Whether these have evidence and replies too.
     """
     header, contents = store.header, contents or contents_of(store, resolved_spec)
     single_image_value = resolved_spec.rules.single_image
@@ -412,11 +412,11 @@ def read_rows(
 def _of_today(
     edit_rows: Sequence[EditRow], contents: ItemContents, ref: ItemRef, outputs: Outputs | None
 ) -> EditRow | None:
-    """What is kept of an edit as it is today.
+    """Find the stored edit that has the contents of today.
 
     Args:
-        judged: What is kept of it, the last one last.
-        outputs: Of the model; None where their folder was put away: they are what they were.
+        edit_rows: The stored rows of the edit, the latest last.
+        outputs: The outputs of the model; None where their folder is gone: they count as unchanged.
     """
     if not edit_rows:
         return None
@@ -426,10 +426,10 @@ def _of_today(
 
 
 def clusters_of(contents: ItemContents, refs: Iterable[ItemRef]) -> array[int]:
-    """By item, in their order, its cluster: those that share a source picture have one.
+    """Return the cluster of each item, in order: items that share a source picture have the same.
 
-    Pictures are told by what they held when they were read last; where no session read them, by
-    their files.
+    Pictures are compared by their contents when they were last read; where no session read them,
+    by their paths.
     """
     outline = contents.dataset.outline
     return link_clusters(contents.source_keys(ref, len(outline(ref).sources)) for ref in refs)
@@ -440,12 +440,12 @@ def _of_parts(
     dimensions_by_id: Mapping[str, Dimension],
     today: Mapping[str, Signature],
 ) -> dict[str, Score]:
-    """The values of a composite's parts, which it keeps beside its own, by dimension id.
+    """Return the values of parts that a composite stores in its evidence, by dimension id.
 
     Args:
-        stored: With its evidence.
-        known: All dimensions by id.
-        today: Their signatures: a part counts that was made as it would be now.
+        stored_verdict: A verdict with its evidence.
+        dimensions_by_id: All dimensions.
+        today: Their signatures: a part counts if it was made as it would be now.
     """
     dimension, verdict = dimensions_by_id.get(stored_verdict.dimension), stored_verdict.verdict
     if dimension is None or not isinstance(dimension.how, Formula):
@@ -468,10 +468,10 @@ def _of_parts(
 
 
 def read_published(results: Results) -> PublishedNumbers:
-    """What the paper prints of the columns of a run's table.
+    """Read what the paper prints of the columns of a run's table.
 
     Raises:
-        ConfigError: nothing is kept of what it prints.
+        ConfigError: there is no file of its numbers.
     """
     paper_tables = printed_tables(results.benchmark.name)
     column_ids = {

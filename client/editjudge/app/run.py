@@ -321,7 +321,7 @@ class RunSession:
         return RunResult(self._out, event, means, self._store.header.identities, self.resolved_spec)
 
     def _drop_verdicts(self, status: Retry) -> str:
-        """Drop what is to be asked anew; says how much that is."""
+        """Drop the verdicts that are to be judged again, and describe how many."""
         order, store = self.resolved_spec, self._store
         before = store.verdict_count
         above = order.dependents
@@ -344,7 +344,7 @@ class RunSession:
             self.say(line)
 
     def _unreadable(self, plan: RunPlan) -> Mapping[str, list[str]]:
-        """By model, why outputs that are there count as missing, of the items asked for."""
+        """Return, by model, why present outputs of the selected items count as missing."""
         item_ids = {plan.ids[index] for index in plan.selected_positions}
         reasons: dict[str, list[str]] = {}
         for model in plan.todo:
@@ -355,7 +355,7 @@ class RunSession:
 
 
 def _describe_idle_dimensions(resolved_spec: ResolvedSpec, plan: RunPlan) -> tuple[str, ...]:
-    """Nobody chose what is asked by default: much of that needs what most data has not."""
+    """Describe the chosen dimensions that apply to no item; the default ones are not mentioned."""
     return describe_inapplicable(plan) if resolved_spec.spec.dimensions else ()
 
 
@@ -367,9 +367,9 @@ def preview_run(
     shard: tuple[int, int] = (0, 1),
     as_named: bool = False,
 ) -> tuple[Estimate, RunPlan]:
-    """What a session would take, and what it would do.
+    """Estimate what a session would cost, and plan what it would do.
 
-    Nothing is called or written.
+    No service is called, and nothing is written.
 
     Raises:
         ConfigError: the spec cannot be used, or the run in `out` is about something else.
@@ -391,7 +391,7 @@ def preview_run(
 def _look(
     spec: RunSpec, out: Path, shard: tuple[int, int], *, as_named: bool
 ) -> tuple[ResolvedSpec, RunPlan, RunHeader | None]:
-    """What is asked for, its items, and the header as the last session left it, where there is one.
+    """Resolve a spec, plan its edits, and read the header of the last session, if there is one.
 
     Raises:
         ConfigError: the spec cannot be used.
@@ -413,7 +413,7 @@ def _look(
 
 
 def read_header(out: Path) -> RunHeader | None:
-    """Of the run as the last session left it; None where there is none yet."""
+    """Read the header of a run as the last session left it; None where there is none yet."""
     if not RunView.exists_at(out):
         return None
     try:
@@ -424,13 +424,13 @@ def read_header(out: Path) -> RunHeader | None:
 
 
 def read_file_cache(out: Path) -> FileCache:
-    """What the run in a folder knows of files."""
+    """Read what the run in a folder stores of files."""
     with RunStore.open(out, read_only=True, only_header=True) as store, pause_gc():
         return store.file_cache()
 
 
 def read_spec(out: Path) -> RunSpec | None:
-    """What the run in a folder was asked for; None where there is none yet."""
+    """Read the spec of the run in a folder; None where there is none yet."""
     header = read_header(out)
     return None if header is None else RunSpec.of(header)
 
@@ -443,7 +443,7 @@ def _exit_code(end_reason: RunEndReason, plan: RunPlan, progress: Progress) -> i
 
 
 def _judges_of(resolved_spec: ResolvedSpec) -> OpenJudges:
-    """Opens the services of the settings, or the Judge service that they name."""
+    """Make the function that opens the services of the settings, or their Judge service."""
 
     @contextlib.asynccontextmanager
     async def open_judges(

@@ -1,4 +1,4 @@
-"""A stored run, read: the only way in which commands and pages look at one."""
+"""Reading a stored run: commands and pages use this view alone."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """Where the pictures of an edit lie; they were not looked at.
+    """The paths of the pictures of an edit; the files were not opened.
 
     Attributes:
-        outputs: By model under test; None where there is no one file.
-        sources: Of the item, in its order.
+        outputs: By model under test; None where there is not exactly one file.
+        sources: The sources of the item, in order.
         mask: None where it has none, or none that is a file.
         target: None where it has none.
     """
@@ -57,16 +57,16 @@ class Pictures:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Those of the item: sources, then the mask and the target where it has them."""
+        """The pictures of the item: sources, then the mask and the target where it has them."""
         return (*self.sources, *filter(None, (self.mask, self.target)))
 
 
 class RunView:
-    """A run as it is stored; use as a context manager.
+    """A view of a stored run; it is a context manager.
 
     It takes no lock and changes nothing, so it works beside the process that judges; each method
-    sees what is there when it is called. Only `resolved`, `item`, `pictures`, `spoilt`, `rows` and
-    `results` need the data, and nothing needs a service.
+    reads what is stored when it is called. Only `resolved_spec`, `item`, `pictures`, `rows`,
+    `flawed_outcomes` and `results` need the data, and nothing needs a service.
 
     ```python
     with RunView("runs/first") as view:
@@ -89,14 +89,14 @@ class RunView:
 
     @classmethod
     def from_store(cls, store: RunStore) -> Self:
-        """The view of a run that is open already, and stays so."""
+        """Make the view of an open run, which stays open."""
         view = cls.__new__(cls)
         view.folder, view._store, view._own_dimensions = store.folder, store, ()
         return view
 
     @staticmethod
     def exists_at(folder: Path) -> bool:
-        """Whether there is a run in a folder, or the beginning of one."""
+        """Return whether a folder has a run, or the beginning of one."""
         return (folder / FILE).is_file()
 
     def __enter__(self) -> Self:
@@ -111,17 +111,17 @@ class RunView:
 
     @property
     def header(self) -> RunHeader:
-        """What the run is about, as its last session left it."""
+        """The header of the run as its last session left it."""
         return self._store.header
 
     @property
     def spec(self) -> RunSpec:
-        """What it was asked for, over all sessions; `limit` and `tasks` are not kept."""
+        """The spec of the run over all sessions; `limit` and `tasks` are not stored."""
         return RunSpec.of(self.header, self._own_dimensions)
 
     @cached_property
     def resolved_spec(self) -> ResolvedSpec:
-        """What that means here: rules, dimensions and data.
+        """The rules, dimensions and data of the spec.
 
         Raises:
             InputError: its data is not there any more.
@@ -129,7 +129,7 @@ class RunView:
         return ResolvedSpec(self.spec)
 
     def match_ids(self, patterns: Iterable[str]) -> frozenset[str]:
-        """The ids of those of its dimensions that patterns name; see `registry.select`.
+        """Return the ids of its dimensions that match patterns; see `select_dimensions`.
 
         Raises:
             ConfigError: a pattern names none, or the run is by rules that are not known here.
@@ -143,7 +143,7 @@ class RunView:
         return frozenset(dimension.id for dimension in matches)
 
     def resolve_by(self, rules: Rules | None) -> ResolvedSpec:
-        """The same by other rules than the run's own, all of whose dimensions must be known.
+        """Resolve the spec by other rules than the run's own; all its dimensions must be known.
 
         Raises:
             ConfigError: it has dimensions that this editjudge does not know, or its data has none
@@ -155,15 +155,15 @@ class RunView:
         return ResolvedSpec(self.spec, rules) if rules else own
 
     def edits(self, model: str | None = None) -> Iterator[StoredEdit]:
-        """The edits, in the order in which they came: digest of the output, or why it is missing.
+        """Read the edits in stored order: the digest of the output, or why it is missing.
 
         Args:
-            model: Only of this model under test.
+            model: Only edits of this model under test.
         """
         return self._store.edits(model)
 
     def clusters(self, items: Collection[str]) -> dict[str, int]:
-        """The clusters of items: those that share a source picture, directly or not, have one.
+        """Return the cluster of each item: items that share a source, even indirectly, share it.
 
         Args:
             items: Ids.
@@ -174,9 +174,9 @@ class RunView:
         return dict(zip((ref.id for ref in refs), numbers, strict=True))
 
     def changed_items(self, other: RunView) -> frozenset[str]:
-        """The items that were others when they were judged in another run, of those both know.
+        """Return the items that both runs have and whose contents differed when they were judged.
 
-        The data is not looked at.
+        The data itself is not read.
         """
         mine, others = self._store.contents(), other._store.contents()
         return frozenset(item for item in mine.keys() & others.keys() if mine[item] != others[item])
@@ -189,29 +189,29 @@ class RunView:
         item: str | None = None,
         evidence: bool = True,
     ) -> Iterator[StoredVerdict]:
-        """The verdicts, edit by edit, with evidence and the replies it rests on.
+        """Read the verdicts edit by edit, with evidence and the replies behind it.
 
         Args:
-            item: Only this item's, by its id.
-            evidence: False leaves it out: several times as fast.
+            item: Only verdicts of the item with this id.
+            evidence: False leaves evidence out, which is several times as fast.
         """
         return self._store.verdicts(model, dimension, item=item, evidence=evidence)
 
     def prompt(self, digest: str) -> StoredPrompt | None:
-        """A prompt as it was sent, without its pictures; None where it is not kept.
+        """Return a prompt as it was sent, without its pictures; None where it is not stored.
 
         Args:
-            digest: As the replies of a verdict have it.
+            digest: The digest that the replies of a verdict have.
         """
         return self._store.ledger.prompt(digest)
 
     def item(self, name: str) -> Item | None:
-        """What the data says of an item, without its pictures; None where it has none such."""
+        """Read an item of the data without its pictures; None where the data has no such item."""
         ref = self._ref(name)
         return None if ref is None else self.resolved_spec.dataset.outline(ref)
 
     def pictures(self, name: str) -> Pictures:
-        """Where the pictures of an item and its outputs lie.
+        """Return the paths of the pictures of an item and of its outputs.
 
         Raises:
             ConfigError: the data has no such item.
@@ -223,9 +223,9 @@ class RunView:
         return _pictures(dataset, ref, name, folders)
 
     def all_pictures(self) -> Callable[[str], Pictures]:
-        """What `pictures` says, for many items: folders of outputs are listed once.
+        """Return a function like `pictures` for many items, which lists folders of outputs once.
 
-        Of an item that the data does not have there are outputs alone.
+        For an item that the data does not have, it returns outputs alone.
         """
         dataset = self.resolved_spec.dataset
         refs = {ref.id: ref for ref in dataset.items()}
@@ -235,7 +235,7 @@ class RunView:
         return lambda name: _pictures(dataset, refs.get(name), name, folders)
 
     def has_item(self) -> Callable[[StoredEdit | StoredVerdict], bool]:
-        """Whether the data has the item of an edit or verdict; where it is not there, of all."""
+        """Return a test whether the data has the item of a record; true where there is no data."""
         if self.missing_data_reason:
             return lambda _: True
         there = {ref.id for ref in self.resolved_spec.dataset.items()}
@@ -243,7 +243,7 @@ class RunView:
 
     @property
     def missing_data_reason(self) -> str:
-        """Why the data of the run cannot be looked at; "" where it can."""
+        """Why the data of the run cannot be read; empty where it can."""
         try:
             _ = self.resolved_spec.dataset, self.resolved_spec.dimensions
         except EditjudgeError as error:
@@ -251,12 +251,12 @@ class RunView:
         return ""
 
     def flawed_outcomes(self, only: str | None = None) -> dict[str, dict[str, NoScore]]:
-        """By item and dimension, what the data spoilt, and so no verdict is stored of.
+        """Return the outcomes that flaws of the data decide, by item and dimension; none is stored.
 
-        Nothing where the data is not there any more; see `missing_data_reason`.
+        Empty where the data is gone; see `missing_data_reason`.
 
         Args:
-            only: Of this item alone.
+            only: Only this item.
         """
         if self.missing_data_reason:
             return {}
@@ -281,15 +281,15 @@ class RunView:
         each: tables.OnRow | None = None,
         evidence: bool = False,
     ) -> Iterator[Row]:
-        """Every edit that was asked for, item by item, with an outcome for each of its dimensions.
+        """Read every requested edit, item by item, with an outcome for each of its dimensions.
 
         What no session judged is `Pending`, `NotServed`, `NotApplicable` or `MissingOutput`, and so
         is what was judged of an item that changed since.
 
         Args:
-            items: Only of these, by their ids.
-            each: Is shown every edit on the way, with the verdicts that are stored of it.
-            evidence: It gets evidence and replies too; half as fast.
+            items: Only the items with these ids.
+            each: A function that gets every edit with its stored verdicts.
+            evidence: Whether these have evidence and replies too, which is half as fast.
 
         Raises:
             ConfigError: it has dimensions that this editjudge does not know, or its data has none
@@ -310,18 +310,18 @@ class RunView:
         each: tables.OnRow | None = None,
         evidence: bool = False,
     ) -> tables.Results:
-        """The table of the benchmark's paper, with spread and agreement of several judges.
+        """Make the table of the benchmark's paper, with spread and agreement of several judges.
 
         Args:
             single_image: Models under test that take one image only: what they gave no output for
                 counts as the benchmark says, marked as imputed.
-            rules: Others than the run's own: what is derived from other dimensions is derived
-                anew, and what would have to be read anew counts as `pending`.
+            rules: Other rules than the run's own: derived dimensions are derived anew, and
+                dimensions that need new calls count as `pending`.
             count_missing: Other missing outputs count as the worst value of each dimension, marked
                 as imputed; otherwise they are left out of means.
             common: Count in each dimension the items alone on which all models have a number.
-            each: Is shown every edit on the way, with the verdicts that are stored of it.
-            evidence: It gets evidence and replies too; half as fast.
+            each: A function that gets every edit with its stored verdicts.
+            evidence: Whether these have evidence and replies too, which is half as fast.
 
         Raises:
             ConfigError: a model is not in the run, the benchmark has no rule for such models, or
@@ -339,9 +339,9 @@ class RunView:
         )
 
     def unserved_reasons(self) -> dict[str, str]:
-        """The dimensions that wait for a service no session had, each with the reason.
+        """Return the dimensions that wait for a service that no session had, each with the reason.
 
-        Nothing of a run by an older reading of its benchmark: its dimensions are not known any
+        Empty for a run by an older version of its benchmark, whose dimensions are not known any
         more.
         """
         header = self.header
@@ -365,7 +365,7 @@ class RunView:
         }
 
     def unserved_reasons_of(self, item: str) -> dict[str, str]:
-        """The same of one item: the dimensions that ask about it, as far as its data is there."""
+        """Return `unserved_reasons` of the dimensions that apply to an item, if its data is there."""
         reasons = self.unserved_reasons()
         ref = None if self.missing_data_reason else self._ref(item)
         if ref is None:
