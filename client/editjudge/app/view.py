@@ -365,7 +365,7 @@ class RunView:
         }
 
     def unserved_reasons_of(self, item: str) -> dict[str, str]:
-        """Return `unserved_reasons` of the dimensions that apply to an item, if its data is there."""
+        """Return `unserved_reasons` of the dimensions that apply to an item, given its data."""
         reasons = self.unserved_reasons()
         ref = None if self.missing_data_reason else self._ref(item)
         if ref is None:
