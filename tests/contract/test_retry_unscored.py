@@ -134,7 +134,7 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
         known = second.last_event.usage["known"]
         assert (second.last_event.usage["calls"], known > len(ASKED)) == (0, True)
         told = format_usage(second.last_event.usage)
-        assert told.startswith(f"0 calls ({known} known), ")
+        assert told.startswith(f"0 calls ({known} from the cache), ")
         with RunView(tmp_path / "2") as view:
             assert all(len(stored.replies) == 1 + len(ASKED) for stored in view.verdicts())
 

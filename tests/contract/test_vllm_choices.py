@@ -184,10 +184,10 @@ async def test_a_choice_that_no_token_speaks_for() -> None:
 
 NAN = float("nan")
 SHAPES: dict[str, tuple[dict[str, Any], str]] = {
-    "no log-probabilities": ({"drop": "output_logprobs"}, "not got"),
-    "two tokens": ({"token_ids_": 1}, "not got"),
-    "no token": ({"token_logprobs": []}, "not got"),
-    "no list": ({"top_logprobs": []}, "not got"),
+    "no log-probabilities": ({"drop": "output_logprobs"}, "does not hold"),
+    "two tokens": ({"token_ids_": 1}, "does not hold"),
+    "no token": ({"token_logprobs": []}, "does not hold"),
+    "no list": ({"top_logprobs": []}, "does not hold"),
     "fewer values than tokens": ({"values": [0.0]}, "tokens with 1 log-probabilities"),
     "NaN": ({"values": [NAN] * 128}, "NaN"),
     "above 1": ({"values": [0.5] * 128}, "no log-probability"),
