@@ -346,7 +346,7 @@ class PanelService(JsonModel):
     """A judge or specialist of the panel."""
 
     role: str
-    """The role and the variant, for example `quality.piqe` or `judge.judge`."""
+    """The role and the variant, for example `quality.piqe` or `generalist.judge`."""
     identity: str
     """The identity as signatures have it."""
     untrained: bool
