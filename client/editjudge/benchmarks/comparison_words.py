@@ -1,4 +1,4 @@
-"""Whether a question about an edited image compares it with its source, told by words."""
+"""Tells by its words whether a question about an edited image compares it with the source."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ..base.parse import package_tables
 
 _WORDS = package_tables(__package__, "comparison_words.toml")
 PLACES: tuple[str, ...] = tuple(_WORDS["places"])
-"""What people and things stand before."""
+"""Places that people and things stand before."""
 _TEXT = "\x00"
-"""Stands where something was quoted."""
+"""Replaces quoted text."""
 _OTHER_IMAGE = re.compile(
     rf"""\b(
         original(ly)? | unedited | unmodified | unaltered | previous(ly)? | earlier | initial(ly)?
@@ -34,7 +34,7 @@ _BEFORE_IN_TEXT = re.compile(rf"\b({'|'.join(_WORDS['in_text'])})s?\ before\b", 
 _QUOTED = re.compile(
     r"""(?<!\w)(?:"[^"]*"|'(?=\S)[^']*'|\u201c[^\u201d]*\u201d|\u2018[^\u2019]*\u2019)(?!\w)"""
 )
-"""What stands in quotes; an apostrophe within a word opens and closes none."""
+"""Text in quotes; an apostrophe within a word is no quote."""
 _SO_CALLED = re.compile(
     r"""(?<!\w)["'\u201c\u2018](\w+)["'\u201d\u2019](?=\s+(image|picture|photo))""", re.IGNORECASE
 )
@@ -42,7 +42,7 @@ _SO_CALLED = re.compile(
 
 
 def refers_to_source(question: str, options: Iterable[str]) -> bool:
-    """Whether a question, or an option, speaks of the image as it was (section 3.5), by its words.
+    """Whether the words of a question or an option refer to the source (section 3.5).
 
     This stands in where nobody decided it (`gie.release.COMPARES`, `compares` of a question). The
     paper shows the source where the question asks for a comparison, and does not say how that is
@@ -57,6 +57,6 @@ def refers_to_source(question: str, options: Iterable[str]) -> bool:
 
 
 def _remove_quotes(text: str) -> str:
-    """Without what is quoted, and with single spaces."""
+    """Remove quoted text, and leave single spaces."""
     plain_text = _QUOTED.sub(f" {_TEXT} ", _SO_CALLED.sub(r"\1", text))
     return _BEFORE_IN_TEXT.sub(r"\1", " ".join(plain_text.split()))

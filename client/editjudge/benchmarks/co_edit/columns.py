@@ -21,7 +21,7 @@ _IN_CONTEXT = (_OVERALL, COMPLETENESS, QUALITY, IDENTITY)
 
 
 def columns(switches: CoEditSwitches) -> tuple[Column, ...]:
-    """The columns of the dimensions that the switches leave."""
+    """Return the columns whose dimensions the switches leave."""
     there = {dimension.id for dimension in dimensions(switches)}
     return tuple(
         column

@@ -1,4 +1,4 @@
-"""Items of Co-EditBench: no data is released, so they come as `items.jsonl`."""
+"""Items of Co-EditBench in `items.jsonl`; its own data is not released."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ class CoEditLine(Line):
 
     @classmethod
     def why_no_mask(cls, fields: Mapping[str, Any]) -> str:
-        """Edits of the whole image need none."""
+        """Return that edits of the whole image need no mask."""
         kind = fields.get("type")
         whole = isinstance(kind, str) and kind in GLOBAL
         return f"{kind} is of the whole image" if whole else ""
 
     @classmethod
     def by_its_mask(cls, fields: Mapping[str, Any], phrase: str) -> Mapping[str, str]:
-        """The name of the subject, where the mask shows it and it has none."""
+        """Return the phrase as the subject's name if the mask shows an unnamed subject."""
         kind, subject = fields.get("type"), fields.get("subject")
         has_one = kind in ABOUT_A_SUBJECT if subject is None else subject is True
         is_around = kind in AROUND and fields.get("mask_shows") != "kept"
@@ -100,7 +100,7 @@ class CoEditLine(Line):
 
     @property
     def texts(self) -> dict[str, Any]:
-        """The usual ones; the type as task, and where the subject is."""
+        """The item's fields, with the type as task and the subject's region in `extra`."""
         texts = super().texts
         ours = {SUBJECT_REGION, SUBJECT_NAME}
         extra = {k: v for k, v in texts["extra"].items() if k not in ours}
@@ -112,7 +112,7 @@ class CoEditLine(Line):
 
     @property
     def _subject_region(self) -> str:
-        """Where the subject is, seen from what is edited."""
+        """The subject's region: `whole`, or `inside` or `outside` the mask."""
         if self.mask is None:
             return "whole"
         return "outside" if self.type in AROUND or self.mask_shows == "kept" else "inside"
@@ -124,7 +124,7 @@ class CoEditData(ItemsFile):
     line = CoEditLine
 
     def notes(self) -> tuple[str, ...]:
-        """Where some subjects have a name to be found by, those that have none."""
+        """Return which subjects have no name, if others have one."""
         subjects = [r for r in self.items() if r.data.has_subject and r.data.mask is not None]
         with_name = [ref for ref in subjects if ref.data.subject_name]
         if len(with_name) in {0, len(subjects)}:

@@ -64,7 +64,7 @@ def decaying(values: Values) -> float:
 
 
 def dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
-    """All dimensions, parts before what is derived from them.
+    """Return all dimensions; parts stand before the formulas that use them.
 
     Raises:
         ConfigError: no metric is left.
@@ -96,12 +96,12 @@ def dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
 
 
 def _caps(groups: list[str]) -> bool:
-    """Whether there is a group that caps the others (equation 2)."""
+    """Whether one of the groups caps the others (equation 2)."""
     return COMPLETENESS in groups
 
 
 def _make_measured_dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
-    """What CLIP and DINO say of the subject, and LPIPS of what is kept.
+    """Make the measurements: CLIP and DINO of the subject, LPIPS of the background.
 
     The paper does not say how a region is taken; the switches are the other ways.
     """
@@ -176,7 +176,7 @@ def _group(name: str, metrics: Mapping[str, _Row], switches: CoEditSwitches) -> 
 
 
 def _make_capped_dimension(name: str) -> Dimension:
-    """Equation 2."""
+    """Make the dimension of a group capped by completeness (equation 2)."""
     cap = _id(COMPLETENESS)
     return _dimension(
         f"{name}.capped",
@@ -189,7 +189,7 @@ def _make_capped_dimension(name: str) -> Dimension:
 
 
 def _overall(groups: list[str], switches: CoEditSwitches) -> Dimension:
-    """Equation 3."""
+    """Make the overall dimension (equation 3)."""
 
     def as_part(name: str) -> str:
         return _id(name if name == COMPLETENESS or not _caps(groups) else f"{name}.capped")
@@ -220,12 +220,12 @@ def _composite(
 
 
 def _steep(*, has_judge: bool) -> float:
-    """Near 0 a geometric mean is steep: a part that wavers there carries it along."""
+    """Return the tolerance; near 0 a geometric mean changes much with one of its parts."""
     return SCALE[1] if has_judge else 1.0
 
 
 def _dimension(name: str, group: str = "", **more: Any) -> Dimension:
-    """A dimension that applies where its group does."""
+    """Make a dimension that applies to the items of its group."""
     applies = _APPLIES.get(group, {})
     return Dimension(_id(name), **{"source": SOURCE, "range": SCALE, **applies, **more})
 

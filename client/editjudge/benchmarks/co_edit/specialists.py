@@ -108,29 +108,29 @@ class SubjectSimilarity(ServiceScorer):
 
     @property
     def roles(self) -> tuple[ServiceName, ...]:
-        """The network, and the segmenter where it is asked."""
+        """The feature service, and with `anew` the segmenter."""
         services = (self.service, self.segmenter) if self.anew else (self.service,)
         return tuple(map(ServiceName.parse, services))
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
-        """What brings both to one size, the mask of the subject, and how it is cut out."""
+        """What brings both images to one size, the decoder of masks, and the cutting-out."""
         cut = () if self.in_place else (framed,)
         undone = (off_canvas,) if self.padded_canvas else ()
         return (decode, fitted, load_mask, *cut, *undone)
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
-        """Two of each: source and edit."""
+        """Return two calls to each service, for source and edit."""
         return dict.fromkeys(self.roles, 2)
 
     def reads(self, item: Item) -> frozenset[str]:
-        """The source, and the mask unless the whole image is the subject."""
+        """Return the source, and the mask unless the whole image is the subject."""
         whole = item.extra.get(SUBJECT_REGION) == "whole"
         return frozenset({"source"} if whole else {"source", "mask"})
 
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Embed both, side by side."""
+        """Embed both images concurrently and compare them."""
         if self.padded_canvas:
             edit = await in_thread(off_canvas, edit)
         region = str(edit.item.extra[SUBJECT_REGION])
@@ -153,7 +153,7 @@ class SubjectSimilarity(ServiceScorer):
         return {"subject": Score(value=compute_cosine(*vectors), evidence=evidence)}
 
     async def _found_anew(self, edit: Edit, panel: Panel) -> Selected | None:
-        """Where the segmenter finds the subject in the edit; None where it is lost."""
+        """Return where the segmenter finds the subject in the edit; None if it is lost."""
         source, name = edit.item.source, str(edit.item.extra.get(SUBJECT_NAME, ""))
         if source is None or not name:
             raise Abstained("degenerate", "the item has no `subject_name` to find its subject by")
@@ -182,7 +182,7 @@ class SubjectSimilarity(ServiceScorer):
 
 @implementation(1)
 def framed(pixels: RGB, region: Selected) -> tuple[RGB, Selected]:
-    """A subject alone, in the middle of a square.
+    """Cut out a subject and place it alone in the middle of a square.
 
     The subject's box with a margin of `MARGIN` of its longer side on every side, padded to a
     square; what is not the subject is `FILL` in all of it. CLIP's processor takes the middle
@@ -216,7 +216,7 @@ def _of_source(edit: Edit, region: str) -> _Subject:
 
 
 def _as_large(output: Image, reference: Image) -> tuple[Image, dict[str, Any]]:
-    """An output at the source's size; its own bytes travel where nothing was changed."""
+    """Resize an output to the source's size; without a change it keeps its bytes."""
     pixels, note = fitted(output, reference)
     return (load_image(pixels, output.name) if note else output), note
 
@@ -246,7 +246,7 @@ class KeptDistance(ServiceScorer):
     padded_canvas: bool = field(default=False, kw_only=True)
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
-        """What brings both to one size, the mask of what is kept, and the canvas that is undone."""
+        """What brings both images to one size, the decoder of masks, and what undoes the canvas."""
         undone = (off_canvas,) if self.padded_canvas else ()
         return (decode, fitted, load_mask, *undone)
 
@@ -261,7 +261,7 @@ class KeptDistance(ServiceScorer):
     def _prepare_comparison(
         self, edit: Edit
     ) -> tuple[tuple[Image, Image], dict[str, bytes], dict[str, Any]]:
-        """Both pictures, the mask of what is kept, and a note of what was resized."""
+        """Return both images, the background's mask, and a note of what was resized."""
         if self.padded_canvas:
             edit = off_canvas(edit)
         source = edit.item.source

@@ -1,4 +1,4 @@
-"""The generic dimensions: what can be said of any edit, whatever benchmark it is from."""
+"""The generic dimensions, which apply to edits of any benchmark."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _text(name: str, service: str, reader: str) -> Dimension:
 
 
 def specialist_dimensions(services: Iterable[ServiceName]) -> tuple[Dimension, ...]:
-    """What specialists of one's own say, as those of ours of the same role; of a segmenter none."""
+    """Return dimensions for the user's own specialists; a segmenter has none."""
     each = (one for service in services for one in _of_one(service))
     return tuple(replace(one, protocol=PROTOCOL) for one in each)
 
@@ -94,7 +94,7 @@ def _levels(name: str) -> Dimension:
 
 
 def _list(name: str, asks: str) -> Dimension:
-    """A question near the balance may tip: then one answer in five to seven changes."""
+    """Make a dimension of a question list; its tolerance is one of five to seven answers."""
     scorer = QuestionList(JUDGE, f"core/{name}_questions", "core/question")
     source, how = scorer.template.source, Reading(scorer, "score")
     return Dimension(f"core.{name}", asks, source, how, variant="vqa.questions", tolerance=0.2)

@@ -24,7 +24,7 @@ def _correct(name: str, title: str, how: Aggregation) -> Column:
 
 
 def _preservation_column(name: str, title: str, *, higher_is_better: bool = True) -> Column:
-    """A raw mean; those between 0 and 1 have four decimals in the paper."""
+    """Make a column of a raw mean; means between 0 and 1 have four decimals in the paper."""
     how, decimals = Mean(f"gie.{name}"), 2 if name in {"psnr", "mse"} else 4
     return Column(
         f"gie.mean.{name}",
@@ -59,7 +59,7 @@ UNALIGNED = Column(
     _TABLE_3,
     PRESERVATION,
 )
-"""Beside the two that are measured after alignment: of how many edits there is none."""
+"""The percentage of edits that could not be aligned for PSNR and MSE."""
 CALIBRATED = Column(
     "gie.preservation",
     "MSE inverted, 0 to 1 over this run's models",
@@ -72,6 +72,6 @@ CALIBRATED = Column(
 
 
 def columns(switches: GieSwitches) -> tuple[Column, ...]:
-    """The tables."""
+    """Return the columns for the switches that are on."""
     more = () if switches.any_alignment else (UNALIGNED,)
     return (*TABLES, *more) if switches.uncalibrated else (*TABLES, *more, CALIBRATED)

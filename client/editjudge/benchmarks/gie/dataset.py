@@ -1,4 +1,4 @@
-"""The official data, or what `release.convert` made of it; and data of one's own, in its form.
+"""The official data, as released or as `release.convert` wrote it, and own data in its form.
 
 `editjudge prepare questions` and `editjudge prepare masks` write data of one's own.
 """
@@ -39,7 +39,7 @@ _OPTIONAL: Mapping[str, tuple[type, str]] = {
 
 
 def right_option(answer: str, options: Iterable[str]) -> str | None:
-    """The option that an answer is, case and a final full stop apart; None where it is none."""
+    """Return the option that an answer names, ignoring case and a final full stop, or None."""
     try:
         return Option(tuple(options)).parse(answer)
     except Unparsable:
@@ -47,7 +47,7 @@ def right_option(answer: str, options: Iterable[str]) -> str | None:
 
 
 def question_notes(questions_by_id: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """What is odd in questions and their answers, one line each.
+    """Return what is odd in questions and their answers, one line each.
 
     Args:
         asked: Ids of items with their questions, as `MultipleChoice` asks them.
@@ -100,7 +100,7 @@ class Record(ReleasedRecord):
         return label
 
     def question(self, decision: bool | None = None) -> dict[str, Any]:
-        """As `MultipleChoice` asks it.
+        """Return the question in the form that `MultipleChoice` asks.
 
         Args:
             decided: Whether it compares with the source, where somebody said so.
@@ -119,7 +119,7 @@ class Record(ReleasedRecord):
 
 
 def _choices(options: Iterable[str]) -> tuple[str, ...]:
-    """The options that can be chosen: those that are not blank."""
+    """Return the options that are not blank, which alone can be chosen."""
     return tuple(one.strip() for one in options if not is_blank(one))
 
 
@@ -145,7 +145,7 @@ class GieData(RecordsFile):
 
     @cached_property
     def digest(self) -> str:
-        """Of the records and masks; images are not in it."""
+        """The digest of records and masks; images do not enter it."""
         return self._data.digest
 
     def _records(self) -> Iterator[tuple[str, ItemRef]]:
@@ -172,7 +172,7 @@ class GieData(RecordsFile):
         return ItemRef(str(position), position, texts, files, flaws, data, (shape,))
 
     def notes(self) -> tuple[str, ...]:
-        """What is odd in the data as it was released, and changes what a score can be."""
+        """Return what is odd in the released data and limits the possible scores."""
         items = self._items_and_problems[0]
         same = Counter((one.data[0].edit_instruction, one.data[0].image) for one in items)
         masks = [(one.id, mask) for one in items if not isinstance(mask := one.data[1], str)]
@@ -266,14 +266,14 @@ class OwnLine(Line):
 
     @property
     def texts(self) -> dict[str, Any]:
-        """With the name of the edit type, and with the questions as they are asked."""
+        """The item's fields, with the name of the edit type and with complete questions."""
         texts = super().texts
         questions = tuple(map(_as_asked, texts["questions"]))
         return {**texts, "task": edit_type(self.task), "questions": questions}
 
 
 def _as_asked(question: dict[str, Any]) -> dict[str, Any]:
-    """A question as `MultipleChoice` asks it; what it says itself is kept.
+    """Complete a question to the form that `MultipleChoice` asks; its own fields stay.
 
     An answer that is no option stays as it is: such a question cannot be answered right. Whether
     it compares with the source, its words tell where nobody said so.
@@ -293,7 +293,7 @@ class OwnItems(ItemsFile):
     line = OwnLine
 
     def notes(self) -> tuple[str, ...]:
-        """What is odd in the questions; lines that cannot be used are left out."""
+        """Return what is odd in the questions of usable lines."""
         questions_by_id = ((ref.id, one) for ref in self.items() for one in ref.texts["questions"])
         return tuple(question_notes(questions_by_id))
 

@@ -34,7 +34,7 @@ def _dimension(name: str, scorer: Scorer, field: str, **more: Any) -> Dimension:
 
 @dataclass(frozen=True)
 class Reachable(Scorer):
-    """Whether a judge that replies with an option can be right; asks nobody.
+    """Whether a judge that replies with an option can be right; it makes no call.
 
     Field `reachable`, the share of the item's questions that can be won, 0 or 1 for one question.
 
@@ -48,14 +48,14 @@ class Reachable(Scorer):
     async def score(
         self, edit: Edit, panel: Panel, fields: frozenset[str]
     ) -> Mapping[str, Verdict]:
-        """Look at the questions."""
+        """Count the questions whose right answer is an option."""
         questions = edit.item.questions
         winnable = sum(MultipleChoice.can_be_won(one, exact=self.exact) for one in questions)
         return {"reachable": Score(value=winnable / len(questions))}
 
 
 def dimensions(switches: GieSwitches) -> tuple[Dimension, ...]:
-    """Tables 2 and 3 for one edit."""
+    """Return the dimensions of tables 2 and 3."""
     return (*_correctness(switches), *_make_similarity_dimension(switches), *_pixels(switches))
 
 

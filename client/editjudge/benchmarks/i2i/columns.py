@@ -13,7 +13,7 @@ from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, SHARED, TABLES, TITLES,
 
 
 def _names(track: Track, switches: I2iSwitches) -> tuple[str, ...]:
-    """The dimensions of a table: of table 2 without editing artifacts, unless asked for."""
+    """Return a table's dimensions; table 2 has editing artifacts only by a switch."""
     left_out = track == "me" and not switches.me_editing_artifacts
     return tuple(n for n in DIMENSIONS[track] if not (n == ARTIFACTS and left_out))
 
@@ -26,7 +26,7 @@ def _table(
     source: str,
     where: Callable[[Item], bool] = lambda _: True,
 ) -> Iterator[Column]:
-    """A mean for each dimension, then that of all scored pairs of a prompt and a dimension."""
+    """Yield a mean for each dimension, then the mean over all pairs of prompt and dimension."""
     for name in names:
         mean = Mean(f"i2i.{track}.{name}", where)
         yield Column(f"{prefix}.{name}", DIMENSIONS[track][name], mean, True, source, group)
@@ -36,7 +36,7 @@ def _table(
 
 
 def _make_loss_columns(switches: I2iSwitches) -> Iterator[Column]:
-    """How much the edits lost of what the regions compare; the baseline has no regions."""
+    """Yield the shares of regions that edits lost; the baseline has no regions."""
     if switches.lmm_baseline:
         return
     for track, table in TABLES.items():
@@ -61,7 +61,7 @@ def _difference(values: Values) -> float:
 
 
 def _comparison(switches: I2iSwitches) -> Iterator[Column]:
-    """What several source images cost, by the dimensions that both tables have.
+    """Yield the differences between multi-image and single-image editing, by shared dimensions.
 
     Overall is the mean of the differences, and no difference of the overalls: each of those is
     over dimensions that the other track does not have.
@@ -78,7 +78,7 @@ def _comparison(switches: I2iSwitches) -> Iterator[Column]:
 
 
 def columns(switches: I2iSwitches) -> tuple[Column, ...]:
-    """The tables, given the switches that are on."""
+    """Return the columns for the switches that are on."""
     names: dict[Track, tuple[str, ...]] = {track: _names(track, switches) for track in DIMENSIONS}
     return (
         *(

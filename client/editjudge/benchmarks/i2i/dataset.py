@@ -1,4 +1,4 @@
-"""I2I-Bench's data is not released: prompts of one's own, in `items.jsonl`."""
+"""Prompts in the form of I2I-Bench, whose own data is not released, in `items.jsonl`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class I2iLine(Line):
 
     @property
     def texts(self) -> dict[str, Any]:
-        """The names of the dimensions go to `extra`."""
+        """The item's fields; `extra` holds the names of its dimensions."""
         dimension_names = self.dimensions
         if dimension_names is None:
             dimension_names = usual(
@@ -95,7 +95,7 @@ class I2iData(ItemsFile):
     line = I2iLine
 
     def notes(self) -> tuple[str, ...]:
-        """What a switch alone judges, what lacks its own field, and the paper's quotas."""
+        """Return what only a switch judges, what lacks a field, and how quotas are met."""
         lines = [ref.data for ref in self.items()]
         odd = {
             f"names {ARTIFACTS}, judged of multi-image editing with"
@@ -119,7 +119,7 @@ class I2iData(ItemsFile):
 
 
 def _of_quotas(lines: Sequence[I2iLine]) -> str:
-    """How the numbers of prompts are to the paper's, by which its overall is weighted."""
+    """Compare the numbers of prompts with the paper's, which weigh its overall."""
     dimensions = Counter(
         (TRACKS[line.task], name) for line in lines for name in line.texts["extra"]["dimensions"]
     )

@@ -35,7 +35,7 @@ _DERIVED: Mapping[str, Formula] = {
 
 
 def _row(name: str, row: Mapping[str, Any], switches: I2iSwitches) -> Mapping[str, Any]:
-    """A row of `tables.toml` with what the switches change in it."""
+    """Return a row of `tables.toml` with the changes that the switches make."""
     changes = row.get("with", {})
     for switch in switches.on & changes.keys():
         row = {**row, **changes[switch]}
@@ -61,7 +61,7 @@ def _how(name: str, row: Mapping[str, Any]) -> Reading | Formula:
 
 
 def _fields(row: Mapping[str, Any], how: Reading | Formula) -> dict[str, Any]:
-    """What a dimension's method says of it, and then its row; a prompt says what it asks itself."""
+    """Return the fields of a dimension from its method and its row; a prompt gives its question."""
     method = next((name for name in METHODS if name in row), "")
     fields = {**METHODS.get(method, {}), **row}
     if method in {"levels", "yes_no"} and isinstance(how, Reading):
@@ -84,7 +84,7 @@ def _dimension(
 
 
 def dimensions(switches: I2iSwitches) -> tuple[Dimension, ...]:
-    """All of them, given the switches that are on, in the order of tables 1 and 2.
+    """Return the dimensions for the switches that are on, in the order of tables 1 and 2.
 
     After them, the shares that edits lost of what the regions compare, by the calls that these
     make; the baseline has none.

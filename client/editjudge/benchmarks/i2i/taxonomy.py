@@ -44,7 +44,7 @@ QUOTAS: Mapping[Track, Mapping[str, int]] = {
 SHARED = tuple(name for name in ROWS["se"] if name in ROWS["me"] and name != ARTIFACTS)
 """The dimensions that both tables have, judged by the same method (section 4.5)."""
 NEEDS: Mapping[str, Need] = {TEXT: "target_text", WORLD: "hint"}
-"""Dimensions without which an item's field is of no use, and that are nothing without it."""
+"""The item's field that each of these dimensions needs."""
 ABOUT = {
     "text_rendering": TEXT,
     "combination_text_rendering": TEXT,
@@ -52,11 +52,11 @@ ABOUT = {
     "world_knowledge_reasoning": WORLD,
     "combination_reasoning": WORLD,
 }
-"""Categories that are about one of these dimensions."""
+"""The categories that test one of these dimensions."""
 
 
 def usual(track: Track, *, target_text: bool, hint: bool) -> tuple[str, ...]:
-    """The dimensions of an item that names none: those of every prompt, and what it has text for.
+    """Return the dimensions of an item that names none: the common ones, and those it has text for.
 
     Editing artifacts of `me` are among them, though only a switch judges them.
 
@@ -73,7 +73,7 @@ def usual(track: Track, *, target_text: bool, hint: bool) -> tuple[str, ...]:
 
 
 def not_asked(dimension: str, item: Item) -> str | None:
-    """Why a dimension does not ask anything about an item; None where it does.
+    """Return why a dimension does not apply to an item; None if it does.
 
     Args:
         dimension: As `se.image_quality`.

@@ -31,19 +31,19 @@ def _words(name: str) -> str:
 
 
 def _metrics(dimension: str) -> tuple[str, ...]:
-    """The metrics that apply: three, or four where knowledge is tested."""
+    """Return the metrics that apply: three, or four if the dimension tests knowledge."""
     return tuple(
         m for m in METRICS if m != "knowledge_plausibility" or dimension in TESTS_KNOWLEDGE
     )
 
 
 def _ids(dimension: str) -> dict[str, str]:
-    """The columns of a reasoning dimension's metrics."""
+    """Return the column ids of a reasoning dimension's metrics."""
     return {name: f"kris.{dimension}.{name}" for name in _metrics(dimension)}
 
 
 def _of_dimension(dimension: str, switches: KrisSwitches) -> tuple[Column, ...]:
-    """A reasoning dimension: its metrics, and their mean."""
+    """Return the columns of a reasoning dimension: its metrics and their mean."""
     where = partial(_in, dimension)
     how: Aggregation = Composite(mean, _ids(dimension))
     if switches.pooled_metrics and switches.missing_skipped:
@@ -67,7 +67,7 @@ def _of_dimension(dimension: str, switches: KrisSwitches) -> tuple[Column, ...]:
 
 
 def _average(name: str, dimensions: tuple[str, ...], switches: KrisSwitches) -> Column:
-    """Over reasoning dimensions, each weighted by its items; pooled by its metrics' values."""
+    """Make the average over reasoning dimensions, weighted by items or by metrics' values."""
     count: Literal["scored", "asked"] = "scored" if switches.missing_skipped else "asked"
     if switches.pooled_metrics:
         of = tuple(c for d in dimensions for c in _ids(d).values())
@@ -109,7 +109,7 @@ BY_TASK: tuple[Column, ...] = (
 
 
 def columns(switches: KrisSwitches) -> tuple[Column, ...]:
-    """The paper's table, then `BY_TASK`."""
+    """Return the paper's table, then `BY_TASK`."""
     every = tuple(d for dimensions in TAXONOMY.values() for d in dimensions)
     table = (
         column

@@ -25,7 +25,7 @@ _ID = TypeAdapter[str](Name)
 
 
 def _several(value: Any) -> Any:
-    """One source is a sequence of one."""
+    """Make a sequence of a single source."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -76,7 +76,7 @@ class KrisData(RecordsFile):
 
     @property
     def _instead(self) -> str:
-        """What to give instead of a folder without annotations."""
+        """What users should give instead of a folder without annotations."""
         if not self.path.exists():
             return "there is no such file or folder"
         lists = list(self.path.glob("*.json"))
@@ -88,7 +88,7 @@ class KrisData(RecordsFile):
 
     @cached_property
     def digest(self) -> str:
-        """Of the annotations; images are not in it."""
+        """The digest of the annotations; images do not enter it."""
         parts = ((f"{folder}\n", file_digest(file)) for folder, file in self._files.items())
         return content_digest(b"".join(name.encode() + digest_bytes(of) for name, of in parts))
 
@@ -103,7 +103,7 @@ class KrisData(RecordsFile):
                 yield f"{folder}/{number}", _in_place(folder, number, fields)
 
     def check_items(self) -> Iterator[ItemRef]:
-        """The items, once it is known that a list is beside its folders.
+        """Yield the items after checking that a list lies beside its folders.
 
         Other runners keep it among their code.
         """
@@ -126,7 +126,7 @@ class KrisData(RecordsFile):
         return by_folder
 
     def notes(self) -> tuple[str, ...]:
-        """How the data differs from the release, by folder; there are later revisions."""
+        """Return how the data differs from the release, by folder; later revisions exist."""
         there = self._by_folder
         by_folder = {f: there.get(f, []) for f in FOLDERS if f in there or f in self._files}
         counts = [
@@ -144,7 +144,7 @@ class KrisData(RecordsFile):
 
 
 def _of_list(file: Path) -> Iterator[tuple[str, ItemRef | str]]:
-    """The annotations of a list, each with its folder and id."""
+    """Yield the annotations of a list, each with its folder and id."""
     mend = f"of <task>/{ANNOTATION} give the folder above <task>"
     records, twice = read_json(file, list, "a list of annotations", mend)
     yield from ((f"{file.name}/{name}", "twice in the file") for name in twice)
@@ -159,7 +159,7 @@ def _of_list(file: Path) -> Iterator[tuple[str, ItemRef | str]]:
 
 
 def _in_place(folder: str, number: str, fields: Any) -> ItemRef | str:
-    """A record in its place, or why it cannot be used. Outputs lie in the same folders."""
+    """Make an item of a record, or return why it is none."""
     if folder not in FOLDERS:
         return f"type {folder!r} is none of the {len(FOLDERS)} folders of KRIS-Bench"
     try:
@@ -192,7 +192,7 @@ def _in_place(folder: str, number: str, fields: Any) -> ItemRef | str:
 
 
 def _odd(folder: str, items: Sequence[ItemRef]) -> list[str]:
-    """Where a folder's items have other sources, or fewer explanations, than the release."""
+    """Return which of a folder's items differ from the release in sources or explanations."""
     low, high = TABLES["sources"].get(folder, (1, 1))
     has = f"{low}" if low == high else f"{low} to {high}"
     without = [one.id for one in items if not one.texts["hint"]]

@@ -74,7 +74,7 @@ def _plausibility(switches: KrisSwitches, reading: Reading) -> Reading | Formula
 
 
 def dimensions(switches: KrisSwitches) -> tuple[Dimension, ...]:
-    """The metrics, then their average; nothing is loaded."""
+    """Return the metrics, then their average, without loading prompts."""
     instruction = _rubric("instruction", switches)
     metrics: dict[str, Reading | Formula] = {
         "visual_consistency": Reading(_rubric("consistency", switches), "consistency_score"),

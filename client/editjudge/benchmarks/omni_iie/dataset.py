@@ -24,7 +24,7 @@ _RENAMED = {"sharegpt4v(llava)": "sharegpt4v"}
 
 
 def _number_to_text(answer: Any) -> Any:
-    """Numbers and truth values as texts: an answer may be `2`, or `true`, which becomes `True`."""
+    """Turn numbers and truth values into texts: `2` into "2", `true` into "True"."""
     plain = isinstance(answer, int) or (isinstance(answer, float) and math.isfinite(answer))
     return str(answer) if plain else answer
 
@@ -38,7 +38,7 @@ class Pair(BaseModel):
 
 
 def _is_whole(pair: Any) -> bool:
-    """Whether a pair has its question and its answer: the released scorer skips others."""
+    """Whether a pair has a question and an answer; the released scorer skips others."""
     texts = (pair.get("question"), pair.get("correct_answer")) if isinstance(pair, dict) else ("",)
     return all(
         text is not None and not (isinstance(text, str) and is_blank(text)) for text in texts
@@ -83,13 +83,13 @@ class Record(ReleasedRecord):
 
     @property
     def folder(self) -> str:
-        """The data set's folder, under its name in the outputs."""
+        """The data set's folder, by its name among the outputs."""
         name = PurePosixPath(self.modified_image_path).parent.name
         return _RENAMED.get(name, name)
 
     @property
     def round(self) -> int:
-        """Of a dialogue, from 1; 0 of a single edit."""
+        """The round of a dialogue, from 1; 0 for a single edit."""
         return int(self.level) if self.level.isdecimal() else 0
 
 
@@ -133,7 +133,7 @@ class OmniData(RecordsFile):
 
     @cached_property
     def digest(self) -> str:
-        """Of the lists; images are not in it."""
+        """The digest of the lists; images do not enter it."""
         return content_digest(b"".join(digest_bytes(file_digest(file)) for file in self._files))
 
     def _records(self) -> Iterator[tuple[str, ItemRef | str]]:
@@ -145,13 +145,13 @@ class OmniData(RecordsFile):
 
     @cached_property
     def _items_and_problems(self) -> tuple[list[ItemRef], list[Problem]]:
-        """With the switches of scale: what neighbours say of a round."""
+        """The items and problems; each round knows how its scale differs from the round before."""
         items, problems = super()._items_and_problems
         _tell_switches(items)
         return items, problems
 
     def notes(self) -> tuple[str, ...]:
-        """Lists of another length than the release, and entries beyond what the paper has."""
+        """Return lists of another length than in the release, and entries beyond the paper's."""
         items = self._items_and_problems[0]
         counts = [
             f"{name}: {format_count(count, 'entry', 'entries')}, {LISTS[name]:,} were released"
@@ -173,11 +173,11 @@ class OmniData(RecordsFile):
         return (*counts, *([unread] if self._unread else []), *format_notes(odd))
 
     def mend(self, refs: Sequence[ItemRef]) -> str:
-        """Their paths are the authors'."""
+        """Return that `--root` maps the authors' paths."""
         return "say where the authors' folders lie here: --root OLD=NEW" if refs else ""
 
     def _in_place(self, entry: Any) -> ItemRef | str:
-        """A record in its place, or why it cannot be used."""
+        """Make an item of a record, or return why it is none."""
         if not isinstance(entry, dict):
             return "is no object"
         record, wrong = Record.parse(entry)
@@ -215,7 +215,7 @@ class OmniData(RecordsFile):
 
 
 def _tell_switches(items: Sequence[ItemRef]) -> None:
-    """Tell rounds whose scale is known apart by the scale of the round before them."""
+    """Note for each round how its scale differs from the round before it."""
     before: dict[str, ItemRef] = {}
     rounds = [one for one in items if one.data.round]
     for item in sorted(rounds, key=lambda item: item.data.round):

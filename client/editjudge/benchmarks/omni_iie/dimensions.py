@@ -18,7 +18,7 @@ _WITHIN = {"foreground": " where the mask is white", "background": " outside the
 
 
 def dimensions(switches: OmniSwitches) -> tuple[Dimension, ...]:
-    """By the switches that are on; what weighs a mean stands last and is in no table."""
+    """Return the dimensions for the switches that are on; weights stand last, in no table."""
     pixels = SquaredPixels(switches.alpha_dropped)
     weighs = REGIONS[:2] if switches.area_weighted else ()
     return (
@@ -63,7 +63,7 @@ def _clip(region: str, switches: OmniSwitches) -> Dimension:
 
 
 def _whole_pairs(item: Item) -> str | None:
-    """Questions may be of another form than this dimension reads, in data of one's own."""
+    """Return why the questions of an item cannot be used, or None; own data may have others."""
     for number, pair in enumerate(item.questions, 1):
         for name in ("question", "answer"):
             text = pair.get(name)
