@@ -75,14 +75,14 @@ async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform
     async with contextlib.AsyncExitStack() as stack:
         vllm = await stack.enter_async_context(scripted.serving())
         limits = contextlib.AsyncExitStack()
-        service = await limits.enter_async_context(RateLimits().serving())
+        rate_limits = await limits.enter_async_context(RateLimits().serving())
         stack.push_async_callback(limits.aclose)
         room = ServiceOptions(edits=2, edits_of_one=2)
         service = await stack.enter_async_context(JudgeService(settings(vllm), room))
         web = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 1))
         at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
         judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
-        door = Door(folder, triton, gateway=judge, token_limits={"service": service})
+        door = Door(folder, triton, gateway=judge, token_limits={"service": rate_limits})
         for team in ("vision", "busy"):
             door.token(team)
         await asyncio.to_thread(door.server.start)
@@ -92,7 +92,7 @@ async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform
         assert await there.score() == grpc.StatusCode.OK
         await limits.aclose()
         await there.score()
-        await stack.enter_async_context(RateLimits().serving(service))
+        await stack.enter_async_context(RateLimits().serving(rate_limits))
         yield there
 
 

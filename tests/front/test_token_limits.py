@@ -95,12 +95,12 @@ async def test_the_judge_service_tells_what_its_judge_took(tmp_path: Path) -> No
     limits, scripted = RateLimits(vision=150), scripted_judge()
     async with contextlib.AsyncExitStack() as stack:
         vllm = await stack.enter_async_context(scripted.serving())
-        service = await stack.enter_async_context(limits.serving())
+        rate_limits = await stack.enter_async_context(limits.serving())
         service = await stack.enter_async_context(JudgeService(settings(vllm)))
         web = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 1))
         at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
         judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
-        door = Door(tmp_path, triton={}, gateway=judge, token_limits={"service": service})
+        door = Door(tmp_path, triton={}, gateway=judge, token_limits={"service": rate_limits})
         metadata = [("authorization", f"Bearer {door.token('vision')}")]
         await asyncio.to_thread(door.server.start)
         stack.push_async_callback(asyncio.to_thread, door.server.stop)

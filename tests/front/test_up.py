@@ -68,7 +68,7 @@ def test_one_command_serves_a_team_and_one_ends_it(
 
     wait_until(known)
     first = scored(up, token)["verdicts"]
-    assert "judge    grpc://" in command("status").out
+    assert "gateway  grpc://" in command("status").out
 
     os.kill(up["gateway"]["pid"], signal.SIGKILL)
     wait_until(lambda: command("status", "--json").json["gateway"]["pid"] != up["gateway"]["pid"])

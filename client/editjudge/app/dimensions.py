@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..base.errors import ConfigError
-from ..base.identity import ServiceName
+from ..base.identity import JUDGE_ROLE
 from ..base.text import format_count
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import load_dimensions as all_dimensions
@@ -78,7 +78,7 @@ class DimensionSet:
 def missing_services(services: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Map each missing service to the dimensions that need it; any judge serves for all judges."""
     dimensions = all_dimensions()
-    has_judge = any(ServiceName.parse(name).is_judge for name in services)
+    has_judge = any(name.startswith(f"{JUDGE_ROLE}.") for name in services)
     missing: dict[str, list[str]] = {}
     for name, dimension in dimensions.items():
         for role in sorted(roles_of(dimension, dimensions)):

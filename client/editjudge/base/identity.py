@@ -15,7 +15,7 @@ FINGERPRINT = "fingerprint"
 """The fact that holds a service's reply to its probe; no signature depends on it."""
 UNKNOWN_MODEL = "unknown"
 """Stands in a signature for a service whose model is not known."""
-_JUDGE_ROLE = "generalist"
+JUDGE_ROLE = "generalist"
 
 
 class ServiceName(str):
@@ -62,12 +62,12 @@ class ServiceName(str):
     @classmethod
     def judge(cls, name: str) -> ServiceName:
         """The name of the multimodal LLM that is configured as `name`."""
-        return cls(_JUDGE_ROLE, name)
+        return cls(JUDGE_ROLE, name)
 
     @property
     def is_judge(self) -> bool:
         """Whether the service is a multimodal LLM."""
-        return self.role == _JUDGE_ROLE
+        return self.role == JUDGE_ROLE
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
