@@ -250,7 +250,7 @@ async def test_a_server_that_dies_midway_is_gone_on_with(data: Set) -> None:
         dying = await written(*asked)
         assert dying.code == 3, dying.err
         assert "failed: set/" in dying.err
-        assert "the same command tries again" in dying.err
+        assert "give the same command again" in dying.err
     answered = [line["id"] for line in data.items() if "questions" in line]
     assert len(answered) == 6
 

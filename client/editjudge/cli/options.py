@@ -41,8 +41,8 @@ def settings_from(options: Options | None = None) -> Settings:
     root_options = context.find_root().params if context else {}
     assignments = _parse_assignments(root_options.get("set_", ()))
     settings = load_settings(root_options.get("config"), **assignments)
-    given = {**options, "judge": any(parse_judges(options).values())}
-    own = [name for name in ("endpoint", "judge", "judge_model", "ledger") if given.get(name)]
+    effective = {**options, "judge": any(parse_judges(options).values())}
+    own = [name for name in ("endpoint", "judge", "judge_model", "ledger") if effective.get(name)]
     if options.get("gateway") and own:
         raise ConfigError(
             f"--gateway and --{own[0].replace('_', '-')} contradict each other: the Judge service"

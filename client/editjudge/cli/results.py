@@ -147,7 +147,7 @@ def _print_published(paper: PublishedNumbers, show: Callable[..., Iterable[Table
         note = f" ({table.note})" if table.note else ""
         print_text(f"† published: {paper.title}, {table.source}, judge: {table.judge}{note}")
         rows = {f"† {model}": row for model, row in table.models.items()}
-        print_tables(show(paper.columns_of(table), published=rows))
+        print_tables(show(paper.columns_of(table), paper_rows=rows))
     for line in describe_comparability(paper):
         print_text(line)
 
