@@ -1,4 +1,4 @@
-"""Starting the real `tritonserver` of the nvidia-pytriton wheel, on loopback.
+"""The `tritonserver` of the nvidia-pytriton wheel, as a local server on loopback.
 
 Nothing is written into site-packages: the python backend and the stub for this Python
 are linked into a runtime folder of ours.
@@ -38,17 +38,17 @@ logger = logging.getLogger(__name__)
 _STOP_SECONDS = 10.0
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux keeps it
 _CLOSED = ("shared-memory", "trace", "logging", "statistics")
-"""What nobody here asks of Triton, and what would let others read along."""
+"""Triton's APIs that nothing here uses, and through which others could read images."""
 _CLOSED_GRPC = (*_CLOSED, "model-repository")
 _CLOSED_HTTP = (*_CLOSED, "inference", "model-config")
 _LOCK = "closed=\n"
-"""A header that opens it, and its value. Arguments of a process are no secret, so it is one that
-cannot be sent: no header holds the end of a line."""
+"""The header and value that would open them. A process's arguments are no secret, so the value is
+one that cannot be sent: no header can hold a line break."""
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 class TritonServer(Server):
-    """One tritonserver.
+    """One tritonserver process.
 
     Args:
         repository: A model repository, all of which is served; by default the models of the
@@ -98,12 +98,12 @@ class TritonServer(Server):
 
     @property
     def region(self) -> str:
-        """What the names of its files in shared memory begin with; "" when there is none."""
+        """The prefix of its files in shared memory; "" while it does not run."""
         return Path(self._runtime.name).name if self._runtime else ""
 
     @property
     def unloaded_models(self) -> Mapping[str, str]:
-        """Models that it could not load, or has lost, and why."""
+        """Models that it could not load or has lost, with the reasons."""
         if self._runtime is None:
             return self._unloaded_models
         runtime = self._runtime.name
@@ -140,7 +140,7 @@ class TritonServer(Server):
             raise
 
     def is_healthy(self) -> bool:
-        """Whether it runs, with every Python model that it loaded.
+        """Whether it runs with every Python model that it loaded.
 
         Triton ends one that crashed or gave no sign of life for a second, answers "not healthy"
         for it from then on, says that it is ready, and does not start it again.
@@ -216,14 +216,14 @@ class TritonServer(Server):
         return fetch(f"{self.http_url}/v2/health/ready") is not None
 
     def _read_last_error(self) -> str:
-        """The last error that Triton logged."""
+        """Find the last error in Triton's log."""
         lines = self._read_log().splitlines()
         errors = [line for line in lines if re.match(r"E\d{4} ", line) or "error" in line.lower()]
         text = (errors or lines or ["no output"])[-1]
         return re.sub(r"^E\d{4} \S+ \d+ ", "", text).strip().strip('"')
 
     def _check_models(self) -> None:
-        """Find out which models are ready, and why the others are not."""
+        """Ask which models are ready, and note why the others are not."""
         states = json.loads(fetch(f"{self.http_url}/v2/repository/index", b"") or b"[]")
         ready = {each["name"] for each in states if each.get("state") == "READY"}
         for each in states:
@@ -243,7 +243,7 @@ class TritonServer(Server):
         self._stub_pids = {model: of.get(model, 0) for model in ready}
 
     def _restrict_shared_memory(self) -> None:
-        """Close what is in shared memory: Triton lets others read it, whatever the umask."""
+        """Restrict its files in shared memory, which Triton lets others read whatever the umask."""
         for region in _SHARED_MEMORY.glob(f"{self.region}*") if self.region else ():
             with suppress(OSError):  # it is gone meanwhile
                 if not region.is_symlink():
@@ -252,16 +252,16 @@ class TritonServer(Server):
 
 @contextmanager
 def temporary_stack(settings: StackSettings | None = None) -> Iterator[TritonServer]:
-    """A Triton server for the duration of a block; one that ends or loses a model starts again.
+    """Run a Triton server until the block is left; it is restarted if it ends or loses a model.
 
     Raises:
-        StackError: it cannot start; the log's last error is in the message.
+        StackError: it cannot start; the message has the log's last error.
     """
     log = private_state_dir() / f"triton-{os.getpid()}.log"
     server = TritonServer(log, settings)
     stopping = threading.Event()
     startup: Future[None] = Future()
-    # The server ends with the thread that started it, so that thread looks after it.
+    # The kernel ends the server with the thread that started it, so that thread also restarts it.
     keeper = threading.Thread(
         target=_run_until_stopped, args=(server, stopping, startup), name="triton"
     )
@@ -280,7 +280,7 @@ def temporary_stack(settings: StackSettings | None = None) -> Iterator[TritonSer
 def _run_until_stopped(
     server: TritonServer, stopping: threading.Event, startup: Future[None]
 ) -> None:
-    """Start a server and keep it alive until `stopping` is set; then it ends."""
+    """Start a server and keep it running until `stopping` is set, then end it."""
     try:
         server.start(stopping)
     except BaseException as error:  # noqa: BLE001 - raised where it is waited for
@@ -297,7 +297,7 @@ def _run_until_stopped(
 
 
 def make_stack(settings: StackSettings) -> AbstractContextManager[TritonServer] | None:
-    """A temporary stack that is still to be started; None where its packages are not installed."""
+    """Make a temporary stack, not started yet; None where its packages are not installed."""
     return temporary_stack(settings) if has_serve_extra() else None
 
 
@@ -307,7 +307,7 @@ def has_serve_extra() -> bool:
 
 
 def find_libpython() -> Path | None:
-    """The folder of this Python's shared library; None where the loader knows it.
+    """Find the folder of this Python's shared library; None where the loader finds it anyway.
 
     Raises:
         StackError: the library is not on this machine; says what to install.
@@ -336,7 +336,7 @@ def _pytriton() -> Path:
 
 
 def _link_backends(pytriton: Path, runtime: Path) -> Path:
-    """The python backend with the stub for this Python beside it."""
+    """Link the python backend and the stub for this Python into a folder."""
     stub = pytriton / "tritonserver" / "python_backend_stubs" / _PYTHON
     if not (stub / "triton_python_backend_stub").is_file():
         versions = sorted(p.name for p in stub.parent.iterdir())
@@ -357,17 +357,20 @@ def _link_backends(pytriton: Path, runtime: Path) -> Path:
 
 
 def _find_stubs(runtime: str, pid: str = "[0-9]*") -> dict[int, list[str]]:
-    """The processes of a server's Python models with their command lines.
+    """Find the processes of a server's Python models.
 
     Args:
-        runtime: The server's own folder, which its stubs have on their command lines.
-        pid: The number of the one that is looked for; all by default.
+        runtime: The server's own folder, which is on their command lines.
+        pid: The id of one process, or a glob; all by default.
+
+    Returns:
+        Command lines by process id.
     """
     all_of_them = find_stubs(pid=pid)
     return {pid: line for pid, line in all_of_them.items() if f"{runtime}/backends/" in line[0]}
 
 
 def _first_line(reason: str) -> str:
-    """What kept a model from loading, without Triton's code before it and the trace behind."""
+    """The reason why a model did not load, without Triton's error code and the traceback."""
     lines = reason.removeprefix("Internal: ").partition("\nAt:")[0].split()
     return " ".join(lines)[:500] or "no reason is told"
