@@ -151,11 +151,11 @@ async def run_and_summary(gie: Gie, protocol: str) -> tuple[Ran, Ran, Judge, Cli
     out = gie.folder / protocol
     # What stands in for the authors' prompts is known to this process alone.
     run = verb if protocol == "official" else command
-    async with judge.serving() as judge, clip.serving() as triton:
+    async with judge.serving() as judge_url, clip.serving() as triton:
         ran = await asyncio.to_thread(
             run,
             *("run", *gie.arguments("ours", "copy"), "--protocol", protocol, "--out", out),
-            *("--generalist", judge, "--endpoint", triton),
+            *("--generalist", judge_url, "--endpoint", triton),
         )
     assert ran.code == 0, ran.err
     return ran, verb("summary", out, "--json"), judge, clip
@@ -348,11 +348,11 @@ def test_outputs_by_the_paths_in_the_file(gie: Gie) -> None:
 
 async def test_questions_are_checked_on_unedited_pictures(gie: Gie) -> None:
     judge, out = Judge(), gie.folder / "run"
-    async with judge.serving() as judge:
+    async with judge.serving() as judge_url:
         done = await asyncio.to_thread(
             verb,
             *("run", "gie", "--data", gie.file, "--outputs", "unedited=:sources", "--out", out),
-            *("--dimension", "gie.functional_correctness", "--generalist", judge),
+            *("--dimension", "gie.functional_correctness", "--generalist", judge_url),
             *("--rounds", 2),
         )
     assert done.code == 0, done.err
@@ -400,11 +400,11 @@ async def test_data_of_ones_own(
     for note in ("so the question cannot be won: it counts as wrong (own/1)", "too (own/1)"):
         assert note in " ".join(well.out.split())
     judge, clip = Judge(), Clip()
-    async with judge.serving() as judge, clip.serving() as triton:
+    async with judge.serving() as judge_url, clip.serving() as triton:
         ran = await asyncio.to_thread(
             verb,
             *("run", *given, "--protocol", protocol, "--out", tmp_path / "run"),
-            *("--generalist", judge, "--endpoint", triton),
+            *("--generalist", judge_url, "--endpoint", triton),
         )
     assert ran.code == 0, ran.err
     table = verb("summary", tmp_path / "run", "--json")
