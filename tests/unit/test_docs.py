@@ -128,7 +128,7 @@ def test_the_python_page_runs(
     exec(compile(read_samples(PYTHON), "docs/python.md", "exec"), names)  # noqa: S102 - our own page
     printed = capsys.readouterr().out
     assert "100.0\nNone\nneeds a target text" in printed
-    assert "lab.evenness" in printed
+    assert "'lab.brightness.inside': 0.3398" in printed
 
 
 def test_every_public_name_has_an_example_that_runs() -> None:
