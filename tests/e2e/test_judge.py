@@ -187,7 +187,7 @@ def test_images_do_not_leave_without_consent(command: Command, photo_file: Path)
     [
         (["--generalist", "ftp://x"], "http(s)://host:port/v1"),
         (["--generalist", "http://127.0.0.1:1"], "http(s)://host:port/v1"),
-        (["--judge-model", "m"], "give --generalist URL"),
+        (["--judge-model", "m"], "give --judge URL"),
         (["--set", "max_cost=1", "--generalist", "http://127.0.0.1:1/v1"], "has no price"),
     ],
 )

@@ -304,7 +304,7 @@ def test_a_judge_that_is_not_there_is_named(data: Data) -> None:
     done = command("run", *data.arguments(ARTIFACTS), *given)
     assert done.code == 2
     assert "--judge nobody: no judge has this name (there are: judge)" in done.err
-    assert "--generalist nobody=URL" in done.err
+    assert "--judge nobody=URL" in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert not data.out.exists()
 
@@ -315,7 +315,7 @@ async def test_both_judges_spend_from_one_budget(data: Data, tmp_path: Path) -> 
         # A call takes 100 prompt tokens, and so 0.1; the first eight begin before that is known.
         done = await ran(*run, "--max-cost", 0.95)
         assert done.code == 3
-        assert "ended before max_cost was passed" in done.err
+        assert "ended early to stay below max_cost" in done.err
         spent = 0.1 * sum(len(server.requests) for server in servers)
         assert 0.3 < spent <= 0.95
         on = await ran(*run, "--max-cost", 100)
