@@ -23,7 +23,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from editjudge.base.errors import Overloaded
+from editjudge.base.errors import Overload
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.replica import Replica
 from editjudge.panel.retry import RetryPolicy, call_with_retries
@@ -68,7 +68,7 @@ class Server:
         """One call; refused where the queue is full."""
         if self._inside >= self.load.places + self.load.queue:
             self.refused += 1
-            raise Overloaded("queue full", service="fake")
+            raise Overload("queue full", service="fake")
         self._inside += 1
         try:
             async with self._places:

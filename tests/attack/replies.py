@@ -20,7 +20,7 @@ from rich.table import Table
 from editjudge.answers import FirstWord, Option, OutputContract, Scores, Unparsable
 from editjudge.base.config import JudgeEndpoint, Secret, Settings
 from editjudge.base.console import make_console
-from editjudge.base.errors import Abstained, ServiceError
+from editjudge.base.errors import Abstention, ServiceError
 from editjudge.base.terminal import print_json_text, print_text
 from editjudge.base.text import escape_formula, join_surrogates
 from editjudge.base.verdict import NoScoreKind
@@ -155,7 +155,7 @@ async def _asked(
             calls: tuple[str, ...] = ()
             try:
                 outcome, shown, calls = await _outcome(rng, judge, prompt, contract, said)
-            except Abstained as error:
+            except Abstention as error:
                 if error.kind not in get_args(NoScoreKind):
                     raise Broken(f"unscored as {error.kind!r}") from None
                 outcome, calls = error.kind, error.calls

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.base.errors import Abstained, ConfigError
+from editjudge.base.errors import Abstention, ConfigError
 from editjudge_services.aesthetics.artimuse_service import LEVELS, ArtiMuse, mean_level
 from editjudge_services.quality.qinsight_service import QInsight, parse_rating
 from editjudge_services.runtime import vllm_specialist
@@ -83,7 +83,7 @@ def test_ratings(reply: str, expected: float) -> None:
 @pytest.mark.parametrize("case", NO_RATINGS)
 def test_no_rating_is_never_a_guess(case: str) -> None:
     reply, reason = NO_RATINGS[case]
-    with pytest.raises(Abstained, match=reason) as caught:
+    with pytest.raises(Abstention, match=reason) as caught:
         parse_rating(reply)
     assert caught.value.kind == "unparsable"
 
@@ -106,7 +106,7 @@ def test_one_bad_reply_does_not_cost_the_others(
     server = ScriptedVllm(choice("no idea"), choice(GOOD))
     with loaded(QInsight, server, prompts, monkeypatch) as specialist:
         answers = ask(specialist, 3)
-    assert sum(isinstance(answer, Abstained) for answer in answers) == 1
+    assert sum(isinstance(answer, Abstention) for answer in answers) == 1
 
 
 UNSCORED = {
@@ -122,7 +122,7 @@ def test_replies_without_a_score(case: str, prompts: Path, monkeypatch: pytest.M
     answer, reason = UNSCORED[case]
     with loaded(QInsight, ScriptedVllm(answer), prompts, monkeypatch) as specialist:
         (got,) = ask(specialist)
-    assert isinstance(got, Abstained)
+    assert isinstance(got, Abstention)
     assert reason in got.reason
 
 
@@ -222,7 +222,7 @@ def test_artimuse_without_log_probabilities(
 ) -> None:
     with loaded(ArtiMuse, ScriptedVllm(answer), prompts, monkeypatch) as specialist:
         (got,) = ask(specialist)
-    assert isinstance(got, Abstained)
+    assert isinstance(got, Abstention)
     assert "no log-probabilities" in got.reason
 
 
@@ -251,7 +251,7 @@ def test_an_expectation_is_bounded_and_shift_invariant(values: list[float]) -> N
 
 @pytest.mark.parametrize("value", [math.nan, -math.inf])
 def test_a_level_without_a_probability_is_no_score(value: float) -> None:
-    with pytest.raises(Abstained, match="1 of 3 levels"):
+    with pytest.raises(Abstention, match="1 of 3 levels"):
         mean_level({1: 0.0, 2: value, 3: -1.0}, [1, 2, 3])
 
 

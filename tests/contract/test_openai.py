@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import (
-    Abstained,
+    Abstention,
     BadReply,
-    NotAuthorised,
-    NotServed,
-    Refused,
+    MissingModel,
+    NoAccess,
+    Rejection,
     ServiceError,
 )
 from editjudge.panel.prompt import Picture, Prompt, Text
@@ -63,7 +63,7 @@ async def test_other_servers_tell_less() -> None:
 )
 async def test_another_model_is_not_taken(models: tuple[str, ...], asked: str, text: str) -> None:
     async with asking(ScriptedOpenAi(models=models), model=asked) as transport:
-        with pytest.raises(NotServed, match=text):
+        with pytest.raises(MissingModel, match=text):
             await transport.identify(5)
 
 
@@ -81,9 +81,9 @@ async def test_gateways_without_a_list_of_models(status: int) -> None:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (problem(401, "no key"), NotAuthorised),
+        (problem(401, "no key"), NoAccess),
         (Fault(200, {"object": "list"}), BadReply),
-        (Fault(200, b"<html>", {"content-type": "text/html"}), NotServed),
+        (Fault(200, b"<html>", {"content-type": "text/html"}), MissingModel),
     ],
 )
 async def test_lists_of_models_that_are_none(answer: Fault, kind: type[ServiceError]) -> None:
@@ -217,7 +217,7 @@ async def test_a_schema_that_is_wrong_is_not_left_out() -> None:
     fault = problem(400, "Invalid schema for response_format 'reply': unknown keyword")
     server = ScriptedOpenAi(fault)
     async with asking(server) as transport:
-        with pytest.raises(Refused, match="Invalid schema"):
+        with pytest.raises(Rejection, match="Invalid schema"):
             await transport.complete(ASKED, Sampling(), {"type": "objekt"})
     assert len(server.requests) == 1
 
@@ -283,7 +283,7 @@ async def test_blocked_calls_are_no_failures(case: str) -> None:
             transport.complete(ASKED, Sampling()),
             transport.choose(ASKED, ("Yes", "No")),
         ):
-            with pytest.raises(Abstained, match=text) as caught:
+            with pytest.raises(Abstention, match=text) as caught:
                 await call
             assert caught.value.kind == "refused"
 

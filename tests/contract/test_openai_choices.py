@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.base.errors import Abstained, BadReply, LogprobsUnavailable, Refused, ServiceError
+from editjudge.base.errors import Abstention, BadReply, LogprobsUnavailable, Rejection, ServiceError
 from editjudge.panel.choices import list_labels
 from editjudge.panel.prompt import Prompt, Text
 
@@ -96,7 +96,7 @@ async def test_too_many_labels() -> None:
     choices = tuple(f"{i:03}" for i in range(129))
     server.vocabulary |= {choice: 2000 + i for i, choice in enumerate(choices)}
     async with asking(server) as transport:
-        with pytest.raises(Refused, match="129 choices have 129 label tokens, the limit is 128"):
+        with pytest.raises(Rejection, match="129 choices have 129 label tokens, the limit is 128"):
             await transport.choose(ASKED, choices)
     assert server.requests == []
 
@@ -111,7 +111,7 @@ async def test_choices_that_no_token_tells_apart() -> None:
 
 async def test_nothing_for_any_choice() -> None:
     async with asking(ScriptedOpenAi(probabilities={"Maybe": 1.0})) as transport:
-        with pytest.raises(Abstained, match="no choice is among the 1 likeliest") as caught:
+        with pytest.raises(Abstention, match="no choice is among the 1 likeliest") as caught:
             await transport.choose(ASKED, CHOICES)
     assert caught.value.kind == "abstained"
 

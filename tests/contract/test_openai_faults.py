@@ -17,16 +17,16 @@ import trustme
 
 from editjudge.base.config import JudgeEndpoint, Secret
 from editjudge.base.errors import (
-    Abstained,
+    Abstention,
     BadReply,
     ConfigError,
-    DeadlineExceeded,
-    NotAuthorised,
-    NotServed,
-    Overloaded,
-    Refused,
+    MissedDeadline,
+    MissingModel,
+    NoAccess,
+    NoConnection,
+    Overload,
+    Rejection,
     ServiceError,
-    Unconnected,
     Unreachable,
 )
 from editjudge.panel.openai import OpenAiTransport, http
@@ -45,11 +45,11 @@ async def ask(transport: OpenAiTransport) -> Completion:
 
 PASSING: dict[str, tuple[Any, type[ServiceError]]] = {
     "timeout there": (problem(408, "took too long"), Unreachable),
-    "conflict": (problem(409, "try again"), Overloaded),
-    "too many": (problem(429, "slow down", code="rate_limit_exceeded"), Overloaded),
+    "conflict": (problem(409, "try again"), Overload),
+    "too many": (problem(429, "slow down", code="rate_limit_exceeded"), Overload),
     "a defect there": (problem(500, "KeyError: 'x'"), Unreachable),
     "a proxy's page": (Fault(502, b"<html>Bad Gateway</html>"), Unreachable),
-    "overloaded": (Fault(503), Overloaded),
+    "overloaded": (Fault(503), Overload),
     "a failure with status 200": (
         Fault(200, {"error": {"message": "upstream gave up", "code": 502}}),
         Unreachable,
@@ -59,7 +59,7 @@ PASSING: dict[str, tuple[Any, type[ServiceError]]] = {
     "too much nesting": (Fault(200, b"[" * 100_000), Unreachable),
     "a server that knows better": (
         problem(400, "warming up", headers={"x-should-retry": "true"}),
-        Refused,
+        Rejection,
     ),
 }
 
@@ -89,19 +89,19 @@ async def test_lasting_faults_give_up_and_say_how_often_was_asked(case: str) -> 
 
 
 FINAL: dict[str, tuple[Fault, type[ServiceError], str]] = {
-    "no key": (problem(401, "Incorrect API key"), NotAuthorised, "Incorrect API key"),
-    "no money": (problem(402, "Insufficient balance"), NotAuthorised, "balance"),
-    "no rights": (problem(403, "not in your country"), NotAuthorised, "country"),
-    "no such model": (problem(404, "The model does not exist"), NotServed, "does not exist"),
-    "too large": (Fault(413, b"Request Entity Too Large"), Refused, "Entity Too Large"),
-    "too long a prompt": (problem(400, "maximum context length is 4096"), Refused, "4096"),
-    "a list, as Gemini's": (Fault(400, [{"error": {"message": "bad"}}]), Refused, "400: bad"),
-    "FastAPI's form": (Fault(422, {"detail": [{"loc": ["body", "n"]}]}), Refused, "body"),
-    "an old vLLM's form": (Fault(400, {"object": "error", "message": "no"}), Refused, "400: no"),
-    "text for an error": (Fault(400, {"error": "boom"}), Refused, "boom"),
+    "no key": (problem(401, "Incorrect API key"), NoAccess, "Incorrect API key"),
+    "no money": (problem(402, "Insufficient balance"), NoAccess, "balance"),
+    "no rights": (problem(403, "not in your country"), NoAccess, "country"),
+    "no such model": (problem(404, "The model does not exist"), MissingModel, "does not exist"),
+    "too large": (Fault(413, b"Request Entity Too Large"), Rejection, "Entity Too Large"),
+    "too long a prompt": (problem(400, "maximum context length is 4096"), Rejection, "4096"),
+    "a list, as Gemini's": (Fault(400, [{"error": {"message": "bad"}}]), Rejection, "400: bad"),
+    "FastAPI's form": (Fault(422, {"detail": [{"loc": ["body", "n"]}]}), Rejection, "body"),
+    "an old vLLM's form": (Fault(400, {"object": "error", "message": "no"}), Rejection, "400: no"),
+    "text for an error": (Fault(400, {"error": "boom"}), Rejection, "boom"),
     "no quota": (
         problem(429, "You exceeded your quota", code="insufficient_quota"),
-        NotAuthorised,
+        NoAccess,
         "quota",
     ),
     "a server that knows better": (
@@ -111,10 +111,10 @@ FINAL: dict[str, tuple[Fault, type[ServiceError], str]] = {
     ),
     "moved": (
         Fault(307, b"", {"location": "https://elsewhere.test/v1?key=x"}),
-        NotServed,
+        MissingModel,
         r"redirects to https://elsewhere\.test/v1, which is not followed",
     ),
-    "a web page": (Fault(200, b"<p>", {"content-type": "text/html"}), NotServed, "web page"),
+    "a web page": (Fault(200, b"<p>", {"content-type": "text/html"}), MissingModel, "web page"),
 }
 
 
@@ -133,7 +133,7 @@ async def test_final_faults_are_not_retried(case: str) -> None:
 async def test_errors_are_short_and_name_the_request() -> None:
     fault = problem(400, "long\n" * 1000, headers={"x-request-id": "req_7"})
     async with asking(ScriptedOpenAi(fault)) as transport:
-        with pytest.raises(Refused, match=r"long long .*… \(request req_7\)") as caught:
+        with pytest.raises(Rejection, match=r"long long .*… \(request req_7\)") as caught:
             await ask(transport)
     assert len(str(caught.value)) < 500
 
@@ -175,7 +175,7 @@ async def test_waits_that_are_none(wait: str) -> None:
 async def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
     server = ScriptedOpenAi(problem(429, "slow down", headers={"retry-after": "3600"}))
     async with asking(server) as transport:
-        with pytest.raises(Overloaded) as caught:
+        with pytest.raises(Overload) as caught:
             await ask(transport)
     assert caught.value.retry_after == 3600
     assert len(server.requests) == 1
@@ -184,7 +184,7 @@ async def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
 async def test_one_deadline_for_all_attempts() -> None:
     server = ScriptedOpenAi(Fault(500), 30.0, reply())
     async with asking(server, replace(POLICY, deadline=0.4)) as transport:
-        with pytest.raises(DeadlineExceeded, match="no reply within"):
+        with pytest.raises(MissedDeadline, match="no reply within"):
             await ask(transport)
         await asyncio.sleep(0.1)
     assert server.cancelled == 1
@@ -217,7 +217,7 @@ async def test_one_impatient_caller_does_not_take_the_look_up_from_the_others() 
 async def test_a_failed_look_up_is_made_again() -> None:
     server = ScriptedOpenAi(owner="vllm", models_answer=problem(400, "not yet"))
     async with asking(server) as transport:
-        with pytest.raises(Refused, match="not yet"):
+        with pytest.raises(Rejection, match="not yet"):
             await ask(transport)
         server.models_answer = None
         await ask(transport)
@@ -241,7 +241,7 @@ async def test_closing_ends_calls_in_flight_and_later_ones() -> None:
 async def test_a_server_that_is_not_there() -> None:
     endpoint = JudgeEndpoint(url="http://127.0.0.1:9/v1", model="judge")
     async with OpenAiTransport(endpoint, POLICY) as transport:
-        with pytest.raises(Unconnected, match="127.0.0.1:9"):
+        with pytest.raises(NoConnection, match="127.0.0.1:9"):
             await transport.identify(2)
 
 
@@ -311,7 +311,7 @@ async def test_keys_stay_out_of_names_texts_and_reasons(
         shown = [repr(await transport.identify(5))]
         try:
             shown.append(repr(await ask(transport)))
-        except Abstained as abstained:
+        except Abstention as abstained:
             shown.append(str(abstained))
     assert "[secret]" in shown[0]
     assert "[secret]" in shown[1]
@@ -388,5 +388,5 @@ async def test_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
         assert proxy.headers[-1]["host"] == "judge.test"
         near = JudgeEndpoint(url="http://127.0.0.1:9/v1", model="judge")
         async with OpenAiTransport(near, POLICY) as transport:
-            with pytest.raises(Unconnected):
+            with pytest.raises(NoConnection):
                 await ask(transport)

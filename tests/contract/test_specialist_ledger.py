@@ -14,7 +14,7 @@ from grpc import StatusCode
 from editjudge.answers import ScoreField, Scores
 from editjudge.app.client import Client
 from editjudge.base.config import Endpoint, JudgeEndpoint, Price, Settings
-from editjudge.base.errors import Abstained, NotServed, ServiceError, StoreError
+from editjudge.base.errors import Abstention, MissingModel, ServiceError, StoreError
 from editjudge.base.identity import ServiceName
 from editjudge.base.verdict import calls_of
 from editjudge.panel import Panel
@@ -76,7 +76,7 @@ async def test_abstentions_are_kept_and_failures_are_not() -> None:
     with Ledger() as ledger:
         async with panel_of(server, ledger) as panel:
             for _ in range(2):
-                with pytest.raises(Abstained, match="flat") as caught:
+                with pytest.raises(Abstention, match="flat") as caught:
                     await ask(panel)
                 assert caught.value.kind == "degenerate"
             assert len(server.requests) == 1
@@ -143,18 +143,18 @@ async def test_specialists_from_the_ledger_alone() -> None:
     with Ledger() as ledger:
         async with panel_of(ScriptedTriton(score(0.25), FLAT), ledger) as panel:
             await ask(panel)
-            with pytest.raises(Abstained):
+            with pytest.raises(Abstention):
                 await ask(panel, b"flat")
             identities = panel.identities()
         async with Panel.from_ledger(ledger, identities) as panel:
             assert panel.service_names == set(identities)
             assert panel.identities() == identities
             assert await ask(panel) == [0.25]
-            with pytest.raises(Abstained):
+            with pytest.raises(Abstention):
                 await ask(panel, b"flat")
-            with pytest.raises(NotServed, match="not in the ledger"):
+            with pytest.raises(MissingModel, match="not in the ledger"):
                 await ask(panel, b"other")
-            with pytest.raises(NotServed, match="not available when"):
+            with pytest.raises(MissingModel, match="not available when"):
                 await panel.call("ocr.got", {"IMAGE": b"x"})
 
 
@@ -183,12 +183,12 @@ async def test_a_judge_from_the_ledger_alone() -> None:
             assert (await judge.choose(PROMPT, ("Yes", "No"))).value == chosen.value
             again = [await judge.answer(PROMPT, CONTRACT, repeat=n) for n in range(2)]
             assert [one.value for one in again] == [one.value for one in answered]
-            with pytest.raises(NotServed, match="not in the ledger"):
+            with pytest.raises(MissingModel, match="not in the ledger"):
                 await judge.choose(PROMPT, ("Yes", "Never"))
         priced = JudgeEndpoint(url="http://ledger/v1", price=Price(input=1, output=1))
         settings = Settings(judges={"judge": priced})
         async with Panel.from_ledger(ledger, identities, settings) as panel:
-            with pytest.raises(NotServed, match="not in the ledger"):  # and nobody need pay
+            with pytest.raises(MissingModel, match="not in the ledger"):  # and nobody need pay
                 await panel.judge(name).choose(PROMPT, ("Yes", "Never"))
 
 

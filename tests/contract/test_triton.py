@@ -15,13 +15,13 @@ from grpc import StatusCode
 from editjudge.app.client import Client
 from editjudge.base.config import Endpoint, Secret, Settings
 from editjudge.base.errors import (
-    Abstained,
+    Abstention,
     BadReply,
     ConfigError,
-    DeadlineExceeded,
-    NotServed,
-    Overloaded,
-    Refused,
+    MissedDeadline,
+    MissingModel,
+    Overload,
+    Rejection,
     ServiceError,
     Unreachable,
 )
@@ -83,7 +83,7 @@ async def test_where_a_model_must_run_is_not_what_it_is() -> None:
 SLOW = Failure(StatusCode.INTERNAL, "Stub process 'quality_piqe_0_0' is not healthy.")
 
 RETRIED = {
-    "queue full": (BUSY, Overloaded),
+    "queue full": (BUSY, Overload),
     "connection lost": (GONE, Unreachable),
     "no sign of life": (SLOW, Unreachable),
 }
@@ -111,8 +111,8 @@ async def test_lasting_faults_give_up_and_say_how_often_was_asked(case: str) -> 
 
 
 FINAL = {
-    "bad input": (Failure(StatusCode.INVALID_ARGUMENT, "IMAGE: 0 bytes"), Refused, "0 bytes"),
-    "no such model": (Failure(StatusCode.NOT_FOUND, "unknown model"), NotServed, "unknown"),
+    "bad input": (Failure(StatusCode.INVALID_ARGUMENT, "IMAGE: 0 bytes"), Rejection, "0 bytes"),
+    "no such model": (Failure(StatusCode.NOT_FOUND, "unknown model"), MissingModel, "unknown"),
     "a defect there": (Failure(StatusCode.INTERNAL, "KeyError: 'x'"), ServiceError, "KeyError"),
     "not let in": (Failure(StatusCode.UNAUTHENTICATED, "no token"), ServiceError, "no token"),
 }
@@ -132,7 +132,7 @@ async def test_final_faults_are_not_retried(case: str) -> None:
 async def test_an_abstention_is_typed() -> None:
     fault = Failure(StatusCode.INVALID_ARGUMENT, "abstained/degenerate: nothing to see: flat")
     async with panel_of(ScriptedTriton(fault)) as panel:
-        with pytest.raises(Abstained) as caught:
+        with pytest.raises(Abstention) as caught:
             await ask(panel)
     assert (caught.value.kind, caught.value.reason) == ("degenerate", "nothing to see: flat")
 
@@ -211,7 +211,7 @@ async def test_more_than_any_reply_holds_is_refused_before_it_is_read() -> None:
 async def test_more_than_the_server_takes_is_no_full_queue() -> None:
     server = ScriptedTriton()
     async with panel_of(server) as panel:
-        with pytest.raises(Refused, match="larger than max"):
+        with pytest.raises(Rejection, match="larger than max"):
             await ask(panel, image=bytes(4 * 1024 * 1024))
     assert server.requests == []
 
@@ -228,7 +228,7 @@ async def test_an_abstention_of_an_unknown_kind_is_a_bad_reply(kind: str) -> Non
 async def test_long_reasons_are_one_short_line() -> None:
     fault = Failure(StatusCode.INVALID_ARGUMENT, "abstained/degenerate: " + "flat\n" * 900)
     async with panel_of(ScriptedTriton(fault)) as panel:
-        with pytest.raises(Abstained) as caught:
+        with pytest.raises(Abstention) as caught:
             await ask(panel)
     assert len(caught.value.reason) == 300
     assert "\n" not in caught.value.reason
@@ -248,7 +248,7 @@ async def test_secrets_are_blotted_out_of_all_that_a_server_says(
         endpoint = Endpoint(url=url, headers={"authorization": Secret(env="JUDGE_TOKEN")})
         async with Panel(Settings(endpoints={"a": endpoint})) as panel:
             said = [str(panel.identities()), str(await ask(panel, "ocr.ppocr"))]
-            for kind in (ServiceError, Abstained):
+            for kind in (ServiceError, Abstention):
                 with pytest.raises(kind) as caught:
                     await ask(panel)
                 said.append(str(caught.value))
@@ -277,7 +277,7 @@ async def test_no_text_is_a_reply() -> None:
 async def test_one_deadline_for_all_attempts() -> None:
     server = ScriptedTriton(30.0)
     async with panel_of(server, deadline=0.4, attempts=5) as panel:
-        with pytest.raises(DeadlineExceeded):
+        with pytest.raises(MissedDeadline):
             await ask(panel)
         await asyncio.sleep(0.1)
     assert server.cancelled == 1
@@ -308,7 +308,7 @@ async def test_cancelling_reaches_the_server() -> None:
 async def test_too_large_a_request_is_refused_before_it_is_sent() -> None:
     server = ScriptedTriton()
     async with panel_of(server) as panel:
-        with pytest.raises(Refused, match="the limit is"):
+        with pytest.raises(Rejection, match="the limit is"):
             await ask(panel, image=bytes(MAX_REQUEST_BYTES + 1))
     assert server.requests == []
 
@@ -347,7 +347,7 @@ async def test_a_server_that_is_not_there() -> None:
     settings = Settings(endpoints={"gone": Endpoint(url="grpc://127.0.0.1:9")}, probe_timeout=2)
     async with Panel(settings) as panel:
         assert list(panel.problems) == ["grpc://127.0.0.1:9"]
-        with pytest.raises(NotServed, match="127.0.0.1:9"):
+        with pytest.raises(MissingModel, match="127.0.0.1:9"):
             await ask(panel)
 
 
@@ -357,7 +357,7 @@ async def test_an_endpoint_is_asked_only_for_the_services_it_is_given() -> None:
         settings = Settings(endpoints={"a": Endpoint(url=url, services=("ocr.ppocr",))})
         async with Panel(settings) as panel:
             assert set(panel.specialists) == {"ocr.ppocr"}
-            with pytest.raises(NotServed, match="not among the models ready"):
+            with pytest.raises(MissingModel, match="not among the models ready"):
                 await ask(panel)
 
 

@@ -16,12 +16,12 @@ from grpc_health.v1 import health_pb2
 from editjudge.base.config import Endpoint, JudgeEndpoint, Secret
 from editjudge.base.errors import (
     BadReply,
-    DeadlineExceeded,
+    MissedDeadline,
     MissingExtra,
-    NotAuthorised,
-    NotServed,
-    Overloaded,
-    Refused,
+    MissingModel,
+    NoAccess,
+    Overload,
+    Rejection,
     ServiceError,
     Unreachable,
     WrongModel,
@@ -83,7 +83,7 @@ NOT_IT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 async def test_a_server_with_another_model(case: str) -> None:
     served, asked = NOT_IT[case]
     async with judge(ScriptedVllmGrpc(**served), **asked) as transport:
-        with pytest.raises(NotServed, match="it serves 'judge"):
+        with pytest.raises(MissingModel, match="it serves 'judge"):
             await transport.identify(5)
 
 
@@ -95,7 +95,7 @@ async def test_names_that_are_accepted_instead() -> None:
 async def test_a_server_that_speaks_another_protocol() -> None:
     async with ScriptedTriton().serving() as url:
         async with VllmTransport(JudgeEndpoint(url=url), RetryPolicy()) as transport:
-            with pytest.raises(NotServed, match="no vLLM engine"):
+            with pytest.raises(MissingModel, match="no vLLM engine"):
                 await transport.identify(5)
 
 
@@ -222,14 +222,14 @@ PASSING = {
         Unreachable,
     ),
     "cancelled there": (Failure(StatusCode.CANCELLED, "shutting down"), Unreachable),
-    "queue full": (Failure(StatusCode.RESOURCE_EXHAUSTED, "too many requests"), Overloaded),
+    "queue full": (Failure(StatusCode.RESOURCE_EXHAUSTED, "too many requests"), Overload),
     "images queue": (
         Failure(StatusCode.UNAVAILABLE, "worker is saturated: 64 multimodal requests"),
-        Overloaded,
+        Overload,
     ),
     "image not decoded": (
         Failure(StatusCode.UNAVAILABLE, "media_refs[0]: fetch failed: timeout"),
-        Overloaded,
+        Overload,
     ),
 }
 
@@ -248,11 +248,11 @@ async def test_passing_faults_are_retried(case: str) -> None:
 
 
 FINAL = {
-    "bad input": (Failure(StatusCode.INVALID_ARGUMENT, "too long"), Refused, "too long"),
+    "bad input": (Failure(StatusCode.INVALID_ARGUMENT, "too long"), Rejection, "too long"),
     "a defect there": (Failure(StatusCode.INTERNAL, "KeyError: 'x'"), ServiceError, "KeyError"),
-    "not let in": (Failure(StatusCode.UNAUTHENTICATED, "who?"), NotAuthorised, "who"),
-    "not allowed": (Failure(StatusCode.PERMISSION_DENIED, "no"), NotAuthorised, "no"),
-    "no such model": (Failure(StatusCode.NOT_FOUND, "no such adapter"), NotServed, "adapter"),
+    "not let in": (Failure(StatusCode.UNAUTHENTICATED, "who?"), NoAccess, "who"),
+    "not allowed": (Failure(StatusCode.PERMISSION_DENIED, "no"), NoAccess, "no"),
+    "no such model": (Failure(StatusCode.NOT_FOUND, "no such adapter"), MissingModel, "adapter"),
 }
 
 
@@ -270,7 +270,7 @@ async def test_a_server_that_takes_no_images() -> None:
     server = ScriptedVllmGrpc(media="")
     async with judge(server) as transport:
         assert (await transport.identify(5)).facts["media"] == "off"
-        with pytest.raises(Refused, match="SMG_VLLM_MM_PROCESSOR=inprocess"):
+        with pytest.raises(Rejection, match="SMG_VLLM_MM_PROCESSOR=inprocess"):
             await transport.complete(PROMPT, Sampling())
         assert server.requests == []
         assert (await transport.complete(Prompt("", (Text("?"),)), Sampling())).text == "Yes"
@@ -281,7 +281,7 @@ async def test_a_server_that_takes_no_images_any_more() -> None:
     async with judge(server) as transport:
         await transport.identify(5)
         server.media = ""
-        with pytest.raises(Refused, match="SMG_VLLM_MM_PROCESSOR=inprocess"):
+        with pytest.raises(Rejection, match="SMG_VLLM_MM_PROCESSOR=inprocess"):
             await transport.complete(PROMPT, Sampling())
 
 
@@ -315,7 +315,7 @@ async def test_one_deadline_for_all_attempts() -> None:
     server = ScriptedVllmGrpc(30.0)
     async with judge(server, deadline=0.5) as transport:
         await transport.identify(5)
-        with pytest.raises(DeadlineExceeded):
+        with pytest.raises(MissedDeadline):
             await transport.complete(PROMPT, Sampling())
         await asyncio.sleep(0.1)
     assert server.cancelled == 1
@@ -356,7 +356,7 @@ async def test_headers_travel_with_every_call(monkeypatch: pytest.MonkeyPatch) -
     server = ScriptedVllmGrpc(Failure(StatusCode.INVALID_ARGUMENT, "Bearer s3cret is wrong"))
     headers: dict[str, str | Secret] = {"X-Team": "vision"}
     async with judge(server, api_key=Secret(env="JUDGE_KEY"), headers=headers) as transport:
-        with pytest.raises(Refused, match=r"\[secret\] is wrong") as caught:
+        with pytest.raises(Rejection, match=r"\[secret\] is wrong") as caught:
             await transport.complete(PROMPT, Sampling())
     assert "s3cret" not in str(caught.value)
     assert len(server.metadata) == 2

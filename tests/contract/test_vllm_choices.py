@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from grpc import StatusCode
 
-from editjudge.base.errors import BadReply, LogprobsUnavailable, Refused
+from editjudge.base.errors import BadReply, LogprobsUnavailable, Rejection
 from editjudge.panel.calls import Usage
 
 from ..fakes.triton import Failure
@@ -147,7 +147,7 @@ async def test_servers_whose_probabilities_leave_out_the_bias(mode: str, certain
 async def test_a_probe_that_fails_is_made_again() -> None:
     refusal = Failure(StatusCode.INVALID_ARGUMENT, "not today")
     async with judge(ScriptedVllmGrpc(refusal, None)) as transport:
-        with pytest.raises(Refused):
+        with pytest.raises(Rejection):
             await transport.choose(PROMPT, ("Yes", "No"))
         await transport.choose(PROMPT, ("Yes", "No"))
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from editjudge.base.errors import Overloaded, Unreachable
+from editjudge.base.errors import Overload, Unreachable
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.retry import Clock
 
@@ -121,7 +121,7 @@ class Server:
         if self.inside >= self.capacity + self.queue:
             self.refused += 1
             await asyncio.sleep(0.01)
-            raise Overloaded("queue full", service="s")
+            raise Overload("queue full", service="s")
         self.inside += 1
         self.most = max(self.most, self.inside)
         try:
@@ -138,6 +138,6 @@ async def insist(pool: EndpointPool[Server], who: Any = None) -> None:
     while True:
         try:
             await pool.run(lambda server: server.call(who))
-        except Overloaded:
+        except Overload:
             continue
         return

@@ -24,10 +24,10 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from editjudge.base.config import Endpoint, Secret, Settings, StackSettings
 from editjudge.base.errors import (
-    Abstained,
-    NotServed,
-    Overloaded,
-    Refused,
+    Abstention,
+    MissingModel,
+    Overload,
+    Rejection,
     ServiceError,
     StackError,
     Unreachable,
@@ -107,7 +107,7 @@ async def at_once(server: TritonServer, calls: int) -> list[Any]:
 async def test_overload_is_rejected_and_not_queued_for_ever(tmp_path: Path) -> None:
     with serving(tmp_path, seconds=0.3, max_batch=1, max_queue=2) as server:
         answers = await at_once(server, 12)
-        rejected = [a for a in answers if isinstance(a, Overloaded)]
+        rejected = [a for a in answers if isinstance(a, Overload)]
         answered = [a for a in answers if isinstance(a, dict)]
         assert len(rejected) + len(answered) == 12
         assert len(answered) >= 2
@@ -189,7 +189,7 @@ async def test_tls_with_a_client_certificate_and_headers(tmp_path: Path) -> None
         for without in ({"cert_file": None, "key_file": None}, {"ca_file": None}):
             async with panel_with({**whole, **without}) as panel:
                 assert list(panel.problems) == [url]
-                with pytest.raises(NotServed):
+                with pytest.raises(MissingModel):
                     await ask(panel)
         async with panel_with({**whole, "url": server.url}) as panel:
             assert list(panel.problems) == [server.url]
@@ -312,7 +312,7 @@ async def test_pictures_that_trip_the_decoder_cost_their_neighbours_nothing(
             good = [ask(panel) for _ in range(30)]
             first = [call for pair in zip(good, bad, strict=False) for call in pair]
             answers = await asyncio.gather(*first, *good[6:], return_exceptions=True)
-    refused = [one for one in answers if isinstance(one, Refused)]
+    refused = [one for one in answers if isinstance(one, Rejection)]
     assert len(refused) == 6
     assert "damaged or truncated" in str(refused[0])
     assert sum(isinstance(one, dict) for one in answers) == 30
@@ -374,7 +374,7 @@ async def test_a_language_model_behind_triton(
             async with Panel(Settings(endpoints={"local": endpoint}, attempts=1)) as panel:
                 image = probe_inputs("quality")
                 assert (await panel.call("quality.qinsight", image))["SCORE"].tolist() == [0.75]
-                with pytest.raises(Abstained, match="0 answers") as abstained:
+                with pytest.raises(Abstention, match="0 answers") as abstained:
                     await panel.call("quality.qinsight", image)
                 assert abstained.value.kind == "unparsable"
                 with pytest.raises(Unreachable, match="500"):

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image as Pil
 from PIL import ImageDraw, ImageFont
 
-from editjudge.base.errors import Abstained, Refused
+from editjudge.base.errors import Abstention, Rejection
 from editjudge.base.images import RGB, decode, load_image
 from editjudge.base.probes import has_known_answer, probe_inputs, texture_image, wrong_answer
 from editjudge.panel import Panel
@@ -74,7 +74,7 @@ async def test_quality_equals_the_measure_in_process(panel: Panel, photo: np.nda
 
 
 async def test_a_flat_image_has_no_quality(panel: Panel) -> None:
-    with pytest.raises(Abstained) as caught:
+    with pytest.raises(Abstention) as caught:
         await ask(panel, "quality.piqe", np.full((64, 64, 3), 128, np.uint8))
     assert caught.value.kind == "degenerate"
 
@@ -85,7 +85,7 @@ async def test_bad_images_are_refused_with_the_reason(
     panel: Panel, service: str, case: str
 ) -> None:
     make, reason = REFUSED[case]
-    with pytest.raises(Refused, match=f"IMAGE: .*{reason}"):
+    with pytest.raises(Rejection, match=f"IMAGE: .*{reason}"):
         await ask(panel, service, make())
 
 
@@ -100,7 +100,7 @@ async def test_odd_images_are_judged_as_the_client_sees_them(
     for image in (encoded, load_image(decode(encoded)[0]).encoded_bytes):
         try:
             answers.append({k: bytes(v) for k, v in (await ask(panel, service, image)).items()})
-        except Abstained as abstained:
+        except Abstention as abstained:
             answers.append({"abstained": abstained.kind.encode()})
     assert answers[0] == answers[1]
 
@@ -115,7 +115,7 @@ async def test_a_bad_request_does_not_cost_its_neighbours_theirs(panel: Panel) -
             assert not isinstance(answer, BaseException)
             assert answer["TEXT"].decode() == f"NUMBER {n}"
         else:
-            assert isinstance(answer, Refused)
+            assert isinstance(answer, Rejection)
 
 
 async def test_requests_are_counted_by_outcome(panel: Panel, triton: TritonServer) -> None:
@@ -127,7 +127,7 @@ async def test_requests_are_counted_by_outcome(panel: Panel, triton: TritonServe
 
     before = counts()
     await ask(panel, "quality.piqe", texture_image())
-    with pytest.raises(Refused):
+    with pytest.raises(Rejection):
         await ask(panel, "quality.piqe", b"nothing")
     after = counts()
     assert after["answered"] == before["answered"] + 1

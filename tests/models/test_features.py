@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import normalize
 from transformers import BitImageProcessorPil, CLIPImageProcessorPil
 
-from editjudge.base.errors import Abstained, ConfigError
+from editjudge.base.errors import Abstention, ConfigError
 from editjudge_services.features import vision_service
 from editjudge_services.features.recipe import RECIPES
 from editjudge_services.features.vision_service import ClipVitB32, DinoV2, DinoV3
@@ -162,7 +162,7 @@ def test_an_empty_mask_has_no_embedding(specialist, region):
     empty, good = specialist.infer(
         [asking(image, np.zeros((448, 448), dtype=bool), region), asking(image)]
     )
-    assert isinstance(empty, Abstained)
+    assert isinstance(empty, Abstention)
     assert empty.kind == "degenerate"
     assert np.array_equal(good["EMBEDDING"], embedding(specialist, image))
 
@@ -171,7 +171,7 @@ def test_a_region_that_the_crop_cuts_off_is_no_black_image():
     image, edge = picture(100, 300), np.zeros((100, 300), dtype=bool)
     edge[:, :50] = True
     (answer,) = loaded("clip-vit-base-patch32").infer([asking(image, edge, "zero")])
-    assert isinstance(answer, Abstained)
+    assert isinstance(answer, Abstention)
 
 
 def test_a_mask_of_another_size_is_refused(specialist):

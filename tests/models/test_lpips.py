@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from editjudge.base.errors import Abstained, ConfigError
+from editjudge.base.errors import Abstention, ConfigError
 from editjudge_services.perceptual.lpips_service import LpipsAlex, LpipsVgg
 from editjudge_services.perceptual.network import to_signed
 from editjudge_services.perceptual.recipe import RECIPES
@@ -173,7 +173,7 @@ def test_large_even_images_keep_their_digits(specialist, entry):
 @pytest.mark.parametrize("region", ["weight", "zero"])
 def test_an_empty_mask_has_no_distance(specialist, region):
     empty, good = specialist.infer([asking(A, B, np.zeros_like(half()), region), asking(A, B)])
-    assert isinstance(empty, Abstained)
+    assert isinstance(empty, Abstention)
     assert empty.kind == "degenerate"
     assert good["DISTANCE"][0] == distance(specialist, A, B)
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 from editjudge_services.quality.piqe import compute_piqe, quality_from_piqe
 
 PHOTOS = {
@@ -89,7 +89,7 @@ blocky = st.tuples(st.integers(1, 40), st.integers(1, 40)).flatmap(
 def test_any_image_equals_the_reference_or_abstains(image):
     try:
         measure = compute_piqe(image)
-    except Abstained:
+    except Abstention:
         measure = 100
     # The reference divides black by its brightest pixel, and all is NaN from there.
     expected = reference(image) if image.any() else 100
@@ -99,7 +99,7 @@ def test_any_image_equals_the_reference_or_abstains(image):
 @pytest.mark.parametrize("level", [0, 1, 128, 255])
 @pytest.mark.parametrize("size", [(1, 1), (16, 16), (50, 70)])
 def test_an_even_image_has_no_measure(level, size):
-    with pytest.raises(Abstained, match="enough contrast") as raised:
+    with pytest.raises(Abstention, match="enough contrast") as raised:
         compute_piqe(np.full((*size, 3), level, np.uint8))
     assert raised.value.kind == "degenerate"
     assert "\n" not in raised.value.reason

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..answers import Option
 from ..base.config import Endpoint, GatewayEndpoint, JudgeEndpoint, Settings
-from ..base.errors import Abstained, InputError, NotAuthorised, ServiceError
+from ..base.errors import Abstention, InputError, NoAccess, ServiceError
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.parse import first_problem
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
@@ -196,7 +196,7 @@ async def _check_at(endpoint: TritonEndpoint, service: Specialist, settings: Set
         wrong = wrong_answer(name, reply, service.identity.facts)
         has_answer = has_known_answer(name, service.identity.facts)
         access = await _try_specialist(service, endpoint.url, settings)
-    except (ServiceError, Abstained) as error:
+    except (ServiceError, Abstention) as error:
         return _update(finding, problem=str(error), mend="see the server's log")
     return _update(
         finding,
@@ -224,7 +224,7 @@ async def _check_judge(judge: Judge, settings: Settings) -> Finding:
             await judge.answer(_QUESTION, Option(_CHOICES))
     except ServiceError as error:
         return _update(finding, problem=str(error), mend="see the server's log")
-    except Abstained as error:
+    except Abstention as error:
         # Untrained weights reply with arbitrary text, which is good enough.
         if error.kind != "unparsable" or "untrained" not in judge.model.name:
             return _update(
@@ -353,9 +353,9 @@ async def _try_without_key(call: Awaitable[object]) -> str:
     """Await a call without credentials, and describe whether it was refused for lack of them."""
     try:
         await call
-    except Abstained:
+    except Abstention:
         return KEY_NOT_REQUIRED
-    except NotAuthorised:
+    except NoAccess:
         return KEY_REQUIRED
     except ServiceError as error:
         return f"a call without them could not be tried: {error}"

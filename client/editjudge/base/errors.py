@@ -13,20 +13,20 @@
     ├── StoreError                 a run's file is damaged, or its disk is full (exit 1)
     └── ServiceError               a judge service did not answer as its contract says
         ├── Unreachable            the connection was lost                   retry can help
-        │   └── Unconnected        there was none: nothing was asked         retry can help
-        ├── Overloaded             the server has no room now                retry can help
-        ├── DeadlineExceeded       no answer in time
+        │   └── NoConnection       there was none: nothing was asked         retry can help
+        ├── Overload               the server has no room now                retry can help
+        ├── MissedDeadline         no answer in time
         ├── OutOfTime              no answer while anybody waited for it
-        ├── Refused                the server rejects this very input
-        ├── NotServed              the endpoint has no such model
-        ├── NotAuthorised          the key or token is missing, wrong or without rights
+        ├── Rejection              the server rejects this very input
+        ├── MissingModel           the endpoint has no such model
+        ├── NoAccess               the key or token is missing, wrong or without rights
         ├── WrongModel             another model answered than the one asked for
         ├── LogprobsUnavailable    the server reports no probabilities
         ├── CostLimit              the next call would pass the run's `max_cost`
         └── BadReply               the reply breaks the role's contract
 
 A `ServiceError` never becomes a number: scorers let it pass, and it is stored as
-`Failure`. `Abstained` is no error: a service's typed "there is no value for this input".
+`Failure`. `Abstention` is no error: a service's typed "there is no value for this input".
 """
 
 from __future__ import annotations
@@ -174,17 +174,17 @@ class Unreachable(ServiceError):
     retryable = True
 
 
-class Unconnected(Unreachable):
+class NoConnection(Unreachable):
     """No connection could be made, so no call was sent."""
 
 
-class Overloaded(ServiceError):
+class Overload(ServiceError):
     """The server rejected the call because it has no room for it now."""
 
     retryable = True
 
 
-class DeadlineExceeded(ServiceError):
+class MissedDeadline(ServiceError):
     """No reply within the deadline, retries included."""
 
 
@@ -203,15 +203,15 @@ class OutOfTime(ServiceError):
         )
 
 
-class Refused(ServiceError):
+class Rejection(ServiceError):
     """The server rejects this very input; asking again cannot help."""
 
 
-class NotServed(ServiceError):
+class MissingModel(ServiceError):
     """The endpoint does not serve the model."""
 
 
-class NotAuthorised(ServiceError):
+class NoAccess(ServiceError):
     """The key or token is missing, wrong or without rights."""
 
 
@@ -231,7 +231,7 @@ class BadReply(ServiceError):
     """The reply breaks the contract of the role (name, type, shape, range)."""
 
 
-class Abstained(Exception):
+class Abstention(Exception):
     """A judge's answer that there is no value for this input.
 
     Attributes:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, FiniteFloat, JsonValue
 
-from .errors import Abstained, EditjudgeError
+from .errors import Abstention, EditjudgeError
 from .strict import Strict
 
 Status: TypeAlias = Literal[
@@ -164,7 +164,7 @@ Outcome: TypeAlias = (
 )
 
 
-def make_no_score(abstention: Abstained) -> NoScore:
+def make_no_score(abstention: Abstention) -> NoScore:
     """Turn a judge's abstention into a verdict."""
     fields = {name: getattr(abstention, name) for name in ("kind", "reason", "evidence", "calls")}
     return NoScore.model_validate(fields)

@@ -67,7 +67,7 @@ class Tabulation:
 
     def __init__(self, columns: Iterable[Column]) -> None:
         self._columns = tuple(columns)
-        self._models: dict[str, dict[int, _Gathered]] = {}
+        self._models: dict[str, dict[int, _ColumnValues]] = {}
         # By identity: a callable need not have a hash, and the columns keep it alive.
         self._where: dict[int, tuple[Callable[[Item], bool], list[tuple[int, _OfEdits]]]] = {}
         for place, column in enumerate(self._columns):
@@ -78,7 +78,7 @@ class Tabulation:
     def add(self, row: Row) -> None:
         """Add an edit; each condition is evaluated once."""
         if (data := self._models.get(row.model)) is None:
-            data = self._models[row.model] = {i: _Gathered() for i in range(len(self._columns))}
+            data = self._models[row.model] = {i: _ColumnValues() for i in range(len(self._columns))}
         for where, columns in self._where.values():
             if where(row.item):
                 for place, how in columns:
@@ -133,7 +133,7 @@ _Side: TypeAlias = "float | Outcome"
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _ColumnValues:
     """What a column stores of a model's edits.
 
     Attributes:
@@ -190,7 +190,7 @@ class _Gathered:
 
 
 def _cell(
-    column: Column, model: str, data: Mapping[str, _Gathered], cells: Mapping[str, Cell]
+    column: Column, model: str, data: Mapping[str, _ColumnValues], cells: Mapping[str, Cell]
 ) -> Cell:
     match column.how:
         case Mean() as how:
@@ -206,7 +206,7 @@ def _cell(
             return _make_weighted_cell(column, how, cells)
 
 
-def _mean(column: Column, how: Mean, data: _Gathered) -> Cell:
+def _mean(column: Column, how: Mean, data: _ColumnValues) -> Cell:
     tally = data.tally
     signature = _signature(column, _describe_mean(how), [data])
     cell = tally.make_cell(_why_no_mean(tally), signature, how.affine)
@@ -228,7 +228,7 @@ def _describe_mean(how: Mean) -> str:
     return mean if how.affine == NO_SCALING else f"{scale:g}*{mean}{offset:+g}"
 
 
-def _make_paired_cell(column: Column, how: PairedDifference, data: _Gathered) -> Cell:
+def _make_paired_cell(column: Column, how: PairedDifference, data: _ColumnValues) -> Cell:
     tally, _ = data.differences()
     reason = "nothing scored" if tally.counts else "no pairs"
     return tally.make_cell(reason, _signature(column, f"paired({how.of} as judged)", [data]))
@@ -329,7 +329,7 @@ def _composite(
 
 
 def _make_pooled_cell(
-    column: Column, how: PooledMean, data: _Gathered, pool: Mapping[str, _Gathered]
+    column: Column, how: PooledMean, data: _ColumnValues, pool: Mapping[str, _ColumnValues]
 ) -> Cell:
     tally = data.tally
     signature = _signature(column, f"pooled({how.of})", pool.values())
@@ -346,11 +346,11 @@ def _make_pooled_cell(
     return replace(plain, value=value)
 
 
-def _fit_transform(how: PooledMean, pool: Iterable[_Gathered]) -> Callable[[float], float]:
+def _fit_transform(how: PooledMean, pool: Iterable[_ColumnValues]) -> Callable[[float], float]:
     return how.fit([value for each in pool for value in each.raw_values])
 
 
-def _signature(column: Column, aggregation: str, data: Iterable[_Gathered]) -> Signature:
+def _signature(column: Column, aggregation: str, data: Iterable[_ColumnValues]) -> Signature:
     """Return the signature of a column over one dimension, with the digests of its values'."""
     digests = {one.digest for each in data for one in each.signatures.values()}
     return Signature.of(

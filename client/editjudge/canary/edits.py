@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from ..base.digest import content_digest
-from ..base.errors import Abstained, ServiceError
+from ..base.errors import Abstention, ServiceError
 from ..base.images import Image, load_image
 from ..base.item import Edit, Item
 from ..panel.calls import MemoryReplies
@@ -98,7 +98,7 @@ async def measure(judge: Judge, rounds: int) -> Measurement:
     async def ask(judge: Judge, name: str) -> None:
         try:
             answer = await QUESTION.ask(canaries()[name], judge)
-        except (Abstained, ServiceError) as error:
+        except (Abstention, ServiceError) as error:
             failures[name] = str(error)
         else:
             share = answer.value.expectation(TEMPLATE.weights)

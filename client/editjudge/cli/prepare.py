@@ -18,7 +18,7 @@ from ..prepare.folder import Folder
 from ..prepare.gie import convert_gie
 from ..prepare.items import STATUSES
 from ..prepare.makers import FACTS, Maker, instructions, masks, questions
-from ..prepare.preparation import Preparation, Prepared, open_preparation
+from ..prepare.preparation import Preparation, PreparationResult, open_preparation
 from ..prepare.review import apply_decisions
 from ..prompts import Template
 from ..prompts.custom_templates import load_custom_folder
@@ -145,7 +145,7 @@ def _make(preparation: Preparation) -> None:
         raise
 
 
-def _print_result(result: Prepared, out: Path) -> None:
+def _print_result(result: PreparationResult, out: Path) -> None:
     for status, reasons in result.reasons.items():
         _print_reasons(status.replace("_", " "), reasons)
     counts = [f"{result.counts[s]:,} {words}" for s, words in STATUSES.items() if result.counts[s]]

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ..base.config import Settings
-from ..base.errors import Abstained, ConfigError, EditjudgeError, ServiceError, StoreError
+from ..base.errors import Abstention, ConfigError, EditjudgeError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName, untrained_services
 from ..base.item import Edit, Missing
 from ..base.signature import Signature
@@ -356,7 +356,7 @@ async def _call(
         noting = panel.with_context(panel.context.with_log(log))
         verdicts = await scorer.score(edit, noting, fields)
         return {name: _resting(verdicts[name], log) for name in fields}
-    except Abstained as abstention:
+    except Abstention as abstention:
         # All that judges said is asked anew gather_all, not only what could not be read.
         return dict.fromkeys(fields, add_calls(make_no_score(abstention), log.judge_calls))
     except ServiceError as error:

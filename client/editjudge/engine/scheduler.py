@@ -21,7 +21,7 @@ from ..base.errors import (
     EditjudgeError,
     ImageError,
     InputError,
-    NotAuthorised,
+    NoAccess,
     ServiceError,
     StoreError,
     UnreadError,
@@ -53,7 +53,7 @@ from .run_plan import RunPlan
 EndReason: TypeAlias = Literal["done", "cost", "failures", "judge"]
 MIN_VERDICTS = 20
 """How many verdicts there must be before the share of failed ones can end a session."""
-_FATAL = (NotAuthorised, WrongModel)
+_FATAL = (NoAccess, WrongModel)
 """Errors that every later call would meet too: another model answers, or the key is refused."""
 _JOBS_AT_ONCE = 64
 """How many jobs are listed at once in a thread, to share the cost of starting it."""
@@ -63,7 +63,7 @@ MAX_HELD = 1024**3
 """Bytes of pictures in flight above which no further edit begins."""
 
 
-_Loaded: TypeAlias = tuple[Item, ItemContent]
+_LoadedItem: TypeAlias = tuple[Item, ItemContent]
 """An item, and its content when it was loaded."""
 
 
@@ -74,9 +74,9 @@ class _Source:
         self._contents = contents
         self._dataset: Dataset = contents.dataset
         self.ref = ref
-        self._loading: asyncio.Future[_Loaded | EditjudgeError] | None = None
+        self._loading: asyncio.Future[_LoadedItem | EditjudgeError] | None = None
 
-    async def item(self, left_encoded: int) -> _Loaded:
+    async def item(self, left_encoded: int) -> _LoadedItem:
         """Load the item, and read its content.
 
         Args:
@@ -92,7 +92,7 @@ class _Source:
             raise result
         return result
 
-    def _load(self, left_encoded: int) -> _Loaded | EditjudgeError:
+    def _load(self, left_encoded: int) -> _LoadedItem | EditjudgeError:
         try:
             readings = {path: FileRead(path) for path in self._dataset.files(self.ref)}
             item = self._dataset.load(self.ref, left_encoded)

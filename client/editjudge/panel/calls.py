@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from ..base.contracts import Tensors
 from ..base.digest import content_digest
-from ..base.errors import Abstained
+from ..base.errors import Abstention
 from ..base.identity import ServiceName
 from .prompt import Prompt
 
@@ -129,11 +129,11 @@ class SpecialistCall:
         """The output tensors in a reply.
 
         Raises:
-            Abstained: the specialist has no value for this input.
+            Abstention: the specialist has no value for this input.
         """
         if reply.abstains:
             why = reply.content
-            raise Abstained(why["kind"], why["reason"], calls=(self.key,))
+            raise Abstention(why["kind"], why["reason"], calls=(self.key,))
         return dict(reply.content)
 
 

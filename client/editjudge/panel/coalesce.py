@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
-from ..base.errors import Abstained
+from ..base.errors import Abstention
 from .context import DEFAULT_TERMS, AnyTerms, SharedTerms
 
 T = TypeVar("T")
@@ -115,15 +115,15 @@ async def gather_all(*work: Awaitable[T]) -> list[T]:
     of them can be made again.
 
     Raises:
-        Abstained: no call failed, but some abstained. It has the reason of the first one and the
+        Abstention: no call failed, but some abstained. It has the reason of the first one and the
             calls of all.
         Exception: of the first call in order that failed.
     """
     results = await asyncio.gather(*work, return_exceptions=True)
     values: list[T] = []
-    abstentions: list[Abstained] = []
+    abstentions: list[Abstention] = []
     for result in results:
-        if isinstance(result, Abstained):
+        if isinstance(result, Abstention):
             abstentions.append(result)
         elif isinstance(result, BaseException):
             raise result
@@ -132,5 +132,5 @@ async def gather_all(*work: Awaitable[T]) -> list[T]:
     if abstentions:
         first = abstentions[0]
         calls = dict.fromkeys(key for each in abstentions for key in each.calls)
-        raise Abstained(first.kind, first.reason, first.evidence, tuple(calls)) from first
+        raise Abstention(first.kind, first.reason, first.evidence, tuple(calls)) from first
     return values

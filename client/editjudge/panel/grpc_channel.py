@@ -10,15 +10,15 @@ from urllib.parse import urlsplit
 
 from ..base.contracts import TEAM_HEADER
 from ..base.errors import (
-    Abstained,
+    Abstention,
     BadReply,
-    DeadlineExceeded,
-    NotAuthorised,
-    NotServed,
-    Overloaded,
-    Refused,
+    MissedDeadline,
+    MissingModel,
+    NoAccess,
+    NoConnection,
+    Overload,
+    Rejection,
     ServiceError,
-    Unconnected,
     Unreachable,
 )
 from ..base.proxy import find_proxy
@@ -51,13 +51,13 @@ _ERRORS: dict[str, type[ServiceError]] = {
     "UNAVAILABLE": Unreachable,
     # A call that is cancelled here raises CancelledError, so this is a server that shuts down.
     "CANCELLED": Unreachable,
-    "RESOURCE_EXHAUSTED": Overloaded,
-    "DEADLINE_EXCEEDED": DeadlineExceeded,
-    "INVALID_ARGUMENT": Refused,
-    "NOT_FOUND": NotServed,
-    "UNIMPLEMENTED": NotServed,
-    "UNAUTHENTICATED": NotAuthorised,
-    "PERMISSION_DENIED": NotAuthorised,
+    "RESOURCE_EXHAUSTED": Overload,
+    "DEADLINE_EXCEEDED": MissedDeadline,
+    "INVALID_ARGUMENT": Rejection,
+    "NOT_FOUND": MissingModel,
+    "UNIMPLEMENTED": MissingModel,
+    "UNAUTHENTICATED": NoAccess,
+    "PERMISSION_DENIED": NoAccess,
 }
 # Words of servers that refuse a call because they are full.
 _FULL = ("queue", "saturated")
@@ -200,16 +200,16 @@ class GrpcConnection(Connection):
 
     def to_error(
         self, error: Any, service: str | None = None, model: str | None = None
-    ) -> ServiceError | Abstained:
+    ) -> ServiceError | Abstention:
         """The typed error for a `grpc.RpcError`, with the server's own words in one line."""
         detail = shorten(read_status(error))
         kind = _ERRORS.get(error.code().name, ServiceError)
         if _TOO_LARGE in detail:
-            kind = Refused if "SERVER:" in detail else BadReply
+            kind = Rejection if "SERVER:" in detail else BadReply
         elif kind is Unreachable and any(word in detail for word in _FULL):
-            kind = Overloaded
+            kind = Overload
         elif kind is Unreachable and any(word in detail for word in _UNCONNECTED):
-            kind = Unconnected
+            kind = NoConnection
         elif kind is ServiceError and any(words in detail for words in _PASSING):
             kind = Unreachable
         return self.make_error(kind, detail, service, model)

@@ -22,10 +22,10 @@ from ..answers import FirstWord, Option, OutputContract, Unparsable
 from ..answers.refusals import is_refusal
 from ..base.config import JudgeEndpoint
 from ..base.errors import (
-    Abstained,
+    Abstention,
     CostLimit,
     LogprobsUnavailable,
-    NotServed,
+    MissingModel,
     ServiceError,
     StoreError,
     WrongModel,
@@ -214,7 +214,7 @@ class Judge:
                 return ""
             try:
                 now = _make_identity(await replica.target.identify(timeout))
-            except NotServed as error:
+            except MissingModel as error:
                 return f"{self.name} at {replica.url} is gone since this session began: {error}"
             except ServiceError:
                 return ""
@@ -273,7 +273,7 @@ class Judge:
             repeat: Index among calls that are otherwise equal and shall be made each.
 
         Raises:
-            Abstained: `abstained` where more than `max_outside` of the probability fell on no
+            Abstention: `abstained` where more than `max_outside` of the probability fell on no
                 choice, `unparsable` where a sampled reply is no choice, `refused` where the judge
                 declined.
             ServiceError: see `editjudge.base.errors`.
@@ -290,7 +290,7 @@ class Judge:
             raise
         spread = ChoiceDistribution(**reply.content)
         if spread.outside is not None and spread.outside > self.endpoint.max_outside:
-            raise Abstained(
+            raise Abstention(
                 "abstained",
                 f"{spread.outside:.0%} of the probability fell on none of {', '.join(choices)}"
                 f" (at most {self.endpoint.max_outside:.0%} may)",
@@ -318,7 +318,7 @@ class Judge:
             max_tokens: Token limit of the reply where the settings have none.
 
         Raises:
-            Abstained: `unparsable`, or `refused` where the last reply declines in words.
+            Abstention: `unparsable`, or `refused` where the last reply declines in words.
             ServiceError: see `editjudge.base.errors`.
         """
         calls: list[str] = []
@@ -349,8 +349,8 @@ class Judge:
             return Answer(value, tuple(calls), _make_evidence(reasons))
         if is_refusal(content["text"]):
             words = " ".join(content["text"].split())[:LONGEST_REASON]
-            raise Abstained("refused", f"declined: {words}", _make_evidence(reasons), tuple(calls))
-        raise Abstained("unparsable", reasons[-1], _make_evidence(reasons), tuple(calls))
+            raise Abstention("refused", f"declined: {words}", _make_evidence(reasons), tuple(calls))
+        raise Abstention("unparsable", reasons[-1], _make_evidence(reasons), tuple(calls))
 
     async def find_choice_method(self) -> str:
         """How choices are scored: `logprobs`, `top_logprobs` or `sampled`.
@@ -381,7 +381,7 @@ class Judge:
             self._check_model(choice.model)
         except LogprobsUnavailable as error:
             findings.method, findings.without_logprobs = "sampled", error.detail
-        except Abstained:
+        except Abstention:
             # It lists tokens, but none of them begins an answer.
             findings.method = "top_logprobs"
         else:
@@ -471,7 +471,7 @@ class Judge:
     @property
     def _get_pool(self) -> EndpointPool[Transport]:
         if self._pool is None:
-            raise NotServed(NOT_STORED, service=self.name)
+            raise MissingModel(NOT_STORED, service=self.name)
         return self._pool
 
     async def _make_in_turn(

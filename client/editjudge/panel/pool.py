@@ -10,11 +10,11 @@ from typing import Generic, NoReturn, TypeVar
 
 from ..base.errors import (
     CostLimit,
-    DeadlineExceeded,
+    MissedDeadline,
+    NoConnection,
     OutOfTime,
-    Overloaded,
+    Overload,
     ServiceError,
-    Unconnected,
     Unreachable,
     WrongModel,
 )
@@ -107,11 +107,11 @@ class EndpointPool(Generic[E]):
             replica.assign(place, asyncio.current_task())
             try:
                 result = await call(replica.target)
-            except (Unreachable, DeadlineExceeded) as error:
+            except (Unreachable, MissedDeadline) as error:
                 if not self._release_and_decide(place, error, losses):
                     raise
                 replica.retry_count += 1
-            except Overloaded as error:
+            except Overload as error:
                 replica.release_after_answer(place, error)
                 await self._wait_for_room(replica, error, losses)
                 replica.retry_count += 1
@@ -128,16 +128,16 @@ class EndpointPool(Generic[E]):
                 return result
 
     def _release_and_decide(
-        self, place: Place[E], error: Unreachable | DeadlineExceeded, losses: _Losses[E]
+        self, place: Place[E], error: Unreachable | MissedDeadline, losses: _Losses[E]
     ) -> bool:
         """Release the place, note the loss and tell whether the call is made again."""
         replica = place.replica
-        out_of_time = isinstance(error, DeadlineExceeded)
+        out_of_time = isinstance(error, MissedDeadline)
         shown_since = self._find_loss_start(error, place)
         if losses.since is None:
             losses.since = shown_since
         # That nobody is there is the server's doing, whatever became of the call before.
-        alone = isinstance(error, Unconnected)
+        alone = isinstance(error, NoConnection)
         is_blamed = replica.release_after_loss(place, error, shown_since if alone else losses.since)
         hopeless = losses.late if out_of_time else not (is_blamed or self._may_wait(error, losses))
         losses.tried_replicas.add(replica)
@@ -155,10 +155,10 @@ class EndpointPool(Generic[E]):
     def _may_wait(self, error: ServiceError, losses: _Losses[E]) -> bool:
         """Whether a call that never connected may go on, although later calls were answered."""
         since = self._clock.now() if losses.since is None else losses.since
-        return isinstance(error, Unconnected) and self._clock.now() < since + self._policy.patience
+        return isinstance(error, NoConnection) and self._clock.now() < since + self._policy.patience
 
     async def _wait_for_room(
-        self, replica: Replica[E], error: Overloaded, losses: _Losses[E]
+        self, replica: Replica[E], error: Overload, losses: _Losses[E]
     ) -> None:
         """Wait as long as the server asks or backoff says; raise its error if patience ends."""
         now = self._clock.now()
@@ -176,7 +176,7 @@ class EndpointPool(Generic[E]):
 
     def _find_loss_start(self, error: ServiceError, place: Place[E]) -> float:
         """When it began to show that a call does not reach its server."""
-        if isinstance(error, DeadlineExceeded):
+        if isinstance(error, MissedDeadline):
             return place.began
         return self._clock.now() if error.since is None else error.since
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from ..base.errors import DeadlineExceeded, Overloaded, ServiceError
+from ..base.errors import MissedDeadline, Overload, ServiceError
 from .concurrency import AdaptiveLimit, FailureRate
 from .retry import LOOP_CLOCK, Clock
 
@@ -226,7 +226,7 @@ class Replica(Generic[E]):
     def release_after_answer(self, place: Place[E], error: ServiceError | None = None) -> None:
         """Release a place after the server has answered, with a result or an error.
 
-        The server is serving again if it was lost. An answer raises the limit and an `Overloaded`
+        The server is serving again if it was lost. An answer raises the limit and an `Overload`
         lowers it.
 
         Args:
@@ -236,7 +236,7 @@ class Replica(Generic[E]):
         self._lost_in_a_row = 0
         if self.state.is_lost:
             self._enter(State.SERVING)
-        if isinstance(error, Overloaded):
+        if isinstance(error, Overload):
             self.full_since = min(self.full_since, self._clock.now())
         if error is None:
             self.full_since = float("inf")
@@ -289,7 +289,7 @@ class Replica(Generic[E]):
             began: When its call began.
         """
         now = self._clock.now()
-        heavy = isinstance(error, Overloaded | DeadlineExceeded)
+        heavy = isinstance(error, Overload | MissedDeadline)
         if heavy and not self.state.is_lost:
             self._limit.on_overload(began, now)
         if heavy or error.retryable:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unconnected
+from ..base.errors import MissedDeadline, NoConnection, OutOfTime, ServiceError
 from .context import DEFAULT_TERMS, AnyTerms, is_past
 
 T = TypeVar("T")
@@ -117,17 +117,17 @@ async def call_with_retries(
         try:
             return await call(max(min(end, until) - attempt, _LEAST))
         except ServiceError as error:
-            if isinstance(error, DeadlineExceeded) and until < end and is_past(until, clock.now()):
+            if isinstance(error, MissedDeadline) and until < end and is_past(until, clock.now()):
                 # It had less time than the policy gives: that says nothing of the server.
                 if terms.deadline > until:
                     continue
                 raise OutOfTime.of(error) from error
-            if late is not None and isinstance(error, DeadlineExceeded):
+            if late is not None and isinstance(error, MissedDeadline):
                 late(attempt)
             policy.report_failure(error, began)
             now = clock.now()
             since = now if since is None else since
-            has_reached = not isinstance(error, Unconnected)
+            has_reached = not isinstance(error, NoConnection)
             attempts[has_reached] += 1
             wait = policy.get_wait(attempts[has_reached], error)
             if not error.retryable or attempts[has_reached] >= policy.attempts or now + wait >= end:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.contracts import CONTRACTS, Contract, Tensors
 from ..base.digest import content_digest
-from ..base.errors import Abstained, ConfigError, NotServed
+from ..base.errors import Abstention, ConfigError, MissingModel
 from ..base.identity import ModelIdentity, ServiceName
 from .calls import NOT_STORED, Reply, ReplyStore, SpecialistCall
 from .coalesce import Coalescer
@@ -81,12 +81,12 @@ class Specialist:
         """Call it at one of its endpoints, chosen by its pool.
 
         Raises:
-            NotServed: it has no servers, because only a ledger answers.
-            Abstained: it has no value for this input.
+            MissingModel: it has no servers, because only a ledger answers.
+            Abstention: it has no value for this input.
             ServiceError: see `editjudge.base.errors`.
         """
         if self.pool is None:
-            raise NotServed(NOT_STORED, service=self.name)
+            raise MissingModel(NOT_STORED, service=self.name)
         return await self.pool.run(
             lambda endpoint: self.call_at(endpoint, inputs, parameters, terms), terms=terms
         )
@@ -131,7 +131,7 @@ class SpecialistCache:
         """The outputs of a call, from the store or made now.
 
         Raises:
-            Abstained: the specialist has no value for this input.
+            Abstention: the specialist has no value for this input.
             ServiceError: see `editjudge.base.errors`.
         """
         digests = {name: content_digest(data) for name, data in inputs.items()}
@@ -147,7 +147,7 @@ class SpecialistCache:
             content: Mapping[str, Any]
             try:
                 content = await service.call(inputs, parameters, terms)
-            except Abstained as error:
+            except Abstention as error:
                 content = {"kind": error.kind, "reason": error.reason}
             context.add_counts(answers=1)
             return await calls.put(call, Reply(content))

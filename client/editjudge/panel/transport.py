@@ -94,7 +94,7 @@ class Transport(Connection):
             timeout: Seconds for all attempts.
 
         Raises:
-            NotServed: the server has another model, or several and the settings name none.
+            MissingModel: the server has another model, or several and the settings name none.
             ServiceError: the server cannot be reached, or cannot be used.
         """
 
@@ -109,7 +109,7 @@ class Transport(Connection):
 
         Raises:
             LogprobsUnavailable: the server reports no token probabilities.
-            Abstained: `refused`, the provider blocked the call.
+            Abstention: `refused`, the provider blocked the call.
             ServiceError: see `editjudge.base.errors`.
         """
 
@@ -127,6 +127,6 @@ class Transport(Connection):
             schema: JSON schema that the reply has to follow, where the server can enforce it.
 
         Raises:
-            Abstained: `refused`, the provider blocked the call or the model declined.
+            Abstention: `refused`, the provider blocked the call or the model declined.
             ServiceError: see `editjudge.base.errors`.
         """

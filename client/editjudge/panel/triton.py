@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.contracts import ABSTAINED, MODEL_HEADER, Contract, Tensor, Tensors
-from ..base.errors import Abstained, BadReply, NotServed, Refused, ServiceError
+from ..base.errors import Abstention, BadReply, MissingModel, Rejection, ServiceError
 from ..base.identity import ModelIdentity
 from ..base.verdict import NoScoreKind
 from .context import DEFAULT_TERMS, AnyTerms
@@ -94,7 +94,7 @@ class TritonEndpoint(GrpcConnection):
         """
         try:
             reply = await self._fetch("ModelReady", model, timeout)
-        except NotServed:
+        except MissingModel:
             return False
         return bool(reply.ready)
 
@@ -102,7 +102,7 @@ class TritonEndpoint(GrpcConnection):
         """The identity of a model. From then on `infer` asks for this version of the model alone.
 
         Raises:
-            NotServed: the server has no such model.
+            MissingModel: the server has no such model.
             ServiceError: the server cannot be reached, or refuses.
         """
         about = await self._fetch("ModelMetadata", model, timeout)
@@ -155,7 +155,7 @@ class TritonEndpoint(GrpcConnection):
             `MAX_TEXT_BYTES`.
 
         Raises:
-            Abstained: the model has no value for this input.
+            Abstention: the model has no value for this input.
             ServiceError: see `editjudge.base.errors`.
         """
         request = self._request(contract, model, inputs, service)
@@ -199,7 +199,7 @@ class TritonEndpoint(GrpcConnection):
                 raise ValueError(f"{service}: the call lacks {tensor.name}")
             if len(payload) > MAX_REQUEST_BYTES:
                 size = f"{len(payload):,} bytes, the limit is {MAX_REQUEST_BYTES:,}"
-                raise self.make_error(Refused, f"{tensor.name} of {size}", service, model)
+                raise self.make_error(Rejection, f"{tensor.name} of {size}", service, model)
             request.inputs.add(name=tensor.name, datatype=tensor.dtype, shape=(1, *tensor.shape))
             request.raw_input_contents.append(_LENGTH.pack(len(payload)) + payload)
         return request
@@ -216,7 +216,7 @@ class TritonEndpoint(GrpcConnection):
 
     def to_error(
         self, error: Any, service: str | None = None, model: str | None = None
-    ) -> ServiceError | Abstained:
+    ) -> ServiceError | Abstention:
         """The typed error for a status, or the abstention that it carries."""
         import grpc
 
@@ -225,7 +225,7 @@ class TritonEndpoint(GrpcConnection):
             return super().to_error(error, service, model)
         kind = marker.removeprefix(_ABSTAINED)
         if kind in get_args(NoScoreKind):
-            return Abstained(kind, shorten(self.secrets.redact_json(reason)))
+            return Abstention(kind, shorten(self.secrets.redact_json(reason)))
         unknown = f"it abstains as {kind[:40]!r}, not as {', '.join(get_args(NoScoreKind))}"
         return self.make_error(BadReply, unknown, service, model)
 

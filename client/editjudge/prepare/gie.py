@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ..app.ledger import Ledger
 from ..base.config import Settings
-from ..base.errors import Abstained
+from ..base.errors import Abstention
 from ..base.item import Edit, Item
 from ..base.strict import Number, Strict
 from ..benchmarks.comparison_words import refers_to_source
@@ -29,7 +29,7 @@ from .preparation import open_panel
 _TEMPLATE = "prepare/compares"
 
 
-class Converted(Strict):
+class ConversionResult(Strict):
     """The result of a conversion, printed by `prepare gie --json`.
 
     Attributes:
@@ -50,7 +50,7 @@ class Converted(Strict):
     usage: dict[str, Number] = Field(default_factory=dict)
 
 
-def convert_gie(source: Path, out: Path, settings: Settings) -> Converted:
+def convert_gie(source: Path, out: Path, settings: Settings) -> ConversionResult:
     """Convert the official file, and have the judge decide which questions compare.
 
     What was decided before is not asked about again: people may have changed it. Where no judge is
@@ -67,7 +67,7 @@ def convert_gie(source: Path, out: Path, settings: Settings) -> Converted:
     if JUDGE.variant in settings.judges:
         decision_fields = _decide(GieData(out), settings)
     data = GieData(out)
-    return Converted(
+    return ConversionResult(
         data=out,
         items=sum(1 for _ in data.items()),
         bytes=size,
@@ -113,7 +113,7 @@ async def _answers(
                 async with room:
                     try:
                         return await _needs_source(item, question, panel.judge(JUDGE))
-                    except Abstained:
+                    except Abstention:
                         return None
 
             answers = await asyncio.gather(*(answer(*each) for each in left))
@@ -127,7 +127,7 @@ async def _needs_source(item: Item, question: Mapping[str, Any], judge: Judge) -
         question: Its `question` and `options`.
 
     Raises:
-        Abstained: the reply cannot be read, or the judge refused.
+        Abstention: the reply cannot be read, or the judge refused.
         ServiceError: see `editjudge.base.errors`.
     """
     prompt = get_template(_TEMPLATE)

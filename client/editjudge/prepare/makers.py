@@ -57,7 +57,7 @@ class Maker:
     Attributes:
         what: What it makes.
         needless: Makes the entry of an item that needs nothing; None where there is work to do.
-        make: Makes an entry. It raises `Abstained` where the judge's reply cannot be read or
+        make: Makes an entry. It raises `Abstention` where the judge's reply cannot be read or
             it refused, and a `ServiceError` where a service fails.
         roles: The services that it calls.
     """
@@ -148,7 +148,7 @@ async def _answer(item: Item, panel: Panel, prompt: Template, **texts: str) -> A
         texts: Fields of the template that the item does not have itself.
 
     Raises:
-        Abstained: the reply cannot be read, or the judge refused.
+        Abstention: the reply cannot be read, or the judge refused.
         ServiceError: see `editjudge.base.errors`.
     """
     judge = panel.judge(JUDGE)

@@ -22,12 +22,12 @@ from ..app.ledger import Ledger
 from ..base.config import Settings
 from ..base.digest import content_digest
 from ..base.errors import (
-    Abstained,
+    Abstention,
     ConfigError,
     CostLimit,
     EditjudgeError,
-    NotAuthorised,
-    NotServed,
+    MissingModel,
+    NoAccess,
     StoreError,
     WrongModel,
 )
@@ -48,7 +48,7 @@ from .items import FIELDS, JUDGE, STATUSES, DraftData, Entry
 from .makers import Maker
 from .review import write_page
 
-_FATAL = (CostLimit, NotAuthorised, WrongModel)
+_FATAL = (CostLimit, NoAccess, WrongModel)
 """Errors that every later call would have too."""
 _IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
 _WHOEVER_IS_ASKED = {"had", "unsuited", "left"}
@@ -56,7 +56,7 @@ _WHOEVER_IS_ASKED = {"had", "unsuited", "left"}
 _WITH_REASONS = ("not_found", "unsuited", "failed")
 
 
-class Prepared(Strict):
+class PreparationResult(Strict):
     """The result of a preparation.
 
     Attributes:
@@ -87,7 +87,7 @@ async def open_panel(
     """Open the services; replies are read from the ledger and stored there.
 
     Raises:
-        NotServed: one of these roles is not there.
+        MissingModel: one of these roles is not there.
         ConfigError: a judge cannot be used as it is.
     """
     policy = PoolPolicy(patience=settings.patience)
@@ -95,7 +95,7 @@ async def open_panel(
     async with panel:
         for role in roles:
             if role not in panel.service_names:
-                raise NotServed(panel.why_not(role), service=role)
+                raise MissingModel(panel.why_not(role), service=role)
         yield panel
 
 
@@ -183,7 +183,7 @@ class Preparation:
         async def recall_entry(ref: ItemRef) -> Entry | None:
             try:
                 return await self._make_entry(ref, panel)
-            except (NotServed, *_FATAL):  # the ledger does not have all the replies
+            except (MissingModel, *_FATAL):  # the ledger does not have all the replies
                 return None
 
         await self._fill(recall_entry, workers=_decoders())
@@ -267,7 +267,7 @@ class Preparation:
             self._why_over = str(error)
             print_notice(self._why_over)
             return Entry("failed", str(error))
-        except NotServed as error:
+        except MissingModel as error:
             return Entry("failed", str(error))
 
     async def _make_entry(self, ref: ItemRef, panel: Panel) -> Entry:
@@ -283,10 +283,10 @@ class Preparation:
                 if name in item.flaws:
                     return Entry("failed", item.flaws[name].reason)
             entry = await self.maker.make(item, panel)
-        except Abstained as abstention:
+        except Abstention as abstention:
             await self.ledger.drop(abstention.calls)
             return Entry("failed", f"{abstention.kind}: {abstention.reason}")
-        except (NotServed, StoreError, *_FATAL):
+        except (MissingModel, StoreError, *_FATAL):
             raise
         except EditjudgeError as error:  # of a service, or a picture that cannot be read
             return Entry("failed", str(error))
@@ -325,7 +325,7 @@ class Preparation:
         self.folder.write_items(self.data, self.entries)
         write_page(self.folder, record, self.entries)
 
-    def result(self) -> Prepared:
+    def result(self) -> PreparationResult:
         """Make the result of the preparation."""
         counts = Counter(entry.status for entry in self.entries.values())
         reasons = {
@@ -334,7 +334,7 @@ class Preparation:
             }
             for status in _WITH_REASONS
         }
-        return Prepared(
+        return PreparationResult(
             what=self.maker.what,
             counts={status: counts[status] for status in STATUSES},
             reasons=reasons,

@@ -165,7 +165,7 @@ class Decisions(BaseModel, frozen=True, extra="forbid"):
     decisions: tuple[Decision, ...]
 
 
-class Reviewed(Strict):
+class ReviewResult(Strict):
     """The result of applying decisions.
 
     Attributes:
@@ -185,7 +185,7 @@ class Reviewed(Strict):
     rejected_data: Path
 
 
-def apply_decisions(folder: Folder, file: Path) -> Reviewed:
+def apply_decisions(folder: Folder, file: Path) -> ReviewResult:
     """Write the accepted items to `accepted.jsonl`, the rejected ones to `rejected.jsonl`.
 
     Rejected items are written without the generated fields, so that they can be prepared again.
@@ -203,7 +203,7 @@ def apply_decisions(folder: Folder, file: Path) -> Reviewed:
         return _apply(folder, file, folder.record() or record)
 
 
-def _apply(folder: Folder, file: Path, record: Record) -> Reviewed:
+def _apply(folder: Folder, file: Path, record: Record) -> ReviewResult:
     decisions = _read(file, record)
     lines = {ref.id: ref.data for ref in DraftData(folder.items).items()}
     _check(file, folder, record, decisions, lines)
@@ -217,7 +217,7 @@ def _apply(folder: Folder, file: Path, record: Record) -> Reviewed:
         strip_made(lines[name], record.what, record.named.get(name, ())) for name in rejected_ids
     )
     write_lines(rejected_data, undone)
-    return Reviewed(
+    return ReviewResult(
         accepted=len(accepted_ids),
         rejected={name: decisions[name].note for name in rejected_ids},
         undecided=tuple(

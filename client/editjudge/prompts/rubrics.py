@@ -23,8 +23,8 @@ from .prompt_files import PromptFile, Words, parse_file, read_text
 FOLDER = "rubric"
 SCORE = "score"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-Shown: TypeAlias = Literal["sources", "edited", "target", "instruction", "target_text", "hint"]
-_SHOWN: Mapping[Shown, str] = {
+ShownField: TypeAlias = Literal["sources", "edited", "target", "instruction", "target_text", "hint"]
+_SHOWN: Mapping[ShownField, str] = {
     "sources": "{sources}",
     "edited": "{edited}",
     "target": "{target}",
@@ -42,7 +42,7 @@ class RubricFile(PromptFile):
 
     asks: Words
     criterion: Words
-    shows: tuple[Shown, ...] = ("sources", "edited", "instruction")
+    shows: tuple[ShownField, ...] = ("sources", "edited", "instruction")
     higher_is_better: StrictBool = True
     scale: dict[str, Words]
 
@@ -55,7 +55,7 @@ class RubricFile(PromptFile):
 
     @field_validator("shows")
     @classmethod
-    def _with_the_edit(cls, shows: tuple[Shown, ...]) -> tuple[Shown, ...]:
+    def _with_the_edit(cls, shows: tuple[ShownField, ...]) -> tuple[ShownField, ...]:
         if "edited" not in shows:
             raise ValueError('the edited image is not shown; add "edited"')
         return shows

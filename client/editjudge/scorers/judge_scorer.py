@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..panel.prompt import Picture
 
 C = TypeVar("C", bound=OutputContract[Any])
-_Labelled: TypeAlias = "tuple[tuple[str, Picture], ...]"
+_LabelledPictures: TypeAlias = "tuple[tuple[str, Picture], ...]"
 _ITEM_FIELDS = {"sources": "source", "frames": "source"}
 
 
@@ -76,7 +76,7 @@ class Question:
             A `ChoiceDistribution` for choices, otherwise what the contract reads.
 
         Raises:
-            Abstained: see `Judge.choose` and `Judge.answer`.
+            Abstention: see `Judge.choose` and `Judge.answer`.
             ServiceError: see `editjudge.base.errors`.
             ValueError: see `make_prompt`.
         """
@@ -260,11 +260,11 @@ def make_prompt(
     """
     item = edit.item
 
-    def label_images(kind: str, images: Iterable[tuple[int, Image | None]]) -> _Labelled:
+    def label_images(kind: str, images: Iterable[tuple[int, Image | None]]) -> _LabelledPictures:
         label = template.label(kind, len(item.sources))
         return tuple((label.format(n=n), picture(image)) for n, image in images if image)
 
-    def frames() -> _Labelled:
+    def frames() -> _LabelledPictures:
         # `position`, from 1, is where the edited image stands among the others.
         each: list[tuple[str, Image | None]] = [("given", image) for image in item.sources]
         each.insert(int(item.extra.get("position", len(each) + 1)) - 1, ("made", edit.image))

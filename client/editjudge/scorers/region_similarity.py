@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..answers import Command, Commands
-from ..base.errors import Abstained
+from ..base.errors import Abstention
 from ..base.identity import ServiceName
 from ..base.images import Image
 from ..base.item import Edit, Item
@@ -197,7 +197,7 @@ class _Pair:
                 return 0.0
             vectors = await gather_all(*(self._embedding(s, regions[s]) for s in _SIDES))
             cosine = self.evidence["cosine"] = compute_cosine(*vectors)
-        except Abstained as error:
+        except Abstention as error:
             self._problems["source"].append(f"{self._phrase!r}: {error.reason}")
             return np.nan
         return cosine

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from ..base.errors import Abstained, BadReply, ImageError
+from ..base.errors import Abstention, BadReply, ImageError
 from ..base.images import RGB, Image, load_mask
 from ..base.item import Edit
 from ..base.signature import implementation
@@ -59,16 +59,16 @@ def require_region(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np
     """Return the pixels of a region that is not empty, at a size; None for the whole image.
 
     Raises:
-        Abstained: `degenerate`, when the region has no pixel, or the mask cannot be laid over an
+        Abstention: `degenerate`, when the region has no pixel, or the mask cannot be laid over an
             image of this aspect ratio.
     """
     try:
         mask = select_region(edit, region, size)
     except ImageError as error:
         # Without the name of its file: that is another one where the edit was sent to be judged.
-        raise Abstained("degenerate", error.reason) from error
+        raise Abstention("degenerate", error.reason) from error
     if mask is not None and not mask.any():
-        raise Abstained("degenerate", f"the region {region} the mask has no pixel")
+        raise Abstention("degenerate", f"the region {region} the mask has no pixel")
     return mask
 
 
@@ -76,7 +76,7 @@ def encode_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, b
     """Encode a region as services take it: `{"MASK": PNG}`, or `{}` for the whole image.
 
     Raises:
-        Abstained: as `comparable`.
+        Abstention: as `comparable`.
     """
     mask = require_region(edit, region, size)
     return {} if mask is None else {"MASK": encode_png(mask)}

@@ -13,7 +13,7 @@ from PIL import Image as Pil
 
 from ..answers import Scores, ScoresAnswer
 from ..answers.first_digit import FirstDigit
-from ..base.errors import Abstained
+from ..base.errors import Abstention
 from ..base.images import Image, load_image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..prompts import Template
 
 JPEG_QUALITY = 85
-_Said = Sequence[Answer[ScoresAnswer]]
+_Answers = Sequence[Answer[ScoresAnswer]]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Rubric(JudgeScorer):
         )
         samples = question.max_samples(judge.endpoint)
         each = range(self.repeat * samples, (self.repeat + 1) * samples)
-        answers: _Said = await gather_all(
+        answers: _Answers = await gather_all(
             *(question.ask(prepared_edit, judge, repeat=i) for i in each)
         )
         values = [answer.value for answer in answers]
@@ -124,13 +124,13 @@ def _as_jpeg(image: Image) -> Image:
     try:
         Pil.fromarray(image.rgb).save(buffer, "JPEG", quality=JPEG_QUALITY)
     except OSError as error:  # more than 65,535 pixels on a side
-        raise Abstained(
+        raise Abstention(
             "degenerate", f"{PurePath(image.name).name} cannot be a JPEG: {error}"
         ) from error
     return load_image(buffer.getvalue(), image.name)
 
 
-def _verdict(answers: _Said, name: str, template: Template) -> Verdict:
+def _verdict(answers: _Answers, name: str, template: Template) -> Verdict:
     """Return the mean score of the replies; one reply without the score leaves no score."""
     evidence, calls = _evidence(answers, name), merge_calls(answers)
     values = [answer.value for answer in answers]
@@ -145,7 +145,7 @@ def _verdict(answers: _Said, name: str, template: Template) -> Verdict:
     return Score(value=final_score, evidence=evidence, calls=calls)
 
 
-def _evidence(answers: _Said, name: str) -> dict[str, Any]:
+def _evidence(answers: _Answers, name: str) -> dict[str, Any]:
     """Return the evidence; `read_as` names the parser's step that found the score."""
     values = [answer.value for answer in answers]
     steps = [value.steps.get(name) for value in values if value.steps or value.without]

@@ -67,7 +67,7 @@ class Scorer(ABC):
         Raises:
             ValueError: there is no such field; another's value would be a number all the same.
             ServiceError: a service failed; the caller stores `Failure`.
-            Abstained: there is no value for any field; the caller stores `NoScore`.
+            Abstention: there is no value for any field; the caller stores `NoScore`.
         """
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import Abstained
+from ..base.errors import Abstention
 from ..base.images import Image, decode, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
@@ -53,7 +53,7 @@ class RegionScorer(ServiceScorer):
         async def compare(region: str) -> Verdict:
             try:
                 return await self.compare_region(region, edit, pair, panel)
-            except Abstained as error:
+            except Abstention as error:
                 return make_no_score(error)
 
         regions = sorted(fields)
@@ -70,7 +70,7 @@ class RegionScorer(ServiceScorer):
         """Compare one region.
 
         Raises:
-            Abstained: the region has no value.
+            Abstention: the region has no value.
             ServiceError: the service failed.
         """
 
@@ -190,9 +190,9 @@ def compute_cosine(vector: Vector, other: Vector) -> float:
     """Compute the cosine of two vectors, in [-1, 1].
 
     Raises:
-        Abstained: `degenerate`, when a vector is zero.
+        Abstention: `degenerate`, when a vector is zero.
     """
     lengths = np.linalg.norm(vector) * np.linalg.norm(other)
     if not lengths:
-        raise Abstained("degenerate", "a feature vector is zero")
+        raise Abstention("degenerate", "a feature vector is zero")
     return float(np.clip(vector @ other / lengths, -1.0, 1.0))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import Abstained, BadReply
+from ..base.errors import Abstention, BadReply
 from ..base.item import Edit
 from ..base.signature import implementation
 from ..base.verdict import Score, Verdict
@@ -71,7 +71,7 @@ class TextContent(ServiceScorer):
         """Read the text of the image once and compare it with the target text."""
         target = edit.item.target_text or ""
         if not comparable(target):
-            raise Abstained("degenerate", "the target text is blank")
+            raise Abstention("degenerate", "the target text is blank")
         reply = await panel.call(self.service, {"IMAGE": edit.output.encoded_bytes})
         read = _text(self.service, cast("bytes", reply["TEXT"]))
         confidences = cast("NDArray[np.float32]", reply["CONFIDENCE"])

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from ..base.errors import Abstained
+from ..base.errors import Abstention
 from ..base.images import Image, decode, drop_alpha, load_mask
 from ..base.item import Edit, Item
 from ..base.signature import implementation
@@ -256,8 +256,8 @@ def _empty(region: str, counts: float | None) -> Score:
     """Return the score of a region without pixels.
 
     Raises:
-        Abstained: `degenerate`, if such a region has no score.
+        Abstention: `degenerate`, if such a region has no score.
     """
     if counts is None:
-        raise Abstained("degenerate", f"the {region} has no pixel")
+        raise Abstention("degenerate", f"the {region} has no pixel")
     return Score(value=counts, evidence={"empty": region}, imputed=True)

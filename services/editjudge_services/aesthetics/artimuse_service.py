@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from editjudge.base.contracts import AESTHETICS
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 from editjudge.base.images import RGB
 from editjudge.base.prompt_releases import prompt_releases
 
@@ -40,13 +40,13 @@ def mean_level(logprobs: Mapping[int, float], ids: Sequence[int]) -> float:
         0 (worst) to 1 (best); in double precision, since half precision would quantise it.
 
     Raises:
-        Abstained: `unparsable`, when a level has no log-probability.
+        Abstention: `unparsable`, when a level has no log-probability.
     """
     missing = [
         level for level, one in enumerate(ids) if not math.isfinite(logprobs.get(one, math.nan))
     ]
     if missing:
-        raise Abstained("unparsable", f"{len(missing)} of {len(ids)} levels have no probability")
+        raise Abstention("unparsable", f"{len(missing)} of {len(ids)} levels have no probability")
     values = np.array([logprobs[one] for one in ids], dtype=np.float64)
     weights = np.exp(values - values.max())
     levels = np.arange(len(ids)) / (len(ids) - 1)
@@ -89,10 +89,10 @@ def parse_first_logprobs(choice: Mapping[str, Any]) -> dict[int, float]:
     """Parse the log-probabilities by token id at the first position of a reply.
 
     Raises:
-        Abstained: `unparsable`, when the reply carries none.
+        Abstention: `unparsable`, when the reply carries none.
     """
     try:
         entries = choice["logprobs"]["content"][0]["top_logprobs"]
         return {int(one["token"].removeprefix("token_id:")): one["logprob"] for one in entries}
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise Abstained("unparsable", f"no log-probabilities in the reply: {error}") from error
+        raise Abstention("unparsable", f"no log-probabilities in the reply: {error}") from error

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from editjudge.base.contracts import CLIP, FEATURES
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 from editjudge.base.images import RGB
 
 from ..runtime.cache import BoundedCache, count_bytes, make_content_key
@@ -88,13 +88,13 @@ class FeatureSpecialist(Specialist):
         ((_, patches),) = self._forward([self.whole(np.zeros((8, 8, 3), dtype=np.uint8))])
         self._grid = math.isqrt(len(patches))
 
-    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstention]:
         """Embed each image, or the region of it that its mask selects.
 
         The network runs once for all images of the batch that are not in the cache.
 
         Returns:
-            For each request EMBEDDING, float32 (D,), of length 1; or Abstained of kind
+            For each request EMBEDDING, float32 (D,), of length 1; or Abstention of kind
             `degenerate` where the mask selects nothing.
 
         Raises:
@@ -104,10 +104,10 @@ class FeatureSpecialist(Specialist):
         requested_views = [one for one in views if isinstance(one, _View)]
         answers = iter(self._embeddings(requested_views))
         return [
-            one if isinstance(one, Abstained) else _make_outputs(next(answers)) for one in views
+            one if isinstance(one, Abstention) else _make_outputs(next(answers)) for one in views
         ]
 
-    def _view(self, request: Request) -> _View | Abstained:
+    def _view(self, request: Request) -> _View | Abstention:
         image, mask = request.tensors["IMAGE"], request.tensors.get("MASK")
         if mask is None:
             return _View(image, self.whole)
@@ -115,11 +115,11 @@ class FeatureSpecialist(Specialist):
             (h, w), (height, width) = mask.shape, image.shape[:2]
             raise BadRequest(f"MASK: {w}x{h}, but IMAGE is {width}x{height}")
         if not mask.any():
-            return Abstained("degenerate", "the mask is empty")
+            return Abstention("degenerate", "the mask is empty")
         region = request.parameters["region"]
         if region == "zero":
             if not self.whole.crop_mask(mask).any():
-                return Abstained("degenerate", "the centre crop leaves nothing of the region")
+                return Abstention("degenerate", "the centre crop leaves nothing of the region")
             return _View(black_out(image, mask), self.whole)
         weights = patch_weights(mask, self._grid)
         if region == "pool_any":
@@ -218,8 +218,8 @@ class ClipVitB32(FeatureSpecialist):
     squash = CLIP_SQUASH
 
 
-def _make_outputs(embedding: NDArray[np.float32]) -> Outputs | Abstained:
+def _make_outputs(embedding: NDArray[np.float32]) -> Outputs | Abstention:
     length = np.linalg.norm(embedding.astype(np.float64))
     if length == 0:
-        return Abstained("degenerate", "the embedding is the zero vector")
+        return Abstention("degenerate", "the embedding is the zero vector")
     return {"EMBEDDING": (embedding / length).astype(np.float32)}

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from editjudge.base.contracts import OCR
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 
 from ..runtime.serving import load_declared_artefact
 from ..runtime.specialist import Outputs, Request, Specialist
@@ -36,7 +36,7 @@ class GotOcr(Specialist):
         artefact = load_declared_artefact(self.entry, parameters)
         self._reader = GotReader.from_folder(artefact.folder, device=choose_device(parameters))
 
-    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstention]:
         """Read the images of a batch, in one run of the network."""
         readings = self._reader.read([one.tensors["IMAGE"] for one in batch])
         nowhere, unsure = np.zeros((0, 4, 2), np.float32), np.zeros(0, np.float32)

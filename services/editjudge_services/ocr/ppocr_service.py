@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from editjudge.base.contracts import OCR
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 
 from ..runtime.specialist import Outputs, Request, Specialist
 from ..zoo.artefact import digest_weights
@@ -29,7 +29,7 @@ class PpOcr(Specialist):
         """Load the networks, which refuses other weights than the declared ones, and warm up."""
         self._reader = PpOcrReader()
 
-    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstention]:
         """Read the images of a batch; each one's text does not depend on the others."""
         readings = self._reader.read([one.tensors["IMAGE"] for one in batch])
         return [{"TEXT": r.text, "BOXES": r.boxes, "CONFIDENCE": r.confidences} for r in readings]

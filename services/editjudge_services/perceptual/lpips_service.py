@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from editjudge.base.contracts import LPIPS
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 
 from ..runtime.cache import BoundedCache, count_bytes, make_content_key
 from ..runtime.onnx import ENGINES, ON_GPU
@@ -93,11 +93,11 @@ class LpipsSpecialist(Specialist):
         blank = to_signed(np.zeros((self.smallest, self.smallest, 3), dtype=np.uint8))[None]
         self._network(blank, blank)
 
-    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstention]:
         """Compare each pair; pairs of one size run together, equal pairs once.
 
         Returns:
-            For each request DISTANCE, or Abstained of kind `degenerate` where the mask
+            For each request DISTANCE, or Abstention of kind `degenerate` where the mask
             selects nothing.
 
         Raises:
@@ -116,9 +116,9 @@ class LpipsSpecialist(Specialist):
                 for index in alike[key]:
                     value = _distance_in_region(distance, where, pairs[index].weights)
                     answers[index] = {"DISTANCE": np.array([value], dtype=np.float32)}
-        return [one if isinstance(one, Abstained) else answers[i] for i, one in enumerate(read)]
+        return [one if isinstance(one, Abstention) else answers[i] for i, one in enumerate(read)]
 
-    def _pair(self, request: Request) -> _Pair | Abstained:
+    def _pair(self, request: Request) -> _Pair | Abstention:
         a, b = request.tensors["IMAGE_A"], request.tensors["IMAGE_B"]
         mask = request.tensors.get("MASK")
         if a.shape != b.shape:
@@ -132,7 +132,7 @@ class LpipsSpecialist(Specialist):
         if mask.shape != a.shape[:2]:
             raise BadRequest(f"MASK is {_format_size(mask)}, but IMAGE_A is {_format_size(a)}")
         if not mask.any():
-            return Abstained("degenerate", "the mask is empty")
+            return Abstention("degenerate", "the mask is empty")
         match request.parameters["region"]:
             case "zero":
                 return _Pair(to_signed(black_out(a, mask)), to_signed(black_out(b, mask)))

@@ -17,7 +17,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 from editjudge.base.images import check_image
 
 _BLOCK = 16
@@ -44,7 +44,7 @@ def compute_piqe(image: NDArray[np.uint8]) -> float:
 
     Raises:
         ValueError: the image has another shape or type, or no pixels.
-        Abstained: kind `degenerate`, no block is active (an even colour, a sky, a photograph
+        Abstention: kind `degenerate`, no block is active (an even colour, a sky, a photograph
             out of focus all over). The official code answers 100 there, which is its smoothing
             constant and no measurement, and divides by zero on a black image.
     """
@@ -52,7 +52,7 @@ def compute_piqe(image: NDArray[np.uint8]) -> float:
     variance = blocks.var(axis=(1, 2), ddof=1)
     active = variance > _ACTIVE
     if not active.any():
-        raise Abstained(
+        raise Abstention(
             "degenerate", "PIQE is undefined: no part of the image has enough contrast to judge"
         )
     blocks, variance = blocks[active], variance[active]

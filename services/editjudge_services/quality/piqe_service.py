@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from editjudge.base.contracts import QUALITY
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 
 from ..runtime.specialist import Outputs, Request, Specialist
 from .piqe import compute_piqe, quality_from_piqe
@@ -27,14 +27,14 @@ class Piqe(Specialist):
         "fingerprint": "0.27",
     }
 
-    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstention]:
         """Score each image independently."""
         return [_score(one.tensors["IMAGE"]) for one in batch]
 
 
-def _score(image: Any) -> Outputs | Abstained:
+def _score(image: Any) -> Outputs | Abstention:
     try:
         value = quality_from_piqe(compute_piqe(image))
-    except Abstained as abstention:
+    except Abstention as abstention:
         return abstention
     return {"SCORE": np.array([value], dtype=np.float32)}

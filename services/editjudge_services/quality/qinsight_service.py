@@ -9,7 +9,7 @@ import re
 from typing import ClassVar
 
 from editjudge.base.contracts import QUALITY
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 from editjudge.base.images import RGB
 from editjudge.base.prompt_releases import prompt_releases
 
@@ -29,20 +29,20 @@ def parse_rating(reply: str) -> float:
         1 (worst) to 5 (best).
 
     Raises:
-        Abstained: kind `unparsable`, with the reason.
+        Abstention: kind `unparsable`, with the reason.
     """
     answers = _ANSWER.findall(reply)
     if len(answers) != 1:
-        raise Abstained("unparsable", f"{len(answers)} answers in the reply, not one")
+        raise Abstention("unparsable", f"{len(answers)} answers in the reply, not one")
     ratings = _RATING.findall(answers[0])
     if len(ratings) != 1:
-        raise Abstained("unparsable", f"{len(ratings)} ratings in the answer, not one")
+        raise Abstention("unparsable", f"{len(ratings)} ratings in the answer, not one")
     try:
         value = float(ratings[0])
     except ValueError:
-        raise Abstained("unparsable", f"the rating {ratings[0]!r} is no number") from None
+        raise Abstention("unparsable", f"the rating {ratings[0]!r} is no number") from None
     if not LOWEST <= value <= HIGHEST:
-        raise Abstained("unparsable", f"the rating {value:g} is outside {LOWEST:g}..{HIGHEST:g}")
+        raise Abstention("unparsable", f"the rating {value:g} is outside {LOWEST:g}..{HIGHEST:g}")
     return value
 
 
@@ -74,6 +74,6 @@ class QInsight(LmmSpecialist):
             seed=0,
         )
         if choice.get("finish_reason") == "length":
-            raise Abstained("unparsable", f"the reply was cut at {MAX_TOKENS} tokens")
+            raise Abstention("unparsable", f"the reply was cut at {MAX_TOKENS} tokens")
         value = parse_rating(choice.get("message", {}).get("content") or "")
         return (value - LOWEST) / (HIGHEST - LOWEST)

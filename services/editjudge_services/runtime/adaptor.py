@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from editjudge.base.contracts import ABSTAINED, Tensor
-from editjudge.base.errors import Abstained, ConfigError, ImageError
+from editjudge.base.errors import Abstention, ConfigError, ImageError
 from editjudge.base.images import decode, load_mask
 
 from .serving import stay_on_device
@@ -89,7 +89,7 @@ class _Adaptor:
         """Answer every request of a batch with its own outputs or its own error."""
         inputs = list(self._decoders.map(self._read, requests))
         good = [index for index, one in enumerate(inputs) if not isinstance(one, BadRequest)]
-        answers: dict[int, Outputs | Abstained | Exception] = dict(
+        answers: dict[int, Outputs | Abstention | Exception] = dict(
             zip(good, self._infer([inputs[index] for index in good]), strict=True)
         )
         return [self._respond(answers.get(i, one)) for i, one in enumerate(inputs)]
@@ -135,7 +135,7 @@ class _Adaptor:
             return load_mask(payload, "mask").region
         return payload.decode("utf-8")
 
-    def _infer(self, batch: list[Any]) -> Sequence[Outputs | Abstained | Exception]:
+    def _infer(self, batch: list[Any]) -> Sequence[Outputs | Abstention | Exception]:
         """Run the specialist; where a batch fails, each request is tried alone."""
         if not batch:
             return []
@@ -159,7 +159,7 @@ class _Adaptor:
     def _response(self, answer: Any) -> Any:
         pb = self._pb
         match answer:
-            case Abstained(kind=kind, reason=reason):
+            case Abstention(kind=kind, reason=reason):
                 self._counters["abstained"].increment(1)
                 return self._error(f"{ABSTAINED}/{kind}: {reason}", pb.TritonError.INVALID_ARG)
             case BadRequest():

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from editjudge.base.contracts import Contract
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 from editjudge.base.signature import package_version
 
 from ..zoo.artefact import Precision, load_artefact
@@ -106,7 +106,7 @@ class Specialist(ABC):
         return
 
     @abstractmethod
-    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstention]:
         """Answer a batch.
 
         Returns:

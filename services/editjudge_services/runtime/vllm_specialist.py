@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image as Pil
 from pydantic import Field
 
-from editjudge.base.errors import Abstained, ConfigError
+from editjudge.base.errors import Abstention, ConfigError
 from editjudge.base.images import RGB
 from editjudge.base.prompt_releases import prompts_dir
 
@@ -116,17 +116,17 @@ class VllmModel:
         if backend.model not in model_names:
             raise RuntimeError(f"{self._url} serves {model_names}, not {backend.model!r}")
 
-    def map(self, ask: Callable[[RGB], float], images: Sequence[RGB]) -> list[Outputs | Abstained]:
+    def map(self, ask: Callable[[RGB], float], images: Sequence[RGB]) -> list[Outputs | Abstention]:
         """Score images concurrently; an abstention becomes the result of its image.
 
         Args:
-            ask: Scores one image; may raise `Abstained`.
+            ask: Scores one image; may raise `Abstention`.
         """
 
-        def score(image: RGB) -> Outputs | Abstained:
+        def score(image: RGB) -> Outputs | Abstention:
             try:
                 return {"SCORE": np.array([ask(image)], dtype=np.float32)}
-            except Abstained as abstention:
+            except Abstention as abstention:
                 return abstention
 
         return list(self._threads.map(score, images))
@@ -136,7 +136,7 @@ class VllmModel:
 
         Raises:
             Unavailable: the server does not answer, or answers with an error.
-            Abstained: the reply holds no choice.
+            Abstention: the reply holds no choice.
         """
         body = {"model": self._backend.model, "messages": messages, **options}
         reply = self._send("POST", f"{self._url}/chat/completions", body)
@@ -144,7 +144,7 @@ class VllmModel:
             raise Unavailable(f"asked {self._backend.model!r}, {reply.get('model')!r} answered")
         choices = reply.get("choices") or []
         if len(choices) != 1:
-            raise Abstained("unparsable", f"{len(choices)} choices in the reply")
+            raise Abstention("unparsable", f"{len(choices)} choices in the reply")
         return dict(choices[0])
 
     def token_id(self, text: str) -> int:
@@ -228,7 +228,7 @@ class LmmSpecialist(Specialist):
         self._prompts = read_prompts(backend.prompts, self.prompts)
         self._model = VllmModel(backend)
 
-    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstention]:
         """Score the images concurrently; vLLM batches them."""
         return self._model.map(self._score, [one.tensors["IMAGE"] for one in batch])
 
@@ -237,5 +237,5 @@ class LmmSpecialist(Specialist):
         """Score one image.
 
         Raises:
-            Abstained: the reply has no score.
+            Abstention: the reply has no score.
         """

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from editjudge.base.contracts import SEGMENTER
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 
 from ..runtime.serving import load_declared_artefact
 from ..runtime.specialist import Outputs, Request, Specialist
@@ -30,7 +30,7 @@ class GroundedSamSegmenter(Specialist):
         artefact = load_declared_artefact(self.entry, parameters)
         self._network = GroundedSam.from_folder(artefact.folder, device=choose_device(parameters))
 
-    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstention]:
         """Segment a batch; the masks do not depend on each other."""
         answers = self._network.segment_all(
             [
@@ -67,7 +67,7 @@ class Sa2VaSegmenter(Specialist):
         artefact = load_declared_artefact(self.entry, parameters)
         self._network = Sa2Va.from_folder(artefact.folder, device=choose_device(parameters))
 
-    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstained]:
+    def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstention]:
         """Segment one request after another, since the lengths of answers differ too much."""
         return [
             self._network.segment(

@@ -274,7 +274,7 @@ def test_another_process_judges_a_pickled_edit_and_gives_it_back(
     [
         ImageError("a.png", "broken", "mend it"),
         errors.MissingExtra("parquet export", "report"),
-        errors.Overloaded("no room", service="ocr.ppocr", endpoint="grpc://x", retry_after=2.0),
+        errors.Overload("no room", service="ocr.ppocr", endpoint="grpc://x", retry_after=2.0),
     ],
     ids=lambda error: type(error).__name__,
 )

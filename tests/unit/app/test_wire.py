@@ -39,9 +39,9 @@ from editjudge.cli.services import Stack
 from editjudge.engine import events
 from editjudge.engine.run_header import RunHeader
 from editjudge.engine.score_report import ScoreReport
-from editjudge.prepare.gie import Converted
-from editjudge.prepare.preparation import Prepared
-from editjudge.prepare.review import Reviewed
+from editjudge.prepare.gie import ConversionResult
+from editjudge.prepare.preparation import PreparationResult
+from editjudge.prepare.review import ReviewResult
 
 from ..report.test_report import judged
 
@@ -52,7 +52,13 @@ PRINTED = (
     *(Estimate, Validation, RescoreEntry),
     *(CanaryResult, ModelComparison, Rankings),
     *(Finding, Stack),
-    *(catalogue.DimensionEntry, catalogue.TemplateEntry, Prepared, Reviewed, Converted),
+    *(
+        catalogue.DimensionEntry,
+        catalogue.TemplateEntry,
+        PreparationResult,
+        ReviewResult,
+        ConversionResult,
+    ),
 )
 
 

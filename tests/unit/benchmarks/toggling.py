@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image as Pil
 
 from editjudge.app.spec import ResolvedSpec, RunSpec
-from editjudge.base.errors import Abstained, ServiceError
+from editjudge.base.errors import Abstention, ServiceError
 from editjudge.base.images import decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import Outcome, Score, Verdict, make_failure, make_no_score
@@ -229,7 +229,7 @@ class Computed:
     ) -> Mapping[str, Verdict]:
         try:
             return await scorer.score(self._edits[index], panel, fields)  # type: ignore[arg-type]
-        except Abstained as abstained:
+        except Abstention as abstained:
             return dict.fromkeys(fields, make_no_score(abstained))
         except ServiceError as error:
             return dict.fromkeys(fields, make_failure(error))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.base.errors import Abstained, ConfigError, ImageError, Unreachable
+from editjudge.base.errors import Abstention, ConfigError, ImageError, Unreachable
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Edit, Missing
 from editjudge.base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Score
@@ -100,7 +100,7 @@ async def test_a_composite_keeps_what_its_own_readings_rest_on() -> None:
 
 async def test_an_abstention_is_unscored_for_every_field() -> None:
     result = await judged(
-        edit(f=Abstained("degenerate", "flat image"), g=1),
+        edit(f=Abstention("degenerate", "flat image"), g=1),
         dimension("one", Reading(A, "f")),
         dimension("two", Reading(A, "g")),
     )

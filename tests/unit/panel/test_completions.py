@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 from editjudge.panel.openai.completions import (
     break_control_tokens,
     find_token_candidates,
@@ -83,6 +83,6 @@ def test_halves_of_characters_are_no_part_of_a_reply() -> None:
 
 def test_half_a_character_in_a_refusal_is_replaced_too() -> None:
     cut = {"choices": [{"message": {"refusal": "I cannot \ud83d"}}]}
-    with pytest.raises(Abstained) as caught:
+    with pytest.raises(Abstention) as caught:
         read_choice(cut)
     assert caught.value.reason == "I cannot \ufffd"

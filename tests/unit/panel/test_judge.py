@@ -13,11 +13,11 @@ import pytest
 from editjudge.answers import Option, ScoreField, Scores
 from editjudge.base.config import JudgeEndpoint
 from editjudge.base.errors import (
-    Abstained,
+    Abstention,
     ConfigError,
     CostLimit,
     LogprobsUnavailable,
-    Overloaded,
+    Overload,
     WrongModel,
 )
 from editjudge.base.images import load_image
@@ -67,7 +67,7 @@ async def test_a_choice_with_its_evidence() -> None:
 
 async def test_probability_outside_the_choices_is_no_score() -> None:
     judge = scripted_judge(ScriptedTransport({"Yes": 0.3, "No": 0.1}), max_outside=0.5)
-    with pytest.raises(Abstained, match="60% of the probability fell on none") as caught:
+    with pytest.raises(Abstention, match="60% of the probability fell on none") as caught:
         await judge.choose(PROMPT, YES_NO)
     assert caught.value.kind == "abstained"
     assert len(caught.value.calls) == 1
@@ -139,7 +139,7 @@ async def test_an_unreadable_reply_is_asked_for_once_more() -> None:
 async def test_a_second_unreadable_reply_is_unparsable() -> None:
     transport = ScriptedTransport("I would say 4.", '{"reasoning": "", "quality": 4.5}')
     store = MemoryReplies()
-    with pytest.raises(Abstained) as caught:
+    with pytest.raises(Abstention) as caught:
         await scripted_judge(transport, ledger=store).answer(PROMPT, SCORES)
     assert caught.value.kind == "unparsable"
     assert len(caught.value.evidence["unreadable"]) == 2
@@ -161,7 +161,7 @@ def cut(text: str) -> Completion:
 )
 async def test_a_cut_reply_is_not_asked_for_again(script: list[Any], calls: int) -> None:
     transport = ScriptedTransport(*script)
-    with pytest.raises(Abstained) as caught:
+    with pytest.raises(Abstention) as caught:
         await scripted_judge(transport, max_tokens=77).answer(PROMPT, SCORES)
     assert caught.value.kind == "unparsable"
     told = "the reply was cut at max_tokens = 77; set a higher one for generalist.judge"
@@ -178,7 +178,7 @@ async def test_a_cut_reply_with_its_answer_is_one() -> None:
 
 async def test_an_answer_that_a_cut_reply_goes_on_after_is_none() -> None:
     transport = ScriptedTransport(cut(f"{GOOD} And so"))
-    with pytest.raises(Abstained, match="may be a draft") as caught:
+    with pytest.raises(Abstention, match="may be a draft") as caught:
         await scripted_judge(transport).answer(PROMPT, SCORES)
     assert caught.value.kind == "unparsable"
     assert len(transport.asked) == 1
@@ -196,7 +196,7 @@ async def test_what_goes_on_after_its_answer_is_asked_for_once_more() -> None:
 async def test_a_judge_that_declines_in_words_is_asked_once_more() -> None:
     words = "I'm sorry, but I can't assist\nwith that request."
     transport = ScriptedTransport(words, words)
-    with pytest.raises(Abstained) as caught:
+    with pytest.raises(Abstention) as caught:
         await scripted_judge(transport).answer(PROMPT, SCORES)
     assert caught.value.kind == "refused"
     assert caught.value.reason == f"declined: {' '.join(words.split())}"
@@ -208,7 +208,7 @@ async def test_a_judge_that_declines_in_words_is_asked_once_more() -> None:
 
 async def test_a_sampled_judge_that_declines_in_words() -> None:
     transport = ScriptedTransport("抱歉，我无法回答。", "抱歉，我无法回答。")
-    with pytest.raises(Abstained) as caught:
+    with pytest.raises(Abstention) as caught:
         await scripted_judge(transport, logprobs="never").choose(PROMPT, YES_NO)
     assert caught.value.kind == "refused"
 
@@ -261,7 +261,7 @@ async def test_a_reply_that_is_cut_before_its_object_is_named_and_no_number() ->
     contract = replace(SCORES, reasoning="before")
     cut = Completion("1. The hat is red, {so", "length", "judge")
     transport = ScriptedTransport(cut)
-    with pytest.raises(Abstained, match=r"before the JSON object.*max_tokens = 4096") as caught:
+    with pytest.raises(Abstention, match=r"before the JSON object.*max_tokens = 4096") as caught:
         await scripted_judge(transport).answer(PROMPT, contract, max_tokens=4096)
     assert caught.value.kind == "unparsable"
     assert len(transport.asked) == 1
@@ -322,7 +322,7 @@ async def test_logprobs_can_be_declined() -> None:
 
 async def test_a_sampled_reply_that_is_no_choice() -> None:
     judge = scripted_judge(ScriptedTransport("Maybe"), logprobs="never", samples=2)
-    with pytest.raises(Abstained) as caught:
+    with pytest.raises(Abstention) as caught:
         await judge.choose(PROMPT, YES_NO)
     assert caught.value.kind == "unparsable"
 
@@ -444,10 +444,10 @@ async def test_nothing_with_a_price_is_asked_where_nobody_pays() -> None:
 
 
 async def test_a_failed_call_is_not_kept() -> None:
-    transport = ScriptedTransport(Overloaded("busy", service="generalist.judge"), {"Yes": 1.0})
+    transport = ScriptedTransport(Overload("busy", service="generalist.judge"), {"Yes": 1.0})
     judge = scripted_judge(transport)
     judge._findings.method = "logprobs"
-    with pytest.raises(Overloaded):
+    with pytest.raises(Overload):
         await judge.choose(PROMPT, YES_NO)
     assert (await judge.choose(PROMPT, YES_NO)).value.probabilities["Yes"] == 1
 

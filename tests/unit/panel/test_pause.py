@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editjudge.base.errors import Overloaded, ServiceError, Unreachable
+from editjudge.base.errors import Overload, ServiceError, Unreachable
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.replica import Replica, State
 from editjudge.panel.retry import RetryPolicy, call_with_retries
@@ -76,7 +76,7 @@ def test_a_call_that_waits_gives_its_place_and_comes_before_new_ones() -> None:
 def test_a_long_wait_that_a_server_asks_for_costs_the_others_nothing() -> None:
     async def main() -> None:
         it, order = Endpoint(4), list[str]()
-        later = Overloaded("HTTP 429", service="s", retry_after=20.0)
+        later = Overload("HTTP 429", service="s", retry_after=20.0)
         await asyncio.gather(
             it.start(taking(order, "late", 0.1, later)),
             *(it.start(taking(order, str(n), 1)) for n in range(40)),
@@ -203,7 +203,7 @@ def test_rare_faults_cost_little(seed: int) -> None:
         async def attempt(_: float) -> str:
             chance = dice.random()
             if chance < refused:
-                raise Overloaded("HTTP 429", service="s")
+                raise Overload("HTTP 429", service="s")
             await asyncio.sleep(dice.uniform(0.1, 0.3))
             if chance < refused + broken:
                 raise Unreachable("HTTP 500", service="s")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import (
-    DeadlineExceeded,
-    Overloaded,
-    Refused,
-    Unconnected,
+    MissedDeadline,
+    NoConnection,
+    Overload,
+    Rejection,
     Unreachable,
 )
 from editjudge.panel.pool import EndpointPool
@@ -126,7 +126,7 @@ def test_a_call_that_reached_nobody_goes_on_though_others_are_answered() -> None
             began = now()
             await asyncio.sleep(0.25)
             if made < 9:
-                error = Unconnected("connection refused", service="s")
+                error = NoConnection("connection refused", service="s")
                 error.gave_up(6, began)
                 raise error
             return "done"
@@ -160,10 +160,10 @@ def test_patience_with_a_full_server_ends() -> None:
     async def main() -> None:
         pool = pool_of(Server(0), patience=60)
         results = await many(pool, 30)
-        assert {type(one) for one in results} == {Overloaded}
+        assert {type(one) for one in results} == {Overload}
         assert 40 < now() < 70
         results = await many(pool_of(Server(0)), 30)
-        assert {type(one) for one in results} == {Overloaded}
+        assert {type(one) for one in results} == {Overload}
 
     run(main)
 
@@ -175,11 +175,11 @@ def test_a_call_that_there_is_never_room_for_does_not_wait_for_ever() -> None:
 
         async def too_large(_: Server) -> None:
             made.append(now())
-            raise Overloaded("too large for the tokens of a minute", service="s")
+            raise Overload("too large for the tokens of a minute", service="s")
 
         poison = asyncio.create_task(pool.run(too_large))
         assert await many(pool, 800) == list(range(800))
-        with pytest.raises(Overloaded):
+        with pytest.raises(Overload):
             await poison
         assert made[-1] < 61
         assert len(made) < 12
@@ -194,13 +194,13 @@ def test_a_wait_that_is_asked_for_is_heeded_within_patience(asked: float, waits:
 
         async def later(_: Server) -> float:
             if now() < asked:
-                raise Overloaded("later", service="s", retry_after=asked)
+                raise Overload("later", service="s", retry_after=asked)
             return now()
 
         if waits:
             assert await pool.run(later) == asked
             return
-        with pytest.raises(Overloaded):
+        with pytest.raises(Overload):
             await pool.run(later)
         assert now() == 0
 
@@ -212,10 +212,10 @@ def test_refusals_are_answers() -> None:
         pool = pool_of(Server(8))
 
         async def refuses(_: Server) -> None:
-            raise Refused("no", service="s")
+            raise Rejection("no", service="s")
 
         for _ in range(20):
-            with pytest.raises(Refused):
+            with pytest.raises(Rejection):
                 await pool.run(refuses)
         assert pool.replicas[0].state is State.SERVING
 
@@ -231,9 +231,9 @@ def test_a_call_whose_time_is_up_is_made_once_more() -> None:
             nonlocal made
             made += 1
             await asyncio.sleep(10)
-            raise DeadlineExceeded("late", service="s")
+            raise MissedDeadline("late", service="s")
 
-        with pytest.raises(DeadlineExceeded):
+        with pytest.raises(MissedDeadline):
             await pool.run(late)
         assert made == 2
 
@@ -250,7 +250,7 @@ def test_few_calls_lost_without_a_word_are_made_again() -> None:
                 made.append(number)
                 await asyncio.sleep(10 if now() < 5 else 1)
                 if now() == 10:
-                    raise DeadlineExceeded("late", service="s")
+                    raise MissedDeadline("late", service="s")
                 return number
 
             return ask

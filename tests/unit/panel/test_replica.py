@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from editjudge.base.errors import (
     BadReply,
-    DeadlineExceeded,
-    Overloaded,
-    Refused,
+    MissedDeadline,
+    NoConnection,
+    Overload,
+    Rejection,
     ServiceError,
-    Unconnected,
     Unreachable,
 )
 from editjudge.panel.pool import EndpointPool
@@ -24,7 +24,7 @@ from editjudge.panel.retry import RetryPolicy, call_with_retries
 from ...fakes.transport import pool_of
 from ...fakes.virtual_time import ManualClock, Server, insist, run
 
-FULL = Overloaded("full", service="s")
+FULL = Overload("full", service="s")
 GONE = Unreachable("gone", service="s")
 
 
@@ -77,7 +77,7 @@ def test_one_cut_per_episode() -> None:
     run(main)
 
 
-@pytest.mark.parametrize("kind", [Refused, BadReply])
+@pytest.mark.parametrize("kind", [Rejection, BadReply])
 def test_refusals_say_nothing_of_the_load(kind: type[ServiceError]) -> None:
     async def main() -> None:
         replica = replica_of(8)
@@ -87,7 +87,7 @@ def test_refusals_say_nothing_of_the_load(kind: type[ServiceError]) -> None:
     run(main)
 
 
-@pytest.mark.parametrize("kind", [Overloaded, DeadlineExceeded, Unreachable, Unconnected])
+@pytest.mark.parametrize("kind", [Overload, MissedDeadline, Unreachable, NoConnection])
 def test_attempts_count_that_a_retry_mends(kind: type[ServiceError]) -> None:
     async def main() -> None:
         replica = replica_of(8)
@@ -103,9 +103,9 @@ def test_attempts_count_that_a_retry_mends(kind: type[ServiceError]) -> None:
         try:
             said = await EndpointPool([replica]).run(lambda _: call_with_retries(attempt, policy))
             assert said == "done"
-        except DeadlineExceeded:
-            assert kind is DeadlineExceeded
-        heavy = kind in {Overloaded, DeadlineExceeded}
+        except MissedDeadline:
+            assert kind is MissedDeadline
+        heavy = kind in {Overload, MissedDeadline}
         assert (replica.measure_load().limit < 8) == heavy, "what is lost or broken is no overload"
         assert replica.measure_load().wait_reason == ("room: x" if heavy else "another attempt: x")
         await asyncio.sleep(10)

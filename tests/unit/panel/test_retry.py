@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from editjudge.base.errors import (
     BadReply,
-    Overloaded,
+    NoConnection,
+    Overload,
     ServiceError,
-    Unconnected,
     Unreachable,
 )
 from editjudge.panel.retry import RetryPolicy, call_with_retries
@@ -59,7 +59,7 @@ def test_waits_double_up_to_the_longest() -> None:
 
 
 def test_a_server_that_asks_for_more_time_gets_it() -> None:
-    script = Script(Overloaded("full", service="s", retry_after=7.0), "done")
+    script = Script(Overload("full", service="s", retry_after=7.0), "done")
     assert script.run() == "done"
     assert script.clock.slept == [7.0]
 
@@ -72,15 +72,15 @@ def test_the_last_error_tells_of_all_attempts() -> None:
     assert (caught.value.attempts, caught.value.since, caught.value.model) == (3, 1.0, "m")
 
 
-def nobody(detail: str = "refused") -> Unconnected:
-    return Unconnected(detail, service="s")
+def nobody(detail: str = "refused") -> NoConnection:
+    return NoConnection(detail, service="s")
 
 
 def test_attempts_that_reached_nobody_use_up_none_of_the_others() -> None:
     script = Script(*(nobody() for _ in range(3)), gone(), nobody(), gone(), gone(), "done")
     assert script.run(attempts=5, first_wait=0.0) == "done"
     script = Script(gone(), *(nobody() for _ in range(9)))
-    with pytest.raises(Unconnected, match="refused after 5 attempts"):
+    with pytest.raises(NoConnection, match="refused after 5 attempts"):
         script.run(attempts=4)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from editjudge.answers import QuestionAnswers, Questions, ScoreField, Scores
-from editjudge.base.errors import Abstained
+from editjudge.base.errors import Abstention
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Edit
 from editjudge.base.verdict import NoScore, Score
@@ -163,7 +163,7 @@ async def test_generated_questions_are_shared_by_all_models(edit: Edit, photo: A
 
 async def test_too_few_questions_are_no_score(edit: Edit) -> None:
     panel = Panel(by_question({}, listed(QUESTIONS[:4])))
-    with pytest.raises(Abstained) as caught:
+    with pytest.raises(Abstention) as caught:
         await score(QUESTION_LIST, edit, panel)
     assert caught.value.kind == "unparsable"
     assert len(panel.transport.asked) == 2, "one retry"
@@ -204,7 +204,7 @@ async def test_multiple_choice(photo: Any, reply: str, exact: bool, value: float
 
 async def test_a_reply_that_is_no_option(photo: Any) -> None:
     edit = with_questions(photo, COLOUR)
-    with pytest.raises(Abstained) as caught:
+    with pytest.raises(Abstention) as caught:
         await score(MultipleChoice(JUDGE, "t/option"), edit, Panel("Green"))
     assert caught.value.kind == "unparsable"
 

@@ -15,7 +15,7 @@ from PIL import Image as Pil
 
 from editjudge.answers import Commands
 from editjudge.base import prompt_releases as official_texts
-from editjudge.base.errors import Abstained, BadReply, Unreachable
+from editjudge.base.errors import Abstention, BadReply, Unreachable
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import Image, decode, load_image
 from editjudge.base.item import Edit, Item
@@ -254,7 +254,7 @@ DEGENERATE: list[tuple[RegionSimilarity, dict[str, Any], str]] = [
     (OUTSIDE, {"out": (0, 1)}, "'x' fills the source image 1; 'x' fills the edited image"),
     (
         SUBJECTS,
-        {"a": (0, 1 / 2), "out": Abstained("degenerate", "nothing there")},
+        {"a": (0, 1 / 2), "out": Abstention("degenerate", "nothing there")},
         "'x': nothing there",
     ),
 ]

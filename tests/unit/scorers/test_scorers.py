@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
-from editjudge.base.errors import Abstained, BadReply
+from editjudge.base.errors import Abstention, BadReply
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import NoScore, Score, Verdict
@@ -186,7 +186,7 @@ async def test_what_is_no_text_is_no_number() -> None:
 @pytest.mark.parametrize("target", [" ", "\u3000", "\n\t "])
 async def test_a_blank_target_is_no_number(target: str) -> None:
     """It would be right to the letter in an image without any text."""
-    with pytest.raises(Abstained, match="blank") as caught:
+    with pytest.raises(Abstention, match="blank") as caught:
         await content(target)
     assert caught.value.kind == "degenerate"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from editjudge.base.errors import Abstained, ConfigError
+from editjudge.base.errors import Abstention, ConfigError
 from editjudge.base.identity import ServiceName
 from editjudge.panel.calls import Call, Reply, SpecialistCall, Usage
 from editjudge.panel.prompt import Prompt, Text
@@ -210,7 +210,7 @@ async def test_an_abstention_is_kept() -> None:
         abstained = Reply({"kind": "degenerate", "reason": "the mask is empty"})
         assert await ledger.put(FEATURES, abstained) == abstained
         assert await ledger.get(FEATURES) == abstained
-        with pytest.raises(Abstained, match="the mask is empty") as caught:
+        with pytest.raises(Abstention, match="the mask is empty") as caught:
             FEATURES.outputs(abstained)
         assert caught.value.kind == "degenerate"
         assert caught.value.calls == (FEATURES.key,)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from editjudge.base.digest import digest_bytes
-from editjudge.base.errors import Abstained, ConfigError, StoreError
+from editjudge.base.errors import Abstention, ConfigError, StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
@@ -223,7 +223,7 @@ async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -
     call = Call("judge", Prompt("", (Text("?"),)), {})
     with RunStore.open(tmp_path, HEADER) as store:
         await store.ledger.put(lpips, Reply({"kind": "degenerate", "reason": "no region"}))
-        abstained = Abstained("degenerate", "no region", calls=(lpips.key,))
+        abstained = Abstention("degenerate", "no region", calls=(lpips.key,))
         await store.ledger.put(call, Reply({"text": "Hm"}, "judge", Usage(1, 0, 1), None))
         unread = NoScore(kind="unparsable", reason="no JSON", calls=(call.key,))
         empty = make_no_score(abstained)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.errors import Abstained
+from ...base.errors import Abstention
 from ...base.identity import ServiceName
 from ...base.images import RGB, Image, decode, load_image, load_mask
 from ...base.item import Edit, Item
@@ -156,13 +156,13 @@ class SubjectSimilarity(ServiceScorer):
         """Return where the segmenter finds the subject in the edit; None if it is lost."""
         source, name = edit.item.source, str(edit.item.extra.get(SUBJECT_NAME, ""))
         if source is None or not name:
-            raise Abstained("degenerate", "the item has no `subject_name` to find its subject by")
+            raise Abstention("degenerate", "the item has no `subject_name` to find its subject by")
         (before, _), (after, _) = await asyncio.gather(
             *(segment_phrase(one, name, panel, self.segmenter) for one in (source, edit.output))
         )
         if before is None:
             miss_evidence = {"regions": [{"command": name, "missed": True}]}
-            raise Abstained("degenerate", f"{name!r} was not found in the source", miss_evidence)
+            raise Abstention("degenerate", f"{name!r} was not found in the source", miss_evidence)
         return after
 
     async def _embedding(self, subject: _Subject, panel: Panel) -> Vector:
@@ -269,7 +269,7 @@ class KeptDistance(ServiceScorer):
             raise ValueError(f"{edit.item.id} has no single source")
         background = require_region(edit, "outside", source.size)
         if background is None:
-            raise Abstained("degenerate", "there is no mask")
+            raise Abstention("degenerate", "there is no mask")
         pixels, note = fitted(edit.output, source)
         background_mask, under = (
             background[..., None],

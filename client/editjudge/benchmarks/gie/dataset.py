@@ -27,7 +27,7 @@ from ..outputs import NamedOutputs, Outputs
 from ..records import ItemField, RecordsFile, ReleasedRecord
 from ..texts import File, Text, find_question_flaw, is_blank
 from . import release
-from .release import Packed, unpack_mask
+from .release import PackedMask, unpack_mask
 from .taxonomy import EDIT_TYPES, edit_type
 
 EDITED = "edited_image_path"
@@ -154,7 +154,7 @@ class GieData(RecordsFile):
         ):
             yield str(position), self._in_place(position, fields, mask)
 
-    def _in_place(self, position: int, fields: Any, mask: Packed | str) -> ItemRef:
+    def _in_place(self, position: int, fields: Any, mask: PackedMask | str) -> ItemRef:
         record, wrong = Record.parse(fields)
         flaws = dict(Record.flaws(wrong))
         if isinstance(mask, str):

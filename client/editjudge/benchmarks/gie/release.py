@@ -50,7 +50,7 @@ FIELDS = (
 )
 """What is kept of a record beside its mask."""
 
-Packed: TypeAlias = NDArray[np.uint8]
+PackedMask: TypeAlias = NDArray[np.uint8]
 """A mask: uint8 (224, 28), eight pixels to a byte, the first in the highest bit."""
 
 _MASK = "object_mask"
@@ -74,7 +74,7 @@ class Release:
 
     folder: Path
     records: Sequence[Any]
-    masks: Sequence[Packed | str]
+    masks: Sequence[PackedMask | str]
     compares: Mapping[int, bool] = field(default_factory=dict)
 
     @property
@@ -198,7 +198,7 @@ def edited_paths(file: Path, records: Sequence[Any], name: str) -> list[Any]:
     return _column(copies, name)
 
 
-def unpack_mask(bits: Packed) -> NDArray[np.bool_]:
+def unpack_mask(bits: PackedMask) -> NDArray[np.bool_]:
     """The mask that was packed, bool (224, 224), True where the edit may change the source."""
     return np.unpackbits(bits, axis=1).astype(np.bool_)
 
@@ -254,23 +254,23 @@ def _decided_of(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
     return {one.position: one.compares for one in decisions}
 
 
-def _as_text(mask: Packed) -> str:
+def _as_text(mask: PackedMask) -> str:
     return base64.b64encode(mask.tobytes()).decode("ascii")
 
 
-def _from_text(text: str) -> Packed:
+def _from_text(text: str) -> PackedMask:
     bits = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
     return bits.reshape(SIDE, SIDE // 8)
 
 
-def _mask_of(stands: Any, masks: Sequence[Packed | str]) -> Packed | str:
+def _mask_of(stands: Any, masks: Sequence[PackedMask | str]) -> PackedMask | str:
     """The mask that was cut out of a record, by what stands in its place."""
     if isinstance(stands, list) and len(stands) == 1:
         return masks[stands[0]]
     return _MISSING if stands is None else _OTHER
 
 
-def _cut_and_parsed(path: Path) -> tuple[list[Any], list[Packed | str]]:
+def _cut_and_parsed(path: Path) -> tuple[list[Any], list[PackedMask | str]]:
     """The official list in bounded memory, with `[<its number>]` in the place of each mask.
 
     Raises:
@@ -292,13 +292,13 @@ def _cut_and_parsed(path: Path) -> tuple[list[Any], list[Packed | str]]:
     return read, masks
 
 
-def _cut(path: Path, text: mmap.mmap) -> tuple[bytes, list[Packed | str]]:
+def _cut(path: Path, text: mmap.mmap) -> tuple[bytes, list[PackedMask | str]]:
     """The text with a number and the line ends in the place of each mask, and the masks.
 
     No other list can stand there: every list after the key is cut out.
     """
     rest, start = bytearray(), 0
-    masks: list[Packed | str] = []
+    masks: list[PackedMask | str] = []
     while key := _KEY.search(text, start, start + MAX_REST):
         end = _end(text, key.end())
         if end < 0 and len(text) - key.end() > MAX_REST:
@@ -329,7 +329,7 @@ def _not_released(path: Path) -> InputError:
     return InputError(format_path(path), what, "give gie_bench.json as released")
 
 
-def _pack_mask(body: bytes) -> Packed | str:
+def _pack_mask(body: bytes) -> PackedMask | str:
     """A mask's JSON, packed, or what is wrong with it."""
     text = body.translate(None, _SPACE)
     if len(text) != SIDE * len(_ZEROS) + 1 or text[:1] != b"[" or text[-1:] != b"]":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from ...base.errors import Abstained
+from ...base.errors import Abstention
 from ...base.text import join_surrogates
 from ..calls import Usage
 from ..prompt import Picture, Prompt, Text, break_control_tokens
@@ -104,7 +104,7 @@ def read_choice(data: Any) -> dict[str, Any]:
 
     Raises:
         ValueError: there is none, or several.
-        Abstained: `refused`, the provider filtered it or the model declined.
+        Abstention: `refused`, the provider filtered it or the model declined.
     """
     choices = data.get("choices") if isinstance(data, dict) else None
     if isinstance(choices, list) and len(choices) > 1:
@@ -115,9 +115,9 @@ def read_choice(data: Any) -> dict[str, Any]:
         raise ValueError("the reply holds no choice with a message")  # noqa: TRY004
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
-        raise Abstained("refused", join_surrogates(" ".join(refusal.split())[:300]))
+        raise Abstention("refused", join_surrogates(" ".join(refusal.split())[:300]))
     if choice.get("finish_reason") == "content_filter":
-        raise Abstained("refused", "the provider's content filter withheld the reply")
+        raise Abstention("refused", "the provider's content filter withheld the reply")
     return choice
 
 

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ...base.errors import (
-    Abstained,
+    Abstention,
     BadReply,
     ConfigError,
-    NotAuthorised,
-    NotServed,
-    Overloaded,
-    Refused,
+    MissingModel,
+    NoAccess,
+    NoConnection,
+    Overload,
+    Rejection,
     ServiceError,
-    Unconnected,
     Unreachable,
 )
 from ...base.parse import parse_json
@@ -126,14 +126,14 @@ MAX_REPLY_BYTES = 16 * 1024 * 1024
 # than that, no request meets a connection that is being closed.
 _KEEP_ALIVE = 4.0
 _ERRORS: dict[int, type[ServiceError]] = {
-    401: NotAuthorised,
-    402: NotAuthorised,
-    403: NotAuthorised,
-    404: NotServed,
+    401: NoAccess,
+    402: NoAccess,
+    403: NoAccess,
+    404: MissingModel,
     408: Unreachable,
-    409: Overloaded,
-    429: Overloaded,
-    503: Overloaded,
+    409: Overload,
+    429: Overload,
+    503: Overload,
 }
 
 
@@ -197,15 +197,15 @@ class HttpServer:
                 raise error
         return reply
 
-    def to_error(self, reply: HttpReply, model: str = "") -> ServiceError | Abstained:
+    def to_error(self, reply: HttpReply, model: str = "") -> ServiceError | Abstention:
         """The typed error of a failure."""
         if reply.status in {400, 403, 422} and is_blocked(reply):
-            return Abstained("refused", f"blocked by the provider: {reply.words}")
-        kind = _ERRORS.get(reply.status, Unreachable if reply.status >= 500 else Refused)
+            return Abstention("refused", f"blocked by the provider: {reply.words}")
+        kind = _ERRORS.get(reply.status, Unreachable if reply.status >= 500 else Rejection)
         if reply.status == 429 and "insufficient_quota" in reply.codes:
-            kind = NotAuthorised
+            kind = NoAccess
         elif 300 <= reply.status < 400:
-            kind = NotServed
+            kind = MissingModel
         return self.make_error(
             kind,
             f"HTTP {reply.status}: {reply.words}",
@@ -257,9 +257,9 @@ class HttpServer:
                 payload = await _read_body(response)
                 status, headers = response.status, response.headers
         except aiohttp.ClientSSLError as error:
-            problem = Unconnected, f"TLS: {error}", False
+            problem = NoConnection, f"TLS: {error}", False
         except aiohttp.ClientConnectorError as error:
-            problem = Unconnected, str(error), None
+            problem = NoConnection, str(error), None
         except (aiohttp.ClientError, OSError) as error:
             problem = Unreachable, str(error) or type(error).__name__, None
         else:
@@ -302,7 +302,7 @@ class HttpServer:
     def _no_json(self, headers: Mapping[str, str], payload: bytes, model: str) -> ServiceError:
         if "text/html" in headers.get("content-type", ""):
             return self.make_error(
-                NotServed, "a web page instead of JSON: is the address right (…/v1)?", model
+                MissingModel, "a web page instead of JSON: is the address right (…/v1)?", model
             )
         # Cut only after the search, which half a key would pass.
         text = shorten(self._secrets.redact(payload[:10_000].decode("utf-8", "replace")))

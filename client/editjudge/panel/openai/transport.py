@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...base.errors import (
-    Abstained,
+    Abstention,
     BadReply,
-    DeadlineExceeded,
     LogprobsUnavailable,
-    NotServed,
-    Refused,
+    MissedDeadline,
+    MissingModel,
+    Rejection,
     ServiceError,
 )
 from ..choices import ChoiceDistribution, list_labels, make_distribution, select_label_tokens
@@ -74,7 +74,7 @@ class Vocabulary:
 
         Raises:
             LogprobsUnavailable: a choice begins with no token that is text.
-            Refused: the choices have more tokens than a server takes.
+            Rejection: the choices have more tokens than a server takes.
             ServiceError: see `tokens`.
         """
         if choices not in self._label_sets:
@@ -110,7 +110,7 @@ class Vocabulary:
             )
         if len(choice_of) > MAX_LABELS:
             raise self._server.make_error(
-                Refused,
+                Rejection,
                 f"{len(choices)} choices have {len(choice_of)} label tokens, "
                 f"the limit is {MAX_LABELS}: give fewer or shorter choices",
                 model,
@@ -195,7 +195,7 @@ class OpenAiTransport(Transport):
         """Find the model by `GET /models`; without that endpoint the settings' model is taken.
 
         Raises:
-            NotServed: the server has another model, or several and the settings name none.
+            MissingModel: the server has another model, or several and the settings name none.
             ServiceError: the server cannot be reached, or refuses.
         """
 
@@ -229,8 +229,8 @@ class OpenAiTransport(Transport):
 
         Raises:
             LogprobsUnavailable: the server reports no token probabilities.
-            Abstained: `refused`, the provider blocked the call; `abstained`, no choice is among the
-                likeliest tokens.
+            Abstention: `refused`, the provider blocked the call; `abstained`, no choice is among
+                the likeliest tokens.
             ServiceError: see `editjudge.base.errors`.
         """
         ids: Mapping[int, str] | None = None
@@ -279,7 +279,7 @@ class OpenAiTransport(Transport):
         """Generate a reply; see `Transport.complete`.
 
         Raises:
-            Abstained: `refused`, the provider blocked the call or the model declined.
+            Abstention: `refused`, the provider blocked the call or the model declined.
             ServiceError: see `editjudge.base.errors`.
         """
 
@@ -314,7 +314,7 @@ class OpenAiTransport(Transport):
                 async with asyncio.timeout(seconds):
                     return await once()
             except TimeoutError as error:
-                raise self._error(DeadlineExceeded, f"no reply within {seconds:.3g} s") from error
+                raise self._error(MissedDeadline, f"no reply within {seconds:.3g} s") from error
 
         return await call_with_retries(attempt, policy or self._policy, terms=terms)
 
@@ -379,9 +379,11 @@ class OpenAiTransport(Transport):
             return by_name[self._model_name]
         there = ", ".join(sorted(by_name)[:10]) + (", …" if len(by_name) > 10 else "")
         if self._model_name:
-            raise self._error(NotServed, f"no model {self._model_name}; there is {there or 'none'}")
+            raise self._error(
+                MissingModel, f"no model {self._model_name}; there is {there or 'none'}"
+            )
         mend = "name the `model` (--judge-model)"
-        raise self._error(NotServed, f"{mend}; there is {there or 'none'}")
+        raise self._error(MissingModel, f"{mend}; there is {there or 'none'}")
 
     async def _version(self) -> str:
         """Version of vLLM; empty where the server reports none, which is no failure."""
@@ -439,5 +441,5 @@ def _distribute(
         raise ValueError(f"the token {repeats[0]!r} is listed {counts[repeats[0]]} times")
     logprobs = [(choice_of[token], value) for token, value in top if token in choice_of]
     if not logprobs:
-        raise Abstained("abstained", f"no choice is among the {len(top)} likeliest first tokens")
+        raise Abstention("abstained", f"no choice is among the {len(top)} likeliest first tokens")
     return make_distribution(choices, logprobs, "logprobs" if exact else "top_logprobs")

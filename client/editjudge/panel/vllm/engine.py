@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from ...base.errors import (
     BadReply,
     MissingExtra,
-    NotServed,
-    Overloaded,
-    Refused,
+    MissingModel,
+    Overload,
+    Rejection,
     ServiceError,
     Unreachable,
 )
@@ -87,7 +87,7 @@ class Engine(GrpcConnection):
         """Ask the standard health service.
 
         Raises:
-            NotServed: something else is served there.
+            MissingModel: something else is served there.
             Unreachable: the engine is warming up or shutting down.
         """
         request = self._health.HealthCheckRequest(service=SERVICE)
@@ -206,17 +206,17 @@ class Engine(GrpcConnection):
     def to_error(self, error: Any, service: str | None = None, model: str | None = None) -> Any:
         """The typed error for a status, with the mend where the server takes no images."""
         failure = super().to_error(error, service, model)
-        if isinstance(failure, Refused) and "media_refs sent but" in failure.detail:
+        if isinstance(failure, Rejection) and "media_refs sent but" in failure.detail:
             detail = f"the server does not take images: {MEDIA_OFF} ({failure.detail})"
-            return self.make_error(Refused, detail)
+            return self.make_error(Rejection, detail)
         if isinstance(failure, Unreachable) and "media_refs[" in failure.detail:
-            return self.make_error(Overloaded, failure.detail)
+            return self.make_error(Overload, failure.detail)
         return failure
 
     def _explain_missing_service(self, failure: ServiceError) -> ServiceError:
         """The failure of a call that every such server takes, as the error that it means."""
-        if isinstance(failure, NotServed):
-            return self.make_error(NotServed, f"no vLLM engine is served here: {failure.detail}")
+        if isinstance(failure, MissingModel):
+            return self.make_error(MissingModel, f"no vLLM engine is served here: {failure.detail}")
         return failure
 
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...base.errors import (
     BadReply,
-    DeadlineExceeded,
     LogprobsUnavailable,
-    NotServed,
-    Refused,
+    MissedDeadline,
+    MissingModel,
+    Rejection,
     ServiceError,
     WrongModel,
 )
@@ -117,7 +117,7 @@ class VllmTransport(Transport):
         prompt is encoded), and `media`, `off` where the server takes no images.
 
         Raises:
-            NotServed: the server has another model, or is no such server.
+            MissingModel: the server has another model, or is no such server.
             ServiceError: the server cannot be reached, or refuses.
         """
 
@@ -242,10 +242,10 @@ class VllmTransport(Transport):
         name = _read_name(info)
         if not any(name == each or fnmatchcase(name, each) for each in self._accepted_names):
             raise engine.make_error(
-                NotServed, f"it serves {name!r}, not {self._accepted_names[0]!r}"
+                MissingModel, f"it serves {name!r}, not {self._accepted_names[0]!r}"
             )
         if not info.is_generation:
-            raise engine.make_error(NotServed, f"{name!r} does not generate text")
+            raise engine.make_error(MissingModel, f"{name!r} does not generate text")
         engine.model = name
         server = await engine.ask("GetServerInfo", end)
         if self._served_model is not None and self._served_model.info == info:
@@ -278,18 +278,20 @@ class VllmTransport(Transport):
 
     def _make_request(self, model: _ServedModel, prompt: Prompt) -> Request:
         if prompt.pictures and not model.media:
-            raise self._engine.make_error(Refused, f"the server does not take images: {MEDIA_OFF}")
+            raise self._engine.make_error(
+                Rejection, f"the server does not take images: {MEDIA_OFF}"
+            )
         try:
             ids = model.chat.ids(prompt)
         except ValueError as error:
-            raise self._engine.make_error(Refused, str(error)) from error
+            raise self._engine.make_error(Rejection, str(error)) from error
         return self._engine.request(ids, prompt.pictures)
 
     async def _generate(self, request: Request, end: float) -> Any:
         try:
             return await self._engine.generate(request, end)
         except ServiceError as error:
-            self._may_have_changed |= isinstance(error, DeadlineExceeded) or error.retryable
+            self._may_have_changed |= isinstance(error, MissedDeadline) or error.retryable
             raise
 
     async def _generate_listing(
@@ -308,7 +310,7 @@ class VllmTransport(Transport):
             request.message.sampling_params.logprobs = count
             try:
                 return await self._generate(request, end)
-            except Refused as error:
+            except Rejection as error:
                 limit = _ALLOWED.search(error.detail)
                 if limit is None or int(limit[1]) >= count:
                     raise
@@ -338,7 +340,7 @@ class VllmTransport(Transport):
                         self._includes_bias &= abs(alone) < 1e-2
                 except BaseException as error:  # also when cancelled: nothing is known then
                     self._includes_bias = None
-                    if isinstance(error, Refused) and "logit_bias" in error.detail:
+                    if isinstance(error, Rejection) and "logit_bias" in error.detail:
                         # Speculative decoding takes none.
                         raise self._engine.make_error(LogprobsUnavailable, error.detail) from error
                     raise

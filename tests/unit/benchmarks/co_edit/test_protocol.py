@@ -14,7 +14,7 @@ import pytest
 
 from editjudge.answers import Scores
 from editjudge.app.spec import RunSpec
-from editjudge.base.errors import Abstained, ConfigError, Refused, Unreachable
+from editjudge.base.errors import Abstention, ConfigError, Rejection, Unreachable
 from editjudge.base.images import decode, load_image
 from editjudge.base.item import Item, Missing
 from editjudge.base.verdict import (
@@ -230,7 +230,7 @@ def five(prompt: Any) -> str:
 
 def refusing(prompt: Any) -> Any:
     if "visual_naturalness" in seen(prompt):
-        raise Abstained("refused", "blocked")
+        raise Abstention("refused", "blocked")
     return said()(prompt)
 
 
@@ -254,7 +254,7 @@ WITHOUT: dict[str, tuple[Any, Any, type[Outcome], str, set[str]]] = {
     ),
     "refused": (Specialists(refusing), item(), NoScore, "refused", {"image_quality"}),
     "abstained": (
-        Specialists(measured={**SEEN, "dino.subject": Abstained("abstained", "will not")}),
+        Specialists(measured={**SEEN, "dino.subject": Abstention("abstained", "will not")}),
         item(),
         NoScore,
         "abstained",
@@ -274,7 +274,7 @@ WITHOUT: dict[str, tuple[Any, Any, type[Outcome], str, set[str]]] = {
         {"identity_preservation"},
     ),
     "a refused input": (
-        Specialists(measured={**SEEN, "lpips.kept": Refused("no", service="lpips.vgg")}),
+        Specialists(measured={**SEEN, "lpips.kept": Rejection("no", service="lpips.vgg")}),
         item(),
         Failure,
         "",
