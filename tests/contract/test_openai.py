@@ -11,8 +11,8 @@ import pytest
 from editjudge.base.errors import (
     Abstention,
     BadReply,
-    MissingModel,
     NoAccess,
+    NoModel,
     Rejection,
     ServiceError,
 )
@@ -63,7 +63,7 @@ async def test_other_servers_tell_less() -> None:
 )
 async def test_another_model_is_not_taken(models: tuple[str, ...], asked: str, text: str) -> None:
     async with asking(ScriptedOpenAi(models=models), model=asked) as transport:
-        with pytest.raises(MissingModel, match=text):
+        with pytest.raises(NoModel, match=text):
             await transport.identify(5)
 
 
@@ -83,7 +83,7 @@ async def test_gateways_without_a_list_of_models(status: int) -> None:
     [
         (problem(401, "no key"), NoAccess),
         (Fault(200, {"object": "list"}), BadReply),
-        (Fault(200, b"<html>", {"content-type": "text/html"}), MissingModel),
+        (Fault(200, b"<html>", {"content-type": "text/html"}), NoModel),
     ],
 )
 async def test_lists_of_models_that_are_none(answer: Fault, kind: type[ServiceError]) -> None:

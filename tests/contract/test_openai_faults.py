@@ -21,9 +21,9 @@ from editjudge.base.errors import (
     BadReply,
     ConfigError,
     MissedDeadline,
-    MissingModel,
     NoAccess,
     NoConnection,
+    NoModel,
     Overload,
     Rejection,
     ServiceError,
@@ -92,7 +92,7 @@ FINAL: dict[str, tuple[Fault, type[ServiceError], str]] = {
     "no key": (problem(401, "Incorrect API key"), NoAccess, "Incorrect API key"),
     "no money": (problem(402, "Insufficient balance"), NoAccess, "balance"),
     "no rights": (problem(403, "not in your country"), NoAccess, "country"),
-    "no such model": (problem(404, "The model does not exist"), MissingModel, "does not exist"),
+    "no such model": (problem(404, "The model does not exist"), NoModel, "does not exist"),
     "too large": (Fault(413, b"Request Entity Too Large"), Rejection, "Entity Too Large"),
     "too long a prompt": (problem(400, "maximum context length is 4096"), Rejection, "4096"),
     "a list, as Gemini's": (Fault(400, [{"error": {"message": "bad"}}]), Rejection, "400: bad"),
@@ -111,10 +111,10 @@ FINAL: dict[str, tuple[Fault, type[ServiceError], str]] = {
     ),
     "moved": (
         Fault(307, b"", {"location": "https://elsewhere.test/v1?key=x"}),
-        MissingModel,
+        NoModel,
         r"redirects to https://elsewhere\.test/v1, which is not followed",
     ),
-    "a web page": (Fault(200, b"<p>", {"content-type": "text/html"}), MissingModel, "web page"),
+    "a web page": (Fault(200, b"<p>", {"content-type": "text/html"}), NoModel, "web page"),
 }
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
-from editjudge.base.errors import MissingModel
+from editjudge.base.errors import NoModel
 from editjudge.base.identity import ServiceName
 from editjudge.panel import Panel
 from editjudge.panel.prompt import Prompt, Text
@@ -49,7 +49,7 @@ async def test_what_comes_is_taken_up_and_what_goes_is_dropped() -> None:
         assert panel.service_names == {PIQE}, "nothing changes by itself"
         await panel.rebind()
         assert panel.service_names == {READER}
-        with pytest.raises(MissingModel, match="not among the models ready"):
+        with pytest.raises(NoModel, match="not among the models ready"):
             await ask(panel)
         server.models = ("quality_piqe", "ocr_ppocr")
         await panel.rebind()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
-from editjudge.base.errors import MissingModel, Unreachable
+from editjudge.base.errors import NoModel, Unreachable
 from editjudge.base.images import load_image
 from editjudge.panel import Panel, PoolPolicy
 from editjudge.panel.prompt import Prompt, Text
@@ -194,5 +194,5 @@ async def test_a_judge_without_any_server() -> None:
     servers = ScriptedOpenAi(models=("x",)), ScriptedOpenAi(models=("y",))
     async with judges(*servers) as (panel, _):
         assert len(panel.problems) == 2
-        with pytest.raises(MissingModel, match="no model judge"):
+        with pytest.raises(NoModel, match="no model judge"):
             panel.judge("generalist.judge")

@@ -14,7 +14,7 @@ from grpc import StatusCode
 from editjudge.answers import ScoreField, Scores
 from editjudge.app.client import Client
 from editjudge.base.config import Endpoint, JudgeEndpoint, Price, Settings
-from editjudge.base.errors import Abstention, MissingModel, ServiceError, StoreError
+from editjudge.base.errors import Abstention, NoModel, ServiceError, StoreError
 from editjudge.base.identity import ServiceName
 from editjudge.base.verdict import calls_of
 from editjudge.panel import Panel
@@ -152,9 +152,9 @@ async def test_specialists_from_the_ledger_alone() -> None:
             assert await ask(panel) == [0.25]
             with pytest.raises(Abstention):
                 await ask(panel, b"flat")
-            with pytest.raises(MissingModel, match="not in the ledger"):
+            with pytest.raises(NoModel, match="not in the ledger"):
                 await ask(panel, b"other")
-            with pytest.raises(MissingModel, match="not available when"):
+            with pytest.raises(NoModel, match="not available when"):
                 await panel.call("ocr.got", {"IMAGE": b"x"})
 
 
@@ -183,12 +183,12 @@ async def test_a_judge_from_the_ledger_alone() -> None:
             assert (await judge.choose(PROMPT, ("Yes", "No"))).value == chosen.value
             again = [await judge.answer(PROMPT, CONTRACT, repeat=n) for n in range(2)]
             assert [one.value for one in again] == [one.value for one in answered]
-            with pytest.raises(MissingModel, match="not in the ledger"):
+            with pytest.raises(NoModel, match="not in the ledger"):
                 await judge.choose(PROMPT, ("Yes", "Never"))
         priced = JudgeEndpoint(url="http://ledger/v1", price=Price(input=1, output=1))
         settings = Settings(judges={"judge": priced})
         async with Panel.from_ledger(ledger, identities, settings) as panel:
-            with pytest.raises(MissingModel, match="not in the ledger"):  # and nobody need pay
+            with pytest.raises(NoModel, match="not in the ledger"):  # and nobody need pay
                 await panel.judge(name).choose(PROMPT, ("Yes", "Never"))
 
 

@@ -19,7 +19,7 @@ from editjudge.base.errors import (
     BadReply,
     ConfigError,
     MissedDeadline,
-    MissingModel,
+    NoModel,
     Overload,
     Rejection,
     ServiceError,
@@ -112,7 +112,7 @@ async def test_lasting_faults_give_up_and_say_how_often_was_asked(case: str) -> 
 
 FINAL = {
     "bad input": (Failure(StatusCode.INVALID_ARGUMENT, "IMAGE: 0 bytes"), Rejection, "0 bytes"),
-    "no such model": (Failure(StatusCode.NOT_FOUND, "unknown model"), MissingModel, "unknown"),
+    "no such model": (Failure(StatusCode.NOT_FOUND, "unknown model"), NoModel, "unknown"),
     "a defect there": (Failure(StatusCode.INTERNAL, "KeyError: 'x'"), ServiceError, "KeyError"),
     "not let in": (Failure(StatusCode.UNAUTHENTICATED, "no token"), ServiceError, "no token"),
 }
@@ -347,7 +347,7 @@ async def test_a_server_that_is_not_there() -> None:
     settings = Settings(endpoints={"gone": Endpoint(url="grpc://127.0.0.1:9")}, probe_timeout=2)
     async with Panel(settings) as panel:
         assert list(panel.problems) == ["grpc://127.0.0.1:9"]
-        with pytest.raises(MissingModel, match="127.0.0.1:9"):
+        with pytest.raises(NoModel, match="127.0.0.1:9"):
             await ask(panel)
 
 
@@ -357,7 +357,7 @@ async def test_an_endpoint_is_asked_only_for_the_services_it_is_given() -> None:
         settings = Settings(endpoints={"a": Endpoint(url=url, services=("ocr.ppocr",))})
         async with Panel(settings) as panel:
             assert set(panel.specialists) == {"ocr.ppocr"}
-            with pytest.raises(MissingModel, match="not among the models ready"):
+            with pytest.raises(NoModel, match="not among the models ready"):
                 await ask(panel)
 
 

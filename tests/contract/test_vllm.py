@@ -18,8 +18,8 @@ from editjudge.base.errors import (
     BadReply,
     MissedDeadline,
     MissingExtra,
-    MissingModel,
     NoAccess,
+    NoModel,
     Overload,
     Rejection,
     ServiceError,
@@ -83,7 +83,7 @@ NOT_IT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 async def test_a_server_with_another_model(case: str) -> None:
     served, asked = NOT_IT[case]
     async with judge(ScriptedVllmGrpc(**served), **asked) as transport:
-        with pytest.raises(MissingModel, match="it serves 'judge"):
+        with pytest.raises(NoModel, match="it serves 'judge"):
             await transport.identify(5)
 
 
@@ -95,7 +95,7 @@ async def test_names_that_are_accepted_instead() -> None:
 async def test_a_server_that_speaks_another_protocol() -> None:
     async with ScriptedTriton().serving() as url:
         async with VllmTransport(JudgeEndpoint(url=url), RetryPolicy()) as transport:
-            with pytest.raises(MissingModel, match="no vLLM engine"):
+            with pytest.raises(NoModel, match="no vLLM engine"):
                 await transport.identify(5)
 
 
@@ -252,7 +252,7 @@ FINAL = {
     "a defect there": (Failure(StatusCode.INTERNAL, "KeyError: 'x'"), ServiceError, "KeyError"),
     "not let in": (Failure(StatusCode.UNAUTHENTICATED, "who?"), NoAccess, "who"),
     "not allowed": (Failure(StatusCode.PERMISSION_DENIED, "no"), NoAccess, "no"),
-    "no such model": (Failure(StatusCode.NOT_FOUND, "no such adapter"), MissingModel, "adapter"),
+    "no such model": (Failure(StatusCode.NOT_FOUND, "no such adapter"), NoModel, "adapter"),
 }
 
 

@@ -25,7 +25,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from editjudge.base.config import Endpoint, Secret, Settings, StackSettings
 from editjudge.base.errors import (
     Abstention,
-    MissingModel,
+    NoModel,
     Overload,
     Rejection,
     ServiceError,
@@ -189,7 +189,7 @@ async def test_tls_with_a_client_certificate_and_headers(tmp_path: Path) -> None
         for without in ({"cert_file": None, "key_file": None}, {"ca_file": None}):
             async with panel_with({**whole, **without}) as panel:
                 assert list(panel.problems) == [url]
-                with pytest.raises(MissingModel):
+                with pytest.raises(NoModel):
                     await ask(panel)
         async with panel_with({**whole, "url": server.url}) as panel:
             assert list(panel.problems) == [server.url]

@@ -27,7 +27,7 @@ from editjudge_services.runtime.repository import find_specialists, render_confi
 from editjudge_services.runtime.serving import read_table
 from editjudge_services.runtime.vllm_server import VllmServer
 from editjudge_services.zoo.artefact import checkpoint_dir
-from editjudge_services.zoo.checkpoint import PULLED
+from editjudge_services.zoo.checkpoint import PULLED_RECORD
 
 from .chart import CHART, Object, helm, rendered
 from .rules import containers, names, of, workloads
@@ -248,7 +248,7 @@ def test_vllm_waits_for_what_the_job_brings(
     for name in ("q-insight", "artimuse"):
         spec = names(production, "Deployment")[f"judges-vllm-{name.replace('-', '')}"]["spec"]
         waits = spec["template"]["spec"]["initContainers"][0]["command"]
-        assert waits == ["test", "-f", str(checkpoint_dir(name) / PULLED)]
+        assert waits == ["test", "-f", str(checkpoint_dir(name) / PULLED_RECORD)]
         assert name in entries
     (kept,) = [command for command in brought if command[0] == "touch"]
     spec = names(production, "Deployment")["judges-vllm-judge"]["spec"]["template"]["spec"]

@@ -18,7 +18,7 @@ from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Sampling, Transport
-from editjudge.panel.vllm.transport import LISTED
+from editjudge.panel.vllm.transport import TOKEN_COUNT
 from editjudge_services.runtime.vllm_server import Protocol
 
 from .conftest import Pair, serving
@@ -74,7 +74,7 @@ def listed_outside(pair: Pair, prompt: Prompt, choices: tuple[str, ...]) -> floa
     inside = float(found[ids].sum())
     others = found.clone()
     others[ids] = 0
-    beyond = float(torch.topk(others, LISTED - len(ids)).values.sum())
+    beyond = float(torch.topk(others, TOKEN_COUNT - len(ids)).values.sum())
     return beyond / (beyond + inside)
 
 

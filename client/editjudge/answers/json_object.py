@@ -13,7 +13,7 @@ from .reply import ReplyText, Unparsable, unclosed_draft
 # A brace is taken for JSON once a key in quotes and a colon follow it; `{a, b}`, `\frac{1}{2}`,
 # `{'}` and `{}` are prose. Keys have a limit, so that a million braces cost a million short
 # looks; a longer one counts as JSON, and breaks there.
-_QUOTED = re.compile(
+_QUOTED_KEY = re.compile(
     r"""\{\s*+(?:"(?:[^"\\]|\\.){0,200}"
         | '(?:[^'\\]|\\.|(?<=[^\W\d_])'(?=[^\W\d_])){0,200}+'
         )\s*+(?P<colon>:)?""",
@@ -258,7 +258,7 @@ def _find_objects(
 
 def _begins_json(text: str, at: int, due: Set[str]) -> bool:
     """Whether JSON begins at this brace, be it broken."""
-    quoted_key = _QUOTED.match(text, at)
+    quoted_key = _QUOTED_KEY.match(text, at)
     if quoted_key:
         return quoted_key["colon"] is not None
     bare_key = _BARE.match(text, at)

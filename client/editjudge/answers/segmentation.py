@@ -16,7 +16,7 @@ LONGEST = 120
 """Of a command, in characters: it names one thing."""
 _PHRASE = rf'^[^"\\\x00-\x1f]{{1,{LONGEST}}}$'
 # How the paper has a command begin. Segmenters put such words around the phrase themselves.
-_SPOKEN = re.compile(r"^(?:please\s+)?segment\s+", re.IGNORECASE)
+_COMMAND_VERB = re.compile(r"^(?:please\s+)?segment\s+", re.IGNORECASE)
 
 
 class Command(NamedTuple):
@@ -121,7 +121,7 @@ class Commands(OutputContract[tuple[Command, ...]]):
 def _phrase(value: Value) -> str:
     if not isinstance(value, str):
         raise Unparsable("a command is not text")
-    text = _SPOKEN.sub("", " ".join(value.split())).strip(" .")
+    text = _COMMAND_VERB.sub("", " ".join(value.split())).strip(" .")
     if not any(map(str.isalnum, text)) or len(text) > LONGEST:
         raise Unparsable(f"{abbreviate(value)} does not name a thing in 1 to {LONGEST} characters")
     return text

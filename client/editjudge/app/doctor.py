@@ -47,7 +47,7 @@ E = TypeVar("E", Endpoint, JudgeEndpoint, GatewayEndpoint)
 Facts: TypeAlias = Mapping[str, str]
 Services: TypeAlias = Mapping[ServiceName, Facts]
 DEVICE, ROOT = "device", "root"
-_UNTRAINED = "untrained"
+_UNTRAINED_FACT = "untrained"
 _PANEL: TypeAdapter[dict[ServiceName, dict[str, str]]] = TypeAdapter(
     dict[ServiceName, dict[str, str]]
 )
@@ -414,7 +414,7 @@ def compare_panels(
         if name not in actual:
             yield name, "it is expected, and not served"
             continue
-        expected_facts = {_UNTRAINED: "", **facts}
+        expected_facts = {_UNTRAINED_FACT: "", **facts}
         there = actual[name]
         differ = [
             f"{fact} {value or 'none'} is expected, and {there.get(fact) or 'none'} is served"

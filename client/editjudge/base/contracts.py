@@ -122,7 +122,7 @@ CONTRACTS = {
     for contract in (QUALITY, AESTHETICS, OCR, FEATURES, CLIP, LPIPS, SEGMENTER)
 }
 
-ABSTAINED = "abstained"
+ABSTENTION = "abstained"
 """A server's message `abstained/<kind>: <reason>` says that there is no value for an input.
 
 It travels as INVALID_ARG: like a bad input it concerns this request alone, and asking

@@ -18,7 +18,7 @@
         ├── MissedDeadline         no answer in time
         ├── OutOfTime              no answer while anybody waited for it
         ├── Rejection              the server rejects this very input
-        ├── MissingModel           the endpoint has no such model
+        ├── NoModel                the endpoint has no such model
         ├── NoAccess               the key or token is missing, wrong or without rights
         ├── WrongModel             another model answered than the one asked for
         ├── LogprobsUnavailable    the server reports no probabilities
@@ -207,7 +207,7 @@ class Rejection(ServiceError):
     """The server rejects this very input; asking again cannot help."""
 
 
-class MissingModel(ServiceError):
+class NoModel(ServiceError):
     """The endpoint does not serve the model."""
 
 

@@ -21,11 +21,11 @@ STAT = 8
 """Bytes of a stat."""
 ABSENT = bytes(STAT)
 """In the place of the stat of a file that is not there, or had just changed when it was read."""
-SETTLED = 2 * 10**9
+SETTLING_TIME = 2 * 10**9
 """Nanoseconds after a change until it shows in a file's times: FAT counts every other second."""
-_KNOWN = 100_000
+_MAX_FILES = 100_000
 """Files that are remembered within a session."""
-_PACKED = struct.Struct("<QQQqq")
+_LAYOUT = struct.Struct("<QQQqq")
 
 
 class FileState(NamedTuple):
@@ -58,7 +58,7 @@ def _stat(path: str | os.PathLike[str]) -> tuple[bytes, int]:
         return ABSENT, 0
     if not stat.S_ISREG(of.st_mode):
         return ABSENT, 0
-    packed_stat = _PACKED.pack(of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns)
+    packed_stat = _LAYOUT.pack(of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns)
     return blake2b(packed_stat, digest_size=STAT).digest(), of.st_ctime_ns
 
 
@@ -72,7 +72,7 @@ class FileRead:
 
     def stat(self) -> bytes:
         """The stat after the file was read; `ABSENT` if it may have changed without showing it."""
-        at_rest = self._change_time + SETTLED <= self._began
+        at_rest = self._change_time + SETTLING_TIME <= self._began
         return self.before if at_rest and stat_of(self._path) == self.before else ABSENT
 
     def has_changed(self) -> bool:
@@ -96,7 +96,7 @@ class FileStates:
             digest = file_digest(path)
         except OSError:
             return None
-        if len(self._states) >= _KNOWN:
+        if len(self._states) >= _MAX_FILES:
             self._states.clear()
         state = self._states[path] = FileState(reading.stat(), digest)
         return state

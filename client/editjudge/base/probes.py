@@ -75,8 +75,8 @@ def wrong_answer(service: str, reply: Tensors, facts: Mapping[str, str]) -> str 
     Args:
         declared: The facts of its identity.
     """
-    if service in _KNOWN:
-        return _KNOWN[service](reply)
+    if service in _CHECKS:
+        return _CHECKS[service](reply)
     if FINGERPRINT not in facts:
         return None
     expected_numbers = [float(value) for value in facts[FINGERPRINT].split(",") if value]
@@ -90,7 +90,7 @@ def wrong_answer(service: str, reply: Tensors, facts: Mapping[str, str]) -> str 
 
 def has_known_answer(service: str, facts: Mapping[str, str]) -> bool:
     """Whether there is an answer that `wrong_answer` can compare with."""
-    return service in _KNOWN or FINGERPRINT in facts
+    return service in _CHECKS or FINGERPRINT in facts
 
 
 def _mask_share(mask: bytes) -> float:
@@ -104,6 +104,6 @@ def _check_text(reply: Tensors) -> str | None:
     return None if same else f"read {read!r}, the image says {PROBE_TEXT!r}"
 
 
-_KNOWN: Mapping[str, Callable[[Tensors], str | None]] = {
+_CHECKS: Mapping[str, Callable[[Tensors], str | None]] = {
     "ocr.ppocr": _check_text,
 }

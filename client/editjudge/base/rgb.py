@@ -30,7 +30,7 @@ _TO_8 = _WHITE // 255
 _DEEP = re.compile(r"^I;16[BLN]?$|;16[BLN]$")  # of raw modes; "BGR;16" has 16 bits in all three
 _COLOURS = {"RGB", "RGBA"}
 _BITS, _PHOTOMETRIC, _FORMAT = 258, 262, 339  # tags of TIFF
-_WHITE_IS_ZERO, _SIGNED = 0, 2
+_WHITE_IS_ZERO, _SIGNED_INTEGER = 0, 2
 _SAVE_8 = "save it with 8 bits per channel"
 _INEXACT = f"16 bits per channel that cannot be read exactly: {_SAVE_8}"
 _BAND_PIXELS = 1024 * 1024
@@ -50,7 +50,7 @@ def row_bands(width: int, height: int) -> Iterator[slice]:
 def is_deep(picture: Pil.Image) -> bool:
     """Whether a file has unsigned 16 bits per channel; call it before the file is loaded."""
     tags = getattr(picture, "tag_v2", {})
-    if _SIGNED in tags.get(_FORMAT, ()):
+    if _SIGNED_INTEGER in tags.get(_FORMAT, ()):
         return False
     args = [
         each if isinstance(each, tuple) else (each,) for *_, each in getattr(picture, "tile", ())
@@ -193,7 +193,7 @@ def check_samples(picture: Pil.Image, reading: DecodingRules) -> None:
     """Refuse sample formats whose black and white Pillow gets wrong; call it before loading."""
     tags = getattr(picture, "tag_v2", {})
     bits, signs = tags.get(_BITS, (1,)), tags.get(_FORMAT, (1,))
-    if _SIGNED in signs and 8 in bits and not reading.from_32:
+    if _SIGNED_INTEGER in signs and 8 in bits and not reading.from_32:
         raise ValueError("signed pixels have no defined black")
     if 12 in bits:
         raise ValueError("12 bits per channel; 8 or 16 are read")

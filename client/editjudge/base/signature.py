@@ -27,7 +27,7 @@ PACKAGES = ("editjudge", "numpy", "opencv-python-headless", "pillow", "rapidfuzz
 
 ABSENT = "absent"
 """The version of a distribution that is not installed."""
-_RESERVED = str.maketrans({"|": "/", "\n": " "})
+_ESCAPES = str.maketrans({"|": "/", "\n": " "})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Signature:
     def of(cls, fields: Mapping[str, object] | Iterable[tuple[str, object]]) -> Signature:
         """Build from pairs, dropping empty values."""
         pairs = fields.items() if isinstance(fields, Mapping) else fields
-        texts = ((key, str(value).translate(_RESERVED)) for key, value in pairs)
+        texts = ((key, str(value).translate(_ESCAPES)) for key, value in pairs)
         return cls(tuple((key, text) for key, text in texts if text))
 
     @classmethod

@@ -31,7 +31,7 @@ _OTHER_IMAGE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _BEFORE_IN_TEXT = re.compile(rf"\b({'|'.join(_WORDS['in_text'])})s?\ before\b", re.IGNORECASE)
-_QUOTED = re.compile(
+_QUOTATION = re.compile(
     r"""(?<!\w)(?:"[^"]*"|'(?=\S)[^']*'|\u201c[^\u201d]*\u201d|\u2018[^\u2019]*\u2019)(?!\w)"""
 )
 """Text in quotes; an apostrophe within a word is no quote."""
@@ -58,5 +58,5 @@ def refers_to_source(question: str, options: Iterable[str]) -> bool:
 
 def _remove_quotes(text: str) -> str:
     """Remove quoted text, and leave single spaces."""
-    plain_text = _QUOTED.sub(f" {_TEXT} ", _SO_CALLED.sub(r"\1", text))
+    plain_text = _QUOTATION.sub(f" {_TEXT} ", _SO_CALLED.sub(r"\1", text))
     return _BEFORE_IN_TEXT.sub(r"\1", " ".join(plain_text.split()))

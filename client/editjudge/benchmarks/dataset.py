@@ -21,7 +21,7 @@ from ..base.images import Image, Mask, format_path, load_image, load_mask
 from ..base.item import Flaws, Item
 from ..base.text import format_count
 from ..base.verdict import NoScore, make_failure
-from .outputs import UNEDITED, NamedOutputs, Outputs
+from .outputs import SOURCES_FOLDER, NamedOutputs, Outputs
 
 T = TypeVar("T")
 MAX_PROBLEMS = 20
@@ -340,11 +340,11 @@ class Dataset(ABC):
 
     def has_outputs(self, folder: Path) -> bool:
         """Whether `outputs` can read the folder: it exists, or stands for the unedited sources."""
-        return folder.name == UNEDITED or folder.is_dir()
+        return folder.name == SOURCES_FOLDER or folder.is_dir()
 
     def outputs(self, folder: Path) -> Outputs:
         """Return a model's outputs to these items, `<folder>/<item id>.png` and the like."""
-        if folder.name != UNEDITED:
+        if folder.name != SOURCES_FOLDER:
             return Outputs(folder)
         sources = ((ref.id, self.image_paths(ref).get("source", ())) for ref in self.items())
         alone = {item: paths[0] for item, paths in sources if len(paths) == 1}

@@ -40,7 +40,7 @@ _AS_LINES = "write one JSON object per line, in UTF-8, without commas or a list 
 # Of fewer digits none is infinite with an exponent of two.
 _MAY_BE_NO_NUMBER = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{200}")
 _EMPTY: Mapping[str, Any] = {"instruction": "", "questions": ()}
-_JUDGED = ("instruction", "target_text", "hint")
+_TEXT_FIELDS = ("instruction", "target_text", "hint")
 """The texts that a judge reads."""
 
 
@@ -114,7 +114,7 @@ class Line(BaseModel):
         """The fields that cannot be used, with the reason."""
         flaws = {
             name: flaw(f"{name}: {why}")
-            for name in _JUDGED
+            for name in _TEXT_FIELDS
             if (text := getattr(self, name)) is not None and (why := why_unusable(text))
         }
         if why := next(filter(None, map(self.why_not_asked, self.questions)), ""):

@@ -14,7 +14,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", "
 """What an output's name may end with, in lower or upper case."""
 _NAMES = (*SUFFIXES, *map(str.upper, SUFFIXES))
 _ALONE = {name: (name,) for name in _NAMES}
-UNEDITED = ":sources"
+SOURCES_FOLDER = ":sources"
 """In the place of a folder of outputs: the sources themselves, as of an editor that did nothing.
 
 GIE-Bench checks its questions so (section 3.2: 17 % are right of unedited images).

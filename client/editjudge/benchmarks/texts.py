@@ -20,7 +20,7 @@ NO_JSON = "this is no JSON"
 _MAX_ID = 255
 _NO_NAMES = frozenset({"", ".", ".."})
 # As the parser says where in one line it stopped.
-_STOPPED = re.compile(r"(?P<why>.*) at line \d+ column (?P<place>\d+)")
+_POSITION = re.compile(r"(?P<why>.*) at line \d+ column (?P<place>\d+)")
 _WHY = {
     "trailing characters": "something follows the object",
     "expected value": "a value is due",
@@ -148,7 +148,7 @@ def describe_error(error: ValidationError, model: type[BaseModel]) -> str:
 
 def _no_json(error: str) -> str:
     """Describe in words why a line cannot be parsed, and at which character."""
-    position = _STOPPED.fullmatch(error)
+    position = _POSITION.fullmatch(error)
     if position is None:
         return f"{NO_JSON}: {error}"
     why = _WHY.get(position["why"], position["why"].replace("EOF while", "it ends while"))

@@ -26,7 +26,7 @@ from .commands import load_commands
 GROUP = "editjudge.commands"
 _GLOBAL = ("--config", "--set")
 """Options of every command; they are accepted before and after the command's name."""
-_INTERRUPTED = 130
+_INTERRUPT_CODE = 130
 _MAX_NAME = 120
 """Characters of a file name that an error message shows."""
 
@@ -119,7 +119,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         print_text(f"error: {error}", fg="red", err=True)
         code = error.exit_code
     except click.exceptions.Abort:
-        code = _INTERRUPTED
+        code = _INTERRUPT_CODE
     except click.ClickException as error:
         error.show()
         code = error.exit_code
@@ -134,11 +134,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         )
         print_text(f"error: {unusable}", fg="red", err=True)
         code = unusable.exit_code
-    if code == _INTERRUPTED and _has_running_threads():
+    if code == _INTERRUPT_CODE and _has_running_threads():
         # Python would wait for these threads, and print a traceback at each further interruption.
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(_INTERRUPTED)
+        os._exit(_INTERRUPT_CODE)
     # Without this the collector walks all modules three times at exit: a tenth of a second.
     gc.freeze()
     sys.exit(code if isinstance(code, int) else 0)

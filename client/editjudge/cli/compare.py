@@ -27,8 +27,8 @@ from ..report.table import Head, Row, Table
 from ..stats.paired_comparison import smallest_p
 from .output import print_json, print_tables
 
-_FAILED = 4
-_SHOWN = 3
+_FAILURE_CODE = 4
+_MAX_ENTRIES = 3
 
 
 def compare_command(
@@ -65,7 +65,7 @@ def compare_command(
         raise ConfigError(
             format_pending_warning(comparison.pending), "finish it first: editjudge run"
         )
-    return _FAILED if fail_if and _has_failed(comparison.dimensions, fail_if) else 0
+    return _FAILURE_CODE if fail_if and _has_failed(comparison.dimensions, fail_if) else 0
 
 
 def _has_failed(rows: Sequence[DimensionComparison], what: str) -> bool:
@@ -191,8 +191,8 @@ def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
     yield from _describe_left_out(comparison.dimensions)
     for each in comparison.dimensions:
         yield from _describe_signatures(each)
-    for each in winners[:_SHOWN]:
-        most = (f"{e.item} ({e.first:.4g} → {e.second:.4g})" for e in each.furthest[:_SHOWN])
+    for each in winners[:_MAX_ENTRIES]:
+        most = (f"{e.item} ({e.first:.4g} → {e.second:.4g})" for e in each.furthest[:_MAX_ENTRIES])
         yield f"{each.dimension}: largest differences A → B: {', '.join(most)}"
     if any(each.imputed_first or each.imputed_second for each in comparison.dimensions):
         yield "* imputed: some of these numbers come from a rule of the benchmark, not from a judge"

@@ -43,7 +43,7 @@ MEND = (
     "check the address, the certificate and the token, and that the service runs:"
     " editjudge doctor --gateway URL"
 )
-_NAMED = 3
+_MAX_REASONS = 3
 _FACT = "spent through Judge services"
 
 
@@ -274,7 +274,7 @@ def _find_difference(here: Mapping[str, str], there: Mapping[str, str]) -> tuple
         if name not in there:
             return name, "it is not signed there"
         parts = compare_signatures(signature, there[name])
-        why = "; ".join(map(str, parts[:_NAMED]))
+        why = "; ".join(map(str, parts[:_MAX_REASONS]))
         if all(one.kind != "operand" for one in parts):
             return name, why
         derived_difference = derived_difference or (name, why)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..base.config import Endpoint, JudgeEndpoint, Settings
 from ..base.contracts import Tensors
-from ..base.errors import ConfigError, MissingModel, ServiceError
+from ..base.errors import ConfigError, NoModel, ServiceError
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from .calls import CallRecord, MemoryReplies, ReplyStore
 from .context import NO_CALLER, CallContext
@@ -109,7 +109,7 @@ class Panel:
             settings: For what identities of judges do not hold, such as `max_outside`.
 
         Returns:
-            A panel whose calls raise `MissingModel` where the ledger has no reply.
+            A panel whose calls raise `NoModel` where the ledger has no reply.
         """
         from .judge import replay_judge
 
@@ -175,14 +175,14 @@ class Panel:
             Outputs by name; see `TritonEndpoint.infer`.
 
         Raises:
-            MissingModel: no endpoint has the service.
+            NoModel: no endpoint has the service.
             Abstention: the service has no value for this input.
             ServiceError: see `editjudge.base.errors`.
         """
         name = ServiceName.parse(service)
         specialist = self.specialists.get(name)
         if specialist is None:
-            raise MissingModel(self.why_not(name), service=name)
+            raise NoModel(self.why_not(name), service=name)
         context = self.context
         calls = context.calls or self._calls
         if calls is None:
@@ -194,12 +194,12 @@ class Panel:
         """The judge of this name.
 
         Raises:
-            MissingModel: no judge is bound under this name.
+            NoModel: no judge is bound under this name.
         """
         name = ServiceName.parse(service)
         judge = self.judges.get(name)
         if judge is None:
-            raise MissingModel(self.why_not(name), service=name)
+            raise NoModel(self.why_not(name), service=name)
         return judge.with_context(self.context)
 
     @property

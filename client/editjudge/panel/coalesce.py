@@ -12,7 +12,7 @@ from ..base.errors import Abstention
 from .context import DEFAULT_TERMS, AnyTerms, SharedTerms
 
 T = TypeVar("T")
-_REMEMBERED = 4096
+_MAX_REMEMBERED = 4096
 _CLOSING_SECONDS = 1.0
 """How long a cancelled call may take to end, for example to close its connection."""
 
@@ -97,7 +97,7 @@ class PrefixLeaders:
             yield
         finally:
             self._through[prefix] = None
-            if len(self._through) > _REMEMBERED:
+            if len(self._through) > _MAX_REMEMBERED:
                 self._through.popitem(last=False)
             del self._ahead[prefix]
             is_through.set()

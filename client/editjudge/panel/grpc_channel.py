@@ -13,9 +13,9 @@ from ..base.errors import (
     Abstention,
     BadReply,
     MissedDeadline,
-    MissingModel,
     NoAccess,
     NoConnection,
+    NoModel,
     Overload,
     Rejection,
     ServiceError,
@@ -54,8 +54,8 @@ _ERRORS: dict[str, type[ServiceError]] = {
     "RESOURCE_EXHAUSTED": Overload,
     "DEADLINE_EXCEEDED": MissedDeadline,
     "INVALID_ARGUMENT": Rejection,
-    "NOT_FOUND": MissingModel,
-    "UNIMPLEMENTED": MissingModel,
+    "NOT_FOUND": NoModel,
+    "UNIMPLEMENTED": NoModel,
     "UNAUTHENTICATED": NoAccess,
     "PERMISSION_DENIED": NoAccess,
 }
@@ -65,7 +65,7 @@ _FULL = ("queue", "saturated")
 # cut in the middle, and a Python model that sent Triton no sign of life within a second.
 _PASSING = ("RST_STREAM", "is not healthy")
 # Words of the gRPC library when there was no connection to send a request on.
-_UNCONNECTED = ("failed to connect to", "Failed to connect to", "resolution failed", "resolve")
+_NO_CONNECTION = ("failed to connect to", "Failed to connect to", "resolution failed", "resolve")
 # Either side's limit on the size of a message has the status of a full queue.
 _TOO_LARGE = "message larger than max"
 
@@ -208,7 +208,7 @@ class GrpcConnection(Connection):
             kind = Rejection if "SERVER:" in detail else BadReply
         elif kind is Unreachable and any(word in detail for word in _FULL):
             kind = Overload
-        elif kind is Unreachable and any(word in detail for word in _UNCONNECTED):
+        elif kind is Unreachable and any(word in detail for word in _NO_CONNECTION):
             kind = NoConnection
         elif kind is ServiceError and any(words in detail for words in _PASSING):
             kind = Unreachable

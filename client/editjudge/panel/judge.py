@@ -25,7 +25,7 @@ from ..base.errors import (
     Abstention,
     CostLimit,
     LogprobsUnavailable,
-    MissingModel,
+    NoModel,
     ServiceError,
     StoreError,
     WrongModel,
@@ -214,7 +214,7 @@ class Judge:
                 return ""
             try:
                 now = _make_identity(await replica.target.identify(timeout))
-            except MissingModel as error:
+            except NoModel as error:
                 return f"{self.name} at {replica.url} is gone since this session began: {error}"
             except ServiceError:
                 return ""
@@ -471,7 +471,7 @@ class Judge:
     @property
     def _get_pool(self) -> EndpointPool[Transport]:
         if self._pool is None:
-            raise MissingModel(NOT_STORED, service=self.name)
+            raise NoModel(NOT_STORED, service=self.name)
         return self._pool
 
     async def _make_in_turn(

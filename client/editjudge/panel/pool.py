@@ -146,7 +146,7 @@ class EndpointPool(Generic[E]):
         was_lost = replica.state.is_lost or place.began < replica.lost_at
         if was_lost:
             losses.since, losses.late = None, False
-        if replica.state is State.CLOSED:
+        if replica.state is State.SHUT_DOWN:
             return False
         if self._has_another(losses.tried_replicas) and (place.is_probe or not out_of_time):
             return True
@@ -182,7 +182,7 @@ class EndpointPool(Generic[E]):
 
     async def _take_place(self, prefer: str, avoid: set[Replica[E]], terms: AnyTerms) -> Place[E]:
         while True:
-            if any(replica.state is State.CLOSED for replica in self.replicas):
+            if any(replica.state is State.SHUT_DOWN for replica in self.replicas):
                 raise Unreachable("the panel is closed", service="")
             serving = [each for each in self.replicas if each.state is State.SERVING]
             due = [r for r in self.replicas if r.state is State.DUE and r not in avoid]

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from ..base.config import Secret
 
-_HIDDEN = "[secret]"
+_PLACEHOLDER = "[secret]"
 _LEAST = 8
 """Characters of a secret that is looked for in replies: a shorter one, `EMPTY` or `1`, may well be
 what a judge has to say."""
-_SHOWN = 300
+_MAX_CHARS = 300
 
 
 class Secrets:
@@ -71,7 +71,7 @@ class Secrets:
 def shorten(text: str) -> str:
     """A text as one line of at most 300 characters."""
     text = " ".join(text.split())
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
 
 
 def _longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
@@ -80,5 +80,5 @@ def _longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
 
 def _without(secrets: Iterable[str], text: str) -> str:
     for secret in secrets:
-        text = text.replace(secret, _HIDDEN)
+        text = text.replace(secret, _PLACEHOLDER)
     return text

@@ -47,38 +47,38 @@ _REASON_SECONDS = 5.0
 class State(Enum):
     """Whether a server gets calls: the states of a circuit breaker.
 
-    ======== ============================================== ===============================
-    state    event                                          next state
-    ======== ============================================== ===============================
-    SERVING  `lost_after` calls in a row did not reach it   LOST; the queue is sent away
-    LOST     the pause is over                              DUE
-    DUE      a call takes the place                         PROBING
-    PROBING  that call does not reach it                    LOST; the pause doubles
-    PROBING  that call ends without telling anything        DUE
-    LOST     a call that began earlier is answered          SERVING
-    DUE      a call that began earlier is answered          SERVING
-    PROBING  any call is answered                           SERVING
-    any      `close`                                        CLOSED; the queue is sent away
-    ======== ============================================== ===============================
+    =========== ============================================ ===================================
+    state       event                                        next state
+    =========== ============================================ ===================================
+    SERVING     `lost_after` calls in a row did not reach it UNREACHABLE; the queue is sent away
+    UNREACHABLE the pause is over                            DUE
+    DUE         a call takes the place                       PROBING
+    PROBING     that call does not reach it                  UNREACHABLE; the pause doubles
+    PROBING     that call ends without telling anything      DUE
+    UNREACHABLE a call that began earlier is answered        SERVING
+    DUE         a call that began earlier is answered        SERVING
+    PROBING     any call is answered                         SERVING
+    any         `close`                                      SHUT_DOWN; the queue is sent away
+    =========== ============================================ ===================================
 
     Attributes:
         SERVING: It gets as many calls as its concurrency limit allows.
-        LOST: It could not be reached, and gets no calls until its pause is over.
+        UNREACHABLE: It could not be reached, and gets no calls until its pause is over.
         DUE: It could not be reached; the next call probes whether it is back.
         PROBING: The probing call is in flight; no other call may begin.
-        CLOSED: Its connection is closed for good.
+        SHUT_DOWN: Its connection is closed for good.
     """
 
     SERVING = "serving"
-    LOST = "lost"
+    UNREACHABLE = "unreachable"
     DUE = "due"
     PROBING = "probing"
-    CLOSED = "closed"
+    SHUT_DOWN = "shut_down"
 
     @property
     def is_lost(self) -> bool:
         """Whether the server could not be reached and has not answered since."""
-        return self in {State.LOST, State.DUE, State.PROBING}
+        return self in {State.UNREACHABLE, State.DUE, State.PROBING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +262,12 @@ class Replica(Generic[E]):
         is_blamed = self.state.is_lost or since >= self._answered_until
         if self.state is State.PROBING and place.is_probe:
             self._pause = min(2 * self._pause, self._policy.longest_pause)
-            self._enter(State.LOST)
+            self._enter(State.UNREACHABLE)
         elif self.state is State.SERVING and is_blamed:
             self._lost_in_a_row += 1
             if self._lost_in_a_row >= self._policy.lost_after:
                 self.lost_at = self._clock.now()
-                self._enter(State.LOST)
+                self._enter(State.UNREACHABLE)
         self.observe(error, place.began)
         self._give_back(place)
         return is_blamed
@@ -349,19 +349,19 @@ class Replica(Generic[E]):
 
     def close(self) -> None:
         """Let no further call begin."""
-        self._enter(State.CLOSED)
+        self._enter(State.SHUT_DOWN)
 
     def _enter(self, state: State) -> None:
         if self._cancel_timer is not None:
             self._cancel_timer()
             self._cancel_timer = None
         before, self.state = self.state, state
-        if state is State.LOST:
+        if state is State.UNREACHABLE:
             due = self._clock.call_later(self._pause, lambda: self._enter(State.DUE))
             self._cancel_timer = due
         elif state is State.SERVING:
             self._pause = self._policy.first_pause
-        if before is State.SERVING or state is State.CLOSED:
+        if before is State.SERVING or state is State.SHUT_DOWN:
             self._send_away()
         self._hand_out()
 

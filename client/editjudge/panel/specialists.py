@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.contracts import CONTRACTS, Contract, Tensors
 from ..base.digest import content_digest
-from ..base.errors import Abstention, ConfigError, MissingModel
+from ..base.errors import Abstention, ConfigError, NoModel
 from ..base.identity import ModelIdentity, ServiceName
 from .calls import NOT_STORED, Reply, ReplyStore, SpecialistCall
 from .coalesce import Coalescer
@@ -81,12 +81,12 @@ class Specialist:
         """Call it at one of its endpoints, chosen by its pool.
 
         Raises:
-            MissingModel: it has no servers, because only a ledger answers.
+            NoModel: it has no servers, because only a ledger answers.
             Abstention: it has no value for this input.
             ServiceError: see `editjudge.base.errors`.
         """
         if self.pool is None:
-            raise MissingModel(NOT_STORED, service=self.name)
+            raise NoModel(NOT_STORED, service=self.name)
         return await self.pool.run(
             lambda endpoint: self.call_at(endpoint, inputs, parameters, terms), terms=terms
         )

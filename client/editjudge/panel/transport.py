@@ -94,7 +94,7 @@ class Transport(Connection):
             timeout: Seconds for all attempts.
 
         Raises:
-            MissingModel: the server has another model, or several and the settings name none.
+            NoModel: the server has another model, or several and the settings name none.
             ServiceError: the server cannot be reached, or cannot be used.
         """
 

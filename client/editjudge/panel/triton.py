@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.contracts import ABSTAINED, MODEL_HEADER, Contract, Tensor, Tensors
-from ..base.errors import Abstention, BadReply, MissingModel, Rejection, ServiceError
+from ..base.contracts import ABSTENTION, MODEL_HEADER, Contract, Tensor, Tensors
+from ..base.errors import Abstention, BadReply, NoModel, Rejection, ServiceError
 from ..base.identity import ModelIdentity
 from ..base.verdict import NoScoreKind
 from .context import DEFAULT_TERMS, AnyTerms
@@ -34,7 +34,7 @@ MAX_ROWS = 65_536
 FIRST = 1
 """Triton's highest priority. A call without one has the model's default, which is lower; a model
 without priorities takes a call with one as any other."""
-_ABSTAINED = f"{ABSTAINED}/"
+_ABSTENTION = f"{ABSTENTION}/"
 _LENGTH = struct.Struct("<I")
 _FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 
@@ -94,7 +94,7 @@ class TritonEndpoint(GrpcConnection):
         """
         try:
             reply = await self._fetch("ModelReady", model, timeout)
-        except MissingModel:
+        except NoModel:
             return False
         return bool(reply.ready)
 
@@ -102,7 +102,7 @@ class TritonEndpoint(GrpcConnection):
         """The identity of a model. From then on `infer` asks for this version of the model alone.
 
         Raises:
-            MissingModel: the server has no such model.
+            NoModel: the server has no such model.
             ServiceError: the server cannot be reached, or refuses.
         """
         about = await self._fetch("ModelMetadata", model, timeout)
@@ -221,9 +221,9 @@ class TritonEndpoint(GrpcConnection):
         import grpc
 
         marker, _, reason = read_status(error).partition(": ")
-        if error.code() != grpc.StatusCode.INVALID_ARGUMENT or not marker.startswith(_ABSTAINED):
+        if error.code() != grpc.StatusCode.INVALID_ARGUMENT or not marker.startswith(_ABSTENTION):
             return super().to_error(error, service, model)
-        kind = marker.removeprefix(_ABSTAINED)
+        kind = marker.removeprefix(_ABSTENTION)
         if kind in get_args(NoScoreKind):
             return Abstention(kind, shorten(self.secrets.redact_json(reason)))
         unknown = f"it abstains as {kind[:40]!r}, not as {', '.join(get_args(NoScoreKind))}"

@@ -125,8 +125,8 @@ def _metric(function: Callable[..., float], *region_implementations: Implementat
     return PixelMetric(lambda *images: (function(*images), {}), (function,), region_implementations)
 
 
-def _psnr(reference: RGB, edited: RGB, region: Region | None) -> tuple[float, Mapping[str, Any]]:
-    value, is_capped = psnr(reference, edited, region)
+def _psnr(reference: RGB, output: RGB, region: Region | None) -> tuple[float, Mapping[str, Any]]:
+    value, is_capped = psnr(reference, output, region)
     return value, {"capped": is_capped}
 
 

@@ -24,13 +24,13 @@ from .items import FIELDS, Entry, Status, What, by_its_mask
 DATA = "items.jsonl"
 CALLS = "prepare.sqlite"
 REVIEW = "review.html"
-ACCEPTED = "accepted.jsonl"
-REJECTED = "rejected.jsonl"
+ACCEPT_FILE = "accepted.jsonl"
+REJECT_FILE = "rejected.jsonl"
 _RECORD = "prepared.json"
 _LOCK = "prepare.lock"
 _MASKS = "masks"
 _PICTURES = "pictures"
-_MADE = (DATA, REVIEW, ACCEPTED, REJECTED, _MASKS)
+_OWN_FILES = (DATA, REVIEW, ACCEPT_FILE, REJECT_FILE, _MASKS)
 """The files and folders that a preparation overwrites once the folder belongs to it."""
 
 
@@ -122,7 +122,7 @@ class Folder:
             raise ConfigError(f"--out {self.path} holds the data itself", "give another folder")
         record = self.record()
         if record is None:
-            if there := next((name for name in _MADE if (self.path / name).exists()), None):
+            if there := next((name for name in _OWN_FILES if (self.path / name).exists()), None):
                 raise ConfigError(
                     f"{self.path / there} is there and comes from no preparation",
                     "give another folder",

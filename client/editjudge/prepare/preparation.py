@@ -26,8 +26,8 @@ from ..base.errors import (
     ConfigError,
     CostLimit,
     EditjudgeError,
-    MissingModel,
     NoAccess,
+    NoModel,
     StoreError,
     WrongModel,
 )
@@ -87,7 +87,7 @@ async def open_panel(
     """Open the services; replies are read from the ledger and stored there.
 
     Raises:
-        MissingModel: one of these roles is not there.
+        NoModel: one of these roles is not there.
         ConfigError: a judge cannot be used as it is.
     """
     policy = PoolPolicy(patience=settings.patience)
@@ -95,7 +95,7 @@ async def open_panel(
     async with panel:
         for role in roles:
             if role not in panel.service_names:
-                raise MissingModel(panel.why_not(role), service=role)
+                raise NoModel(panel.why_not(role), service=role)
         yield panel
 
 
@@ -183,7 +183,7 @@ class Preparation:
         async def recall_entry(ref: ItemRef) -> Entry | None:
             try:
                 return await self._make_entry(ref, panel)
-            except (MissingModel, *_FATAL):  # the ledger does not have all the replies
+            except (NoModel, *_FATAL):  # the ledger does not have all the replies
                 return None
 
         await self._fill(recall_entry, workers=_decoders())
@@ -267,7 +267,7 @@ class Preparation:
             self._why_over = str(error)
             print_notice(self._why_over)
             return Entry("failed", str(error))
-        except MissingModel as error:
+        except NoModel as error:
             return Entry("failed", str(error))
 
     async def _make_entry(self, ref: ItemRef, panel: Panel) -> Entry:
@@ -286,7 +286,7 @@ class Preparation:
         except Abstention as abstention:
             await self.ledger.drop(abstention.calls)
             return Entry("failed", f"{abstention.kind}: {abstention.reason}")
-        except (MissingModel, StoreError, *_FATAL):
+        except (NoModel, StoreError, *_FATAL):
             raise
         except EditjudgeError as error:  # of a service, or a picture that cannot be read
             return Entry("failed", str(error))

@@ -20,13 +20,13 @@ from ..benchmarks.texts import describe_error
 from ..report.edits import Edits, JsonObject
 from ..report.page import PageOptions, build_report, render_page
 from ..report.pictures import PictureNames, encode_thumbnail, make_thumbnails, to_data_uri
-from .folder import ACCEPTED, REJECTED, REVIEW, Folder, Record, strip_made, write, write_lines
+from .folder import ACCEPT_FILE, REJECT_FILE, REVIEW, Folder, Record, strip_made, write, write_lines
 from .items import STATUSES, TO_REVIEW, DraftData, Entry, What
 
 DECISIONS = "editjudge.prepare.1"
 """The format of a file of decisions, as the file names it."""
 _SIDE = 360
-_NAMED = 5
+_MAX_IDS = 5
 """How many items an error names."""
 _TITLES: Mapping[What, str] = {
     "instructions": "Instructions",
@@ -211,7 +211,7 @@ def _apply(folder: Folder, file: Path, record: Record) -> ReviewResult:
     accepted_ids = [name for name, of in decisions.items() if of.decision == "accept"]
     rejected_ids = [name for name in lines if name in decisions and name not in accepted_ids]
     accepted_or_own = {*untouched_ids, *accepted_ids}
-    accepted_data, rejected_data = folder.path / ACCEPTED, folder.path / REJECTED
+    accepted_data, rejected_data = folder.path / ACCEPT_FILE, folder.path / REJECT_FILE
     write_lines(accepted_data, (line for name, line in lines.items() if name in accepted_or_own))
     undone = (
         strip_made(lines[name], record.what, record.named.get(name, ())) for name in rejected_ids
@@ -248,7 +248,7 @@ def _read(file: Path, record: Record) -> dict[str, Decision]:
         )
     twice = [name for name, n in Counter(d.id for d in read.decisions).items() if n > 1]
     if twice:
-        raise InputError(name, f"two decisions about {shorten_list(twice, _NAMED)}")
+        raise InputError(name, f"two decisions about {shorten_list(twice, _MAX_IDS)}")
     return {decision.id: decision for decision in read.decisions}
 
 
@@ -264,14 +264,14 @@ def _check(
     if others:
         raise InputError(
             format_path(file),
-            f"decisions about items that have nothing to review: {shorten_list(others, _NAMED)}",
+            f"decisions about items that have nothing to review: {shorten_list(others, _MAX_IDS)}",
         )
-    changed_ids = [
+    stale_ids = [
         name for name, d in decisions.items() if folder.review_digest(lines[name]) != d.seen
     ]
-    if changed_ids:
+    if stale_ids:
         raise InputError(
             format_path(file),
-            f"what was made for these items has changed since: {shorten_list(changed_ids, _NAMED)}",
+            f"what was made for these items has changed since: {shorten_list(stale_ids, _MAX_IDS)}",
             "open the page again and decide about them anew",
         )

@@ -24,7 +24,7 @@ FOLDER = "rubric"
 SCORE = "score"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 ShownField: TypeAlias = Literal["sources", "edited", "target", "instruction", "target_text", "hint"]
-_SHOWN: Mapping[ShownField, str] = {
+_FIELD_TEXTS: Mapping[ShownField, str] = {
     "sources": "{sources}",
     "edited": "{edited}",
     "target": "{target}",
@@ -134,7 +134,7 @@ def make_rubric(name: str, text: str, place: str) -> RubricTemplate:
     read = parse_file(RubricFile, text, place)
     labels = {int(key): " ".join(label.split()) for key, label in read.scale.items()}
     steps = "\n".join(f"- {number}: {labels[number]}" for number in sorted(labels, reverse=True))
-    shown_fields = "".join(text for key, text in _SHOWN.items() if key in read.shows)
+    shown_fields = "".join(text for key, text in _FIELD_TEXTS.items() if key in read.shows)
     low, high = min(labels), max(labels)
     return RubricTemplate(
         name=name,

@@ -35,7 +35,7 @@ STATUS_LETTERS: Mapping[str, str] = {
     "missing_output": "M",
     "pending": "P",
 }
-_IMPUTED = "I"
+_IMPUTED_LETTER = "I"
 _KIND_LETTERS = {"abstained": "a", "unparsable": "u", "refused": "r", "degenerate": "d"}
 _WITH_REASON = frozenset({"unscored", "failed", "not_applicable"})
 """Statuses whose reason is shown even where no verdict is stored."""
@@ -130,7 +130,7 @@ class _DimensionColumn:
         """Append the outcome of one more edit."""
         letter, value = STATUS_LETTERS[outcome.status], None
         if isinstance(outcome, Score):
-            letter = _IMPUTED if outcome.imputed else letter
+            letter = _IMPUTED_LETTER if outcome.imputed else letter
             value = float(f"{outcome.value:.{_DIGITS}g}")
         self.values.append(value)
         self.status.append(letter)

@@ -35,7 +35,7 @@ _COLOURS: list[str] = _LOOKS["colours"]
 MAX_LOOKS = len(_COLOURS) * len(_LOOKS["rounds"])
 """Most models that a figure can tell apart; further models repeat the looks."""
 _LINE = ("color", "marker", "linestyle", "fillstyle")
-_FILLED = 4
+_MAX_AREAS = 4
 """Most models in a radar chart with filled areas."""
 _WIDTH = 5.2
 _LONGEST = 48
@@ -44,7 +44,7 @@ _LETTERS, _HANDLE = 14, 6
 """Letters per inch of the legend, and the letters that a line or marker takes up."""
 _STEPS = 20
 """Number of bins of shares from 0 to 1."""
-_WRAPPED = 14
+_LINE_CHARS = 14
 
 
 def drawable_panels(figure: Figure, columns: Columns, numbers: Numbers) -> tuple[FigurePanel, ...]:
@@ -270,7 +270,7 @@ def _draw_radar(axes: Any, figure: Figure, columns: Columns, values: Floats) -> 
         line = {name: style[name] for name in _LINE}
         outline = [*angles, 0.0], [*row, row[0]]
         axes.plot(*outline, label=label, linewidth=1.4, markersize=3, **line)
-        if len(values) <= _FILLED and not np.isnan(row).any():
+        if len(values) <= _MAX_AREAS and not np.isnan(row).any():
             axes.fill(*outline, color=style["color"], alpha=0.08)
     axes.set_xticks(angles, names, fontsize=7 if len(columns) > 12 else 8)
     axes.set_theta_offset(math.pi / 2)
@@ -367,7 +367,7 @@ def _scale_columns(columns: Columns, values: Floats) -> Floats:
 
 def _wrap_label(text: str) -> str:
     """Break a long label into lines."""
-    return "\n".join(wrap(text.replace("_", " "), _WRAPPED, break_long_words=False))
+    return "\n".join(wrap(text.replace("_", " "), _LINE_CHARS, break_long_words=False))
 
 
 class _Drawing(NamedTuple):

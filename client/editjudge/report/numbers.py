@@ -23,7 +23,7 @@ from .table import Head, Number, Row, Table
 
 _SMALLEST = 6
 """Most decimals of half an interval before it is written with an exponent."""
-_SKIPPED = (NotApplicable, NotServed, MissingOutput)
+_SKIPPED_OUTCOMES = (NotApplicable, NotServed, MissingOutput)
 _NOTE = Head("note", fold=True)
 _STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
 
@@ -49,7 +49,7 @@ def build_verdict_table(judgement: Judgement, *, with_skipped: bool = False) -> 
         [
             _verdict_row(judgement, name, outcome)
             for name, outcome in judgement.outcomes.items()
-            if with_skipped or not isinstance(outcome, _SKIPPED)
+            if with_skipped or not isinstance(outcome, _SKIPPED_OUTCOMES)
         ],
     )
 
@@ -70,7 +70,7 @@ def describe_judge_use(judgement: Judgement) -> list[str]:
     names_by: dict[str, list[str]] = {}
     for name, outcome in judgement.outcomes.items():
         words = judgement.dimensions[name].prompt_origins
-        if words and not isinstance(outcome, _SKIPPED):
+        if words and not isinstance(outcome, _SKIPPED_OUTCOMES):
             names_by.setdefault(words, []).append(name)
     lines = [f"prompts in {words} words: {', '.join(names)}" for words, names in names_by.items()]
     if judgement.usage:
@@ -101,7 +101,7 @@ def group_skip_reasons(judgement: Judgement) -> dict[str, list[str]]:
     """Group the dimensions that were not judged by their reason."""
     reasons: dict[str, list[str]] = {}
     for name, outcome in judgement.outcomes.items():
-        if isinstance(outcome, _SKIPPED):
+        if isinstance(outcome, _SKIPPED_OUTCOMES):
             reasons.setdefault(outcome.reason, []).append(name)
     return reasons
 

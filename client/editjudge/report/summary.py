@@ -45,7 +45,7 @@ _FIGURES = {
 }
 """Title and number format of each statistic of agreement."""
 _BETWEEN_CELLS = 3
-_NAMED = 6
+_MAX_COLUMNS = 6
 """Most columns that a line names."""
 _WIDE = 6
 """Columns that fit on a page; if there are more of them than models, they become rows."""
@@ -422,7 +422,7 @@ def list_interval_reasons(columns: Iterable[Column], cells: Cells) -> Iterator[s
             if interval and interval.half_width is None:
                 titles.setdefault(interval.reason, {})[_full_title(column)] = None
     for reason, of in titles.items():
-        yield f"- without interval: {reason}: {shorten_list([*of], _NAMED)}"
+        yield f"- without interval: {reason}: {shorten_list([*of], _MAX_COLUMNS)}"
 
 
 def _full_title(column: Column) -> str:

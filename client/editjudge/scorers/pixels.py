@@ -46,7 +46,7 @@ _ALIGNING = MemoryBudget(ALIGNING_MEMORY)
 # would hold up the pictures that judges wait for.
 _ALIGNERS = ThreadPoolExecutor(_CORES, "editjudge-align")
 _KEYPOINTS = KeypointCache(64 * 1024**2)  # a photograph of 1024x1024 has some 2 MB of them
-UNALIGNED = "unaligned"
+NO_ALIGNMENT = "unaligned"
 
 
 class PixelScorer(Scorer):
@@ -139,7 +139,7 @@ class PixelComparison(PixelScorer):
         except Degenerate as degenerate:
             verdict = NoScore(kind="degenerate", reason=str(degenerate))
             return dict.fromkeys(fields, verdict)
-        metric_fields = fields - {UNALIGNED}
+        metric_fields = fields - {NO_ALIGNMENT}
         regions = {
             f: select_region(edit, f.rpartition(".")[2], reference.size) for f in metric_fields
         }
@@ -147,8 +147,8 @@ class PixelComparison(PixelScorer):
             field: _verdict(field, reference.rgb, edited_pixels, region, evidence)
             for field, region in regions.items()
         }
-        if UNALIGNED in fields:
-            verdicts[UNALIGNED] = Score(value=float(UNALIGNED in evidence), evidence=evidence)
+        if NO_ALIGNMENT in fields:
+            verdicts[NO_ALIGNMENT] = Score(value=float(NO_ALIGNMENT in evidence), evidence=evidence)
         return verdicts
 
     def _brought_to(self, output: Image, reference: Image) -> tuple[RGB, Evidence]:
@@ -160,7 +160,7 @@ class PixelComparison(PixelScorer):
             if not self.plausible:
                 raise
             pixels, note = fitted(output, reference)
-            return pixels, {**note, UNALIGNED: str(problem)}
+            return pixels, {**note, NO_ALIGNMENT: str(problem)}
         return alignment.image, {
             **resize_note,
             "matches": alignment.matches,

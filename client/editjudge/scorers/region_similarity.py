@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Found: TypeAlias = Literal["each", "edited"]
 Side: TypeAlias = Literal["source", "edited"]
 SEGMENTER, FEATURES = "segmenter.sa2va", "features.dinov3"
-_SHOWN = 64
+_COPY_SIDE = 64
 """Longest side of the masks in the evidence; the exact ones are in the ledger."""
 _SIDES: tuple[Side, Side] = ("source", "edited")
 
@@ -267,7 +267,7 @@ def _stretch_mask(mask: NDArray[np.bool_], size: tuple[int, int]) -> NDArray[np.
 def _make_evidence(region: NDArray[np.bool_]) -> dict[str, Any]:
     """Return a region as evidence: its share of the image, and a small 1-bit PNG in base64."""
     height, width = region.shape
-    scale = min(1.0, _SHOWN / max(height, width))
+    scale = min(1.0, _COPY_SIDE / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
     small = base64.b64encode(encode_png(_stretch_mask(region, size))).decode("ascii")
     return {"share": round(float(region.mean()), 6), "mask": small}

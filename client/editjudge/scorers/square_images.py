@@ -188,7 +188,7 @@ class RegionClip(_SquaredRegions):
 
 _LOCK = Lock()
 # Of an image, by side and whether its transparency is dropped.
-_SQUARED: WeakKeyDictionary[Image, tuple[Lock, dict[tuple[int, bool], Image]]] = WeakKeyDictionary()
+_SQUARES: WeakKeyDictionary[Image, tuple[Lock, dict[tuple[int, bool], Image]]] = WeakKeyDictionary()
 
 
 @implementation(1)
@@ -201,7 +201,7 @@ def squared(image: Image, side: int = SIDE, *, alpha_dropped: bool = False) -> I
     if image.size == (side, side) and not drops_alpha:
         return image
     with _LOCK:
-        lock, squares = _SQUARED.setdefault(image, (Lock(), {}))
+        lock, squares = _SQUARES.setdefault(image, (Lock(), {}))
     with lock:
         if (side, drops_alpha) not in squares:
             opaque = drop_alpha(image) if drops_alpha else image

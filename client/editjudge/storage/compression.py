@@ -21,7 +21,7 @@ _WINDOW = 32 * 1024 - 512
 """Largest dictionary in bytes: zlib looks back no further."""
 _ENOUGH = 0.85
 """A new dictionary is stored if documents shrink below this share of their former size."""
-_DEFLATED, _NAMES_DICTIONARY = b"x", 0x20
+_DEFLATE_MARK, _NAMES_DICTIONARY = b"x", 0x20
 
 
 def dumps(value: object) -> str:
@@ -77,7 +77,7 @@ class Compressor:
             ValueError: the stored form is damaged, or of a newer editjudge.
         """
         try:
-            data = self._inflate(blob) if blob[:1] == _DEFLATED else blob
+            data = self._inflate(blob) if blob[:1] == _DEFLATE_MARK else blob
             return parse_json(data.decode("utf-8", "surrogatepass"))
         except (zlib.error, IndexError, ValueError) as error:
             raise ValueError(f"stored text cannot be read: {error}") from error

@@ -79,7 +79,7 @@ class Database:
             self._db = self._opened_to_read() if read_only else self._open()
         except OSError as error:
             raise ConfigError(f"{path}: {error}", "give another file") from error
-        except _RAISED as error:
+        except _READ_ERRORS as error:
             raise self._translate_error(error) from error
 
     def check_structure(self) -> None:
@@ -161,7 +161,7 @@ class Database:
         with self._turn:
             try:
                 return self._db.execute(sql, values)
-            except _RAISED as error:
+            except _READ_ERRORS as error:
                 raise self._translate_error(error) from error
 
     def put(self, table: Table, **values: Value) -> int:
@@ -269,7 +269,7 @@ class Database:
         with self._turn:
             try:
                 return cursor.fetchmany(_AT_ONCE)
-            except _RAISED as error:
+            except _READ_ERRORS as error:
                 raise self._translate_error(error) from error
 
     def fact(self, name: str) -> str | None:
@@ -391,7 +391,7 @@ class Database:
 
 
 COPY = "restore a copy of the file"
-_RAISED = (sqlite3.Error, UnicodeDecodeError)
+_READ_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite raises; the latter where its message about a damaged file is no valid text."""
 _NOT_READ = "Could not decode to UTF-8"
 """How the message of `sqlite3` about a text that is no UTF-8 begins."""

@@ -18,7 +18,7 @@ from ..panel.calls import CallRecord
 from .codec import digest_from_bytes
 from .schema import decode_text, encode_text
 
-_FAILED = encode_text('"failed"')
+_FAILED_STATUS = encode_text('"failed"')
 _VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
 
 
@@ -106,7 +106,7 @@ class StandingFinder:
             provenances = self._signing(row.signing)
             stands = frozenset(s.dimension for s in provenances if self._is_of_today(s))
             self._by_signing[row.signing] = stands
-        if _FAILED in row.outcomes:
+        if _FAILED_STATUS in row.outcomes:
             there = zip(self._signing(row.signing), parse_outcomes(row.outcomes), strict=True)
             failed_names = {
                 one.dimension for one, outcome in there if status_of(outcome) == "failed"

@@ -25,7 +25,7 @@ from .schema import CALLS, FACTS, PROMPTS, decode_text, encode_text
 
 _FEW = 16
 """Up to how many numbers a specialist's output is shown in full."""
-_TAKEN = ("prompt_tokens", "cached_tokens", "completion_tokens")
+_TOKEN_COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 class Ledger:
@@ -87,7 +87,7 @@ class Ledger:
         if row[8] is not None:
             return Reply(outputs_from_bytes(row[8]))
         document = self._database.compressor.decompress(row[7])
-        usage = Usage(**{name: document.get(name, 0) for name in _TAKEN})
+        usage = Usage(**{name: document.get(name, 0) for name in _TOKEN_COUNTS})
         return Reply(document["reply"], document.get("model", ""), usage, row[6])
 
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
@@ -143,7 +143,7 @@ class Ledger:
                         "form": {},
                         "reply": entry.reply,
                         "model": entry.model or "",
-                        **{name: getattr(entry, name) for name in _TAKEN},
+                        **{name: getattr(entry, name) for name in _TOKEN_COUNTS},
                     },
                     prompt=entry.prompt,
                 )
@@ -262,7 +262,7 @@ class Ledger:
             reply=document["reply"]
             if outputs is None
             else _outputs_to_json(outputs_from_bytes(outputs)),
-            **{name: document.get(name, 0) for name in _TAKEN},
+            **{name: document.get(name, 0) for name in _TOKEN_COUNTS},
             cost=cost,
         )
 

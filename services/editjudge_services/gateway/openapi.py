@@ -34,7 +34,7 @@ _REFERENCE = "#/components/schemas/"
 _SCORE = json.loads(Path(__file__).with_name("templates").joinpath("example.json").read_text())
 EXAMPLES: Mapping[str, Any] = {"/v1/score": _SCORE, "/v1/score:batch": {"requests": [_SCORE]}}
 """An example body for each route that takes one: a grey square of 32 pixels, edited to be red."""
-_REFUSED = Refusal(code="INVALID_ARGUMENT", message="edit.mask: …", field="edit.mask", mend="…")
+_REFUSAL = Refusal(code="INVALID_ARGUMENT", message="edit.mask: …", field="edit.mask", mend="…")
 _PATHS: tuple[tuple[str, str, str, type[BaseModel] | None, type[BaseModel]], ...] = (
     ("/v1/score", "post", "Judge one edit.", ScoreRequest, ScoreReport),
     ("/v1/score:batch", "post", "Judge several edits.", BatchRequest, BatchReply),
@@ -59,7 +59,7 @@ def make_openapi() -> dict[str, Any]:
         ref_template=f"{_REFERENCE}{{model}}",
     )
     schemas = {model: keys[model, "validation"] for model in models}
-    error = _content(schemas[ErrorReply], ErrorReply(error=_REFUSED).model_dump())
+    error = _content(schemas[ErrorReply], ErrorReply(error=_REFUSAL).model_dump())
     paths: dict[str, Any] = {}
     for path, method, summary, body_model, result in _PATHS:
         schema = schemas[result]

@@ -38,7 +38,7 @@ WEIGHTS = {
 
 # RapidOCR pads images wider than 8:1 with black to 4:1, but not tall ones, and only after it
 # has enlarged them without bound: 1x2000 becomes 15000x60000, 2000x1 more still.
-_SLIVER, _PADDED = 8, 4
+_SLIVER, _PADDED_RATIO = 8, 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,9 +175,9 @@ def _pad_sliver(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np
     height, width = image.shape[:2]
     x = y = 0
     if width > _SLIVER * height:
-        y = (width // _PADDED - height) // 2
+        y = (width // _PADDED_RATIO - height) // 2
     elif height > _SLIVER * width:
-        x = (height // _PADDED - width) // 2
+        x = (height // _PADDED_RATIO - width) // 2
     padded_image = cv2.copyMakeBorder(image, y, y, x, x, cv2.BORDER_CONSTANT, value=(0, 0, 0))
     return np.asarray(padded_image, dtype=np.uint8), np.array([x, y], dtype=np.float32)
 

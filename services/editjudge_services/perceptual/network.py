@@ -17,8 +17,8 @@ Array = NDArray[np.float32]
 TRUNK, HEADS = "trunk.onnx", "heads.onnx"
 BLACK = -1.0
 # In float64 and rounded once, as the official package does it.
-_SIGNED = (np.arange(256) / 127.5 - 1).astype(np.float32)
-_STRETCHED = 2 * _SIGNED - 1
+_SIGNED_LEVELS = (np.arange(256) / 127.5 - 1).astype(np.float32)
+_STRETCHED_LEVELS = 2 * _SIGNED_LEVELS - 1
 
 
 Taps = tuple[Array, ...]
@@ -73,7 +73,7 @@ def _stack_taps(taps: Sequence[Taps]) -> list[Array]:
 
 def to_signed(image: RGB) -> NDArray[np.float32]:
     """Convert an image for LPIPS: uint8 (H, W, 3) to float32 (3, H, W) in [-1, 1]."""
-    return _SIGNED[image.transpose(2, 0, 1)]
+    return _SIGNED_LEVELS[image.transpose(2, 0, 1)]
 
 
 def to_stretched(image: RGB, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
@@ -89,4 +89,4 @@ def to_stretched(image: RGB, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
     Returns:
         float32, (3, H, W), in [-3, 1] within the region and -1 outside it.
     """
-    return np.where(mask, _STRETCHED[image.transpose(2, 0, 1)], np.float32(BLACK))
+    return np.where(mask, _STRETCHED_LEVELS[image.transpose(2, 0, 1)], np.float32(BLACK))

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from editjudge.base.contracts import ABSTAINED, Tensor
+from editjudge.base.contracts import ABSTENTION, Tensor
 from editjudge.base.errors import Abstention, ConfigError, ImageError
 from editjudge.base.images import decode, load_mask
 
@@ -161,7 +161,7 @@ class _Adaptor:
         match answer:
             case Abstention(kind=kind, reason=reason):
                 self._counters["abstained"].increment(1)
-                return self._error(f"{ABSTAINED}/{kind}: {reason}", pb.TritonError.INVALID_ARG)
+                return self._error(f"{ABSTENTION}/{kind}: {reason}", pb.TritonError.INVALID_ARG)
             case BadRequest():
                 self._counters["refused"].increment(1)
                 return self._error(str(answer), pb.TritonError.INVALID_ARG)

@@ -16,7 +16,7 @@ from pathlib import Path
 from editjudge.base.output_files import write_file
 
 _STUB = "triton_python_backend_stub"
-_SEEN = "processes.json"
+_RECORD_FILE = "processes.json"
 """The file in the repository that records how many processes each model had at first."""
 
 
@@ -33,7 +33,7 @@ def find_lost_models(repository: Path, processes: Path = Path("/proc")) -> str:
     models = [each.parent.name for each in repository.glob("*/config.pbtxt")]
     now = Counter(map(parse_model, find_stubs(processes).values()))
     missing_models = [model for model in models if not now[model]]
-    record = repository / _SEEN
+    record = repository / _RECORD_FILE
     if not missing_models and not record.is_file():
         write_file(record, json.dumps(now).encode())
     before = json.loads(record.read_text()) if record.is_file() else {}

@@ -37,10 +37,10 @@ logger = logging.getLogger(__name__)
 
 _STOP_SECONDS = 10.0
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux keeps it
-_CLOSED = ("shared-memory", "trace", "logging", "statistics")
+_CLOSED_APIS = ("shared-memory", "trace", "logging", "statistics")
 """Triton's APIs that nothing here uses, and through which others could read images."""
-_CLOSED_GRPC = (*_CLOSED, "model-repository")
-_CLOSED_HTTP = (*_CLOSED, "inference", "model-config")
+_CLOSED_GRPC = (*_CLOSED_APIS, "model-repository")
+_CLOSED_HTTP = (*_CLOSED_APIS, "inference", "model-config")
 _LOCK = "closed=\n"
 """The header and value that would open them. A process's arguments are no secret, so the value is
 one that cannot be sent: no header can hold a line break."""

@@ -24,7 +24,7 @@ from editjudge.base.strict import Strict
 
 from .artefact import check_files, checkpoint_dir, hash_file, models_dir
 
-PULLED, UNTRAINED = "pulled.json", "untrained.json"
+PULLED_RECORD, UNTRAINED_RECORD = "pulled.json", "untrained.json"
 SEED = 0
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -67,7 +67,7 @@ class Checkpoint(Strict):
 
     def save(self, folder: Path) -> None:
         """Write the record into a folder that is not yet installed."""
-        name = UNTRAINED if self.untrained else PULLED
+        name = UNTRAINED_RECORD if self.untrained else PULLED_RECORD
         (folder / name).write_text(self.model_dump_json(indent=2))
 
     def verify(self) -> None:
@@ -94,7 +94,7 @@ def load_checkpoint(entry: str) -> Checkpoint | None:
     Raises:
         ConfigError: the record cannot be read.
     """
-    for name in (PULLED, UNTRAINED):
+    for name in (PULLED_RECORD, UNTRAINED_RECORD):
         record = checkpoint_dir(entry) / name
         if record.is_file():
             try:

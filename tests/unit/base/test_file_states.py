@@ -9,14 +9,14 @@ import pytest
 
 from editjudge.base import file_states
 from editjudge.base.digest import content_digest
-from editjudge.base.file_states import ABSENT, SETTLED, STAT, FileRead, FileStates, stat_of
+from editjudge.base.file_states import ABSENT, SETTLING_TIME, STAT, FileRead, FileStates, stat_of
 
 DAY = 86_400 * 10**9
 
 
 def at_rest(path: Path) -> int:
     """A moment at which the file has long been as it is, in nanoseconds."""
-    return path.stat().st_ctime_ns + SETTLED
+    return path.stat().st_ctime_ns + SETTLING_TIME
 
 
 def test_a_stat_is_of_what_a_link_leads_to(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_file_is_read_again_only_where_it_may_have_changed(
     assert second is not None
     assert second.digest == content_digest(b"2")
 
-    now = file.stat().st_ctime_ns + SETTLED - 1
+    now = file.stat().st_ctime_ns + SETTLING_TIME - 1
     young = FileStates()
     for _ in range(2):
         assert young.get_state(str(file)) == (ABSENT, content_digest(b"2"))

@@ -307,9 +307,9 @@ class Watched:
 
     def brought_to(self, state: State) -> Place[None] | None:
         """Walk to a state; returns the place of the call that finds out."""
-        if state is State.CLOSED:
+        if state is State.SHUT_DOWN:
             self.replica.close()
-        if state in {State.LOST, State.DUE, State.PROBING}:
+        if state in {State.UNREACHABLE, State.DUE, State.PROBING}:
             for _ in range(5):
                 self.lose()
         if state in {State.DUE, State.PROBING}:
@@ -326,18 +326,18 @@ def test_five_calls_in_a_row_open_the_breaker() -> None:
         assert it.state is State.SERVING
         it.lose()
     it.lose()
-    assert it.state is State.LOST
+    assert it.state is State.UNREACHABLE
     assert not it.replica.has_room
     assert it.replica.measure_load().is_lost
 
 
 def test_one_call_goes_ahead_at_growing_intervals() -> None:
     it = Watched()
-    it.brought_to(State.LOST)
+    it.brought_to(State.UNREACHABLE)
     limit = it.replica.measure_load().limit
     for pause in (1.0, 2.0, 4.0, 4.0):
         it.clock.forward(pause - 0.01)
-        assert it.state is State.LOST
+        assert it.state is State.UNREACHABLE
         it.clock.forward(0.01)
         assert it.state is State.DUE
         place = it.replica.take()
@@ -356,7 +356,7 @@ def test_one_call_goes_ahead_at_growing_intervals() -> None:
     assert it.state is State.DUE, "the pause begins anew"
 
 
-@pytest.mark.parametrize("state", [State.LOST, State.DUE, State.PROBING])
+@pytest.mark.parametrize("state", [State.UNREACHABLE, State.DUE, State.PROBING])
 def test_an_answer_to_an_earlier_call_closes_the_breaker(state: State) -> None:
     it = Watched()
     earlier = it.replica.take()
@@ -385,7 +385,7 @@ def test_a_probe_that_is_cancelled_lets_another_go() -> None:
     assert it.replica.has_room
 
 
-@pytest.mark.parametrize("state", [each for each in State if each is not State.CLOSED])
+@pytest.mark.parametrize("state", [each for each in State if each is not State.SHUT_DOWN])
 def test_what_is_closed_stays_closed(state: State) -> None:
     it = Watched()
     places = [it.replica.take() for _ in range(7)]
@@ -395,7 +395,7 @@ def test_what_is_closed_stays_closed(state: State) -> None:
         it.lose(place)
     it.replica.release_after_answer(places[6])
     it.clock.forward(100.0)
-    assert it.state is State.CLOSED
+    assert it.state is State.SHUT_DOWN
     assert not it.replica.has_room
 
 

@@ -13,7 +13,7 @@ from PIL import Image as Pil
 
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.benchmarks.registry import load_benchmarks
-from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder, named_by_mask
+from editjudge.prepare.folder import ACCEPT_FILE, REJECT_FILE, Folder, named_by_mask
 from editjudge.prepare.items import DraftData, Entry
 from editjudge.prepare.review import apply_decisions
 
@@ -110,8 +110,8 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
     ]
     assert lines(out.items) == due
     apply_decisions(out, decided(out, "accept", ids))
-    assert lines(out.path / ACCEPTED) == due
-    reads = load_benchmarks()[name].data(out.path / ACCEPTED)
+    assert lines(out.path / ACCEPT_FILE) == due
+    reads = load_benchmarks()[name].data(out.path / ACCEPT_FILE)
     refs = list(reads.check_items())
     assert [ref.id for ref in refs] == ids
     for ref in refs:
@@ -121,7 +121,7 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
         assert mask.region[:, 2:].all()
 
     apply_decisions(out, decided(out, "reject", ids))
-    sent_back = lines(out.path / REJECTED)
+    sent_back = lines(out.path / REJECT_FILE)
     plain = [{k: v for k, v in one.items() if k != "mask_shows"} for one in given]
     assert sent_back == [one | {"source": "pictures/s.png"} for one in plain]
 
@@ -152,10 +152,10 @@ def test_what_one_mask_was_found_by_is_the_name_of_its_subject(
     out, ids = masked(tmp_path / "out", drafts, shows, phrases)
     assert [one.get("subject_name") for one in lines(out.items)] == due
     apply_decisions(out, decided(out, "accept", ids))
-    reads = load_benchmarks()["co_edit"].data(out.path / ACCEPTED)
+    reads = load_benchmarks()["co_edit"].data(out.path / ACCEPT_FILE)
     assert [reads.load(ref).extra.get("subject_name") for ref in reads.check_items()] == due
     apply_decisions(out, decided(out, "reject", ids))
-    assert not any("subject_name" in one for one in lines(out.path / REJECTED))
+    assert not any("subject_name" in one for one in lines(out.path / REJECT_FILE))
 
 
 def test_a_name_that_was_given_stays(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_name_that_was_given_stays(tmp_path: Path) -> None:
     drafts = data(tmp_path / "data", [line])
     out, ids = masked(tmp_path / "out", drafts, phrases=("the dog",))
     apply_decisions(out, decided(out, "reject", ids))
-    for file in (out.items, out.path / REJECTED):
+    for file in (out.items, out.path / REJECT_FILE):
         assert [one["subject_name"] for one in lines(file)] == ["Rex"]
 
 
@@ -190,7 +190,7 @@ def test_what_a_mask_shows_is_taken_away_with_it_alone(tmp_path: Path) -> None:
         out.write_record(record.model_copy(update={"statuses": statuses}))
         out.write_items(drafts, entries)
     apply_decisions(out, decided(out, "reject", [made, lost]))
-    shows = {one["id"]: one.get("mask_shows") for one in lines(out.path / REJECTED)}
+    shows = {one["id"]: one.get("mask_shows") for one in lines(out.path / REJECT_FILE)}
     assert shows == {made: None, lost: "kept"}
 
 

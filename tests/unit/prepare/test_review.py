@@ -14,7 +14,7 @@ from PIL import Image as Pil
 from editjudge.answers import ChoiceQuestion
 from editjudge.base.errors import ConfigError, InputError, StoreError
 from editjudge.benchmarks.items import ItemsFile
-from editjudge.prepare.folder import ACCEPTED, REJECTED, Folder
+from editjudge.prepare.folder import ACCEPT_FILE, REJECT_FILE, Folder
 from editjudge.prepare.items import Entry
 from editjudge.prepare.review import apply_decisions, write_page
 
@@ -85,13 +85,13 @@ def test_decisions_part_the_items(prepared: Folder) -> None:
     assert (applied.accepted, applied.untouched) == (1, 1)
     assert applied.rejected == {"c": "two answers"}
     assert applied.undecided == ("b", "d")
-    assert ids(prepared.path / ACCEPTED) == ["a", "e"]
-    assert ids(prepared.path / REJECTED) == ["c"]
-    (ref,) = ItemsFile(prepared.path / REJECTED).check_items()
+    assert ids(prepared.path / ACCEPT_FILE) == ["a", "e"]
+    assert ids(prepared.path / REJECT_FILE) == ["c"]
+    (ref,) = ItemsFile(prepared.path / REJECT_FILE).check_items()
     assert not ref.data.questions
     assert prepared.items.read_bytes() == before
     changed = apply_decisions(prepared, saved(prepared, decisions(prepared, a="reject")))
-    assert ids(prepared.path / ACCEPTED) == ["e"]
+    assert ids(prepared.path / ACCEPT_FILE) == ["e"]
     assert changed.accepted == 0
 
 
@@ -128,7 +128,7 @@ def test_decisions_about_something_else_are_refused(
     with pytest.raises(InputError, match=r"review\.json") as caught:
         apply_decisions(prepared, saved(prepared, make(prepared)))
     assert said in str(caught.value)
-    assert not (prepared.path / ACCEPTED).exists()
+    assert not (prepared.path / ACCEPT_FILE).exists()
 
 
 def test_a_mask_that_was_replaced_must_be_seen_again(tmp_path: Path) -> None:

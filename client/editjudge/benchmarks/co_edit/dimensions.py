@@ -24,7 +24,7 @@ from .taxonomy import TABLES, keeps_a_region, keeps_a_subject, of_co_edit
 SCALE = (0.0, 10.0)
 SOURCE = "Co-EditBench, section 3.3"
 COMPLETENESS, QUALITY = "edit_completeness", "image_quality"
-KEPT, IDENTITY = "non_edited_preservation", "identity_preservation"
+PRESERVATION, IDENTITY = "non_edited_preservation", "identity_preservation"
 
 
 _Row: TypeAlias = Mapping[str, Any]
@@ -33,7 +33,7 @@ GROUPS: Mapping[str, _Row] = TABLES["groups"]
 _APPLIES: Mapping[str, _Row] = {
     COMPLETENESS: {"when": of_co_edit},
     QUALITY: {"when": of_co_edit},
-    KEPT: {"when": keeps_a_region, "needs": frozenset({"source", "mask"})},
+    PRESERVATION: {"when": keeps_a_region, "needs": frozenset({"source", "mask"})},
     IDENTITY: {"when": keeps_a_subject, "needs": frozenset({"source"})},
 }
 
@@ -140,7 +140,7 @@ def _make_measured_dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]
         _dimension(
             "lpips.kept",
             asks="How far apart are source and edit where nothing was to be edited?",
-            group=KEPT,
+            group=PRESERVATION,
             higher_is_better=False,
             tolerance=1e-4,
             variant=f"lpips.{fills}.{over}",
@@ -162,7 +162,7 @@ def _metric(name: str, metric: _Row, group: str, switches: CoEditSwitches) -> Di
 
 
 def _mapping(group: str, switches: CoEditSwitches) -> tuple[Callable[[Values], float], str]:
-    if group == KEPT:
+    if group == PRESERVATION:
         return (decaying, "decaying") if switches.exponential_distances else (inverted, "inverted")
     return (shifted, "shifted") if switches.shifted_cosines else (clipped, "clipped")
 

@@ -33,9 +33,9 @@ MARGIN = 0.1
 """Of the longer side of the subject's box, on every side."""
 FILL = 128
 """What stands around the subject, in all three channels: nearly 0 for both networks."""
-LOST = -1.0
+LOST_SUBJECT = -1.0
 """What a subject counts as that is gone: 0 of 10 by either mapping of cosines."""
-Selected = NDArray[np.bool_]
+RegionMask = NDArray[np.bool_]
 
 
 @implementation(1)
@@ -73,7 +73,7 @@ class OffCanvasRubric(Rubric):
         return off_canvas(edit)
 
 
-_Subject: TypeAlias = "tuple[Image, Selected | None]"
+_Subject: TypeAlias = "tuple[Image, RegionMask | None]"
 """An image, and where a subject is in it; None where it is all of the image."""
 
 
@@ -92,7 +92,7 @@ class SubjectSimilarity(ServiceScorer):
             the network's own centre crop is not seen.
         pooled: The features are those of the subject's patches, averaged.
         anew: Where the subject is in the edit, a segmenter finds by the item's name for it.
-            One that it finds in the source and not in the edit is lost: `LOST`, marked as
+            One that it finds in the source and not in the edit is lost: `LOST_SUBJECT`, marked as
             imputed. One that it does not find in the source is `degenerate`: its own miss.
         padded_canvas: See `off_canvas`.
         segmenter: `segmenter.<variant>`; not asked without `anew`.
@@ -141,7 +141,7 @@ class SubjectSimilarity(ServiceScorer):
             there = await self._found_anew(edit, panel)
             if there is None:
                 loss_evidence = evidence | {"lost": True}
-                return {"subject": Score(value=LOST, evidence=loss_evidence, imputed=True)}
+                return {"subject": Score(value=LOST_SUBJECT, evidence=loss_evidence, imputed=True)}
             edited_image: _Subject = edit.output, there
         else:
             output, note = await in_thread(_as_large, edit.output, image)
@@ -152,7 +152,7 @@ class SubjectSimilarity(ServiceScorer):
         )
         return {"subject": Score(value=compute_cosine(*vectors), evidence=evidence)}
 
-    async def _found_anew(self, edit: Edit, panel: Panel) -> Selected | None:
+    async def _found_anew(self, edit: Edit, panel: Panel) -> RegionMask | None:
         """Return where the segmenter finds the subject in the edit; None if it is lost."""
         source, name = edit.item.source, str(edit.item.extra.get(SUBJECT_NAME, ""))
         if source is None or not name:
@@ -181,7 +181,7 @@ class SubjectSimilarity(ServiceScorer):
 
 
 @implementation(1)
-def framed(pixels: RGB, region: Selected) -> tuple[RGB, Selected]:
+def framed(pixels: RGB, region: RegionMask) -> tuple[RGB, RegionMask]:
     """Cut out a subject and place it alone in the middle of a square.
 
     The subject's box with a margin of `MARGIN` of its longer side on every side, padded to a

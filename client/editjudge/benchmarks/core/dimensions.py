@@ -20,8 +20,8 @@ _TABLES = package_tables(__package__, "tables.toml")
 _COSINE = (FeatureSimilarity, "cosine.pool", (-1.0, 1.0), True)
 _DISTANCE = (Lpips, "lpips.weight", (0.0, 10.0), False)
 # By role: the way of judging, variant, range, whether higher is better.
-_SEEN = {"features": _COSINE, "clip": _COSINE, "lpips": _DISTANCE}
-_RATED = {
+_COMPARISONS = {"features": _COSINE, "clip": _COSINE, "lpips": _DISTANCE}
+_QUESTIONS = {
     "quality": "How good is the quality of the result?",
     "aesthetics": "How beautiful is the result?",
 }
@@ -36,7 +36,7 @@ def _questions(form: str, item: Item) -> str | None:
 
 
 def _make_comparisons(service: str, source: str) -> Iterable[Dimension]:
-    scorer, variant, bounds, higher = _SEEN[ServiceName.parse(service).role]
+    scorer, variant, bounds, higher = _COMPARISONS[ServiceName.parse(service).role]
     for (reference, region), asks in REGIONS.items():
         yield Dimension(
             id=f"core.{service}.{reference}.{region}",
@@ -78,7 +78,7 @@ def _of_one(service: ServiceName) -> Iterable[Dimension]:
     match service.role:
         case "quality" | "aesthetics" as role:
             more = {"variant": service.variant, "tolerance": 1e-2}
-            return (_alone(service, asks=_RATED[role], source=source, **more),)
+            return (_alone(service, asks=_QUESTIONS[role], source=source, **more),)
         case "features" | "clip" | "lpips":
             return _make_comparisons(service, source)
         case "ocr":
@@ -100,7 +100,7 @@ def _list(name: str, asks: str) -> Dimension:
     return Dimension(f"core.{name}", asks, source, how, variant="vqa.questions", tolerance=0.2)
 
 
-_ASKED = {
+_BY_JUDGE = {
     "core.multiple_choice": (
         Reading(MultipleChoice(JUDGE, "gie/choice"), "correct"),
         partial(_questions, "options"),
@@ -123,6 +123,6 @@ DIMENSIONS: tuple[Dimension, ...] = (
     _list("composition_and_interaction", "Do the new and the old elements go together?"),
     *(
         make_dimension(_TABLES["questions"][i], i, how, when=when)
-        for i, (how, when) in _ASKED.items()
+        for i, (how, when) in _BY_JUDGE.items()
     ),
 )

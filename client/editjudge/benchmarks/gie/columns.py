@@ -37,13 +37,13 @@ def _preservation_column(name: str, title: str, *, higher_is_better: bool = True
     )
 
 
-_ANSWERED = "gie.functional_correctness"
+_CORRECTNESS = "gie.functional_correctness"
 TABLES: tuple[Column, ...] = (
     *(
-        _correct(name, title, Mean(_ANSWERED, partial(_is, name), affine=TO_PERCENT))
+        _correct(name, title, Mean(_CORRECTNESS, partial(_is, name), affine=TO_PERCENT))
         for name, title in TITLES.items()
     ),
-    _correct("overall", "Overall", Mean(_ANSWERED, affine=TO_PERCENT)),
+    _correct("overall", "Overall", Mean(_CORRECTNESS, affine=TO_PERCENT)),
     _correct("reachable_maximum", "Reachable maximum", Mean("gie.reachable", affine=TO_PERCENT)),
     _preservation_column("ssim", "SSIM"),
     _preservation_column("clip", "CLIP"),
@@ -51,7 +51,7 @@ TABLES: tuple[Column, ...] = (
     _preservation_column("psnr", "PSNR"),
     _preservation_column("mse", "MSE", higher_is_better=False),
 )
-UNALIGNED = Column(
+UNALIGNED_SHARE = Column(
     "gie.unaligned",
     "Not aligned, % (PSNR and MSE)",
     Mean("gie.unaligned", affine=TO_PERCENT),
@@ -60,7 +60,7 @@ UNALIGNED = Column(
     PRESERVATION,
 )
 """The percentage of edits that could not be aligned for PSNR and MSE."""
-CALIBRATED = Column(
+CALIBRATED_MSE = Column(
     "gie.preservation",
     "MSE inverted, 0 to 1 over this run's models",
     PooledMean(partial(min_max, invert=True), "gie.mse"),
@@ -73,5 +73,5 @@ CALIBRATED = Column(
 
 def columns(switches: GieSwitches) -> tuple[Column, ...]:
     """Return the columns for the switches that are on."""
-    more = () if switches.any_alignment else (UNALIGNED,)
-    return (*TABLES, *more) if switches.uncalibrated else (*TABLES, *more, CALIBRATED)
+    more = () if switches.any_alignment else (UNALIGNED_SHARE,)
+    return (*TABLES, *more) if switches.uncalibrated else (*TABLES, *more, CALIBRATED_MSE)

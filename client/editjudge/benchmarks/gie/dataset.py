@@ -30,7 +30,7 @@ from . import release
 from .release import PackedMask, unpack_mask
 from .taxonomy import EDIT_TYPES, edit_type
 
-EDITED = "edited_image_path"
+OUTPUT_FIELD = "edited_image_path"
 """The field that users of the released scripts add to every record: where its output lies."""
 _OPTIONAL: Mapping[str, tuple[type, str]] = {
     "compares": (bool, "true or false"),
@@ -239,12 +239,12 @@ def read_listed_outputs(file: Path, records: Sequence[Any]) -> NamedOutputs:
     Raises:
         InputError: it cannot be read, is no copy of the data, or names no output.
     """
-    entries = enumerate(release.edited_paths(file, records, EDITED))
+    entries = enumerate(release.edited_paths(file, records, OUTPUT_FIELD))
     paths = {str(i): file.parent / path for i, path in entries if path and isinstance(path, str)}
     if not paths:
-        raise InputError(format_path(file), f"no record has `{EDITED}`", "or give a folder")
+        raise InputError(format_path(file), f"no record has `{OUTPUT_FIELD}`", "or give a folder")
     where = format_path(file).replace("{", "{{").replace("}", "}}")
-    return NamedOutputs(file, paths, f"record {{item}} of {where} has no `{EDITED}`")
+    return NamedOutputs(file, paths, f"record {{item}} of {where} has no `{OUTPUT_FIELD}`")
 
 
 class OwnLine(Line):

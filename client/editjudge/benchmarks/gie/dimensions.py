@@ -11,7 +11,7 @@ from ...base.item import Edit, Need
 from ...base.verdict import Score, Verdict
 from ...pixels import PSNR_CAP
 from ...prompts.official_prompts import load_official_prompts
-from ...scorers.pixels import UNALIGNED, BlackedOutSsim, PixelComparison
+from ...scorers.pixels import NO_ALIGNMENT, BlackedOutSsim, PixelComparison
 from ...scorers.scorer import Scorer
 from ...scorers.similarity import FeatureSimilarity
 from ...scorers.vqa import MultipleChoice
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...panel import Panel
 
 CLIP = "clip.vit_b_32"
-STRETCHED = ".stretched"
+STRETCHED_MASK = ".stretched"
 """In variants: the mask is brought to the image's size as the released code does."""
 
 
@@ -89,7 +89,7 @@ def _make_similarity_dimension(switches: GieSwitches) -> tuple[Dimension, ...]:
         side=SIDE if over_patches else 0,
         empty=1.0 if switches.empty_is_kept else None,
     )
-    pools = f"cosine.pool_any.squash{SIDE}" if over_patches else f"cosine.pool{STRETCHED}"
+    pools = f"cosine.pool_any.squash{SIDE}" if over_patches else f"cosine.pool{STRETCHED_MASK}"
     ssim = _dimension(
         "ssim", PixelComparison("source"), "ssim.outside", variant="ssim.rgb.win7.within"
     )
@@ -111,12 +111,12 @@ def _pixels(switches: GieSwitches) -> tuple[Dimension, ...]:
         as_is=switches.align_as_is,
     )
     aligned_variant = "sift.or_resized" if scorer.plausible else "sift.any"
-    unaligned_dimension = _dimension("unaligned", scorer, UNALIGNED, variant=aligned_variant)
+    unaligned_dimension = _dimension("unaligned", scorer, NO_ALIGNMENT, variant=aligned_variant)
     region, where, needs = "outside", "outside the mask", frozenset[Need]({"source", "mask"})
     if switches.unmasked_pixels:
         region, where, needs = "whole", "anywhere", frozenset[Need]({"source"})
     else:
-        aligned_variant += STRETCHED
+        aligned_variant += STRETCHED_MASK
 
     def make_measured(metric: str, variant: str) -> Dimension:
         asks = TABLES["dimensions"][metric]["asks"].format(where=where)

@@ -106,7 +106,7 @@ class Compares:
     words: bool
 
 
-_DECIDED = TypeAdapter(list[Compares])
+_DECISIONS = TypeAdapter(list[Compares])
 
 
 def keep_compares(folder: Path, decisions: Iterable[Compares]) -> None:
@@ -116,7 +116,7 @@ def keep_compares(folder: Path, decisions: Iterable[Compares]) -> None:
         InputError: the file cannot be written.
     """
     sorted_decisions = sorted(decisions, key=lambda of: (of.compares == of.words, of.position))
-    _write(folder / COMPARES, _DECIDED.dump_json(sorted_decisions, indent=1))
+    _write(folder / COMPARES, _DECISIONS.dump_json(sorted_decisions, indent=1))
 
 
 def decided_by(folder: Path) -> list[Compares]:
@@ -127,7 +127,7 @@ def decided_by(folder: Path) -> list[Compares]:
     """
     file = folder / COMPARES
     try:
-        return _DECIDED.validate_json(file.read_bytes()) if file.exists() else []
+        return _DECISIONS.validate_json(file.read_bytes()) if file.exists() else []
     except (OSError, ValidationError) as error:
         why = f"cannot be read: {error}"
         raise InputError(format_path(file), why, "mend it, or remove it") from error

@@ -9,7 +9,7 @@ from ...base.item import Item
 from ..column import Column, Composite, Mean, WeightedMean
 from ..fusion import Values
 from .switches import I2iSwitches
-from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, SHARED, TABLES, TITLES, Track
+from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, SHARED_DIMENSIONS, TABLES, TITLES, Track
 
 
 def _names(track: Track, switches: I2iSwitches) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ def _comparison(switches: I2iSwitches) -> Iterator[Column]:
     over dimensions that the other track does not have.
     """
     source, group = "I2I-Bench, figure 5", "Multi less single"
-    names = (*SHARED, ARTIFACTS) if switches.me_editing_artifacts else SHARED
+    names = (*SHARED_DIMENSIONS, ARTIFACTS) if switches.me_editing_artifacts else SHARED_DIMENSIONS
     for name in names:
         how = Composite(_difference, {track: f"i2i.{track}.{name}" for track in ("se", "me")})
         title = DIMENSIONS["se"][name]

@@ -16,7 +16,7 @@ from ..fusion import product, styled_text
 from .switches import I2iSwitches
 from .taxonomy import ARTIFACTS, METHODS, NEEDS, ROWS, TABLES, TEXT, Track, not_asked
 
-_DERIVED: Mapping[str, Formula] = {
+_FORMULAS: Mapping[str, Formula] = {
     TEXT: make_formula(
         styled_text,
         of={
@@ -57,7 +57,7 @@ def _how(name: str, row: Mapping[str, Any]) -> Reading | Formula:
         case {"regions": prompt}:
             how = {name: row[name] for name in ("found", "inverted") if name in row}
             return Reading(RegionSimilarity(JUDGE, prompt, **how), row.get("reads", "score"))
-    return _DERIVED[name]
+    return _FORMULAS[name]
 
 
 def _fields(row: Mapping[str, Any], how: Reading | Formula) -> dict[str, Any]:

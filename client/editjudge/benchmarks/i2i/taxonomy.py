@@ -41,7 +41,7 @@ QUOTAS: Mapping[Track, Mapping[str, int]] = {
     for track, rows in ROWS.items()
 }
 """How many prompts the paper judges on each dimension."""
-SHARED = tuple(name for name in ROWS["se"] if name in ROWS["me"] and name != ARTIFACTS)
+SHARED_DIMENSIONS = tuple(name for name in ROWS["se"] if name in ROWS["me"] and name != ARTIFACTS)
 """The dimensions that both tables have, judged by the same method (section 4.5)."""
 NEEDS: Mapping[str, Need] = {TEXT: "target_text", WORLD: "hint"}
 """The item's field that each of these dimensions needs."""

@@ -126,7 +126,7 @@ def _in_dialogue(item: Item) -> bool:
 
 
 _SIDES: Mapping[object, Literal["+", "-"]] = {"low": "+", "high": "-"}
-_TURNED: Mapping[object, Literal["+", "-"]] = {"low": "-", "high": "+"}
+_REVERSED_SIDES: Mapping[object, Literal["+", "-"]] = {"low": "-", "high": "+"}
 
 
 def _pair(
@@ -139,4 +139,4 @@ def _pair(
 
 def _pair_turned(item: Item) -> tuple[str, Literal["+", "-"]] | None:
     """Likewise, what is at `high` less what is at `low`."""
-    return _pair(item, _TURNED)
+    return _pair(item, _REVERSED_SIDES)

@@ -19,7 +19,7 @@ from ..records import ItemField, RecordsFile, ReleasedRecord, read_json
 from ..texts import File, Name, Text, describe_error, is_blank
 from .taxonomy import LISTS, LONG, MOST_PAIRS, MULTI, ROUNDS, SINGLE
 
-_RENAMED = {"sharegpt4v(llava)": "sharegpt4v"}
+_FOLDER_NAMES = {"sharegpt4v(llava)": "sharegpt4v"}
 """Folders that the official code looks for under another name."""
 
 
@@ -85,7 +85,7 @@ class Record(ReleasedRecord):
     def folder(self) -> str:
         """The data set's folder, by its name among the outputs."""
         name = PurePosixPath(self.modified_image_path).parent.name
-        return _RENAMED.get(name, name)
+        return _FOLDER_NAMES.get(name, name)
 
     @property
     def round(self) -> int:

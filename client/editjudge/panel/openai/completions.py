@@ -25,8 +25,8 @@ Part: TypeAlias = "str | Picture"
 # Every form in which models write control tokens: <s>, </img>, <|im_end|>, the same with
 # full-width bars (U+FF5C), [INST], [gMASK]. Those in brackets are looked for apart, for they
 # may be inside the others.
-_ANGLED = re.compile(r"<[^<>\s]{1,64}>|<([|\uff5c])[^<>]{1,64}\1>")
-_BRACKETED = re.compile(r"\[/?[A-Za-z0-9_]{2,32}\]")
+_ANGLE_TOKEN = re.compile(r"<[^<>\s]{1,64}>|<([|\uff5c])[^<>]{1,64}\1>")
+_BRACKET_TOKEN = re.compile(r"\[/?[A-Za-z0-9_]{2,32}\]")
 _ROUNDING = 1e-3  # of a logarithm that should not be above 0
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
@@ -96,7 +96,7 @@ def join_parts(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]
 
 def find_token_candidates(text: str) -> set[str]:
     """What looks like a control token in a text."""
-    return {m.group() for pattern in (_ANGLED, _BRACKETED) for m in pattern.finditer(text)}
+    return {m.group() for pattern in (_ANGLE_TOKEN, _BRACKET_TOKEN) for m in pattern.finditer(text)}
 
 
 def read_choice(data: Any) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _token(entry: Any) -> tuple[str, float]:
     return token, logprob
 
 
-_UNSUPPORTED = re.compile(
+_UNSUPPORTED_WORDS = re.compile(
     r"unsupported|(not|n't) (support|available|enabled|allowed|recogni[sz]ed)|unavailable|"
     r"unrecogni[sz]ed|unknown|unexpected|extra_forbidden|extra (inputs|fields)",
     re.IGNORECASE,
@@ -208,7 +208,7 @@ _FEWER = 5  # likeliest tokens; what servers with a low limit allow
 _SURE = 32  # replies in a row without probabilities; one edit may have a dozen of them
 
 
-_REJECTED = frozenset({400, 403, 422})
+_REJECTIONS = frozenset({400, 403, 422})
 
 
 @dataclass(slots=True)
@@ -249,7 +249,7 @@ class Capabilities:
     def denies_logprobs(self, reply: HttpReply, body_fields: Mapping[str, Any]) -> bool:
         """Whether a rejection that taught nothing means that the server gives no probabilities."""
         about = f"{reply.param} {reply.words}".lower()
-        return reply.status in _REJECTED and "logprobs" in body_fields and "logprobs" in about
+        return reply.status in _REJECTIONS and "logprobs" in body_fields and "logprobs" in about
 
     def learn(self, reply: HttpReply, body_fields: Mapping[str, Any]) -> bool:
         """Learn from a rejected request; tells whether it is worth sending in another form.
@@ -259,13 +259,13 @@ class Capabilities:
             body_fields: Fields of the rejected request; calls overlap, so others may be sent by
                 now.
         """
-        if reply.status not in _REJECTED:
+        if reply.status not in _REJECTIONS:
             return False
         about = f"{reply.param} {reply.words}".lower()
         if "priority" in body_fields and "priority" in about:
             self.priority = False
             return True
-        is_unsupported = _UNSUPPORTED.search(f"{about} {reply.codes}") is not None
+        is_unsupported = _UNSUPPORTED_WORDS.search(f"{about} {reply.codes}") is not None
         if is_unsupported and "logprob_token_ids" in body_fields and "logprob_token_ids" in about:
             self.by_ids = False
             return True

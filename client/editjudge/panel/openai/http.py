@@ -22,9 +22,9 @@ from ...base.errors import (
     Abstention,
     BadReply,
     ConfigError,
-    MissingModel,
     NoAccess,
     NoConnection,
+    NoModel,
     Overload,
     Rejection,
     ServiceError,
@@ -129,7 +129,7 @@ _ERRORS: dict[int, type[ServiceError]] = {
     401: NoAccess,
     402: NoAccess,
     403: NoAccess,
-    404: MissingModel,
+    404: NoModel,
     408: Unreachable,
     409: Overload,
     429: Overload,
@@ -205,7 +205,7 @@ class HttpServer:
         if reply.status == 429 and "insufficient_quota" in reply.codes:
             kind = NoAccess
         elif 300 <= reply.status < 400:
-            kind = MissingModel
+            kind = NoModel
         return self.make_error(
             kind,
             f"HTTP {reply.status}: {reply.words}",
@@ -302,7 +302,7 @@ class HttpServer:
     def _no_json(self, headers: Mapping[str, str], payload: bytes, model: str) -> ServiceError:
         if "text/html" in headers.get("content-type", ""):
             return self.make_error(
-                MissingModel, "a web page instead of JSON: is the address right (…/v1)?", model
+                NoModel, "a web page instead of JSON: is the address right (…/v1)?", model
             )
         # Cut only after the search, which half a key would pass.
         text = shorten(self._secrets.redact(payload[:10_000].decode("utf-8", "replace")))

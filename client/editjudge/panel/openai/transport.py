@@ -14,7 +14,7 @@ from ...base.errors import (
     BadReply,
     LogprobsUnavailable,
     MissedDeadline,
-    MissingModel,
+    NoModel,
     Rejection,
     ServiceError,
 )
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_LABELS = 128  # what vLLM takes as `logprob_token_ids`
 _MANY = 64
-_KEPT = 4096
+_CACHE_SIZE = 4096
 
 
 class Vocabulary:
@@ -62,7 +62,7 @@ class Vocabulary:
         """
         texts = tuple(texts)
         async with self._lock:
-            if len(self._tokens) > _KEPT:
+            if len(self._tokens) > _CACHE_SIZE:
                 self._tokens.clear()
             new = [text for text in dict.fromkeys(texts) if text not in self._tokens]
             answers = await asyncio.gather(*(self._tokenize(text, model) for text in new))
@@ -78,7 +78,7 @@ class Vocabulary:
             ServiceError: see `tokens`.
         """
         if choices not in self._label_sets:
-            if len(self._label_sets) > _KEPT:
+            if len(self._label_sets) > _CACHE_SIZE:
                 self._label_sets.clear()
             self._label_sets[choices] = await self._find_labels(choices, model)
         return self._label_sets[choices]
@@ -195,7 +195,7 @@ class OpenAiTransport(Transport):
         """Find the model by `GET /models`; without that endpoint the settings' model is taken.
 
         Raises:
-            MissingModel: the server has another model, or several and the settings name none.
+            NoModel: the server has another model, or several and the settings name none.
             ServiceError: the server cannot be reached, or refuses.
         """
 
@@ -379,11 +379,9 @@ class OpenAiTransport(Transport):
             return by_name[self._model_name]
         there = ", ".join(sorted(by_name)[:10]) + (", …" if len(by_name) > 10 else "")
         if self._model_name:
-            raise self._error(
-                MissingModel, f"no model {self._model_name}; there is {there or 'none'}"
-            )
+            raise self._error(NoModel, f"no model {self._model_name}; there is {there or 'none'}")
         mend = "name the `model` (--judge-model)"
-        raise self._error(MissingModel, f"{mend}; there is {there or 'none'}")
+        raise self._error(NoModel, f"{mend}; there is {there or 'none'}")
 
     async def _version(self) -> str:
         """Version of vLLM; empty where the server reports none, which is no failure."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...base.errors import (
     BadReply,
     MissingExtra,
-    MissingModel,
+    NoModel,
     Overload,
     Rejection,
     ServiceError,
@@ -87,7 +87,7 @@ class Engine(GrpcConnection):
         """Ask the standard health service.
 
         Raises:
-            MissingModel: something else is served there.
+            NoModel: something else is served there.
             Unreachable: the engine is warming up or shutting down.
         """
         request = self._health.HealthCheckRequest(service=SERVICE)
@@ -215,8 +215,8 @@ class Engine(GrpcConnection):
 
     def _explain_missing_service(self, failure: ServiceError) -> ServiceError:
         """The failure of a call that every such server takes, as the error that it means."""
-        if isinstance(failure, MissingModel):
-            return self.make_error(MissingModel, f"no vLLM engine is served here: {failure.detail}")
+        if isinstance(failure, NoModel):
+            return self.make_error(NoModel, f"no vLLM engine is served here: {failure.detail}")
         return failure
 
 

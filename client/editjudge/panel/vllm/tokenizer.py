@@ -233,7 +233,7 @@ class ModelTokenizer:
 
 
 _Shape: TypeAlias = tuple[bool, ...]
-_KEPT = 256
+_CACHE_SIZE = 256
 
 
 class ChatTemplate:
@@ -304,7 +304,7 @@ class ChatTemplate:
         runs = _split_runs(prompt)
         shape = (bool(prompt.system), tuple(run is None for run in runs))
         if shape not in self._renderings:
-            if len(self._renderings) >= _KEPT:
+            if len(self._renderings) >= _CACHE_SIZE:
                 self._renderings.clear()
             self._renderings[shape] = self._render(*shape)
         # Every other element is the number of a text.

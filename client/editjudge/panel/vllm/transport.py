@@ -22,7 +22,7 @@ from ...base.errors import (
     BadReply,
     LogprobsUnavailable,
     MissedDeadline,
-    MissingModel,
+    NoModel,
     Rejection,
     ServiceError,
     WrongModel,
@@ -52,9 +52,9 @@ T = TypeVar("T")
 
 BIAS = 100.0
 """Added to the logits of label tokens, the most that vLLM takes: they fill the top of the list."""
-LISTED = 128
+TOKEN_COUNT = 128
 """Tokens to be listed with their probabilities, labels included, where the server allows it."""
-_ALLOWED = re.compile(r"greater than max allowed: (\d+)")
+_ALLOWED_COUNT = re.compile(r"greater than max allowed: (\d+)")
 _MODE = "start the server with --logprobs-mode processed_logprobs --max-logprobs 128"
 _ROUNDING = 1e-3  # of a logarithm that should not be above 0
 _FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length"}
@@ -117,7 +117,7 @@ class VllmTransport(Transport):
         prompt is encoded), and `media`, `off` where the server takes no images.
 
         Raises:
-            MissingModel: the server has another model, or is no such server.
+            NoModel: the server has another model, or is no such server.
             ServiceError: the server cannot be reached, or refuses.
         """
 
@@ -241,11 +241,9 @@ class VllmTransport(Transport):
         info = await engine.ask("GetModelInfo", end)
         name = _read_name(info)
         if not any(name == each or fnmatchcase(name, each) for each in self._accepted_names):
-            raise engine.make_error(
-                MissingModel, f"it serves {name!r}, not {self._accepted_names[0]!r}"
-            )
+            raise engine.make_error(NoModel, f"it serves {name!r}, not {self._accepted_names[0]!r}")
         if not info.is_generation:
-            raise engine.make_error(MissingModel, f"{name!r} does not generate text")
+            raise engine.make_error(NoModel, f"{name!r} does not generate text")
         engine.model = name
         server = await engine.ask("GetServerInfo", end)
         if self._served_model is not None and self._served_model.info == info:
@@ -302,7 +300,7 @@ class VllmTransport(Transport):
         there = min(n for n in (model.info.vocab_size, model.chat.tokens.size) if n)
         least = min(least, there)
         while True:
-            count = min(max(least, LISTED), there, self._max_logprobs)
+            count = min(max(least, TOKEN_COUNT), there, self._max_logprobs)
             if count < least:
                 raise self._engine.make_error(
                     LogprobsUnavailable, f"it lists {count} tokens, {least} are needed: {_MODE}"
@@ -311,7 +309,7 @@ class VllmTransport(Transport):
             try:
                 return await self._generate(request, end)
             except Rejection as error:
-                limit = _ALLOWED.search(error.detail)
+                limit = _ALLOWED_COUNT.search(error.detail)
                 if limit is None or int(limit[1]) >= count:
                     raise
                 self._max_logprobs = int(limit[1])

@@ -31,7 +31,7 @@ from editjudge.benchmarks.i2i.taxonomy import (
     CATEGORIES,
     DIMENSIONS,
     QUOTAS,
-    SHARED,
+    SHARED_DIMENSIONS,
     TRACKS,
     WORLD,
 )
@@ -148,7 +148,7 @@ def test_columns_are_of_dimensions() -> None:
         read = {column.how.of for column in made if isinstance(column.how, Mean)}
         assert read == known
         assert {c.group for c in made} >= {t for of in CATEGORIES.values() for t in of.values()}
-    assert set(SHARED) == set(DIMENSIONS["se"]) & set(DIMENSIONS["me"]) - {ARTIFACTS}
+    assert set(SHARED_DIMENSIONS) == set(DIMENSIONS["se"]) & set(DIMENSIONS["me"]) - {ARTIFACTS}
 
 
 def test_an_unscored_part_is_left_out_of_overall_and_in_its_coverage() -> None:
