@@ -52,6 +52,7 @@ from editjudge.panel.judge import Judge
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.prompt import Picture, Prompt, Text
+from editjudge.panel.replica import Replica
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.transport import Transport
 from editjudge.prompts import get_template
@@ -157,7 +158,8 @@ async def run(way: str, edits: list[Edit], url: str) -> Run:
     endpoint = JudgeEndpoint(url=url, max_outside=1.0)
     async with OpenAiTransport(endpoint, RetryPolicy(deadline=600)) as transport:
         with Ledger() as ledger:
-            pool = EndpointPool[Transport].of(transport, CONCURRENCY)
+            replica = Replica[Transport](url, lambda _: transport, CONCURRENCY)
+            pool = EndpointPool([replica])
             judge = Judge(JUDGE, endpoint, pool, ledger, prefix_first=way == FIRST_AHEAD)
             await judge.open(30)
             asked = [one for edit in edits for one in questions(edit, judge)]

@@ -69,8 +69,8 @@ def begin(folder: Path) -> None:
     header = resolved.header(Settings())
     with RunStore.open(folder / "run", header) as store, store.database.transaction():
         for ref in resolved.dataset.items(range(len(plan.ids) - LEFT)):
-            seen = contents.files.seen(str(folder / "outputs" / f"{ref.id}.png"))
-            edit = JudgedEdit(ref.id, "a", seen, None, contents.read(ref))
+            state = contents.files.get_state(str(folder / "outputs" / f"{ref.id}.png"))
+            edit = JudgedEdit(ref.id, "a", state, None, contents.read(ref))
             store.save_edit_now(edit, verdicts, signatures)
         store.save_contents([], contents.updates(), {})
 

@@ -233,7 +233,7 @@ async def test_a_model_that_cannot_load_costs_itself_and_is_named(tmp_path: Path
         assert server.unloaded_models == {"ocr_ppocr": "RuntimeError: weights are absent"}
         async with panel_of(server) as panel:
             assert "SCORE" in await ask(panel)
-        wait_until(server.alive, 5)  # what ended by itself is not waited for
+        wait_until(server.is_running, 5)  # what ended by itself is not waited for
         os.kill(_python_models(server)[0], signal.SIGKILL)
         wait_until(lambda: not server.is_healthy())
         assert set(server.unloaded_models) == {"ocr_ppocr", "quality_piqe"}
