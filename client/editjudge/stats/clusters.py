@@ -1,7 +1,7 @@
-"""Items of which some share a source: their clusters, a mean over them, and how sure it is.
+"""Mean, standard error and interval of values that are clustered, for example edits of one source.
 
-What is made of means has its error by the jackknife: everything anew without a part of the
-clusters.
+The error of a number that is computed from several means comes from a jackknife: the number is
+computed again without each part of the clusters in turn.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from .distributions import interpolate_t
 Floats: TypeAlias = NDArray[np.float64]
 CONFIDENCE = 0.95
 _MOST = 0.5 + 1e-9
-"""Of all weight: a cluster that has more decides the mean alone."""
+"""The largest share of all weight of one cluster; with more, it decides the mean alone."""
 _SAME = 1e-12
-"""Of the largest value: a smaller error is rounding."""
+"""A standard error below this share of the largest value counts as rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Sums of values by cluster.
+    """Sums of values and of weights by cluster.
 
     Attributes:
-        sums: Of the values, each times its weight where it has any (float64, one for each cluster).
-        counts: Of the items, or of their weights (likewise); a cluster of 0 is none.
+        sums: Sum of value times weight in each of G clusters (float64, G). The weight of an item is
+            1 where items have none.
+        counts: Number of items, or sum of their weights, in each cluster (float64, G). A cluster
+            whose count is 0 does not take part.
     """
 
     sums: Floats
@@ -39,13 +41,13 @@ class Clusters:
 
     @classmethod
     def of(cls, values: Sequence[float], clusters: Sequence[Hashable]) -> Clusters:
-        """Of values and the cluster of each.
+        """Build the sums from each item's value and cluster.
 
         Raises:
-            ValueError: there are not as many of both, or none.
+            ValueError: The two differ in length, or are empty.
         """
         if len(values) != len(clusters) or not len(values):
-            raise ValueError("as many clusters as values, and at least one")
+            raise ValueError(f"{len(values)} values, {len(clusters)} clusters: give one each")
         numbers: dict[Hashable, int] = {}
         of = np.array([numbers.setdefault(each, len(numbers)) for each in clusters])
         weights = np.asarray(values, dtype=np.float64)
@@ -54,22 +56,24 @@ class Clusters:
 
     @property
     def value(self) -> float:
-        """The mean over items, by their weights."""
+        """The weighted mean over all items."""
         return math.fsum(self.sums) / math.fsum(self.counts)
 
     @property
     def count(self) -> int:
-        """How many clusters."""
+        """The number of clusters whose count is not 0."""
         return int(np.count_nonzero(self.counts))
 
     @property
     def error(self) -> float | None:
-        """Of the mean; None of fewer than two clusters, or where one has all weight.
+        """Standard error of the mean.
 
-        The variance is (G - 1) / G times the sum over the G clusters of the square of how far the
-        mean moves without it (the sandwich by the jackknife, CV3 of MacKinnon, Nielsen and Webb,
-        2023: that of Liang and Zeger, 1986, takes the residual of a cluster that draws the mean to
-        itself for small). Where each cluster is one item, this is the usual error of a mean.
+        It is None with fewer than two clusters, or where one cluster has all the weight. The
+        variance is (G - 1) / G times the sum over the G clusters of the squared shift of the mean
+        when that cluster is left out. This is the jackknife form of the cluster-robust variance
+        (CV3 of MacKinnon, Nielsen and Webb, 2023). The form of Liang and Zeger (1986) is too small
+        where one cluster pulls the mean towards itself. Where each cluster is one item, the result
+        is the usual standard error of a mean.
         """
         if self.count < 2 or self.heaviest >= 1 - _SAME:
             return None
@@ -81,25 +85,26 @@ class Clusters:
 
     @property
     def heaviest(self) -> float:
-        """The share of all weight that the cluster with the most has, 0..1."""
+        """The heaviest cluster's share of all weight, 0..1."""
         return float(self.counts.max() / self.counts.sum())
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom: one less than the effective number of clusters, at least 1.
+        """Degrees of freedom: the effective number of clusters less 1, at least 1.
 
-        That is the square of all weights' sum by the sum of their squares (Kish, 1965), which is
-        the number of clusters where all weigh the same.
+        The effective number is the squared sum of the clusters' weights over the sum of their
+        squares (Kish, 1965). Where all clusters weigh the same, it is the number of clusters.
         """
         effective = float(self.counts.sum() ** 2 / (self.counts**2).sum())
         return max(1.0, min(effective, self.count) - 1)
 
 
 def explain_no_interval(by_cluster: Clusters, largest: float) -> str:
-    """Why a mean has no interval; empty where it has one.
+    """State why a mean has no interval; return "" if it has one.
 
     Args:
-        largest: Of the values, without their signs.
+        by_cluster: The clusters of the mean.
+        largest: The largest absolute value among the items.
     """
     if by_cluster.count < 2:
         return "all edits share a source picture"
@@ -116,12 +121,15 @@ SAME = "it is the same by every source picture"
 
 
 def is_rounding(error: float, largest: float) -> bool:
-    """Whether an error is nothing but rounding: a width of 0 would be a promise."""
+    """Whether a standard error is so small that it is only rounding.
+
+    An interval of width 0 would claim a certainty that the data do not give.
+    """
     return error <= _SAME * largest
 
 
 def half_width(error: float, freedom: float) -> float:
-    """Half of the 95 % interval, which is Student's.
+    """Half the width of the 95 % interval by Student's t distribution.
 
     Args:
         error: The standard error.
@@ -131,13 +139,17 @@ def half_width(error: float, freedom: float) -> float:
 
 
 GROUPS = 100
-"""Most parts that are left out, one after the other."""
+"""The largest number of parts that the jackknife leaves out, one after the other."""
 
 
 def jackknife_groups(clusters: int) -> NDArray[np.int64]:
-    """The part that each cluster is left out with: each its own, or one of 100 drawn ones.
+    """Assign each cluster to the part that the jackknife leaves it out with.
 
-    The draw is the same every time.
+    Up to 100 clusters are each a part of their own. More are spread over 100 parts at random, in
+    the same way every time.
+
+    Returns:
+        The index of each cluster's part (int64).
     """
     if clusters <= GROUPS:
         return np.arange(clusters)
@@ -145,14 +157,17 @@ def jackknife_groups(clusters: int) -> NDArray[np.int64]:
 
 
 def jackknife_error(replicates: Floats) -> float | None:
-    """The standard error of a number from what it is without each of K parts of the clusters.
+    """Compute the standard error of a number by the jackknife.
 
-    The variance is (K - 1) / K times the sum of squared deviations of these (Tukey; with parts of
-    several clusters, Kott, 2001). Of a mean over clusters of one size, each a part, it is that of
-    `clustered.mean`.
+    The variance is (K - 1) / K times the sum of the squared deviations of the replicates from their
+    mean (Tukey; for parts of several clusters, Kott, 2001). For a mean over clusters of one size,
+    each a part of its own, the result equals `Clusters.error`.
+
+    Args:
+        replicates: The number without each of the K parts of the clusters (float64, K).
 
     Returns:
-        None of fewer than two parts, or where the number is not defined without one (NaN).
+        None with fewer than two parts, or if one replicate is not defined (NaN).
     """
     count = len(replicates)
     if count < 2 or not np.isfinite(replicates).all():
@@ -162,18 +177,18 @@ def jackknife_error(replicates: Floats) -> float | None:
 
 
 def pooled_freedom(variances: Floats, freedoms: Floats, parts: NDArray[np.bool_]) -> float:
-    """Degrees of freedom of the error of what is made of M columns (Welch and Satterthwaite).
+    """Degrees of freedom of the error of a number made of M columns (Welch and Satterthwaite).
 
-    Errors of columns that rest on the same parts of the clusters are wrong together, those of
-    columns without a common one are not.
+    Error estimates of two columns are correlated if the columns rest on the same parts of the
+    clusters, and independent if they share no part.
 
     Args:
-        variances: What each column has of the variance (M); one at least is more than 0.
-        freedoms: Of its own error (M), at least 1.
-        parts: On which of the K parts it rests (M x K).
+        variances: Each column's contribution to the variance (M); at least one is above 0.
+        freedoms: Degrees of freedom of each column's own error (M), at least 1.
+        parts: Which of the K parts each column rests on (M x K).
 
     Returns:
-        1 to K - 1, of the K parts that any rests on.
+        A number from 1 to K - 1, where K counts only the parts that some column rests on.
     """
     counts = np.maximum(1, parts.sum(axis=1, keepdims=True))
     wrong = (variances / np.sqrt(freedoms)) @ (parts / np.sqrt(counts))
@@ -182,12 +197,12 @@ def pooled_freedom(variances: Floats, freedoms: Floats, parts: NDArray[np.bool_]
 
 
 def link_clusters(items: Iterable[Iterable[Hashable]]) -> array[int]:
-    """Number items so that those which share any part, directly or through others, are alike.
+    """Group items into clusters: items that share a part, directly or through others, are together.
 
-    An item takes four bytes, and so does each part that came before.
+    Each item takes four bytes of memory.
 
     Args:
-        items: The parts of each item; one without any part is alike to none.
+        items: The parts of each item. An item without any part is a cluster of its own.
 
     Returns:
         The number of each item's cluster, from 0 in order of first appearance.

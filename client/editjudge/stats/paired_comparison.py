@@ -1,6 +1,6 @@
-"""Two models on the same items: by how much they differ, and how sure that is.
+"""Compare two models on the same items: their difference, its interval and its p value.
 
-Many such comparisons are adjusted for each other.
+Holm's method adjusts the p values of several comparisons that are made together.
 """
 
 from __future__ import annotations
@@ -15,37 +15,38 @@ from .distributions import interpolate_t
 
 POWER = 0.8
 _EXACT = 16
-"""Clusters up to which all ways to exchange the two models are tried."""
+"""The largest number of clusters for which every combination of signs is tried."""
 _FLIPS = 9_999
 _AT_ONCE = 2_000_000
-"""Numbers that are held at once."""
+"""The largest number of signs in memory at once."""
 _ROUNDING = 1e-9
 
 
 class Ends(Strict):
-    """The ends of an interval of 95 %, on the dimension's scale."""
+    """The ends of a 95 % interval, on the dimension's scale."""
 
     low: float
     high: float
 
 
 class Comparison(Strict):
-    """The second model against the first, on the items where both have a number.
+    """The second model compared with the first, on the items for which both have a number.
 
     Attributes:
-        edits: How many these are.
-        sources: How many different source pictures they have.
-        first: Mean of the first.
-        second: Mean of the second.
+        edits: Number of these items.
+        sources: Number of different source pictures among them.
+        first: Mean of the first model.
+        second: Mean of the second model.
         difference: Second minus first.
-        error: Standard error of the difference, by source; None where there is no interval.
+        error: Standard error of the difference, clustered by source; None without an interval.
         freedom: Degrees of freedom of that error.
-        interval: Of the difference, by its error; None where that says nothing, as of one source.
-        p: That a difference as large comes about where neither is better, by exchanging the two
-            within whole sources; None of one source.
-        wins: Edits on which the second is better.
-        ties: Edits on which both are the same, to rounding.
-        losses: Edits on which the second is worse.
+        interval: 95 % interval of the difference; None where there is no useful error, for example
+            with one source.
+        p: Two-sided p value of the difference, by exchanging the two models within whole sources
+            (`sign_flip_p`); None with one source.
+        wins: Edits on which the second model is better.
+        ties: Edits on which both models are equal, up to rounding.
+        losses: Edits on which the second model is worse.
     """
 
     edits: int
@@ -62,14 +63,17 @@ class Comparison(Strict):
     losses: int
 
     def detectable(self, tests: int = 1) -> float | None:
-        """The smallest difference that such a comparison finds in about four of five times.
+        """The smallest difference that such a comparison detects with a power of 80 %.
 
-        (t at 1 - 0.05 / 2 m + t at 0.8) standard errors for m tests that are made together, which
-        is Holm's first step. The test is that of `sign_flip_p`, so there is no such difference if
-        there are too few signs for a p far below the level.
+        For m tests it is (t(1 - 0.05 / 2m) + t(0.8)) standard errors; the level is that of
+        Holm's first step.
 
         Args:
-            tests: How many are adjusted for together, at least 1.
+            tests: Number m of tests that are adjusted together, at least 1.
+
+        Returns:
+            None without a standard error, or where there are too few sources for `sign_flip_p` to
+            reach a p far below the level.
         """
         level = (1 - CONFIDENCE) / tests
         if self.error is None or 4 * smallest_p(self.sources) >= level:
@@ -88,15 +92,16 @@ def compare(
     """Compare two models on the same items.
 
     Args:
-        first: Values of one model, an item each; finite.
-        second: Of the other, in the same order.
-        clusters: What items share.
+        first: The first model's value for each item; finite.
+        second: The second model's values, in the same order.
+        clusters: The cluster of each item, for example its source.
+        higher_is_better: Whether a higher value wins; it affects `wins` and `losses` only.
 
     Raises:
-        ValueError: there are not as many of each, or none.
+        ValueError: The lengths differ, or there are no items.
     """
     if len(first) != len(second):
-        raise ValueError("as many values of one as of the other")
+        raise ValueError(f"{len(first)} values of one model, {len(second)} of the other")
     before, after = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     differences = after - before
     of = Clusters.of(differences.tolist(), clusters)
@@ -123,21 +128,24 @@ def compare(
 def difference_p(
     first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable]
 ) -> float | None:
-    """Give the p of `compare` alone; None of fewer than two clusters."""
+    """Return the p value of `compare` alone; None with fewer than two clusters."""
     differences = np.asarray(second, dtype=np.float64) - np.asarray(first, dtype=np.float64)
     sums = Clusters.of(differences.tolist(), clusters).sums
     return sign_flip_p(sums) if len(sums) > 1 else None
 
 
 def sign_flip_p(sums: Sequence[float] | Floats) -> float:
-    """Give the p of a sum of differences of which each might as well have had the other sign.
+    """Test whether the sum of differences is 0, by flipping the signs of whole clusters.
 
-    Of up to 16 clusters all signs are tried, beyond that 9,999 drawn ones; these and what was
-    observed count together, so p is never 0 (Phipson and Smyth, 2010). The draws are the same every
-    time.
+    Up to 16 clusters, all combinations of signs are tried; beyond, 9,999 random ones, which are the
+    same every time. The observed combination counts among them, so p is never 0 (Phipson and Smyth,
+    2010). Clusters whose sum is 0 are left out.
 
     Args:
-        sums: Of the differences, by cluster.
+        sums: Sum of the differences in each cluster.
+
+    Returns:
+        The two-sided p value, in (0, 1].
     """
     of = np.asarray(sums, dtype=np.float64)
     of = of[of != 0]
@@ -160,15 +168,21 @@ def sign_flip_p(sums: Sequence[float] | Floats) -> float:
 
 
 def smallest_p(clusters: int) -> float:
-    """The least that `sign_flip_p` can give: of all ways to set the signs two are as extreme."""
+    """The smallest p that `sign_flip_p` can return for this number of clusters.
+
+    Two combinations of signs are always as extreme as the observed one: itself and its opposite.
+    """
     return max(2.0 ** (1 - clusters), 1 / (1 + _FLIPS))
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Adjust the p values of tests that are made together, so that each is as sure as if alone.
+    """Adjust the p values of tests that are made together (Holm, 1979).
 
-    The k-th smallest of m counts as m - k + 1 times itself, never less than one before it and at
-    most 1 (Holm, 1979): the chance that any of them is falsely found stays below the level.
+    The k-th smallest of m p values is multiplied by m - k + 1. It is at least as large as the one
+    before it, and at most 1. The chance of any false finding among the tests stays below the level.
+
+    Returns:
+        The adjusted p values, in the order of `ps`.
     """
     order = sorted(range(len(ps)), key=ps.__getitem__)
     adjusted_ps = [1.0] * len(ps)
@@ -180,13 +194,16 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def rank_ranges(better: Mapping[str, frozenset[str]]) -> dict[str, tuple[int, int]]:
-    """The places that each model may have, from 1; those of equal ones overlap.
+    """The range of ranks that each model may have; the ranges of models that do not differ overlap.
 
-    The first is one more than how many models are surely better, the last is how many are not
-    surely worse.
+    The best rank is 1 plus the number of models that are significantly better. The worst is the
+    number of models that are not significantly worse, the model itself included.
 
     Args:
-        better: By model, those that are surely better.
+        better: For each model, the models that are significantly better than it.
+
+    Returns:
+        The best and the worst rank of each model; 1 is the top.
     """
     worse = {name: sum(name in above for above in better.values()) for name in better}
     return {name: (1 + len(above), len(better) - worse[name]) for name, above in better.items()}

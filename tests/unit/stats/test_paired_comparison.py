@@ -99,5 +99,5 @@ def test_models_that_are_equal_are_not_told_apart(clusters: list[str]) -> None:
 
 
 def test_as_many_of_each() -> None:
-    with pytest.raises(ValueError, match="as many values"):
+    with pytest.raises(ValueError, match="values of one model"):
         compare([1.0], [1.0, 2.0], ["a", "b"])
