@@ -27,7 +27,7 @@ from .similarity import FeatureRule, Vector, compute_cosine, fetch_embedding
 if TYPE_CHECKING:
     from ..panel import Panel
 
-Found: TypeAlias = Literal["each", "edited"]
+SearchScope: TypeAlias = Literal["each", "edited"]
 Side: TypeAlias = Literal["source", "edited"]
 SEGMENTER, FEATURES = "segmenter.sa2va", "features.dinov3"
 _COPY_SIDE = 64
@@ -69,7 +69,7 @@ class RegionSimilarity(JudgeScorer):
 
     name: ClassVar[str] = "region_similarity"
 
-    found: Found = field(default="each", kw_only=True)
+    found: SearchScope = field(default="each", kw_only=True)
     inverted: bool = field(default=False, kw_only=True)
     segmenter: str = field(default=SEGMENTER, kw_only=True)
     features: str = field(default=FEATURES, kw_only=True)
