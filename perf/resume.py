@@ -111,7 +111,7 @@ def go_on(folder: Path) -> dict[str, float]:
         compare_with_run(plan, store, {})
         next(list_jobs(plan))
         first = time.process_time()
-        assert plan.edits == LEFT
+        assert plan.edit_count == LEFT
         mean_cells(store, plan)
     end = time.process_time()
     return {

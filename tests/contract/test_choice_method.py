@@ -126,7 +126,7 @@ async def held(spec: RunSpec, out: Path) -> AsyncIterator[tuple[Probed, Session]
 
 def replies(out: Path) -> int:
     with RunStore.open(out, read_only=True) as store:
-        return store.ledger.count
+        return store.ledger.reply_count
 
 
 def verdicts(out: Path) -> Mapping[str, tuple[float | None, str]]:

@@ -250,8 +250,8 @@ async def test_a_full_disk_costs_the_cache_alone(
 
 
 def count_of(path: Path, team: str) -> int:
-    with Ledger.to_read(path) as ledger:
-        return ledger.for_team(team).count
+    with Ledger.open_read_only(path) as ledger:
+        return ledger.for_team(team).reply_count
 
 
 async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ async def test_a_ledger_that_was_given_stays_open() -> None:
     with Ledger() as ledger:
         async with panel_of(ScriptedTriton(), ledger) as panel:
             await ask(panel)
-        assert ledger.count == 1
+        assert ledger.reply_count == 1
 
 
 @pytest.mark.parametrize("answer", [score(0.25), FLAT])

@@ -111,7 +111,7 @@ def estimate(
     tokens: Counter[ServiceName] = Counter()
     dataset = plan.inputs.dataset
     folders = {model: dataset.outputs(folder) for model, folder in plan.inputs.outputs.items()}
-    for ref, models in plan.items():
+    for ref, models in plan.list_unfinished_items():
         item, is_sampled = dataset.outline(ref), forecast.items % step == 0
         for model, names in models.items():
             calls, questions = _count_calls(

@@ -47,7 +47,7 @@ def count_ledger_hits(
     """
     if settings.gateway is not None or settings.ledger is None or not settings.ledger.is_file():
         return Counter()
-    with _CountingLedger.to_read(settings.ledger) as ledger:
+    with _CountingLedger.open_read_only(settings.ledger) as ledger:
         return asyncio.run(_count_hits(plan, ledger, before, settings))
 
 
@@ -58,8 +58,9 @@ async def _count_hits(
     if not identities:
         return None
     panel = Panel.from_ledger(ledger, identities, settings)
-    count = plan.edits
-    edits = ((ref, model, names) for ref, models in plan.items() for model, names in models.items())
+    count = plan.edit_count
+    items = plan.list_unfinished_items()
+    edits = ((ref, model, names) for ref, models in items for model, names in models.items())
     sample_size = 0
     for ref, model, names in sample_edits(edits, count):
         sample_size += 1

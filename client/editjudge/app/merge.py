@@ -147,8 +147,8 @@ class _Merger:
         Raises:
             ConfigError: an item differs.
         """
-        there = self._target.contents()
-        for item, content in run.contents().items():
+        there = self._target.content_keys()
+        for item, content in run.content_keys().items():
             if there.get(item, content) != content:
                 raise ConfigError(
                     f"{run.folder} judged another version of {item} than an earlier run: its record"

@@ -139,7 +139,7 @@ def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Change
     header = store.header
     plan = inspect_items(order, store.file_cache())
     services = header.identities.keys()
-    absent = {d.id: "not served" for d in plan.parts if set(d.roles) - services}
+    absent = {d.id: "not served" for d in plan.needed_dimensions if set(d.roles) - services}
     compare_with_run(plan, None, header.identities, absent)
     _drop_unjudged(plan, store)
     comparison = _ComparingStore(store, write=write)
@@ -149,7 +149,7 @@ def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Change
         progress, judges = Progress.of(plan, {}), make_judges(panel)
         async with panel:
             at_once = 2 * (os.cpu_count() or 1)
-            await Scheduler(plan, judges, comparison.keep, progress, in_flight=at_once).run()
+            await Scheduler(plan, judges, comparison.keep, progress, max_in_flight=at_once).run()
 
     try:
         asyncio.run(judge())

@@ -198,7 +198,7 @@ async def run_async(spec: RunSpec, *, out: Path | str, **options: Unpack[RunOpti
         settings = settings.model_copy(update={"max_cost": max_cost})
     session = await asyncio.to_thread(RunSession, spec, Path(out), settings, options)
     with session:
-        result = await session.judge(settings) if session.plan.edits else session.finish()
+        result = await session.judge(settings) if session.plan.edit_count else session.finish()
     if result.status == "interrupted":
         raise asyncio.CancelledError
     return result
@@ -296,7 +296,7 @@ class RunSession:
 
     def finish(self) -> RunResult:
         """Return the result of a run without anything to judge; no service is called."""
-        return self._result(self._session.end())
+        return self._result(self._session.finish_unjudged())
 
     def _result(self, end_reason: RunEndReason) -> RunResult:
         plan, progress, session = self.plan, self._session.progress, self._session
@@ -327,7 +327,7 @@ class RunSession:
         above = order.dependents
         names = {dimension.id for dimension in order.dimensions}
         dropped_count = store.drop_verdicts(
-            status, models=order.outputs, dimensions=names, above=above
+            status, models=order.outputs, dimensions=names, derived_ids=above
         )
         beside = before - store.verdict_count - dropped_count
         note = f"{dropped_count:,} {status} verdicts are asked for again"

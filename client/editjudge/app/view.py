@@ -178,7 +178,7 @@ class RunView:
 
         The data itself is not read.
         """
-        mine, others = self._store.contents(), other._store.contents()
+        mine, others = self._store.content_keys(), other._store.content_keys()
         return frozenset(item for item in mine.keys() & others.keys() if mine[item] != others[item])
 
     def verdicts(
@@ -203,7 +203,7 @@ class RunView:
         Args:
             digest: The digest that the replies of a verdict have.
         """
-        return self._store.ledger.prompt(digest)
+        return self._store.ledger.get_prompt(digest)
 
     def item(self, name: str) -> Item | None:
         """Read an item of the data without its pictures; None where the data has no such item."""

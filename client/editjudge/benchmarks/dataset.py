@@ -88,13 +88,13 @@ class AllowedFolders:
 
     def __init__(self, folder: str | Path, roots: Mapping[str, str] | None = None) -> None:
         allowed_paths = (Path(path).absolute() for path in (folder, *(roots or {}).values()))
-        whole = [os.path.normpath(path) for path in allowed_paths]
-        self._plain = tuple(map(_with_separator, whole))
-        self._real = tuple(_with_separator(os.path.realpath(path)) for path in whole)
+        folders = [os.path.normpath(path) for path in allowed_paths]
+        self._prefixes = tuple(map(_with_separator, folders))
+        self._resolved_prefixes = tuple(_with_separator(os.path.realpath(path)) for path in folders)
 
     def covers(self, path: str | Path) -> bool:
         """Whether the image at an absolute path may be used."""
-        within = self._real if ".." in str(path) else self._plain
+        within = self._resolved_prefixes if ".." in str(path) else self._prefixes
         return f"{_resolve_parents(path)}{os.sep}".startswith(within)
 
 
@@ -211,21 +211,21 @@ class Dataset(ABC):
                 its sources, or an entry of one's own data is no item.
         """
         problems: list[Problem] = []
-        count, without = 0, list[ItemRef]()
+        count, sourceless = 0, list[ItemRef]()
         for ref in self._read(None, problems):
             count += 1
             if "source" in self.flaws(ref):
-                without.append(ref)
+                sourceless.append(ref)
             yield ref
         if not count and not problems:
             raise InputError(format_path(self.path), "no items")
-        nothing = len(without) == count
-        if nothing:
-            problems += [(ref.id, self.flaws(ref)["source"].reason) for ref in without]
-        if problems and (nothing or not self.is_released):
-            raise self._unusable(problems, without)
+        all_lack_sources = len(sourceless) == count
+        if all_lack_sources:
+            problems += [(ref.id, self.flaws(ref)["source"].reason) for ref in sourceless]
+        if problems and (all_lack_sources or not self.is_released):
+            raise self._unusable(problems, sourceless)
 
-    def _unusable(self, problems: Sequence[Problem], without: Sequence[ItemRef]) -> InputError:
+    def _unusable(self, problems: Sequence[Problem], sourceless: Sequence[ItemRef]) -> InputError:
         """Return one error that lists all problems, up to `MAX_PROBLEMS`.
 
         Args:
@@ -236,7 +236,7 @@ class Dataset(ABC):
             lines.append(f"and {len(problems) - MAX_PROBLEMS:,} more")
         text = "\n  ".join(lines)
         count = format_count(len(problems), *self.nouns)
-        mend = self.mend(without)
+        mend = self.mend(sourceless)
         return InputError(format_path(self.path), f"{count} cannot be used:\n  {text}", mend)
 
     def shape_key(self, ref: ItemRef) -> Hashable:
@@ -285,14 +285,14 @@ class Dataset(ABC):
             **ref.texts,
         )
 
-    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
+    def load(self, ref: ItemRef, max_lazy_pixels: int = 0) -> Item:
         """Load an item with its images.
 
         An image that cannot be read, or a mask that does not fit, is a flaw. An image that exists
         may be whole the next time, so it is `Failure`.
 
         Args:
-            left_encoded: See `load_image`.
+            max_lazy_pixels: See `load_image`.
         """
         files, known_flaws = self._resolve_files(ref)
         flaws = dict(known_flaws)
@@ -306,7 +306,7 @@ class Dataset(ABC):
 
         def images(name: str) -> tuple[Image, ...]:
             paths = files.get(name, ())
-            return tuple(load_image(path, max_lazy_pixels=left_encoded) for path in paths)
+            return tuple(load_image(path, max_lazy_pixels=max_lazy_pixels) for path in paths)
 
         sources = read("source", lambda: images("source")) or ()
         targets = read("target", lambda: images("target")) or ()
@@ -347,15 +347,15 @@ class Dataset(ABC):
         if folder.name != SOURCES_FOLDER:
             return Outputs(folder)
         sources = ((ref.id, self.image_paths(ref).get("source", ())) for ref in self.items())
-        alone = {item: paths[0] for item, paths in sources if len(paths) == 1}
-        return NamedOutputs(folder, alone, "{item} has not one source that is there")
+        source_by_item = {item: paths[0] for item, paths in sources if len(paths) == 1}
+        return NamedOutputs(folder, source_by_item, "{item} has not one source that is there")
 
     def _resolve_files(self, ref: ItemRef) -> tuple[dict[str, tuple[str, ...]], Flaws]:
         """Return absolute file names and flaws; those of the last item are cached."""
         if self._last_resolved[0] is not ref:
-            above = self._folder_prefix  # joined by words, which is many times faster than by Path
+            prefix = self._folder_prefix  # joined by words, which is many times faster than by Path
             files = {
-                name: tuple([path if path[:1] == os.sep else above + path for path in paths])
+                name: tuple([path if path[:1] == os.sep else prefix + path for path in paths])
                 for name, paths in ref.files.items()
             }
             flaws = ref.flaws

@@ -94,7 +94,7 @@ class Tabulation:
         for place, column in enumerate(self._columns):
             of_column = {model: each[place] for model, each in self._models.items()}
             for model, cells in table.items():
-                cells[column.id] = _cell(column, model, of_column, cells)
+                cells[column.id] = _make_cell(column, model, of_column, cells)
         return table
 
     def samples(self, model: str) -> Iterator[tuple[Column, Sample]]:
@@ -103,21 +103,21 @@ class Tabulation:
             data = self._models[model][place]
             match column.how:
                 case Mean(affine=affine):
-                    yield column, _sample(data.tally, affine)
+                    yield column, _make_sample(data.tally, affine)
                 case PairedDifference():
                     tally, partners = data.differences()
-                    yield column, replace(_sample(tally), partner_items=partners)
+                    yield column, replace(_make_sample(tally), partner_items=partners)
                 case PooledMean() as how:
                     with suppress(ValueError):  # its cell has no value, and says why
                         transform = _fit_transform(
                             how, (each[place] for each in self._models.values())
                         )
-                        sample = _sample(data.tally)
+                        sample = _make_sample(data.tally)
                         values = np.array([*map(transform, sample.raw_values)])
                         yield column, replace(sample, values=values)
 
 
-def _sample(tally: Tally, affine: tuple[float, float] = NO_SCALING) -> Sample:
+def _make_sample(tally: Tally, affine: tuple[float, float] = NO_SCALING) -> Sample:
     scale, offset = affine
     values = scale * np.array(tally.values) + offset
     return Sample(values, tally.weights, tally.items, array("I"), tally.values)
@@ -189,26 +189,26 @@ class _ColumnValues:
         return tally, partners
 
 
-def _cell(
+def _make_cell(
     column: Column, model: str, data: Mapping[str, _ColumnValues], cells: Mapping[str, Cell]
 ) -> Cell:
     match column.how:
         case Mean() as how:
-            return _mean(column, how, data[model])
+            return _make_mean_cell(column, how, data[model])
         case PairedDifference() as how:
             return _make_paired_cell(column, how, data[model])
         case PooledMean() as how:
             return _make_pooled_cell(column, how, data[model], data)
         case Composite() as how:
             parts = {name: cells[part] for name, part in how.of.items()}
-            return _composite(column, how.fn, parts)
+            return _make_composite_cell(column, how.fn, parts)
         case WeightedMean() as how:
             return _make_weighted_cell(column, how, cells)
 
 
-def _mean(column: Column, how: Mean, data: _ColumnValues) -> Cell:
+def _make_mean_cell(column: Column, how: Mean, data: _ColumnValues) -> Cell:
     tally = data.tally
-    signature = _signature(column, _describe_mean(how), [data])
+    signature = _make_signature(column, _describe_mean(how), [data])
     cell = tally.make_cell(_why_no_mean(tally), signature, how.affine)
     if not (how.needs_services and tally.counts["not_served"]):
         return cell
@@ -231,7 +231,7 @@ def _describe_mean(how: Mean) -> str:
 def _make_paired_cell(column: Column, how: PairedDifference, data: _ColumnValues) -> Cell:
     tally, _ = data.differences()
     reason = "nothing scored" if tally.counts else "no pairs"
-    return tally.make_cell(reason, _signature(column, f"paired({how.of} as judged)", [data]))
+    return tally.make_cell(reason, _make_signature(column, f"paired({how.of} as judged)", [data]))
 
 
 _PUT_IN = NoScore(kind="degenerate", reason="a rule put in a side of the pair")
@@ -256,7 +256,7 @@ def _make_weighted_cell(column: Column, how: WeightedMean, cells: Mapping[str, C
     pairs = zip(how.of, how.by or how.of, strict=True)
     by = {part: cells[weight] for part, weight in pairs if part in parts}
     if how.count == "asked":
-        return _weighted_mean(column, parts, {part: cell.asked for part, cell in by.items()})
+        return _make_weighted(column, parts, {part: cell.asked for part, cell in by.items()})
     weights = {part: cell.scored for part, cell in by.items()}
     waiting_parts = {part: cell.open_statuses for part, cell in parts.items() if cell.open_statuses}
     without = frozenset(
@@ -266,18 +266,18 @@ def _make_weighted_cell(column: Column, how: WeightedMean, cells: Mapping[str, C
     )
     # Where none is left there is no mean, and its reason names them all.
     left_out = without if len(without) < len(parts) else frozenset[str]()
-    mean = _weighted_mean(column, parts, weights, left_out, aggregation="composite of judged")
+    mean = _make_weighted(column, parts, weights, left_out, aggregation="composite of judged")
     if not waiting_parts:
         return mean
-    parts_text = (f"{part} ({_spelt(statuses)})" for part, statuses in waiting_parts.items())
+    parts_text = (f"{part} ({_join_names(statuses)})" for part, statuses in waiting_parts.items())
     return replace(mean, reason=f"no value yet for {', '.join(parts_text)}")
 
 
-def _spelt(statuses: Collection[str]) -> str:
+def _join_names(statuses: Collection[str]) -> str:
     return ", ".join(sorted(statuses)).replace("_", " ")
 
 
-def _weighted_mean(
+def _make_weighted(
     column: Column,
     parts: Mapping[str, Cell],
     weights: Mapping[str, int],
@@ -290,12 +290,12 @@ def _weighted_mean(
         return math.fsum(value * weights[name] for name, value in values.items()) / total
 
     if any(weights.values()):
-        return _composite(column, mean, parts, left_out, aggregation=aggregation)
-    cell = _composite(column, lambda _: 0.0, parts, left_out, aggregation=aggregation)
+        return _make_composite_cell(column, mean, parts, left_out, aggregation=aggregation)
+    cell = _make_composite_cell(column, lambda _: 0.0, parts, left_out, aggregation=aggregation)
     return replace(cell, value=None, reason=cell.reason or "every weight is 0")
 
 
-def _composite(
+def _make_composite_cell(
     column: Column,
     fn: Callable[[Values], float],
     parts: Mapping[str, Cell],
@@ -332,7 +332,7 @@ def _make_pooled_cell(
     column: Column, how: PooledMean, data: _ColumnValues, pool: Mapping[str, _ColumnValues]
 ) -> Cell:
     tally = data.tally
-    signature = _signature(column, f"pooled({how.of})", pool.values())
+    signature = _make_signature(column, f"pooled({how.of})", pool.values())
     signature |= {"pool": "+".join(sorted(pool))}
     plain = tally.make_cell(_why_no_mean(tally), signature)
     try:
@@ -350,7 +350,7 @@ def _fit_transform(how: PooledMean, pool: Iterable[_ColumnValues]) -> Callable[[
     return how.fit([value for each in pool for value in each.raw_values])
 
 
-def _signature(column: Column, aggregation: str, data: Iterable[_ColumnValues]) -> Signature:
+def _make_signature(column: Column, aggregation: str, data: Iterable[_ColumnValues]) -> Signature:
     """Return the signature of a column over one dimension, with the digests of its values'."""
     digests = {one.digest for each in data for one in each.signatures.values()}
     return Signature.of(

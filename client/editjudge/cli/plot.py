@@ -171,5 +171,5 @@ def mask_shares(dataset: Dataset) -> list[float]:
 
 
 def _mask_share(dataset: Dataset, ref: ItemRef) -> float | None:
-    mask = dataset.load(ref, left_encoded=MAX_PIXELS).mask
+    mask = dataset.load(ref, max_lazy_pixels=MAX_PIXELS).mask
     return None if mask is None else float(mask.region.mean())

@@ -125,7 +125,7 @@ def _prepare(maker: Maker, options: Options, *, json: bool) -> int:
     with open_preparation(
         options["data"], out, maker, settings, options["limit"], roots
     ) as preparation:
-        if preparation.left:
+        if preparation.pending_count:
             _make(preparation)
     result = preparation.result()
     if json:

@@ -165,13 +165,15 @@ def find_by_content(
     last = states[-1]
     if last.output == output is not None and last.content == content:
         return last
-    of_item = [one for one in reversed(states) if one.content in {content, b""}]
-    for state in of_item:
+    same_item = [one for one in reversed(states) if one.content in {content, b""}]
+    for state in same_item:
         if state.output == output is not None:
             return state
     # A state without an output: it was missing and still is, or it was never read.
-    without = (one for one in of_item if one.output is None and (absent or one.missing is None))
-    return next(without, None)
+    outputless = (
+        one for one in same_item if one.output is None and (absent or one.missing is None)
+    )
+    return next(outputless, None)
 
 
 @dataclass(frozen=True)
@@ -209,10 +211,10 @@ class ItemContents:
         self._before = before or FileCache()
         self._numbers: dict[str, int] = {}
         self._latest: tuple[ItemRef | None, bytes] = None, b""
-        self._above = f"{dataset.folder}{os.sep}"
+        self._folder_prefix = f"{dataset.folder}{os.sep}"
         self._records = self._before.records if self._before.data == dataset.digest else b""
 
-    def record(self, ref: ItemRef) -> bytes:
+    def get_record_digest(self, ref: ItemRef) -> bytes:
         """The record digest of an item, 16 bytes."""
         if self._records:
             return self._records[ref.index * KEY_BYTES : (ref.index + 1) * KEY_BYTES]
@@ -222,13 +224,13 @@ class ItemContents:
         """Compute the key of an item; None where one of its files is not in the run's cache."""
         digests = []
         for path in self.dataset.files(ref):
-            number = self._number(path)
+            number = self._get_file_number(path)
             before = self._known_content(number)
             if before is None:
                 return None
             is_same = self.dataset.stat(path) in {before.stat, ABSENT}
             digests.append((before if is_same else self._read(path, number, before)).digest)
-        return content_key(self.record(ref), digests)
+        return content_key(self.get_record_digest(ref), digests)
 
     def key(self, ref: ItemRef) -> bytes:
         """Compute the key of an item; repeated requests for one item compute it once."""
@@ -246,7 +248,7 @@ class ItemContents:
         """
         contents = {}
         for path in self.dataset.files(ref):
-            number = self._number(path)
+            number = self._get_file_number(path)
             before = self._known_content(number)
             if (file_state := loaded_files.get(path)) is not None:
                 contents[number] = FileContent(
@@ -256,8 +258,8 @@ class ItemContents:
                 contents[number] = before
             else:
                 contents[number] = self._read(path, number, before)
-        read = [contents[self._number(path)].digest for path in self.dataset.files(ref)]
-        return ItemContent(content_key(self.record(ref), read), contents)
+        read = [contents[self._get_file_number(path)].digest for path in self.dataset.files(ref)]
+        return ItemContent(content_key(self.get_record_digest(ref), read), contents)
 
     def source_keys(self, ref: ItemRef, count: int) -> tuple[str, ...]:
         """Identify an item's first files: equal texts for files known to have equal content.
@@ -266,7 +268,7 @@ class ItemContents:
             count: How many files.
         """
         paths = self.dataset.files(ref)[:count]
-        contents = [self._known_content(self._number(path)) for path in paths]
+        contents = [self._known_content(self._get_file_number(path)) for path in paths]
         return tuple(
             path if content is None else content.digest.hex()
             for path, content in zip(paths, contents, strict=True)
@@ -283,20 +285,20 @@ class ItemContents:
         records = {
             ref.index: self.dataset.record_digest(ref)[:KEY_BYTES] for ref in self.dataset.items()
         }
-        places = range(max(records, default=-1) + 1)
-        whole = b"".join(records.get(place, bytes(KEY_BYTES)) for place in places)
-        return FileCache(changed_files, digest, whole)
+        positions = range(max(records, default=-1) + 1)
+        digests = b"".join(records.get(place, bytes(KEY_BYTES)) for place in positions)
+        return FileCache(changed_files, digest, digests)
 
     def _known_content(self, number: int) -> FileContent | None:
         return self.changed_files.get(number) or self._before.files.get(number)
 
-    def _number(self, path: str) -> int:
+    def _get_file_number(self, path: str) -> int:
         """Files in the data's folder are named relative to it, so that the folder may move."""
         number = self._numbers.get(path)
         if number is None:
             if len(self._numbers) >= _CACHED_NUMBERS:
                 self._numbers.clear()
-            number = self._numbers[path] = file_number(path.removeprefix(self._above))
+            number = self._numbers[path] = file_number(path.removeprefix(self._folder_prefix))
         return number
 
     def _read(self, path: str, number: int, before: FileContent | None) -> FileContent:
@@ -345,7 +347,7 @@ class VerdictStore(Protocol):
             items: Counts only verdicts on these items, by id; None for all.
         """
 
-    def amend(self, header: RunHeader) -> RunHeader:
+    def extend_header(self, header: RunHeader) -> RunHeader:
         """Join a header with the stored one, commit the result and return it."""
 
     def save_contents(

@@ -89,7 +89,7 @@ def derive(how: Formula, parts: Mapping[str, Outcome]) -> Outcome:
     for kind in (NotServed, Failure, NoScore, MissingOutput, Pending):
         for name, part in applying.items():
             if isinstance(part, kind):
-                return _outcome_of_part(name, part, applying.values())
+                return _pass_on_outcome(name, part, applying.values())
     values = {n: p.value for n, p in applying.items() if isinstance(p, Score)}
     is_imputed = any(p.imputed for p in applying.values() if isinstance(p, Score))
     return Score(value=how.fn(values), evidence={"parts": dict(values)}, imputed=is_imputed)
@@ -102,7 +102,7 @@ class _Edit:
     item: Item
     missing: Missing | None
     why_not_served: Mapping[str, str]
-    rule: float | None
+    value_if_missing: float | None
     readings: Readings | None
     count_missing: bool
 
@@ -111,24 +111,24 @@ class _Edit:
         reason = dimension.why_not_applicable(self.item)
         if reason is not None:
             return NotApplicable(reason=reason)
-        reads = dimension.readings
-        whole = self._combine(dimension, outcomes)
-        if self._parts_do_not_apply(dimension, whole):
-            return whole
+        readings = dimension.readings
+        outcome = self._combine(dimension, outcomes)
+        if self._parts_do_not_apply(dimension, outcome):
+            return outcome
         if (spoilt := dimension.find_flaw(self.item)) is not None:
             return spoilt
-        if self.missing is not None and (reads or isinstance(whole, MissingOutput)):
-            return self._without_output(dimension, self.missing)
-        if reads and dimension.id in self.why_not_served:
+        if self.missing is not None and (readings or isinstance(outcome, MissingOutput)):
+            return self._decide_without_output(dimension, self.missing)
+        if readings and dimension.id in self.why_not_served:
             return NotServed(reason=self.why_not_served[dimension.id])
         if self.readings is not None:
-            return check_range(dimension, whole)
+            return check_range(dimension, outcome)
         # Without a number its kind depends on its own readings, which are still to be made.
-        return _PENDING if reads and isinstance(whole, Failure | NoScore) else whole
+        return _PENDING if readings and isinstance(outcome, Failure | NoScore) else outcome
 
-    def _parts_do_not_apply(self, dimension: Dimension, whole: Outcome) -> bool:
+    def _parts_do_not_apply(self, dimension: Dimension, outcome: Outcome) -> bool:
         """Whether the dimension's parts show that it does not apply."""
-        return isinstance(dimension.how, Formula) and isinstance(whole, NotApplicable)
+        return isinstance(dimension.how, Formula) and isinstance(outcome, NotApplicable)
 
     def _combine(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
         if isinstance(dimension.how, Reading):
@@ -137,23 +137,24 @@ class _Edit:
             name: self._read(part) if isinstance(part, Reading) else outcomes[part]
             for name, part in dimension.how.of.items()
         }
-        own = [name for name, part in dimension.how.of.items() if isinstance(part, Reading)]
-        return _with_readings(derive(dimension.how, parts), {name: parts[name] for name in own})
+        own_names = [name for name, part in dimension.how.of.items() if isinstance(part, Reading)]
+        readings = {name: parts[name] for name in own_names}
+        return _add_reading_evidence(derive(dimension.how, parts), readings)
 
     def _read(self, reading: Reading) -> Outcome:
         if self.readings is None:
             return _PENDING
         return self.readings.get(reading.scorer, {}).get(reading.field, _PENDING)
 
-    def _without_output(self, dimension: Dimension, why: Missing) -> Outcome:
-        worst = dimension.worst_value if self.count_missing else None
-        counts = worst if self.rule is None else self.rule
-        if counts is not None:
-            return CountedMissing(value=counts)
+    def _decide_without_output(self, dimension: Dimension, why: Missing) -> Outcome:
+        worst_value = dimension.worst_value if self.count_missing else None
+        value = worst_value if self.value_if_missing is None else self.value_if_missing
+        if value is not None:
+            return CountedMissing(value=value)
         return MissingOutput(reason=str(why) or "the model gave no image")
 
 
-def _outcome_of_part(name: str, part: Outcome, parts: Iterable[Outcome]) -> Outcome:
+def _pass_on_outcome(name: str, part: Outcome, parts: Iterable[Outcome]) -> Outcome:
     """The outcome of a derived dimension whose part has no number: that part's, with its name.
 
     A `NoScore` names the calls of all parts without a number, since all of them must be repeated.
@@ -161,12 +162,12 @@ def _outcome_of_part(name: str, part: Outcome, parts: Iterable[Outcome]) -> Outc
     field_name = "error" if isinstance(part, Failure) else "reason"
     update: dict[str, object] = {field_name: f"{name}: {getattr(part, field_name)}"}
     if isinstance(part, NoScore):
-        lacking = (each for each in parts if isinstance(each, NoScore))
-        update["calls"] = tuple(dict.fromkeys(key for each in lacking for key in each.calls))
+        unscored_parts = (each for each in parts if isinstance(each, NoScore))
+        update["calls"] = tuple(dict.fromkeys(key for each in unscored_parts for key in each.calls))
     return part.model_copy(update=update)
 
 
-def _with_readings(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome:
+def _add_reading_evidence(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome:
     """Add the evidence and calls of the dimension's own readings, which no other verdict stores."""
     if not isinstance(outcome, Score):
         return outcome

@@ -105,7 +105,7 @@ class Progress:
         nonempty_lines = {name: line for name, line in lines.items() if line.total}
         return cls(
             nonempty_lines,
-            edits=plan.edits,
+            edits=plan.edit_count,
             judged_before=plan.finished_edits,
             missing=missing,
             budget=budget or Budget(),

@@ -108,7 +108,7 @@ class RunPlan:
 
     inputs: RunInputs
     contents: ItemContents
-    parts: tuple[Dimension, ...] = ()
+    needed_dimensions: tuple[Dimension, ...] = ()
     ids: list[str] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
     outlines: Sequence[Item] = ()
@@ -148,7 +148,7 @@ class RunPlan:
         return lines
 
     @property
-    def edits(self) -> int:
+    def edit_count(self) -> int:
         """How many edits have something to judge."""
         return sum(1 for todo in self.todo.values() for names in todo if names)
 
@@ -172,7 +172,7 @@ class RunPlan:
         """The dimensions with these ids, in the order of the inputs."""
         return tuple(d for d in self.inputs.dimensions if d.id in names)
 
-    def items(self) -> Iterator[tuple[ItemRef, dict[str, frozenset[str]]]]:
+    def list_unfinished_items(self) -> Iterator[tuple[ItemRef, dict[str, frozenset[str]]]]:
         """Iterate over the items with something to judge, with the dimension ids by model."""
         unfinished_positions = {
             index for todo in self.todo.values() for index, names in enumerate(todo) if names
@@ -194,7 +194,7 @@ def pause_gc() -> Iterator[None]:
 
 
 @pause_gc()
-def inspect_items(order: RunInputs, before: FileCache | None = None) -> RunPlan:
+def inspect_items(inputs: RunInputs, before: FileCache | None = None) -> RunPlan:
     """Begin a plan: look at all items; `compare_with_run` then finds what is left to judge.
 
     Args:
@@ -204,27 +204,27 @@ def inspect_items(order: RunInputs, before: FileCache | None = None) -> RunPlan:
         InputError: the data or a folder of outputs cannot be used.
     """
     plan = RunPlan(
-        order,
-        ItemContents(order.dataset, before),
-        sort_by_dependency(order.dimensions, order.dimensions_by_id),
+        inputs,
+        ItemContents(inputs.dataset, before),
+        sort_by_dependency(inputs.dimensions, inputs.dimensions_by_id),
     )
-    kinds = _ItemKinds(order, plan.parts)
-    for ref in order.dataset.check_items():
-        if order.limit is not None and ref.index >= order.limit:
+    kinds = _ItemKinds(inputs, plan.needed_dimensions)
+    for ref in inputs.dataset.check_items():
+        if inputs.limit is not None and ref.index >= inputs.limit:
             plan.ids_beyond_limit.append(ref.id)
             continue
-        flaws = order.dataset.flaws(ref)
-        is_selected = _is_selected(order, ref)
+        flaws = inputs.dataset.flaws(ref)
+        is_selected = _is_selected(inputs, ref)
         plan.ids.append(ref.id)
         plan.keys.append(plan.contents.key_from_cache(ref) if is_selected and before else None)
-        plan.kinds.append(kinds.of(ref, flaws) if is_selected else _NOT_SELECTED)
+        plan.kinds.append(kinds.find_position(ref, flaws) if is_selected else _NOT_SELECTED)
         if flaws and is_selected:
             plan.flawed_items.append(FlawedItem(ref, flaws))
     plan.outlines = kinds.outlines
-    if plan.ids and not plan.outlines and order.shard == (0, 1):
-        raise _no_such_task(order)
-    for model, folder in order.outputs.items():
-        if not order.dataset.has_outputs(folder):
+    if plan.ids and not plan.outlines and inputs.shard == (0, 1):
+        raise _no_such_task(inputs)
+    for model, folder in inputs.outputs.items():
+        if not inputs.dataset.has_outputs(folder):
             raise InputError(format_path(folder), f"no such folder (outputs of {model})")
     return plan
 
@@ -248,53 +248,53 @@ def compare_with_run(
             the judged outputs of its model.
         InputError: a model has no output at all.
     """
-    order = plan.inputs
-    plan.signatures = order.signatures(identities)
+    inputs = plan.inputs
+    plan.signatures = inputs.signatures(identities)
     plan.lost_outputs, plan.finished_edits, plan.current_edits = Counter(), 0, []
     states = _StateFinder(plan, why_not_served)
-    are_met = False
-    for model, place in order.output_folders.items():
+    has_judged_items = False
+    for model, place in inputs.output_folders.items():
         before = store.header.outputs.get(model, place) if store else place
         standing_by_item = store.find_standing(model, plan.signatures) if store else {}
-        are_met = are_met or not plan.all_ids.isdisjoint(standing_by_item)
+        has_judged_items = has_judged_items or not plan.all_ids.isdisjoint(standing_by_item)
         edits = _compare_outputs(plan, model, standing_by_item, before, has_run=store is not None)
-        plan.counts[model] = {d.id: Counter() for d in order.dimensions}
+        plan.counts[model] = {d.id: Counter() for d in inputs.dimensions}
         todo: dict[_EditTraits | None, frozenset[str]] = {None: _NO_DIMENSIONS}
         for edit, number in Counter(filter(None, edits)).items():
-            state_of = states.of(edit)
+            state_of = states.find(edit)
             todo[edit] = frozenset(name for name, state in state_of.items() if state == "todo")
             plan.finished_edits += number * ("standing" in state_of.values() and not todo[edit])
             for name, state in state_of.items():
                 plan.counts[model][name][state] += number
         plan.todo[model] = [todo[edit] for edit in edits]
-    if store is not None and not are_met:
-        check_items(order.dataset, plan.all_ids, store)
+    if store is not None and not has_judged_items:
+        check_items(inputs.dataset, plan.all_ids, store)
     return plan
 
 
 class _ItemKinds:
     """Groups items into kinds to which the same dimensions apply; equal items are examined once."""
 
-    def __init__(self, order: RunInputs, dimensions: Iterable[Dimension]) -> None:
+    def __init__(self, inputs: RunInputs, dimensions: Iterable[Dimension]) -> None:
         self.outlines: list[Item] = []
-        self._dataset = order.dataset
+        self._dataset = inputs.dataset
         # The default condition is one function for all; only others look at the item itself.
         usual = Dimension.__dataclass_fields__["when"].default
-        self._particular = [d for d in dimensions if d.when is not usual]
-        self._by_likeness: dict[Hashable, int] = {}
+        self._conditional_dimensions = [d for d in dimensions if d.when is not usual]
+        self._positions_by_traits: dict[Hashable, int] = {}
 
-    def of(self, ref: ItemRef, flaws: Flaws) -> int:
+    def find_position(self, ref: ItemRef, flaws: Flaws) -> int:
         """Find the position in `outlines` of an item's kind; a new kind is added."""
-        likeness: Hashable = self._dataset.shape_key(ref)
+        traits: Hashable = self._dataset.shape_key(ref)
         if flaws:  # whether a flaw matters may depend on all that the item asks
-            likeness = likeness, ref.id
-        if self._particular:
+            traits = traits, ref.id
+        if self._conditional_dimensions:
             outline = self._dataset.outline(ref)
-            applies = (d.why_not_applicable(outline) is None for d in self._particular)
-            likeness = likeness, tuple(applies)
-        kind = self._by_likeness.get(likeness)
+            applies = (d.why_not_applicable(outline) is None for d in self._conditional_dimensions)
+            traits = traits, tuple(applies)
+        kind = self._positions_by_traits.get(traits)
         if kind is None:
-            kind = self._by_likeness[likeness] = len(self.outlines)
+            kind = self._positions_by_traits[traits] = len(self.outlines)
             self.outlines.append(self._dataset.outline(ref))
         return kind
 
@@ -342,7 +342,7 @@ def _compare_outputs(
     others = outputs.list_unmatched(plan.all_ids)
     plan.unmatched_files[model] = len(others), others[0] if others else ""
     _compute_missing_keys(plan, standing_by_item)
-    same = other = 0
+    matching_count = other_count = 0
     edits: list[_EditTraits | None] = []
     alike: dict[_EditTraits, _EditTraits] = {}
     for item, kind, key in zip(plan.ids, plan.kinds, plan.keys, strict=True):
@@ -350,24 +350,25 @@ def _compare_outputs(
             edits.append(None)
             continue
         path, of_edit = outputs.path(item), standing_by_item.get(item, ())
-        stands = None
+        match = None
         if key is not None and of_edit:
             output, stat = find_current_output(of_edit, path, files)
-            stands = find_by_content(of_edit, key, output, absent=path is None)
+            match = find_by_content(of_edit, key, output, absent=path is None)
             if path is not None and output is not None:
                 is_same = any(one.output == output for one in of_edit)
-                same += is_same
-                other += not is_same and any(one.dimensions for one in of_edit)
-            if output is not None and not _is_last(of_edit[-1], stands, stat, absent=path is None):
-                file, why = FileState(stat, digest_text(output)), stands.missing if stands else None
+                matching_count += is_same
+                other_count += not is_same and any(one.dimensions for one in of_edit)
+            last = of_edit[-1]
+            if output is not None and not _is_up_to_date(last, match, stat, absent=path is None):
+                file, why = FileState(stat, digest_text(output)), match.missing if match else None
                 plan.current_edits.append(JudgedEdit(item, model, file, why, ItemContent(key)))
         if path is None:
-            _note_missing(plan, (item, model, outputs.why_not(item)), stands, key, has_run=has_run)
-        absent = path is None or (stands is not None and stands.missing is not None)
-        edit = _EditTraits(kind, stands.dimensions if stands else _NO_DIMENSIONS, absent)
+            _note_missing(plan, (item, model, outputs.why_not(item)), match, key, has_run=has_run)
+        absent = path is None or (match is not None and match.missing is not None)
+        edit = _EditTraits(kind, match.dimensions if match else _NO_DIMENSIONS, absent)
         edits.append(alike.setdefault(edit, edit))
     place = plan.inputs.output_folders[model]
-    if before != place and other and not same:
+    if before != place and other_count and not matching_count:
         raise ConfigError(
             f"the outputs of {model} were judged from {before}, and {place} holds none of them",
             "give these outputs another model's name, or another folder for this run",
@@ -380,20 +381,20 @@ def _compare_outputs(
     return edits
 
 
-def _is_last(
-    last: StandingVerdicts, stands: StandingVerdicts | None, stat: bytes, *, absent: bool
+def _is_up_to_date(
+    last: StandingVerdicts, match: StandingVerdicts | None, stat: bytes, *, absent: bool
 ) -> bool:
     """Whether the newest state in the run is that of today, so that nothing is to be stored.
 
     Args:
         last: The newest stored state of the edit.
-        stands: The stored state with today's content.
+        stands: The stored state with match's content.
         stat: Stat digest of the output's file now.
         absent: Whether the output has no file now.
     """
-    if stands is None or stands.output is None:
-        return absent or stands is not None
-    return stands is last and stands.stat == stat
+    if match is None or match.output is None:
+        return absent or match is not None
+    return match is last and match.stat == stat
 
 
 def _compute_missing_keys(plan: RunPlan, judged_ids: Container[str]) -> None:
@@ -412,23 +413,23 @@ class _StateFinder:
         self._why_not_served = why_not_served
         self._cache: dict[tuple[int, bool], dict[str, str]] = {}
 
-    def of(self, edit: _EditTraits) -> dict[str, str]:
+    def find(self, edit: _EditTraits) -> dict[str, str]:
         """Find the state of each dimension that applies, as `RunPlan.counts` names it.
 
         A valid verdict stays valid even if the service that made it is not there now.
         """
         states = self._cache.get((edit.kind, edit.absent))
         if states is None:
-            states = self._cache[edit.kind, edit.absent] = self._fold(edit)
+            states = self._cache[edit.kind, edit.absent] = self._decide_states(edit)
         return {
             name: "standing" if name in edit.standing_dimensions else state
             for name, state in states.items()
         }
 
-    def _fold(self, edit: _EditTraits) -> dict[str, str]:
+    def _decide_states(self, edit: _EditTraits) -> dict[str, str]:
         """Find the states of an edit without valid verdicts."""
         outcomes = decide_outcomes(
-            self._plan.parts,
+            self._plan.needed_dimensions,
             self._plan.outlines[edit.kind],
             missing=Missing("absent", "") if edit.absent else None,
             why_not_served=self._why_not_served,
@@ -441,22 +442,22 @@ class _StateFinder:
         }
 
 
-def _is_selected(order: RunInputs, ref: ItemRef) -> bool:
-    first, step = order.shard
+def _is_selected(inputs: RunInputs, ref: ItemRef) -> bool:
+    first, step = inputs.shard
     if ref.index % step != first:
         return False
-    return not order.tasks or _matches(order.dataset.outline(ref).task, order.tasks)
+    return not inputs.tasks or _matches(inputs.dataset.outline(ref).task, inputs.tasks)
 
 
 def _matches(task: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(task, pattern) for pattern in patterns)
 
 
-def _no_such_task(order: RunInputs) -> InputError:
-    tasks = {order.dataset.outline(ref).task for ref in order.dataset.items()}
+def _no_such_task(inputs: RunInputs) -> InputError:
+    tasks = {inputs.dataset.outline(ref).task for ref in inputs.dataset.items()}
     return InputError(
         "--task",
-        f"no item has a task like {', '.join(order.tasks)}",
+        f"no item has a task like {', '.join(inputs.tasks)}",
         f"there is {', '.join(sorted(filter(None, tasks))) or 'none'}",
     )
 
@@ -464,7 +465,7 @@ def _no_such_task(order: RunInputs) -> InputError:
 def _note_missing(
     plan: RunPlan,
     absent: tuple[str, str, Missing],
-    stands: StandingVerdicts | None,
+    match: StandingVerdicts | None,
     key: bytes | None,
     *,
     has_run: bool,
@@ -473,18 +474,18 @@ def _note_missing(
 
     Args:
         absent: The item, the model, and why the output is missing.
-        stands: The stored state with today's content.
+        stands: The stored state with match's content.
         key: The content key of the item.
         has_run: Whether there is a run, in which it is to be stored.
     """
     item, model, why = absent
     number, first = plan.missing[model]
     plan.missing[model] = number + 1, first or str(why)
-    is_new = stands is None or stands.missing not in {None, why}
+    is_new = match is None or match.missing not in {None, why}
     if has_run and is_new:
         content = None if key is None else ItemContent(key)
         plan.current_edits.append(JudgedEdit(item, model, None, why, content))
-    plan.lost_outputs[model] += stands is not None and bool(stands.dimensions)
+    plan.lost_outputs[model] += match is not None and bool(match.dimensions)
 
 
 def find_inapplicable(plan: RunPlan) -> dict[str, tuple[str, ...]]:
@@ -493,7 +494,7 @@ def find_inapplicable(plan: RunPlan) -> dict[str, tuple[str, ...]]:
     for outline in plan.outlines:
         if not reasons:
             break
-        outcomes = decide_outcomes(plan.parts, outline)
+        outcomes = decide_outcomes(plan.needed_dimensions, outline)
         for name, why in tuple(reasons.items()):
             outcome = outcomes[name]
             if isinstance(outcome, NotApplicable):

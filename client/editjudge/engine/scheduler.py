@@ -67,7 +67,7 @@ _LoadedItem: TypeAlias = tuple[Item, ItemContent]
 """An item, and its content when it was loaded."""
 
 
-class _Source:
+class _SharedItem:
     """An item that several edits share: it is loaded once, and freed with the last of them."""
 
     def __init__(self, contents: ItemContents, ref: ItemRef) -> None:
@@ -76,30 +76,30 @@ class _Source:
         self.ref = ref
         self._loading: asyncio.Future[_LoadedItem | EditjudgeError] | None = None
 
-    async def item(self, left_encoded: int) -> _LoadedItem:
+    async def load(self, max_lazy_pixels: int) -> _LoadedItem:
         """Load the item, and read its content.
 
         Args:
-            left_encoded: See `load_image`; the same in every call.
+            max_lazy_pixels: See `load_image`; the same in every call.
 
         Raises:
             EditjudgeError: the item cannot be loaded.
         """
         if self._loading is None:
-            self._loading = asyncio.ensure_future(asyncio.to_thread(self._load, left_encoded))
+            self._loading = asyncio.ensure_future(asyncio.to_thread(self._read, max_lazy_pixels))
         result = await asyncio.shield(self._loading)
         if isinstance(result, EditjudgeError):
             raise result
         return result
 
-    def _load(self, left_encoded: int) -> _LoadedItem | EditjudgeError:
+    def _read(self, max_lazy_pixels: int) -> _LoadedItem | EditjudgeError:
         try:
             readings = {path: FileRead(path) for path in self._dataset.files(self.ref)}
-            item = self._dataset.load(self.ref, left_encoded)
+            item = self._dataset.load(self.ref, max_lazy_pixels)
             read = _list_loaded_files(item, readings)
             content = self._contents.read(self.ref, read)
-            unread = (readings[path] for path in readings.keys() - read.keys())
-            if any(reading.has_changed() for reading in unread):
+            other_readings = (readings[path] for path in readings.keys() - read.keys())
+            if any(reading.has_changed() for reading in other_readings):
                 return InputError(self.ref.id, "its files change while they are read")
         except EditjudgeError as error:
             return error
@@ -107,7 +107,7 @@ class _Source:
             return InputError(self.ref.id, f"{type(error).__name__}: {error}")
         return item, content
 
-    async def content(self) -> ItemContent:
+    async def read_content(self) -> ItemContent:
         """Read the content of the item where it cannot be loaded."""
         return await asyncio.to_thread(self._contents.read, self.ref)
 
@@ -131,15 +131,15 @@ class Job(NamedTuple):
         dimensions: The dimensions to judge.
     """
 
-    source: _Source
+    shared_item: _SharedItem
     model: str
     dimensions: tuple[Dimension, ...]
 
 
 def list_jobs(plan: RunPlan) -> Iterator[Job]:
     """List the edits to judge, all models of an item together."""
-    for ref, models in plan.items():
-        source = _Source(plan.contents, ref)
+    for ref, models in plan.list_unfinished_items():
+        source = _SharedItem(plan.contents, ref)
         for model, names in models.items():
             yield Job(source, model, plan.select_dimensions(names))
 
@@ -179,7 +179,7 @@ class Scheduler:
         [JudgedEdit, Mapping[str, Verdict], Mapping[str, str], str | None], Awaitable[None]
     ]
     progress: Progress
-    in_flight: int
+    max_in_flight: int
     wait_for_identities: WaitForIdentities | None = None
     fail_on_error: float | None = None
     end_reason: EndReason = "done"
@@ -222,7 +222,7 @@ class Scheduler:
     def _has_room(self) -> bool:
         if self.end_reason != "done" or not self._bytes_in_flight:
             return True
-        return len(self._bytes_in_flight) < self.in_flight and self._estimate_bytes() < MAX_HELD
+        return len(self._bytes_in_flight) < self.max_in_flight and self._estimate_bytes() < MAX_HELD
 
     def _estimate_bytes(self) -> int:
         """Estimate the bytes of the edits in flight.
@@ -257,46 +257,46 @@ class Scheduler:
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what cannot be read costs one edit, not the run
-            await self._save_failure(job, await self._describe_unloadable(job), _failure_of(error))
+            await self._save_failure(job, await self._describe_unloadable(job), _to_failure(error))
             return
         try:
-            order = self.inputs
+            inputs = self.inputs
             judgement = await self.judges.judge(
                 edit,
                 job.dimensions,
-                order.dimensions_by_id,
-                signatures=order.signature_cache,
+                inputs.dimensions_by_id,
+                signatures=inputs.signature_cache,
                 wait_for_identities=self.wait_for_identities,
                 report_progress=report_progress,
             )
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what a scorer trips over costs one edit, not the run
-            await self._save_failure(job, judged_edit, _failure_of(error))
+            await self._save_failure(job, judged_edit, _to_failure(error))
             return
         signatures = {name: str(signature) for name, signature in judgement.signatures.items()}
-        outcomes = self._without_unpaid(judgement)
+        outcomes = self._remove_unpaid(judgement)
         await self._save(job, judged_edit, outcomes, signatures, judgement.versions)
         self._end_where_fatal(judgement.errors.values())
 
     async def _load_edit(self, job: Job) -> tuple[Edit, JudgedEdit]:
-        judges = self._judges(job)
+        judges = self._list_local_judges(job)
         # Smaller pictures than every judge is shown are resized for none.
         left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
-        left_encoded = 0 if self.inputs.reads_pixels and self.judges.is_local else left
-        item, content = await job.source.item(left_encoded)
+        max_lazy_pixels = 0 if self.inputs.reads_pixels and self.judges.is_local else left
+        item, content = await job.shared_item.load(max_lazy_pixels)
         edit, output_file, byte_count = await asyncio.to_thread(
-            self._make_edit, job, item, judges, left_encoded
+            self._make_edit, job, item, judges, max_lazy_pixels
         )
         await self._note_loaded(job, byte_count)
         judged_edit = JudgedEdit(item.id, job.model, output_file, edit.missing, content)
         return edit, judged_edit
 
     def _make_edit(
-        self, job: Job, item: Item, judges: Iterable[Judge], left_encoded: int
+        self, job: Job, item: Item, judges: Iterable[Judge], max_lazy_pixels: int
     ) -> tuple[Edit, FileState | None, int]:
         """Make the edit; returns it, the file of its output, and the bytes of its pictures."""
-        image, missing, output_file = self._output(job, left_encoded)
+        image, missing, output_file = self._load_output(job, max_lazy_pixels)
         images = [*item.sources, *filter(None, (item.target, image))]
         # Made ready for the judges here: it would hold up all other calls.
         prompt_images = [
@@ -306,7 +306,7 @@ class Scheduler:
         sizes.append(item.mask.memory_bytes if item.mask else 0)
         return Edit(item, job.model, image, missing), output_file, sum(sizes)
 
-    def _judges(self, job: Job) -> list[Judge]:
+    def _list_local_judges(self, job: Job) -> list[Judge]:
         """The judges that this process calls for this edit."""
         if not self.judges.is_local:
             return []
@@ -314,21 +314,21 @@ class Scheduler:
         roles = self.inputs.roles(d.id for d in job.dimensions) & panel.service_names
         return [panel.judge(role) for role in roles if role.is_judge]
 
-    def _output(
-        self, job: Job, left_encoded: int
+    def _load_output(
+        self, job: Job, max_lazy_pixels: int
     ) -> tuple[Image | None, Missing | None, FileState | None]:
         """Load a model's output; returns it or why it is missing, and its file.
 
         Raises:
             UnreadError: the file was deleted since the plan was made, or cannot be read now.
         """
-        outputs, item = self._outputs_of(job.model), job.source.ref.id
+        outputs, item = self._get_outputs(job.model), job.shared_item.ref.id
         path = outputs.path(item)
         if path is None:
             raise UnreadError(item, f"its output by {job.model} went away: {outputs.why_not(item)}")
         reading = FileRead(path)
         try:
-            image = load_image(Path(path), max_lazy_pixels=left_encoded)
+            image = load_image(Path(path), max_lazy_pixels=max_lazy_pixels)
         except UnreadError:
             raise
         except ImageError as error:
@@ -338,8 +338,9 @@ class Scheduler:
 
     async def _describe_unloadable(self, job: Job) -> JudgedEdit:
         """Describe the content of an edit that cannot be loaded."""
-        item = job.source.ref.id
-        path, content = self._outputs_of(job.model).path(item), await job.source.content()
+        item = job.shared_item.ref.id
+        content = await job.shared_item.read_content()
+        path = self._get_outputs(job.model).path(item)
         output_file = (
             None
             if path is None
@@ -347,12 +348,12 @@ class Scheduler:
         )
         return JudgedEdit(item, job.model, output_file, None, content)
 
-    def _outputs_of(self, model: str) -> Outputs:
+    def _get_outputs(self, model: str) -> Outputs:
         if model not in self._outputs:
             self._outputs[model] = self.inputs.dataset.outputs(self.inputs.outputs[model])
         return self._outputs[model]
 
-    def _without_unpaid(self, judgement: Judgement) -> dict[str, Outcome]:
+    def _remove_unpaid(self, judgement: Judgement) -> dict[str, Outcome]:
         """Drop outcomes whose calls the budget refused; if there are any, the session ends."""
         unpaid = {n: error for n, error in judgement.errors.items() if isinstance(error, CostLimit)}
         if unpaid and self.end_reason == "done":
@@ -410,7 +411,7 @@ async def _list_ahead(queue: Iterable[Job]) -> AsyncIterator[Job]:
             yield job
 
 
-def _failure_of(error: Exception) -> Failure:
+def _to_failure(error: Exception) -> Failure:
     """Make the verdict of an error; an error that is not ours is named by its type."""
     if isinstance(error, EditjudgeError):
         return make_failure(error)

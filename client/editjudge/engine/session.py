@@ -114,7 +114,7 @@ class Session:
         calls: CallStore,
         settings: Settings,
         on_event: Callable[[RunEvent], None],
-        every: float,
+        progress_interval: float,
         open_judges: OpenJudges = open_local_judges,
     ) -> None:
         self.plan = plan
@@ -127,14 +127,14 @@ class Session:
         self._calls = calls
         self._service_settings = service_settings(settings)
         self._on_event = on_event
-        self._every = every
+        self._progress_interval = progress_interval
         self._open_judges = open_judges
 
     def note(self, line: str) -> None:
         """Send people a message, as an event."""
         self._on_event(NoteEvent(text=line))
 
-    def end(self) -> RunEndReason:
+    def finish_unjudged(self) -> RunEndReason:
         """Finish a session that has nothing to judge, without opening any service."""
         self._save_contents()
         self._count(Budget())
@@ -162,18 +162,18 @@ class Session:
         try:
             async with (
                 judges_context as judges,
-                _background_task(judges.panel.probe_judges()) as settling,
+                _background_task(judges.panel.probe_judges()) as probe_task,
             ):
-                await self._compare(judges, settling)
+                await self._compare(judges, probe_task)
                 await _in_thread(lambda: self._count(budget))
                 async with _background_task(
-                    self._settle(judges.panel, settling)
+                    self._store_identities(judges.panel, probe_task)
                 ) as identities_task:
                     return await self._judge(judges, identities_task, fail_on_error)
         except BaseExceptionGroup as several:
             raise first_error(several) from several
 
-    async def _compare(self, judges: Judges, settling: asyncio.Task[None]) -> None:
+    async def _compare(self, judges: Judges, probe_task: asyncio.Task[None]) -> None:
         """Find what is left to judge with the services that were found.
 
         How a judge answers choices is part of signatures. Where there are verdicts it decides which
@@ -182,20 +182,20 @@ class Session:
         header, panel, plan = self._store.header, judges.panel, self.plan
         has_verdicts = plan.total("standing") or await _in_thread(lambda: len(self._store.counts()))
         if has_verdicts:
-            await settling
-        identities = self._identities(header, panel)
+            await probe_task
+        identities = self._collect_identities(header, panel)
         has_changed = has_verdicts and plan.signatures != self.inputs.signatures(identities)
-        why_not_served = explain_unserved(plan.parts, panel, is_local=judges.is_local)
+        why_not_served = explain_unserved(plan.needed_dimensions, panel, is_local=judges.is_local)
         if has_changed or why_not_served:
             await _in_thread(
                 lambda: compare_with_run(plan, self._store, identities, why_not_served)
             )
         self._check_judges(panel)
 
-    async def _settle(self, panel: Panel, settling: asyncio.Task[None]) -> None:
+    async def _store_identities(self, panel: Panel, probe_task: asyncio.Task[None]) -> None:
         """Store who judges the run, once known; only then is anything signed, stored or shown."""
-        await settling
-        identities = self._identities(self._store.header, panel)
+        await probe_task
+        identities = self._collect_identities(self._store.header, panel)
         self.plan.signatures = self.inputs.signatures(identities)
         await self._save_judges(identities, panel)
         await _in_thread(self._save_contents)
@@ -229,7 +229,7 @@ class Session:
         """Run the scheduler on the plan, and collect what the session has to report."""
         panel = judges.panel
 
-        async def settle() -> None:
+        async def wait_for_identities() -> None:
             await asyncio.shield(identities_task)
 
         scheduler = Scheduler(
@@ -237,16 +237,16 @@ class Session:
             judges,
             self._store.save_edit,
             self.progress,
-            in_flight=_in_flight(self.plan, self.settings),
-            wait_for_identities=settle,
+            max_in_flight=_compute_max_in_flight(self.plan, self.settings),
+            wait_for_identities=wait_for_identities,
             fail_on_error=fail_on_error,
             say=self.note,
         )
         end_reason: RunEndReason
-        async with _background_task(self._report_progress(panel, settle)):
+        async with _background_task(self._report_progress(panel, wait_for_identities)):
             try:
                 end_reason = await scheduler.run()
-                await settle()
+                await wait_for_identities()
                 for line in await panel.list_model_changes():
                     self.note(line)
             except asyncio.CancelledError:
@@ -262,10 +262,10 @@ class Session:
         """Send an event `progress` every `every` seconds."""
         await wait_for_identities()
         while True:
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(self._progress_interval)
             self._on_event(ProgressEvent.by(self.progress, panel))
 
-    def _identities(self, header: RunHeader, panel: Panel) -> Identities:
+    def _collect_identities(self, header: RunHeader, panel: Panel) -> Identities:
         """The identities of the available services, and of earlier ones that may come back."""
         others = _find_changed_judges(header.settings, self._service_settings)
         before = {
@@ -278,7 +278,7 @@ class Session:
         needed_roles = self.inputs.roles(d.id for d in self.inputs.dimensions)
         absent = {role: panel.why_not(role) for role in needed_roles - identities.keys()}
         now = {"identities": identities, "not_served": absent, "settings": self._service_settings}
-        self._store.amend(header.model_copy(update=now))
+        self._store.extend_header(header.model_copy(update=now))
 
     def _save_contents(self) -> None:
         """Store the content of items and outputs, so that the next session need not read it."""
@@ -332,7 +332,7 @@ def _list_not_served(plan: RunPlan) -> list[str]:
     return [n for n in names if any(row[n]["not_served"] for row in plan.counts.values())]
 
 
-def _in_flight(plan: RunPlan, settings: Settings) -> int:
+def _compute_max_in_flight(plan: RunPlan, settings: Settings) -> int:
     """How many edits to have in flight, so that no endpoint waits for loading or storing.
 
     It is half as many again as an endpoint's concurrency, for edits that wait for their place or

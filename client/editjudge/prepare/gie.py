@@ -16,7 +16,7 @@ from ..base.item import Edit, Item
 from ..base.strict import Number, Strict
 from ..benchmarks.comparison_words import refers_to_source
 from ..benchmarks.gie.dataset import GieData
-from ..benchmarks.gie.release import Compares, convert, decided_by, keep_compares
+from ..benchmarks.gie.release import ComparisonDecision, convert, read_decisions, write_decisions
 from ..engine.progress import Progress, summarise_usage
 from ..panel.budget import Budget
 from ..panel.judge import Judge
@@ -79,7 +79,7 @@ def convert_gie(source: Path, out: Path, settings: Settings) -> ConversionResult
 
 def _decide(data: GieData, settings: Settings) -> dict[str, Any]:
     """Store the judge's decisions beside the data; returns the fields of the result about them."""
-    decisions = {each.position: each for each in decided_by(data.path)}
+    decisions = {each.position: each for each in read_decisions(data.path)}
     left = [
         (item, question)
         for item in map(data.outline, data.items())
@@ -91,8 +91,8 @@ def _decide(data: GieData, settings: Settings) -> dict[str, Any]:
         if answer is not None:
             words = refers_to_source(question["question"], question["options"])
             position = int(item.id)
-            decisions[position] = Compares(position, question["question"], answer, words)
-    keep_compares(data.path, decisions.values())
+            decisions[position] = ComparisonDecision(position, question["question"], answer, words)
+    write_decisions(data.path, decisions.values())
     return {
         "compares": sum(each.compares for each in decisions.values()),
         "otherwise": sum(each.compares != each.words for each in decisions.values()),

@@ -63,12 +63,12 @@ class Maker:
     """
 
     what: What
-    needless: Callable[[Line], Entry | None]
+    find_entry_without_work: Callable[[Line], Entry | None]
     make: Callable[[Item, Panel], Awaitable[Entry]]
     roles: tuple[ServiceName, ...] = (JUDGE,)
 
 
-def template_of(what: Literal["choice", "facts"], task: str = "") -> str:
+def choose_template(what: Literal["choice", "facts"], task: str = "") -> str:
     """Get the name of the prompt template for questions about an edit of this type."""
     if what == "facts":
         return FACTS
@@ -95,7 +95,7 @@ async def _instruction(item: Item, panel: Panel) -> Entry:
     kind = TASKS.get(normalise_key(item.task))
     words = _TYPES[kind]["is"] if kind else "Any that suits the picture."
     return Entry(
-        "made", instruction=await _answer(item, panel, get_template(INSTRUCTION), kind=words)
+        "made", instruction=await _ask_judge(item, panel, get_template(INSTRUCTION), kind=words)
     )
 
 
@@ -121,7 +121,7 @@ def _needs_no_questions(line: Line) -> Entry | None:
 async def _questions(
     what: Literal["choice", "facts"], custom: tuple[Template, ...], item: Item, panel: Panel
 ) -> Entry:
-    value = await _answer(item, panel, get_template(template_of(what, item.task), custom))
+    value = await _ask_judge(item, panel, get_template(choose_template(what, item.task), custom))
     if not isinstance(value, ChoiceQuestion):
         return Entry("made", questions=tuple(value))
     by_words = refers_to_source(value.question, value.options)
@@ -141,7 +141,7 @@ def _shuffle_options(item_id: str, question: ChoiceQuestion) -> ChoiceQuestion:
     return question._replace(options=(*answers, cannot_tell))
 
 
-async def _answer(item: Item, panel: Panel, prompt: Template, **texts: str) -> Any:
+async def _ask_judge(item: Item, panel: Panel, prompt: Template, **texts: str) -> Any:
     """Ask the judge about an item that nobody has edited.
 
     Args:
@@ -210,12 +210,12 @@ async def _mask(
     if target is not None and not _one_mask_fits(source, target):
         sizes = " and ".join(f"{w}x{h}" for w, h in (source.size, target.size))
         return Entry("unsuited", f"no mask fits both a source and a target of {sizes}")
-    targets: TargetPhrases = await _answer(item, panel, get_template("prepare/targets", custom))
+    targets: TargetPhrases = await _ask_judge(item, panel, get_template("prepare/targets", custom))
     searches = [("source", source, targets.phrases)]
     if target is not None and targets.scope == "surroundings":
         searches.append(("target", target, targets.phrases))
     elif target is not None and targets.scope == "objects":
-        after = await _answer(item, panel, get_template("prepare/targets_after", custom))
+        after = await _ask_judge(item, panel, get_template("prepare/targets_after", custom))
         searches.append(("target", target, tuple(command.phrase for command in after)))
     select = select or ("best" if target is None else "all")
 
@@ -252,27 +252,28 @@ def _entry_of_regions(source: Image, targets: TargetPhrases, regions_by_image: _
         for label, phrases in (("named", regions), ("not found", absent)):
             if phrases:
                 notes.append((f"{label}{where}", ", ".join(phrases)))
-    editable = _select_editable(source, targets, regions_by_image)
+    editable = _join_editable_regions(source, targets, regions_by_image)
     if editable is None or not editable.any():
         nothing = "nothing was found of" if editable is None else "nothing is left around"
         every = dict.fromkeys(phrase for regions in regions_by_image.values() for phrase in regions)
         reason = f"{nothing}: {', '.join(every)}"
         return Entry("not_found", reason, notes=tuple(notes))
     notes.append(("share of the image", f"{editable.mean():.1%}"))
-    around = targets.scope == "surroundings"
-    there = (phrase for phrase, region in regions_by_image["source"].items() if region is not None)
+    names_surroundings = targets.scope == "surroundings"
+    regions = regions_by_image["source"]
+    found_phrases = (phrase for phrase, region in regions.items() if region is not None)
     return Entry(
         "made",
         # White is what was named, whether it is edited or kept: where a benchmark looks for a
         # subject, it is the object and not what is around it.
-        mask=_png(~editable if around else editable),
-        mask_shows="kept" if around else "edited",
-        phrases=tuple(there),
+        mask=_png(~editable if names_surroundings else editable),
+        mask_shows="kept" if names_surroundings else "edited",
+        phrases=tuple(found_phrases),
         notes=tuple(notes),
     )
 
 
-def _select_editable(
+def _join_editable_regions(
     source: Image, targets: TargetPhrases, regions_by_image: _Regions
 ) -> _Mask | None:
     """What may change, in the source or in the target; None where nothing was found."""
@@ -282,12 +283,12 @@ def _select_editable(
     sides = (
         [m for m in regions.values() if m is not None] for regions in regions_by_image.values()
     )
-    there = [np.logical_or.reduce(side, axis=0) for side in sides if side]
-    if not there:
+    masks_by_side = [np.logical_or.reduce(side, axis=0) for side in sides if side]
+    if not masks_by_side:
         return None
     around = targets.scope == "surroundings"
-    may: _Mask = np.logical_or.reduce([~mask if around else mask for mask in there], axis=0)
-    return may
+    editable: _Mask = np.logical_or.reduce([~m if around else m for m in masks_by_side], axis=0)
+    return editable
 
 
 def _png(pixels: NDArray[np.bool_]) -> bytes:

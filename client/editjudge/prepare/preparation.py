@@ -157,17 +157,17 @@ class Preparation:
     entries: dict[str, Entry] = field(default_factory=dict)
     identities: dict[ServiceName, ModelIdentity] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
-    _why_over: str = ""
+    _stop_reason: str = ""
 
     @property
-    def left(self) -> int:
+    def pending_count(self) -> int:
         """How many items need calls to services."""
         return sum(ref.id not in self.entries for ref in self.data.items())
 
     def recall(self) -> None:
         """Make the entries that need no call: no work to do, or replies that are stored."""
         for ref in self.data.items():
-            if (entry := self.maker.needless(ref.data)) is not None:
+            if (entry := self.maker.find_entry_without_work(ref.data)) is not None:
                 self.entries[ref.id] = entry
             elif self.limit is not None and ref.index >= self.limit:
                 self.entries[ref.id] = Entry("left")
@@ -186,7 +186,7 @@ class Preparation:
             except (NoModel, *_FATAL):  # the ledger does not have all the replies
                 return None
 
-        await self._fill(recall_entry, workers=_decoders())
+        await self._fill(recall_entry, workers=_count_decoders())
 
     async def make(self, settings: Settings) -> None:
         """Make the entries that are left, calling the services.
@@ -211,8 +211,8 @@ class Preparation:
             self._note_services(panel.identities())
             identities = _IDENTITIES.dump_json(self.identities).decode()
             await self.ledger.put_fact(self._fact_name(), identities)
-            line = DimensionProgress(total=self.left)
-            progress = Progress({self.maker.what: line}, edits=self.left, budget=budget)
+            counts = DimensionProgress(total=self.pending_count)
+            progress = Progress({self.maker.what: counts}, edits=self.pending_count, budget=budget)
             with make_display(as_json=False) as live_display:
                 due = time.monotonic() + live_display.seconds_between
 
@@ -220,15 +220,15 @@ class Preparation:
                     nonlocal due
                     entry = await self._entry_or_failure(ref, panel)
                     progress.count_edit({}, ())
-                    line.failed += entry.status == "failed"
-                    line.scored += entry.status != "failed"
+                    counts.failed += entry.status == "failed"
+                    counts.scored += entry.status != "failed"
                     if time.monotonic() >= due:
                         live_display(ProgressEvent.by(progress, panel))
                         due = time.monotonic() + live_display.seconds_between
                     return entry
 
                 # Enough that no endpoint waits for images to be decoded.
-                await self._fill(ask_entry, workers=_decoders() + settings.concurrency)
+                await self._fill(ask_entry, workers=_count_decoders() + settings.concurrency)
             self.usage = summarise_usage(panel, progress)
 
     def _note_services(self, identities: Identities) -> None:
@@ -259,13 +259,13 @@ class Preparation:
 
     async def _entry_or_failure(self, ref: ItemRef, panel: Panel) -> Entry:
         """Make an entry; after an error that every later call would have, stop calling."""
-        if self._why_over:
-            return Entry("failed", f"not asked any more: {self._why_over}")
+        if self._stop_reason:
+            return Entry("failed", f"not asked any more: {self._stop_reason}")
         try:
             return await self._make_entry(ref, panel)
         except _FATAL as error:
-            self._why_over = str(error)
-            print_notice(self._why_over)
+            self._stop_reason = str(error)
+            print_notice(self._stop_reason)
             return Entry("failed", str(error))
         except NoModel as error:
             return Entry("failed", str(error))
@@ -294,7 +294,7 @@ class Preparation:
             await asyncio.to_thread(self.folder.write_mask, ref.id, entry.mask)
         return entry
 
-    def _fields_of_masks(self) -> dict[str, tuple[str, ...]]:
+    def _list_mask_phrase_fields(self) -> dict[str, tuple[str, ...]]:
         """Find, by item id, the fields that hold words for what is white in its new mask."""
         phrase_fields = {
             ref.id: named_by_mask(ref.data, self.entries[ref.id]) for ref in self.data.items()
@@ -317,7 +317,7 @@ class Preparation:
         update = {
             "made_by": format_identities(self.identities),
             "statuses": statuses,
-            "named": self._fields_of_masks(),
+            "named": self._list_mask_phrase_fields(),
         }
         record = record.model_copy(update=update)
         # In this order, so that after a crash no items exist without their record.
@@ -346,6 +346,6 @@ class Preparation:
         )
 
 
-def _decoders() -> int:
+def _count_decoders() -> int:
     """How many items to have in work so that decoding images uses all processors."""
     return 2 * (os.cpu_count() or 1)

@@ -277,7 +277,7 @@ class Database:
         row = self.row(FACTS, "WHERE name = ?", encode_text(name))
         return None if row is None else text_of(row[2])
 
-    def keep_fact(self, name: str, value: str) -> None:
+    def put_fact(self, name: str, value: str) -> None:
         """Write a fact about a service; it replaces an earlier one of that name."""
         with self.transaction():
             row = self.row(FACTS, "WHERE name = ?", encode_text(name))

@@ -55,7 +55,7 @@ class Ledger:
         self.path = self._database.path
 
     @classmethod
-    def to_read(cls, path: Path) -> Self:
+    def open_read_only(cls, path: Path) -> Self:
         """Open a ledger, or the calls of a run, for reading only."""
         ledger = cls(database=Database(path, read_only=True))
         ledger._owns_database = True
@@ -161,7 +161,7 @@ class Ledger:
     def drop_now(self, keys: Iterable[str]) -> int:
         """Do what `drop` does, in the calling thread."""
         with self._database.transaction():
-            numbers = [number for key in keys if (number := self.number(key)) is not None]
+            numbers = [number for key in keys if (number := self.find_number(key)) is not None]
             for number in numbers:
                 self._database.change(CALLS, number, dropped=True)
         return len(numbers)
@@ -207,9 +207,9 @@ class Ledger:
     def _space(self) -> dict[str, int]:
         sizes: Counter[str] = Counter()
         for table in (CALLS, PROMPTS):
-            at = table.short.index("team")
+            team_index = table.short.index("team")
             for row in self._database.rows(table, long=True):
-                sizes[decode_text(row[at])] += sum(
+                sizes[decode_text(row[team_index])] += sum(
                     len(one) for one in row if isinstance(one, bytes)
                 )
         return dict(sizes)
@@ -228,7 +228,7 @@ class Ledger:
 
     async def put_fact(self, name: str, value: str) -> None:
         """Write a fact about a service; it replaces an earlier one of that name."""
-        await self._database.run_in_thread(self._database.keep_fact, name, value)
+        await self._database.run_in_thread(self._database.put_fact, name, value)
 
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         """Get the records of calls, by key; calls that are not stored are left out."""
@@ -266,12 +266,12 @@ class Ledger:
             cost=cost,
         )
 
-    def number(self, key: str) -> int | None:
+    def find_number(self, key: str) -> int | None:
         """Find the row number of the call that a key finds, or None."""
         row = self._row(key, long=False)
         return None if row is None else int(row[0])
 
-    def prompt(self, digest: str) -> StoredPrompt | None:
+    def get_prompt(self, digest: str) -> StoredPrompt | None:
         """Get a prompt as it was sent, without its images; None where it is not stored."""
         row = self._prompt_row(digest, long=True)
         if row is None:
@@ -280,7 +280,7 @@ class Ledger:
         return StoredPrompt(document["system"], tuple(document["parts"]))
 
     @property
-    def count(self) -> int:
+    def reply_count(self) -> int:
         """How many calls it has replies to."""
         row = self._database.query_row(
             "SELECT count(*) FROM calls WHERE team = ? AND dropped = 0", encode_text(self.team)
@@ -302,31 +302,31 @@ class Ledger:
         Returns:
             By row number of a call here, its row number there.
         """
-        mine, others = self._database, other._database
-        for _, _, digest, _, document in mine.rows(PROMPTS, long=True):
-            other._write_prompt(digest_from_bytes(digest), mine.compressor.decompress(document))
-        for _, name, value in mine.rows(FACTS):
-            if others.fact(decode_text(name)) is None:
-                others.put(FACTS, name=name, value=value)
+        own, target = self._database, other._database
+        for _, _, digest, _, document in own.rows(PROMPTS, long=True):
+            other._write_prompt(digest_from_bytes(digest), own.compressor.decompress(document))
+        for _, name, value in own.rows(FACTS):
+            if target.fact(decode_text(name)) is None:
+                target.put(FACTS, name=name, value=value)
         numbers = {}
         names = (*CALLS.columns, *CALLS.long)
-        for number, *values in mine.rows(CALLS, long=True):
+        for number, *values in own.rows(CALLS, long=True):
             row = dict(zip(names, values, strict=True))
-            there = other._row(digest_from_bytes(row["key"]))
-            document = mine.compressor.decompress(row["document"])
-            if there is not None:
+            other_row = other._row(digest_from_bytes(row["key"]))
+            document = own.compressor.decompress(row["document"])
+            if other_row is not None:
                 same = (
-                    others.compressor.decompress(there[7]) == document
-                    and there[8] == row["outputs"]
+                    target.compressor.decompress(other_row[7]) == document
+                    and other_row[8] == row["outputs"]
                 )
                 if same:
-                    numbers[number] = int(there[0])
+                    numbers[number] = int(other_row[0])
                     continue
             row |= {
-                "document": others.compressor.compress(document),
-                "dropped": bool(row["dropped"] or there),
+                "document": target.compressor.compress(document),
+                "dropped": bool(row["dropped"] or other_row),
             }
-            numbers[number] = others.put(CALLS, **row)
+            numbers[number] = target.put(CALLS, **row)
         return numbers
 
     def _row(self, key: str, *, long: bool = True) -> Row | None:
@@ -348,7 +348,7 @@ class Ledger:
         outputs: bytes | None = None,
     ) -> bool:
         """Write a reply unless there is one; returns whether it was written."""
-        if self.number(key) is not None:
+        if self.find_number(key) is not None:
             return False
         self._database.put(
             CALLS,

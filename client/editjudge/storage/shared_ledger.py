@@ -56,14 +56,14 @@ class SharedCalls:
         self._own = own
         self._ledger = ledger
         self._say = say
-        self._turn = asyncio.Lock()
+        self._ledger_lock = asyncio.Lock()
         self._is_unusable = False
         self._dropped_keys: frozenset[str] | None = None
 
     async def get(self, call: AnyCall) -> Reply | None:
         """Get the reply to a call that this run or another made before; None otherwise."""
-        if (own_reply := await self._own.get(call)) is not None or await self._asks_anew(call.key):
-            return own_reply
+        if (reply := await self._own.get(call)) is not None or await self._was_dropped(call.key):
+            return reply
         reply = await self._use_ledger(lambda: self._ledger.get(call))
         if reply is None:
             return None
@@ -72,7 +72,7 @@ class SharedCalls:
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
         """Store a reply; the first reply to a call stays, unless it was dropped."""
         stored_reply = await self._own.put(call, reply)
-        if await self._asks_anew(call.key):
+        if await self._was_dropped(call.key):
             await self._use_ledger(lambda: self._ledger.drop([call.key]))
         await self._use_ledger(lambda: self._ledger.put(call, reply))
         return stored_reply
@@ -103,7 +103,7 @@ class SharedCalls:
         self._dropped_keys = None
         return await self._own.drop(keys)
 
-    async def _asks_anew(self, key: str) -> bool:
+    async def _was_dropped(self, key: str) -> bool:
         """Whether the run dropped the reply to this call, so that the ledger's is not used."""
         if self._dropped_keys is None:
             self._dropped_keys = await self._own.get_dropped_keys()
@@ -112,7 +112,7 @@ class SharedCalls:
     async def _use_ledger(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """Do work with the ledger; None where the ledger cannot be used any more."""
         # One after another, so that a file that is locked is waited for once, not by every call.
-        async with self._turn:
+        async with self._ledger_lock:
             if self._is_unusable:
                 return None
             try:

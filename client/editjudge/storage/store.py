@@ -113,7 +113,7 @@ class RunStore:
             if not only_header:
                 database.check_structure()
             if header is not None:
-                store.amend(header)
+                store.extend_header(header)
             store._resources = resources.pop_all()
             return store
 
@@ -137,7 +137,7 @@ class RunStore:
             raise _no_run(self.folder)
         return header
 
-    def amend(self, header: RunHeader) -> RunHeader:
+    def extend_header(self, header: RunHeader) -> RunHeader:
         """Join a header with the stored one and commit it; see `RunHeader.join`.
 
         Returns:
@@ -145,14 +145,13 @@ class RunStore:
         """
         with self.database.transaction():
             stored_header = self._read_header()
-            whole = (
-                header if stored_header is None else stored_header.join(header, str(self.folder))
-            )
-            self._put_header(whole)
-        return whole
+            if stored_header is not None:
+                header = stored_header.join(header, str(self.folder))
+            self._put_header(header)
+        return header
 
     def _put_header(self, header: RunHeader) -> None:
-        self.database.keep_fact(_HEADER, dumps(header.model_dump(mode="json")))
+        self.database.put_fact(_HEADER, dumps(header.model_dump(mode="json")))
 
     def _read_header(self) -> RunHeader | None:
         fact = self.database.fact(_HEADER)
@@ -194,14 +193,15 @@ class RunStore:
         made_with = versions_of_today() if versions is None else versions
         with self.database.transaction():
             if edit.content is not None:
-                self._keep_files(edit.content.files)
+                self._save_files(edit.content.files)
             row = self._row_of(edit)
             if not verdicts:
-                self._put(row)
+                self._put_row(row)
                 return
             documents = self._documents(row)
             for name, verdict in verdicts.items():
-                row_numbers = map(self.ledger.number, () if name in calls else calls_of(verdict))
+                keys = () if name in calls else calls_of(verdict)
+                row_numbers = map(self.ledger.find_number, keys)
                 numbers = calls.get(name) or [
                     number for number in row_numbers if number is not None
                 ]
@@ -214,7 +214,7 @@ class RunStore:
     ) -> None:
         """Commit contents and header fields in one transaction; see `VerdictStore`."""
         with self.database.transaction():
-            self._keep_files(files.files)
+            self._save_files(files.files)
             if files.records:
                 self.database.put(
                     DATA, id=1, digest=digest_to_bytes(files.data), records=files.records
@@ -223,7 +223,7 @@ class RunStore:
                 self.save_edit_now(edit)
             self._put_header(self.header.model_copy(update=dict(header)))
 
-    def _keep_files(self, files: Mapping[int, FileContent]) -> None:
+    def _save_files(self, files: Mapping[int, FileContent]) -> None:
         for number, content in files.items():
             row = self.database.row(FILES, "WHERE id = ?", number)
             if row is None or row[1:] != content:
@@ -244,9 +244,9 @@ class RunStore:
         last_content = last.content if last else b""
         content = last_content if edit.content is None else edit.content.key
         output = None if edit.output_file is None else digest_to_bytes(edit.output_file.digest)
-        unseen = edit.output_file is None and edit.missing is None
+        was_not_read = edit.output_file is None and edit.missing is None
         for row in reversed(rows):
-            if row.content in {content, b""} and (unseen or row.output == output):
+            if row.content in {content, b""} and (was_not_read or row.output == output):
                 break
         else:
             item_and_model = encode_text(edit.item), encode_text(edit.model)
@@ -254,7 +254,7 @@ class RunStore:
         if last is not None and row.id not in {0, last.id}:
             self.database.run("DELETE FROM edits WHERE id = ?", row.id)
             row = row._replace(id=0)  # the last row of an edit is what it is now
-        if unseen:
+        if was_not_read:
             return row._replace(content=content)
         missing = edit.missing
         why = None if missing is None else encode_text(dumps([missing.kind, missing.reason]))
@@ -271,14 +271,14 @@ class RunStore:
         return {one.dimension: (one, outcome, detail) for (one, outcome), detail in whole}
 
     def _outcomes(self, row: EditRow) -> Iterator[tuple[Provenance, Any]]:
-        return zip(self._signing(row.signing), parse_outcomes(row.outcomes), strict=True)
+        return zip(self._read_provenances(row.signing), parse_outcomes(row.outcomes), strict=True)
 
     def _put_verdicts(self, row: EditRow, documents: Mapping[str, _Document]) -> None:
         sorted_documents = [documents[name] for name in sorted(documents)]
         details = [detail for _, _, detail in sorted_documents]
-        self._put(
+        self._put_row(
             row._replace(
-                signing=self._signing_of(
+                signing=self._save_provenances(
                     tuple(provenance for provenance, _, _ in sorted_documents)
                 ),
                 outcomes=encode_text(dumps([outcome for _, outcome, _ in sorted_documents])),
@@ -286,10 +286,10 @@ class RunStore:
             )
         )
 
-    def _put(self, row: EditRow) -> None:
+    def _put_row(self, row: EditRow) -> None:
         self.database.put(EDITS, **{**row._asdict(), "id": row.id or None})
 
-    def _signing_of(self, provenances: tuple[Provenance, ...]) -> int:
+    def _save_provenances(self, provenances: tuple[Provenance, ...]) -> int:
         """Find the number of a list of provenances, writing a new one; 0 for an empty list."""
         if not provenances:
             return 0
@@ -302,7 +302,7 @@ class RunStore:
         self._signings[number] = provenances
         return number
 
-    def _signing(self, number: int) -> tuple[Provenance, ...]:
+    def _read_provenances(self, number: int) -> tuple[Provenance, ...]:
         if not number:
             return ()
         if number not in self._signings:
@@ -330,7 +330,7 @@ class RunStore:
         ids = self.database.run("SELECT item FROM edits GROUP BY item ORDER BY min(id)")
         return [decode_text(item) for (item,) in ids]
 
-    def contents(self) -> dict[str, bytes]:
+    def content_keys(self) -> dict[str, bytes]:
         """Read the content keys under which items were last judged, by item id."""
         return {decode_text(r.item): r.content for r in self._rows("ORDER BY id") if r.content}
 
@@ -345,10 +345,10 @@ class RunStore:
         Args:
             signatures: Of today, by dimension.
         """
-        stands = StandingFinder(self._signing, signatures)
+        finder = StandingFinder(self._read_provenances, signatures)
         standing_by_item: dict[str, list[StandingVerdicts]] = {}
         for row in self._rows("WHERE model = ? ORDER BY id", encode_text(model)):
-            standing_by_item.setdefault(decode_text(row.item), []).append(stands.find(row))
+            standing_by_item.setdefault(decode_text(row.item), []).append(finder.find(row))
         return standing_by_item
 
     def rows_of(
@@ -376,7 +376,7 @@ class RunStore:
             model: Only of this model under test, or these.
             item: Only this item's, by its id, or these items'.
         """
-        yield from map(stored_edit, self._last(model, item))
+        yield from map(stored_edit, self._newest_rows(model, item))
 
     def judged_edit(self, edit: StoredEdit) -> JudgedEdit:
         """Read an edit with the content that its verdicts are valid for, to store it elsewhere."""
@@ -403,7 +403,7 @@ class RunStore:
             item: Only this item's, or these items'; with models many items are found at once.
             evidence: False leaves it out, and the calls: several times as fast.
         """
-        for row in self._last(model, item, long=evidence):
+        for row in self._newest_rows(model, item, long=evidence):
             for verdict in self.verdicts_in(row, evidence=evidence):
                 if dimension in {None, verdict.dimension}:
                     yield verdict
@@ -419,7 +419,7 @@ class RunStore:
     ) -> dict[str, dict[str, dict[str, int]]]:
         """Count the verdicts by model, dimension and status; see `VerdictStore.counts`."""
         counts: dict[str, dict[str, dict[str, int]]] = {}
-        for row in self._last():
+        for row in self._newest_rows():
             if items is not None and decode_text(row.item) not in items:
                 continue
             of_model = counts.setdefault(decode_text(row.model), {})
@@ -434,7 +434,7 @@ class RunStore:
     @property
     def verdict_count(self) -> int:
         """How many verdicts the run has."""
-        return sum(len(self._signing(row.signing)) for row in self._last())
+        return sum(len(self._read_provenances(row.signing)) for row in self._newest_rows())
 
     @property
     def costs(self) -> tuple[float, float]:
@@ -449,7 +449,7 @@ class RunStore:
         *,
         models: Names = None,
         dimensions: Collection[str] | None = None,
-        above: Mapping[str, Collection[str]] = MappingProxyType({}),
+        derived_ids: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> int:
         """Delete verdicts of a status and drop their replies, so that both are made again.
 
@@ -467,26 +467,26 @@ class RunStore:
             How many verdicts of the status there were.
         """
         with self.database.transaction():
-            rows = list(self._last(models, long=True))
-            under = self._under_numbers()
-            return sum(self._forget(row, status, dimensions, under, above) for row in rows)
+            rows = list(self._newest_rows(models, long=True))
+            conditions = status, dimensions, self._find_calls_of_scores(), derived_ids
+            return sum(self._drop_from_row(row, *conditions) for row in rows)
 
-    def _under_numbers(self) -> dict[str, set[int]]:
+    def _find_calls_of_scores(self) -> dict[str, set[int]]:
         """Find the calls that verdicts with a number rest on, by dimension."""
-        under: dict[str, set[int]] = {}
-        for row in self._last(long=True):
+        calls_by_dimension: dict[str, set[int]] = {}
+        for row in self._newest_rows(long=True):
             for name, (_, outcome, detail) in self._documents(row).items():
                 if detail and status_of(outcome) == "scored":
-                    under.setdefault(name, set()).update(detail.get("calls", ()))
-        return under
+                    calls_by_dimension.setdefault(name, set()).update(detail.get("calls", ()))
+        return calls_by_dimension
 
-    def _forget(
+    def _drop_from_row(
         self,
         row: EditRow,
         status: str,
         dimensions: Collection[str] | None,
-        under: Mapping[str, Collection[int]],
-        above: Mapping[str, Collection[str]],
+        calls_of_scores: Mapping[str, set[int]],
+        derived_ids: Mapping[str, Collection[str]],
     ) -> int:
         documents = self._documents(row)
         calls = {n: set((detail or {}).get("calls", ())) for n, (_, _, detail) in documents.items()}
@@ -496,12 +496,14 @@ class RunStore:
             if status_of(outcome) == status and (dimensions is None or name in dimensions)
         }
         dropped_calls = {
-            call for name in matching_names for call in calls[name] - set(under.get(name, ()))
+            call
+            for name in matching_names
+            for call in calls[name] - calls_of_scores.get(name, set())
         }
         for call in dropped_calls:
             self.database.change(CALLS, call, dropped=1)
         dropped_names = matching_names | {name for name in documents if calls[name] & dropped_calls}
-        dropped_names.update(*(above.get(name, ()) for name in dropped_names))
+        dropped_names.update(*(derived_ids.get(name, ()) for name in dropped_names))
         if dropped_names:
             kept_documents = {
                 name: one for name, one in documents.items() if name not in dropped_names
@@ -514,16 +516,16 @@ class RunStore:
     def _rows(self, where: str, *values: object, long: bool = False) -> Iterator[EditRow]:
         return starmap(EditRow, self.database.rows(EDITS, where, *values, long=long))
 
-    def _last(
+    def _newest_rows(
         self, model: Names = None, item: Names = None, *, long: bool = False
     ) -> Iterator[EditRow]:
         """Iterate over the newest row of each edit."""
-        models = None if model is None else {encode_text(name) for name in _several(model)}
-        among, items = "", []
+        models = None if model is None else {encode_text(name) for name in _as_collection(model)}
+        condition, items = "", []
         if item is not None:
-            items = [encode_text(name) for name in _several(item)]
-            among = f"WHERE item IN ({', '.join('?' * len(items))})"
-        last = f"SELECT max(id) FROM edits {among} GROUP BY item, model"  # noqa: S608
+            items = [encode_text(name) for name in _as_collection(item)]
+            condition = f"WHERE item IN ({', '.join('?' * len(items))})"
+        last = f"SELECT max(id) FROM edits {condition} GROUP BY item, model"  # noqa: S608
         for row in self._rows(f"WHERE id IN ({last}) ORDER BY id", *items, long=long):
             if models is None or row.model in models:
                 yield row
@@ -541,8 +543,9 @@ class RunStore:
                 return
             for (name, signature, versions), outcome, detail in self._documents(row).values():
                 replies = tuple(map(self.ledger.read_record, (detail or {}).get("calls", ())))
-                proof = (detail or {}).get("evidence", {})
-                verdict = verdict_from_json(outcome, proof, tuple(one.call for one in replies))
+                evidence_json = (detail or {}).get("evidence", {})
+                keys = tuple(one.call for one in replies)
+                verdict = verdict_from_json(outcome, evidence_json, keys)
                 yield StoredVerdict(item, model, name, verdict, signature, versions, replies)
         except ValueError as error:
             raise StoreError(
@@ -555,7 +558,7 @@ class RunStore:
         return documents
 
 
-def _several(names: str | Collection[str]) -> Collection[str]:
+def _as_collection(names: str | Collection[str]) -> Collection[str]:
     return [names] if isinstance(names, str) else names
 
 

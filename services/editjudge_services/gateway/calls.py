@@ -199,7 +199,7 @@ async def measure_space(folder: Path) -> Mapping[str, int]:
     path = folder / FILE
     if not path.is_file():
         raise ConfigError(f"{folder}: no Judge service has a cache here", "give its --cache")
-    with Ledger.to_read(path) as ledger:
+    with Ledger.open_read_only(path) as ledger:
         return await ledger.space()
 
 

@@ -143,7 +143,8 @@ def test_who_knows_better_goes_on(tmp_path: Path) -> None:
     result = editjudge.run(spec, out=tmp_path / "run", progress=events.append, as_named=True)
     assert (result.status, result.last_event.judged) == ("done", len(MIXED) - 1)
     assert (
-        preview_run(spec, tmp_path / "other", Settings(), as_named=True)[1].edits == len(MIXED) - 1
+        preview_run(spec, tmp_path / "other", Settings(), as_named=True)[1].edit_count
+        == len(MIXED) - 1
     )
     assert not validate(ResolvedSpec(spec), Settings(), as_named=True).of("shifted")
     notes = [event.text for event in events if isinstance(event, NoteEvent)]

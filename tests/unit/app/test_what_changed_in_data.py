@@ -171,7 +171,7 @@ def test_items_are_compared_each_by_itself(folder: Path, case: str) -> None:
     for cell in results.models["ours"].values():
         assert cell.counts.get("pending", 0) <= left
         assert sum(cell.counts.values()) <= items
-    assert plan.edits == left
+    assert plan.edit_count == left
     result, _ = again(folder)
     again(folder, out="fresh")
     fresh = values(folder / "fresh")

@@ -109,5 +109,5 @@ def _order(folder: Path) -> RunInputs:
 async def _run(order: RunInputs, store: RunStore, work: RunPlan) -> None:
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
-    await Scheduler(work, make_judges(panel), store.save_edit, progress, in_flight=1).run()
+    await Scheduler(work, make_judges(panel), store.save_edit, progress, max_in_flight=1).run()
     assert progress.lines["t.one"].total == 2

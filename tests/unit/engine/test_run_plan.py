@@ -23,7 +23,7 @@ from .test_scheduler import Kept, Log, order
 def test_tasks_are_names_or_globs(tmp_path: Path, tasks: tuple[str, ...], left: str) -> None:
     asked = replace(order(tmp_path, Log(), 5, "a"), tasks=tasks)
     work = compare_with_run(inspect_items(asked), None, {})
-    assert [ref.id for ref, _ in work.items()] == list(left)
+    assert [ref.id for ref, _ in work.list_unfinished_items()] == list(left)
     assert work.counts["a"]["test.one"]["todo"] == len(left)
     assert sorted(work.ids[index] for index in work.selected_positions) == list(left)
 
@@ -37,9 +37,9 @@ def test_an_unknown_task_is_told_with_those_there_are(tmp_path: Path) -> None:
 async def test_verdicts_on_other_tasks_stand(tmp_path: Path) -> None:
     asked, kept = order(tmp_path, Log(), 4, "a"), Kept()
     digest = compare_with_run(inspect_items(asked), kept, {})  # nothing is known yet
-    assert digest.edits == 4
+    assert digest.edit_count == 4
     edit = JudgedEdit("0", "a", None, Missing("absent", "there was none"))
     await kept.save_edit(edit, {"test.one": Score(value=1)}, {"test.one": "x"})
     work = compare_with_run(inspect_items(replace(asked, tasks=("odd",))), kept, {})
-    assert work.edits == 2
+    assert work.edit_count == 2
     assert dict(work.counts["a"]["test.one"]) == {"todo": 2}

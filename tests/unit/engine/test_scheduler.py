@@ -124,7 +124,7 @@ class Items:
     def outline(self, ref: ItemRef) -> Item:
         return Item(ref.id, "x", (placeholder(),), task="odd" if ref.index % 2 else "even")
 
-    def load(self, ref: ItemRef, left_encoded: int = 0) -> Item:
+    def load(self, ref: ItemRef, max_lazy_pixels: int = 0) -> Item:
         self.log.loads += 1
         image = load_image(np.zeros((self.size, self.size, 3), np.uint8))
         return Item(ref.id, "x", (image,), task="odd" if ref.index % 2 else "even")
@@ -293,7 +293,7 @@ async def test_what_stands_is_not_judged_again(tmp_path: Path, log: Log) -> None
     assert kept.verdicts["3", "a", "test.one"].status == "failed"
     del kept.verdicts["3", "a", "test.one"]  # as the store tells it: failed does not stand
     left = compare_with_run(inspect_items(asked), kept, {})
-    assert [ref.id for ref, _ in left.items()] == ["3"]
+    assert [ref.id for ref, _ in left.list_unfinished_items()] == ["3"]
     assert left.counts["a"]["test.one"] == {"standing": 9, "todo": 1}
 
 
@@ -303,11 +303,11 @@ async def test_an_output_that_changed_is_judged_again(tmp_path: Path, log: Log) 
     kept = Kept()
     await scheduler(asked, work, kept).run()
     same = compare_with_run(inspect_items(asked), kept, {})
-    assert same.edits == 0
+    assert same.edit_count == 0
     other = load_image(np.ones((2, 2, 3), np.uint8))
     (tmp_path / "a" / "one.png").write_bytes(other.encoded_bytes)
     changed = compare_with_run(inspect_items(asked), kept, {})
-    assert changed.edits == 2
+    assert changed.edit_count == 2
     await scheduler(asked, changed, kept).run()
     assert kept.edits[-1][2] == other.digest
 
@@ -354,10 +354,10 @@ async def test_a_source_that_cannot_be_loaded_costs_its_own_edits(
     asked = order(tmp_path, log, 4, "ab")
     load = Items.load
 
-    def tripping(self: Items, ref: ItemRef, left_encoded: int) -> Item:
+    def tripping(self: Items, ref: ItemRef, max_lazy_pixels: int) -> Item:
         if ref.id == "1":
             raise AssertionError("whatever a decoder raises")
-        return load(self, ref, left_encoded)
+        return load(self, ref, max_lazy_pixels)
 
     monkeypatch.setattr(Items, "load", tripping)
     work = compare_with_run(inspect_items(asked), None, {})

@@ -11,7 +11,7 @@ import pytest
 
 from editjudge.base.config import Settings
 from editjudge.base.identity import ServiceName
-from editjudge.engine.session import _in_flight, _in_thread
+from editjudge.engine.session import _compute_max_in_flight, _in_thread
 from editjudge.panel import Panel
 
 
@@ -19,9 +19,13 @@ def test_more_edits_are_in_flight_than_an_endpoint_takes_calls() -> None:
     """Some of them are loaded or kept meanwhile, which needs no place."""
     settings = Settings(concurrency=32)
     asking, computing = (_plan(roles) for roles in ({"generalist.judge"}, set()))
-    assert _in_flight(asking, settings) >= 32 + 16
-    assert _in_flight(computing, settings) < 16 + 2 * 256, "pictures are decoded by the cores"
-    assert _in_flight(computing, settings) == _in_flight(asking, settings) - 48
+    assert _compute_max_in_flight(asking, settings) >= 32 + 16
+    assert _compute_max_in_flight(computing, settings) < 16 + 2 * 256, (
+        "pictures are decoded by the cores"
+    )
+    assert (
+        _compute_max_in_flight(computing, settings) == _compute_max_in_flight(asking, settings) - 48
+    )
 
 
 def _plan(roles: set[str]) -> Any:

@@ -29,10 +29,10 @@ from editjudge.prepare.items import Draft, Entry
 from editjudge.prepare.makers import (
     FACTS,
     TASKS,
+    choose_template,
     instructions,
     masks,
     questions,
-    template_of,
 )
 from editjudge.prompts import get_template
 from editjudge.prompts.custom_templates import load_custom_templates
@@ -248,18 +248,18 @@ async def test_a_mask_of_another_picture_is_a_bad_reply() -> None:
 def test_some_items_need_no_mask() -> None:
     finder = masks("segmenter.sa2va")
     given = {"id": "1", "instruction": "x"}
-    had = finder.needless(Line.model_validate(given | {"source": "a", "mask": "m"}))
-    several = finder.needless(Line.model_validate(given | {"sources": ["a", "b"]}))
+    had = finder.find_entry_without_work(Line.model_validate(given | {"source": "a", "mask": "m"}))
+    several = finder.find_entry_without_work(Line.model_validate(given | {"sources": ["a", "b"]}))
     assert had is not None
     assert several is not None
     assert (had.status, several.status) == ("had", "unsuited")
-    assert finder.needless(Line.model_validate(given | {"sources": ["a"]})) is None
+    assert finder.find_entry_without_work(Line.model_validate(given | {"sources": ["a"]})) is None
 
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_an_edit_of_the_whole_image_needs_no_mask(kind: str) -> None:
     line = Draft.model_validate({"id": "1", "instruction": "x", "source": "a", "type": kind})
-    found = masks("segmenter.sa2va").needless(line)
+    found = masks("segmenter.sa2va").find_entry_without_work(line)
     if kind in GLOBAL:
         assert found == Entry("unsuited", f"{kind} is of the whole image, and needs no mask")
     else:
@@ -268,7 +268,7 @@ def test_an_edit_of_the_whole_image_needs_no_mask(kind: str) -> None:
 
 def test_a_type_that_is_no_text_is_not_looked_at() -> None:
     line = Draft.model_validate({"id": "1", "instruction": "x", "source": "a", "type": ["x"]})
-    assert masks(ServiceName("segmenter", "sa2va")).needless(line) is None
+    assert masks(ServiceName("segmenter", "sa2va")).find_entry_without_work(line) is None
 
 
 CHOICE = {"question": "Which?", "answer": "red", "wrong": ["blue", "green", "grey"]}
@@ -298,10 +298,10 @@ RELEASED = [
 
 
 def test_every_edit_type_has_its_template() -> None:
-    names = {template_of("choice", task) for task in RELEASED}
+    names = {choose_template("choice", task) for task in RELEASED}
     assert len(names) == 9, "scene and background are one type"
-    for name in {*names, *(template_of("choice", task) for task in TASKS)}:
-        assert name != template_of("choice")
+    for name in {*names, *(choose_template("choice", task) for task in TASKS)}:
+        assert name != choose_template("choice")
         assert get_template(name).contract == MultipleChoiceQuestion()
 
 
@@ -374,11 +374,11 @@ async def test_instructions_are_written_from_the_picture_alone(task: str, words:
 
 def test_an_instruction_that_is_there_is_kept() -> None:
     writer, given = instructions(), {"id": "1", "source": "a"}
-    had = writer.needless(Line.model_validate(given | {"instruction": "x"}))
+    had = writer.find_entry_without_work(Line.model_validate(given | {"instruction": "x"}))
     assert had == Entry("had")
-    assert writer.needless(Line.model_validate(given | {"instruction": " "})) is None
+    assert writer.find_entry_without_work(Line.model_validate(given | {"instruction": " "})) is None
     several = Line.model_validate({"id": "1", "instruction": "", "sources": ["a", "b"]})
-    found = writer.needless(several)
+    found = writer.find_entry_without_work(several)
     assert found is not None
     assert found.status == "unsuited"
 

@@ -67,10 +67,10 @@ def everything(run: Path) -> list[str]:
             *store.verdicts(evidence=False),
             *store.edits(),
             *store.find_standing("alpha", SIGNATURES).items(),
-            *(store.items(), store.contents(), store.file_cache()),
-            *(store.header, store.counts(), store.costs, store.ledger.count),
+            *(store.items(), store.content_keys(), store.file_cache()),
+            *(store.header, store.counts(), store.costs, store.ledger.reply_count),
             store.database.fact("choices of judge"),
-            store.ledger.prompt(PROMPT.digest),
+            store.ledger.get_prompt(PROMPT.digest),
         ]
         return sorted(map(repr, said))
 

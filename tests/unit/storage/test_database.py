@@ -64,12 +64,12 @@ def test_what_others_write_meanwhile_is_seen_after_a_snapshot(tmp_path: Path) ->
     with contextlib.closing(Database(path)) as ours, contextlib.closing(Database(path)) as other:
         with ours.snapshot():
             assert ours.fact("a") is None
-            other.keep_fact("a", "new")
+            other.put_fact("a", "new")
             with ours.snapshot():
                 assert ours.fact("a") is None
         assert ours.fact("a") == "new"
         with ours.transaction(), ours.snapshot():
-            ours.keep_fact("a", "newer")
+            ours.put_fact("a", "newer")
         assert other.fact("a") == "newer"
 
 
@@ -77,7 +77,7 @@ def test_two_threads_that_read_do_not_wait_for_each_other_for_ever(tmp_path: Pat
     with contextlib.closing(Database(tmp_path / "calls.sqlite")) as db:
         with db.transaction():
             for number in range(1000):
-                db.keep_fact(f"name {number}", "value")
+                db.put_fact(f"name {number}", "value")
 
         def read() -> None:
             for _ in range(20):

@@ -23,7 +23,7 @@ def test_form_1_is_read(tmp_path: Path) -> None:
         (said,) = last.replies
         assert said.reply == {"text": '{"score": 4}'}
         assert said.prompt is not None
-        prompt = store.ledger.prompt(said.prompt)
+        prompt = store.ledger.get_prompt(said.prompt)
         assert prompt is not None
         assert prompt.parts[0]["text"] == "Make cup 59 red"
         assert isinstance(verdicts["odd", "core.a"].verdict, NoScore)
@@ -31,6 +31,6 @@ def test_form_1_is_read(tmp_path: Path) -> None:
         gone = store.edit("gone", "alpha")
         assert gone is not None
         assert gone.missing == Missing("absent", "no file")
-        assert store.contents()["odd"] == store.contents()["cup 1"]
+        assert store.content_keys()["odd"] == store.content_keys()["cup 1"]
         assert len(store.file_cache().files) == 62
         assert store.database.query_row("SELECT count(*) FROM dictionaries") == (1,)

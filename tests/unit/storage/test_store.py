@@ -182,7 +182,7 @@ def test_another_item_has_no_verdicts_yet(tmp_path: Path) -> None:
         edit = put(store, "one", {"core.a": scored(1)}, content=CONTENT)
         assert put(store, "one", {}, content=other) != edit
         assert list(store.verdicts()) == []
-        assert store.contents() == {"one": other.key}
+        assert store.content_keys() == {"one": other.key}
         judged = store.find_standing("alpha", SIGNATURES)["one"]
         assert [(one.content, set(one.dimensions)) for one in judged] == [
             (CONTENT.key, {"core.a"}),
@@ -190,7 +190,7 @@ def test_another_item_has_no_verdicts_yet(tmp_path: Path) -> None:
         ]
         put(store, "one", {}, content=CONTENT)
         assert [one.verdict for one in store.verdicts()] == [scored(1)]
-        assert store.contents() == {"one": CONTENT.key}
+        assert store.content_keys() == {"one": CONTENT.key}
 
 
 def test_what_files_held_is_kept(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ async def test_dropping_verdicts_drops_the_replies_behind_them(tmp_path: Path) -
         assert store.drop_verdicts("unscored", models="beta") == 0
         assert store.drop_verdicts("unscored", dimensions={"core.a"}) == 1
         assert await store.ledger.get(call) is None
-        assert store.ledger.count == 1
+        assert store.ledger.reply_count == 1
         assert store.drop_verdicts("unscored", dimensions={"core.b"}) == 1
         assert await store.ledger.get(lpips) is None
         (left,) = store.verdicts()
@@ -258,7 +258,7 @@ async def test_what_is_read_from_a_dropped_reply_is_read_anew_together(tmp_path:
         put(store, "one", made, signatures=dict.fromkeys(made, "s"))
         put(store, "one", {"core.a": Score(value=1, calls=(generated,))}, model="beta")
         above = {"core.b": {"core.mean"}}
-        assert store.drop_verdicts("unscored", dimensions={"core.a"}, above=above) == 1
+        assert store.drop_verdicts("unscored", dimensions={"core.a"}, derived_ids=above) == 1
         assert {(one.model, one.dimension) for one in store.verdicts()} == {
             ("alpha", "core.c"),
             ("beta", "core.a"),
@@ -353,7 +353,7 @@ def test_prompts_alike_take_little_room(tmp_path: Path) -> None:
         assert last[0] < 150 < len(template)
     with RunStore.open(tmp_path, read_only=True) as store:
         for prompt in prompts:
-            kept = store.ledger.prompt(prompt.digest)
+            kept = store.ledger.get_prompt(prompt.digest)
             assert kept is not None
             assert (kept.system, kept.parts[0]["text"]) == (template, prompt.parts[0].text)  # type: ignore[union-attr]
 
@@ -404,6 +404,6 @@ def told(folder: Path) -> list[Any]:
             store.counts(),
             [*store.verdicts()],
             [*store.edits()],
-            store.contents(),
+            store.content_keys(),
             store.file_cache(),
         ]

@@ -139,7 +139,7 @@ class GieData(RecordsFile):
     has_masks = True
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
-        self._data = release.read(path)
+        self._data = release.read_release(path)
         super().__init__(path, self._data.folder, roots)
         self._outputs_by_folder: dict[Path, Outputs] = {}
 
@@ -239,7 +239,7 @@ def read_listed_outputs(file: Path, records: Sequence[Any]) -> NamedOutputs:
     Raises:
         InputError: it cannot be read, is no copy of the data, or names no output.
     """
-    entries = enumerate(release.edited_paths(file, records, OUTPUT_FIELD))
+    entries = enumerate(release.read_added_field(file, records, OUTPUT_FIELD))
     paths = {str(i): file.parent / path for i, path in entries if path and isinstance(path, str)}
     if not paths:
         raise InputError(format_path(file), f"no record has `{OUTPUT_FIELD}`", "or give a folder")

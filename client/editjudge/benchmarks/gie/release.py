@@ -90,7 +90,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Compares:
+class ComparisonDecision:
     """Whether one question compares with the source, as somebody decided.
 
     Attributes:
@@ -106,10 +106,10 @@ class Compares:
     words: bool
 
 
-_DECISIONS = TypeAdapter(list[Compares])
+_DECISIONS = TypeAdapter(list[ComparisonDecision])
 
 
-def keep_compares(folder: Path, decisions: Iterable[Compares]) -> None:
+def write_decisions(folder: Path, decisions: Iterable[ComparisonDecision]) -> None:
     """Write what was decided, where it is not what the words say first.
 
     Raises:
@@ -119,7 +119,7 @@ def keep_compares(folder: Path, decisions: Iterable[Compares]) -> None:
     _write(folder / COMPARES, _DECISIONS.dump_json(sorted_decisions, indent=1))
 
 
-def decided_by(folder: Path) -> list[Compares]:
+def read_decisions(folder: Path) -> list[ComparisonDecision]:
     """What was decided; nothing where there is no such file.
 
     Raises:
@@ -133,7 +133,7 @@ def decided_by(folder: Path) -> list[Compares]:
         raise InputError(format_path(file), why, "mend it, or remove it") from error
 
 
-def read(path: Path) -> Release:
+def read_release(path: Path) -> Release:
     """Read the data, whichever form it is in.
 
     Args:
@@ -170,15 +170,15 @@ def convert(source: Path, out: Path) -> int:
     data = _from_official(source)
     if not data.records:
         raise InputError(format_path(source), "no items", "give gie_bench.json as released")
-    head = {
+    document = {
         "images": os.path.relpath(data.folder, out.absolute()),
         "records": data.records,
-        "masks": [m if isinstance(m, str) else _as_text(m) for m in data.masks],
+        "masks": [m if isinstance(m, str) else _encode_mask(m) for m in data.masks],
     }
-    return _write(out / CONVERTED_FILE, json.dumps(head, indent=1).encode())
+    return _write(out / CONVERTED_FILE, json.dumps(document, indent=1).encode())
 
 
-def edited_paths(file: Path, records: Sequence[Any], name: str) -> list[Any]:
+def read_added_field(file: Path, records: Sequence[Any], name: str) -> list[Any]:
     """A field that users add to a copy of the official file, by position; None where it is not.
 
     Args:
@@ -188,7 +188,7 @@ def edited_paths(file: Path, records: Sequence[Any], name: str) -> list[Any]:
     Raises:
         InputError: it cannot be read, or is no such copy.
     """
-    copies, _ = _cut_and_parsed(file)
+    copies, _ = _read_official(file)
     if _column(copies, FIELDS[0]) != _column(records, FIELDS[0]):
         raise InputError(
             format_path(file),
@@ -218,31 +218,31 @@ def _official_file(path: Path, mend: str) -> Path:
 
 
 def _from_official(path: Path) -> Release:
-    official, masks = _cut_and_parsed(path)
+    official, masks = _read_official(path)
     records = [
         {name: record[name] for name in FIELDS if name in record}
         if isinstance(record, dict)
         else record
         for record in official
     ]
-    return Release(path.parent, records, [_mask_of(m, masks) for m in _column(official, _MASK)])
+    return Release(path.parent, records, [_get_mask(m, masks) for m in _column(official, _MASK)])
 
 
 def _from_converted(folder: Path) -> Release:
     try:
-        head = parse_json((folder / CONVERTED_FILE).read_bytes())
-        records, images = head["records"], os.path.normpath(folder / head["images"])
-        pairs = zip(records, head["masks"], strict=True)
-        masks = [m if m in {_MISSING, _OTHER} else _from_text(m) for _, m in pairs]
+        document = parse_json((folder / CONVERTED_FILE).read_bytes())
+        records, images = document["records"], os.path.normpath(folder / document["images"])
+        pairs = zip(records, document["masks"], strict=True)
+        masks = [m if m in {_MISSING, _OTHER} else _decode_mask(m) for _, m in pairs]
     except (OSError, ValueError, KeyError, TypeError) as error:
         why = f"cannot be read: {error}"
         raise InputError(format_path(folder), why, "convert gie_bench.json again") from error
-    return Release(Path(images), records, masks, _decided_of(folder, records))
+    return Release(Path(images), records, masks, _check_decisions(folder, records))
 
 
-def _decided_of(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
+def _check_decisions(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
     """What was decided of these records' questions."""
-    decisions = decided_by(folder)
+    decisions = read_decisions(folder)
     questions = dict(enumerate(_column(records, "evaluation_question")))
     for entry in decisions:
         if questions.get(entry.position) != entry.question:
@@ -254,23 +254,23 @@ def _decided_of(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
     return {one.position: one.compares for one in decisions}
 
 
-def _as_text(mask: PackedMask) -> str:
+def _encode_mask(mask: PackedMask) -> str:
     return base64.b64encode(mask.tobytes()).decode("ascii")
 
 
-def _from_text(text: str) -> PackedMask:
+def _decode_mask(text: str) -> PackedMask:
     bits = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
     return bits.reshape(SIDE, SIDE // 8)
 
 
-def _mask_of(stands: Any, masks: Sequence[PackedMask | str]) -> PackedMask | str:
+def _get_mask(placeholder: Any, masks: Sequence[PackedMask | str]) -> PackedMask | str:
     """The mask that was cut out of a record, by what stands in its place."""
-    if isinstance(stands, list) and len(stands) == 1:
-        return masks[stands[0]]
-    return _MISSING if stands is None else _OTHER
+    if isinstance(placeholder, list) and len(placeholder) == 1:
+        return masks[placeholder[0]]
+    return _MISSING if placeholder is None else _OTHER
 
 
-def _cut_and_parsed(path: Path) -> tuple[list[Any], list[PackedMask | str]]:
+def _read_official(path: Path) -> tuple[list[Any], list[PackedMask | str]]:
     """The official list in bounded memory, with `[<its number>]` in the place of each mask.
 
     Raises:
@@ -278,7 +278,7 @@ def _cut_and_parsed(path: Path) -> tuple[list[Any], list[PackedMask | str]]:
     """
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            rest, masks = _cut(path, text)
+            rest, masks = _cut_masks(path, text)
         read = parse_json(rest)
     except (OSError, ValueError) as error:
         why = str(error)
@@ -292,7 +292,7 @@ def _cut_and_parsed(path: Path) -> tuple[list[Any], list[PackedMask | str]]:
     return read, masks
 
 
-def _cut(path: Path, text: mmap.mmap) -> tuple[bytes, list[PackedMask | str]]:
+def _cut_masks(path: Path, text: mmap.mmap) -> tuple[bytes, list[PackedMask | str]]:
     """The text with a number and the line ends in the place of each mask, and the masks.
 
     No other list can stand there: every list after the key is cut out.
@@ -300,7 +300,7 @@ def _cut(path: Path, text: mmap.mmap) -> tuple[bytes, list[PackedMask | str]]:
     rest, start = bytearray(), 0
     masks: list[PackedMask | str] = []
     while key := _KEY.search(text, start, start + MAX_REST):
-        end = _end(text, key.end())
+        end = _find_list_end(text, key.end())
         if end < 0 and len(text) - key.end() > MAX_REST:
             raise _not_released(path)
         if end < 0:
@@ -316,7 +316,7 @@ def _cut(path: Path, text: mmap.mmap) -> tuple[bytes, list[PackedMask | str]]:
     return bytes(rest.removeprefix(b"\xef\xbb\xbf")), masks
 
 
-def _end(text: mmap.mmap, start: int) -> int:
+def _find_list_end(text: mmap.mmap, start: int) -> int:
     """Where the first character stands that no list of numbers holds: a quote or a brace."""
     limit = min(len(text), start + MAX_REST)
     quote = text.find(b'"', start, limit)

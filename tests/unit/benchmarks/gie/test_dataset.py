@@ -17,7 +17,12 @@ from editjudge.benchmarks.comparison_words import PLACES, refers_to_source
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie import release as module
 from editjudge.benchmarks.gie.dataset import GieData, OwnItems
-from editjudge.benchmarks.gie.release import CONVERTED_FILE, Compares, convert, keep_compares
+from editjudge.benchmarks.gie.release import (
+    CONVERTED_FILE,
+    ComparisonDecision,
+    convert,
+    write_decisions,
+)
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES, edit_type
 
 from ....patience import patience
@@ -519,9 +524,12 @@ def test_what_was_decided_is_not_told_by_words(tmp_path: Path) -> None:
     convert(released(tmp_path / "data"), folder)
     by_words = GieData(folder)
     ask = [one["evaluation_question"] for one in odd()]
-    keep_compares(
+    write_decisions(
         folder,
-        [Compares(0, ask[0], compares=True, words=False), Compares(1, ask[1], True, True)],
+        [
+            ComparisonDecision(0, ask[0], compares=True, words=False),
+            ComparisonDecision(1, ask[1], True, True),
+        ],
     )
     data = GieData(folder)
     told = [item.questions[0]["compares"] for item in of(data)]
@@ -531,7 +539,7 @@ def test_what_was_decided_is_not_told_by_words(tmp_path: Path) -> None:
     first = json.loads((folder / "compares.json").read_text())[0]
     assert first["position"] == 0, "what words say otherwise stands first"
     assert first["words"] is False
-    keep_compares(folder, [Compares(0, "Another?", compares=True, words=False)])
+    write_decisions(folder, [ComparisonDecision(0, "Another?", compares=True, words=False)])
     with pytest.raises(InputError, match="record 0 has another question than 'Another"):
         GieData(folder)
     (folder / "compares.json").write_text("{}")
