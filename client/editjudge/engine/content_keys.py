@@ -170,10 +170,8 @@ def find_by_content(
         if state.output == output is not None:
             return state
     # A state without an output: it was missing and still is, or it was never read.
-    outputless = (
-        one for one in same_item if one.output is None and (absent or one.missing is None)
-    )
-    return next(outputless, None)
+    rest = (one for one in same_item if one.output is None and (absent or one.missing is None))
+    return next(rest, None)
 
 
 @dataclass(frozen=True)

@@ -265,7 +265,9 @@ class RunStore:
         """Decode the verdicts of a row that was read with its details, by dimension."""
         outcomes = list(self._outcomes(row))
         details = (
-            [None] * len(outcomes) if row.details is None else self._unpack_details(row.details)
+            [None] * len(outcomes)
+            if row.details is None
+            else self.database.compressor.decompress(row.details)
         )
         whole = zip(outcomes, details, strict=True)
         return {one.dimension: (one, outcome, detail) for (one, outcome), detail in whole}
@@ -485,7 +487,7 @@ class RunStore:
         row: EditRow,
         status: str,
         dimensions: Collection[str] | None,
-        calls_of_scores: Mapping[str, set[int]],
+        used_calls: Mapping[str, set[int]],
         derived_ids: Mapping[str, Collection[str]],
     ) -> int:
         documents = self._documents(row)
@@ -496,9 +498,7 @@ class RunStore:
             if status_of(outcome) == status and (dimensions is None or name in dimensions)
         }
         dropped_calls = {
-            call
-            for name in matching_names
-            for call in calls[name] - calls_of_scores.get(name, set())
+            call for name in matching_names for call in calls[name] - used_calls.get(name, set())
         }
         for call in dropped_calls:
             self.database.change(CALLS, call, dropped=1)
@@ -552,10 +552,6 @@ class RunStore:
                 f"{self.database.path}: the verdicts on {item}, {model} cannot be read: {error}",
                 "judge it again with a newer editjudge, or restore a copy of the run",
             ) from error
-
-    def _unpack_details(self, details: bytes) -> list[Any]:
-        documents: list[Any] = self.database.compressor.decompress(details)
-        return documents
 
 
 def _as_collection(names: str | Collection[str]) -> Collection[str]:

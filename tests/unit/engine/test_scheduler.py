@@ -226,7 +226,7 @@ def scheduler(order: RunInputs, work: RunPlan, kept: Kept, **given: Any) -> Sche
     progress = Progress.of(work, {})
     panel: Any = FakePanel()
     return Scheduler(
-        work, make_judges(panel), kept.save_edit, progress, **{"in_flight": 4, **given}
+        work, make_judges(panel), kept.save_edit, progress, **{"max_in_flight": 4, **given}
     )
 
 
@@ -269,7 +269,7 @@ async def test_results_do_not_depend_on_how_many_are_in_flight(
     asked = order(tmp_path, log, 20, "ab")
     work = compare_with_run(inspect_items(asked), None, {})
     kept = Kept()
-    assert await scheduler(asked, work, kept, in_flight=in_flight).run() == "done"
+    assert await scheduler(asked, work, kept, max_in_flight=in_flight).run() == "done"
     assert kept.verdicts == {
         (str(i), model, "test.one"): Score(value=i) for i in range(20) for model in "ab"
     }
@@ -280,7 +280,7 @@ async def test_results_do_not_depend_on_how_many_are_in_flight(
 async def test_the_models_of_an_item_follow_each_other(tmp_path: Path, log: Log) -> None:
     asked = order(tmp_path, log, 3, "ab")
     work = compare_with_run(inspect_items(asked), None, {})
-    await scheduler(asked, work, Kept(), in_flight=1).run()
+    await scheduler(asked, work, Kept(), max_in_flight=1).run()
     assert log.order == [(str(i), model) for i in range(3) for model in "ab"]
 
 
@@ -416,7 +416,7 @@ async def test_large_images_wait_for_room(
     asked = order(tmp_path, log, 12, "a")
     asked.dataset.size = 100  # type: ignore[attr-defined]
     work = compare_with_run(inspect_items(asked), None, {})
-    await scheduler(asked, work, Kept(), in_flight=12).run()
+    await scheduler(asked, work, Kept(), max_in_flight=12).run()
     assert log.most < 12
 
 
@@ -435,7 +435,7 @@ async def test_no_edit_begins_before_it_is_known_what_they_hold(
     monkeypatch.setattr(Scheduler, "_load_edit", counted)
     asked = order(tmp_path, log, 12, "a")
     work = compare_with_run(inspect_items(asked), None, {})
-    await scheduler(asked, work, Kept(), in_flight=12).run()
+    await scheduler(asked, work, Kept(), max_in_flight=12).run()
     assert loading == [1] * 12
 
 
@@ -453,7 +453,7 @@ async def test_edits_begin_as_soon_as_the_first_is_loaded(tmp_path: Path, log: L
     work = compare_with_run(inspect_items(asked), None, {})
     kept = Kept()
     async with asyncio.timeout(10):
-        await scheduler(asked, work, kept, in_flight=4).run()
+        await scheduler(asked, work, kept, max_in_flight=4).run()
     assert len(kept.verdicts) == 4
 
 
