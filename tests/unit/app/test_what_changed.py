@@ -207,7 +207,7 @@ def test_outputs_whose_items_could_not_be_loaded_are_no_others_than_last_time(
     """Nobody looked at them: they may lie in another folder now, too."""
     with monkeypatch.context() as patched:
         lost = InputError("0", "its files change while they are read")
-        patched.setattr(scheduler._SharedItem, "_load", lambda *_: lost)
+        patched.setattr(scheduler._SharedItem, "_read", lambda *_: lost)
         assert str(lost) in str(again(folder)[0].last_event.first_failure)
     result, said = again(folder, outputs={"ours": folder / "v2"})
     assert (result.last_event.edits, said) == (COUNT, [])
