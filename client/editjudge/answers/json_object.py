@@ -1,4 +1,8 @@
-"""Finding the one JSON object of a reply, or the list that a reply is."""
+"""Find the one JSON object, or the one list, in a judge's reply.
+
+A draft is the text in which a model thinks before it answers, closed by a tag such as `</think>`.
+Objects in a draft are no answers.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,8 @@ from .lenient_json import JsonReader, MalformedJson, Members, Value
 from .reply import ReplyText, Unparsable, unclosed_draft
 
 # A brace is taken for JSON once a key in quotes and a colon follow it; `{a, b}`, `\frac{1}{2}`,
-# `{'}` and `{}` are prose. Keys have a limit, so that a million braces cost a million short
-# looks; a longer one counts as JSON, and breaks there.
+# `{'}` and `{}` are prose. The length of a key is limited, so that a million braces cost a million
+# short matches. A longer key counts as JSON, which is then malformed.
 _QUOTED_KEY = re.compile(
     r"""\{\s*+(?:"(?:[^"\\]|\\.){0,200}"
         | '(?:[^'\\]|\\.|(?<=[^\W\d_])'(?=[^\W\d_])){0,200}+'
@@ -26,24 +30,27 @@ _FENCE = re.compile(r"`{3}\w*\s*$")
 _KEY = re.compile(r"\{\s*+[\"']?(?P<key>[\w\- ]{1,60})")
 _PLAIN = re.compile(r"[\s_\\-]+")
 AROUND = " .\"'`“”\u2018\u2019"
-"""What around a text tells nothing: blanks, full stops, quotes."""
-_DRAFTS = 64  # objects, whole or broken, that are read as drafts of a model that thinks
+"""Characters that are stripped from around a text: blanks, full stops, quotes."""
+_DRAFTS = 64  # the most objects, whole or broken, that may stand in drafts
 
 
 def normalise_key(key: str) -> str:
-    """A key as it is compared: without case, spaces, hyphens, underscores and backslashes."""
+    """Return a key without case, blanks, hyphens, underscores and backslashes, to compare it."""
     return _PLAIN.sub("", key).casefold()
 
 
 def read_object(reply: ReplyText, keys: Iterable[str]) -> dict[str, Value]:
-    """The values of a reply's one JSON object, by the contract's keys.
+    """Read the one JSON object of a reply.
 
-    Code fences and prose before the object are passed over. Keys may differ from the
-    contract's in case, spaces, hyphens and underscores.
+    Code fences and prose before the object are skipped. The keys in the reply may differ from
+    `keys` in case, spaces, hyphens and underscores.
+
+    Returns:
+        The object's values, by the names in `keys`.
 
     Raises:
-        Unparsable: no object, several, one that is malformed or not complete, a key that is
-            missing, given twice or not of the contract.
+        Unparsable: There is no object or more than one; the object is malformed or incomplete; or a
+            key is missing, repeated or unexpected.
     """
     keys = tuple(keys)
     _, members = _find_object(reply, {normalise_key(key) for key in keys})
@@ -51,26 +58,40 @@ def read_object(reply: ReplyText, keys: Iterable[str]) -> dict[str, Value]:
 
 
 def read_text(values: Mapping[str, Value], key: str, longest: int) -> str:
-    """The text of a key in one line.
+    """Return the text under a key, with runs of white space as single blanks.
+
+    Args:
+        values: The values of an object.
+        key: The key of the text.
+        longest: The largest number of characters.
 
     Raises:
-        Unparsable: it is no text, says nothing or is too long.
+        Unparsable: The value is not text, is empty but for blanks, full stops and quotes, or is too
+            long.
     """
     value = values[key]
     text = " ".join(value.split()) if isinstance(value, str) else ""
     if not text.strip(AROUND):
-        raise Unparsable(f'"{key}" holds {abbreviate(value)}, which is no text')
+        raise Unparsable(f'"{key}" must hold words, not {abbreviate(value)}')
     if len(text) > longest:
         raise Unparsable(f'"{key}" has {len(text)} characters, more than {longest}')
     return text
 
 
 def read_list(reply: ReplyText, key: str, most: int) -> list[Value]:
-    """The list that is the value of an object's only key, or that the reply is by itself.
+    """Read the one JSON list of a reply: the value of an object's only key, or a bare list.
+
+    A list that is too long is refused rather than shortened, because the score would depend on
+    which entries are left out.
+
+    Args:
+        reply: The reply.
+        key: The object's only key.
+        most: The largest number of entries.
 
     Raises:
-        Unparsable: there is neither, or more than one, or it is malformed, not complete or too
-            long. Which entries to leave out would be our choice, and the score depends on it.
+        Unparsable: There is no list or more than one, or the list is malformed, incomplete or too
+            long.
     """
     values = _find_list(reply, key)
     if len(values) > most:
@@ -115,16 +136,21 @@ def _bare_list(reply: ReplyText, at: int) -> list[Value]:
 def read_last_object(
     reply: ReplyText, keys: Iterable[str], *, also_allowed: Iterable[str] = ()
 ) -> tuple[str, dict[str, Value]]:
-    """What stands before the object that ends a reply, and its values by the contract's keys.
+    """Read the object that ends a reply, and the text before it.
 
-    Before it a judge thinks aloud: braces are prose there, until an object has one of the keys.
+    The judge thinks aloud in that text, so an object counts only if it has one of `keys`.
 
     Args:
-        beside: Keys that it may have as well.
+        reply: The reply.
+        keys: The keys that the object must have.
+        also_allowed: Further keys that the object may have; their values are left out.
+
+    Returns:
+        The text before the object, and the object's values by the names in `keys`.
 
     Raises:
-        Unparsable: no such object, several, one that is malformed or not complete, or as for
-            `fields`.
+        Unparsable: There is no such object or more than one; the object is malformed or incomplete;
+            or a key is missing, repeated or unexpected.
     """
     keys, also_allowed = tuple(keys), tuple(also_allowed)
     due = {normalise_key(key) for key in keys}
@@ -135,16 +161,19 @@ def read_last_object(
 def _find_object(
     reply: ReplyText, ours: Set[str], due: Set[str] | None = None
 ) -> tuple[str, Members]:
-    """What stands before the one object of a reply since the last draft, and its members.
-
-    Where the object ends is noted.
+    """Find the one object after the last draft of a reply, and set `reply.end` to its end.
 
     Args:
-        ours: Keys that it may have.
-        due: It has one of these, and all others are prose; None where every object counts.
+        reply: The reply.
+        ours: Normalised keys that the object may have.
+        due: Normalised keys of which the object must have one; objects without any are prose. None
+            if every object counts.
+
+    Returns:
+        The text before the object, and the object's members.
 
     Raises:
-        Unparsable: no object, several, or one that is malformed or not complete.
+        Unparsable: There is no object or more than one, or the object is malformed or incomplete.
     """
     begin, objects = _find_objects(reply, ours, due)
     if len(objects) > 1:
@@ -158,16 +187,19 @@ def _find_object(
 
 
 def _next_closing_tag(reply: ReplyText, at: int) -> int | None:
-    """Where the next closing tag of a draft begins."""
+    """Return where the next closing tag of a draft begins, from position `at` on."""
     closing = bisect_left(reply.closes, (at, 0))
     return reply.closes[closing][0] if closing < len(reply.closes) else None
 
 
 def _next_mark(reply: ReplyText, at: int) -> tuple[int, int, bool] | None:
-    """The next brace, or the next closing tag of a draft: where it begins, ends, and if it is one.
+    """Find the next brace or closing tag of a draft, from position `at` on.
+
+    Returns:
+        Where it begins and ends, and whether it is a closing tag; None if neither follows.
 
     Raises:
-        Unparsable: a draft is opened before it, and nothing closes it.
+        Unparsable: A draft opens before the brace, and no tag closes it.
     """
     closing = bisect_left(reply.closes, (at, 0))
     if closing < len(reply.closes):
@@ -185,13 +217,15 @@ def _next_mark(reply: ReplyText, at: int) -> tuple[int, int, bool] | None:
 def match_keys(
     members: Members, keys: Iterable[str], also_allowed: Iterable[str] = ()
 ) -> dict[str, Value]:
-    """An object's values by the contract's keys.
+    """Return the values of an object by the contract's keys.
 
     Args:
-        beside: Further keys that it may have.
+        members: The object as written.
+        keys: The keys that it must have.
+        also_allowed: Further keys that it may have; their values are left out.
 
     Raises:
-        Unparsable: a key is missing, given twice or not of the contract.
+        Unparsable: A key is missing, repeated or unexpected.
     """
     due = {normalise_key(key): key for key in keys}
     also_allowed = {normalise_key(key) for key in also_allowed}
@@ -219,9 +253,9 @@ def match_keys(
 def _find_objects(
     reply: ReplyText, ours: Set[str], due: Set[str] | None
 ) -> tuple[int, list[tuple[int, int, Members]]]:
-    """Where the reply begins behind its drafts, and its objects: start, end and members.
+    """Find where the text after the last draft begins, and the objects in it (start, end, members).
 
-    They are not looked for beyond the second, one too many.
+    The search stops at the second object, because one is allowed.
     """
     objects: list[tuple[int, int, Members]] = []
     begin = drafts = at = 0
@@ -231,7 +265,7 @@ def _find_objects(
             break
         start, at, closes = mark
         if closes:
-            # Only a tag outside any object counts: one that a judge quotes in its answer is text.
+            # A tag inside an object does not count, because a judge may quote one in its answer.
             objects, begin = [], at
             continue
         if not _begins_json(reply.text, start, ours):
@@ -243,7 +277,7 @@ def _find_objects(
             first = _KEY.match(reply.text, start)
             if due is not None and not (first and normalise_key(first["key"]) in ours):
                 continue
-            # What stands inside a broken object is no answer. It may be a draft.
+            # An object inside a broken one is no answer. The broken one may stand in a draft.
             drafts += 1
             after = _next_closing_tag(reply, at)
             if reply.has_draft or drafts > _DRAFTS or after is None:
@@ -257,13 +291,13 @@ def _find_objects(
 
 
 def _begins_json(text: str, at: int, due: Set[str]) -> bool:
-    """Whether JSON begins at this brace, be it broken."""
+    """Whether JSON, valid or broken, begins at the brace at this position."""
     quoted_key = _QUOTED_KEY.match(text, at)
     if quoted_key:
         return quoted_key["colon"] is not None
     bare_key = _BARE.match(text, at)
     if bare_key:
-        # No object that can be read, but what stands inside it is no answer either.
+        # Such an object cannot be read, but an object inside it is no answer either.
         return normalise_key(bare_key["key"]) in due or bare_key["opens"] is not None
     return _QUOTE.match(text, at) is not None
 

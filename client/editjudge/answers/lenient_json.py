@@ -1,14 +1,14 @@
-r"""JSON as multimodal LLMs write it, read without guessing.
+r"""Read JSON as multimodal LLMs write it, without guessing.
 
-Read beside strict JSON, because each has one meaning only: a comma before a closing bracket;
-strings in single quotes, in which an apostrophe between two letters is text; raw line breaks and
-tabs in strings; a backslash that escapes nothing (LaTeX, `\_` of markdown), which stays; `True`,
-`False` and `None`. Not read: keys without quotes, typographic quotes, comments, missing commas,
-quotes, brackets or braces, numbers that JSON does not have.
+These forms are accepted beside strict JSON, because each has one meaning only: a comma before a
+closing bracket; strings in single quotes, in which an apostrophe between two letters is text; raw
+line breaks and tabs in strings; a backslash that escapes nothing (LaTeX, `\_` of markdown), which
+stays in the string; `True`, `False` and `None`. These are refused: keys without quotes, typographic
+quotes, comments, missing commas, quotes, brackets or braces, and numbers that JSON does not have.
 
-Own code, because the libraries either guess (json-repair closes what is open and keeps the
-last of two keys) or know fewer of these forms, take hexadecimal numbers and bare keys, and
-recurse without a limit (json5).
+No library fits. json-repair guesses: it closes what is open and keeps the last of two equal keys.
+json5 knows fewer of these forms, accepts hexadecimal numbers and bare keys, and recurses without a
+limit.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ Members: TypeAlias = "tuple[tuple[str, Value], ...]"
 """A JSON object as written: keys in order, repeated ones included."""
 Value: TypeAlias = "str | float | bool | list[Value] | Members | None"
 
-DEPTH = 32  # brackets within brackets; no contract needs more than three
+DEPTH = 32  # levels of nested brackets; no contract needs more than three
 
 
 class MalformedJson(Exception):
-    """What stands there began as JSON and is none.
+    """A text begins as JSON but breaks its syntax.
 
     Attributes:
-        ended: The text ended before it was complete.
+        reason: What is wrong, in one line.
+        is_incomplete: Whether the text ended before the value was complete.
     """
 
     def __init__(self, reason: str, *, is_incomplete: bool = False) -> None:
@@ -42,7 +43,7 @@ class MalformedJson(Exception):
         self.is_incomplete = is_incomplete
 
 
-# Possessive repeats: a quote without its partner costs one pass, never a search back.
+# The repeats are possessive, so an unclosed quote costs one pass without backtracking.
 _STRINGS = {
     '"': re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL),
     "'": re.compile(r"'((?:[^'\\]++|\\.|(?<=[^\W\d_])'(?=[^\W\d_]))*+)'", re.DOTALL),
@@ -57,39 +58,39 @@ _WORDS: dict[str, float | bool | None] = {
     "False": False,
     "null": None,
     "None": None,
-    # Read, so that the reason can name them; no contract takes them.
+    # Parsed only so that the error can name them; no contract accepts them.
     "NaN": math.nan,
     "Infinity": math.inf,
     "-Infinity": -math.inf,
 }
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"} | {c: c for c in "\"'\\/"}
-_EXACT = 15  # characters: of so few and no exponent, no number is rounded
+_EXACT = 15  # a float holds any number of so few characters, without an exponent, exactly enough
 _HALF = re.compile(r"[\w.+-]{0,20}")
 
 
 def parse_number(text: str) -> float | None:
-    """The value of a JSON number and nothing else; None where it is not one."""
+    """Return the value of a text that is one JSON number; None for any other text."""
     return _to_float(text) if _NUMBER.fullmatch(text) else None
 
 
 def _to_float(text: str) -> float:
-    """A number as it is written: one that is not whole is not rounded to a whole one.
+    """Convert a JSON number to a float without rounding a fraction to a whole number.
 
-    5.0000000000000000001 lies above 5, and becomes the number above it that can be told from it.
+    5.0000000000000000001 becomes the smallest float above 5.
     """
     value = float(text)
     if not value.is_integer() or (len(text) <= _EXACT and "e" not in text.lower()):
         return value
     try:
         side = Decimal(text).compare(Decimal(value))
-    except InvalidOperation:  # an exponent of many digits, which is less than zero
+    except InvalidOperation:  # a negative exponent of many digits: the number is just beside 0
         side = Decimal(-1 if text.startswith("-") else 1)
     return math.nextafter(value, math.copysign(math.inf, side)) if side else value
 
 
 def to_json(value: Value) -> str:
-    """A value as JSON text; keys that are given twice stay so."""
+    """Write a value as JSON text; repeated keys are written as often as they occur."""
     if isinstance(value, tuple):
         pairs = (f"{to_json(key)}: {to_json(member)}" for key, member in value)
         return "{" + ", ".join(pairs) + "}"
@@ -108,10 +109,11 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 class JsonReader:
-    """Reads one value at a time.
+    """A reader of one JSON value from a position in a text.
 
     Attributes:
-        at: Where the next token begins.
+        text: The text.
+        at: Position of the next token; after a value was read, the position behind it.
     """
 
     def __init__(self, text: str, at: int) -> None:
@@ -119,10 +121,10 @@ class JsonReader:
         self.at = at
 
     def members(self, depth: int = 1) -> Members:
-        """The object at the brace here.
+        """Read the object whose opening brace is at `at`.
 
         Raises:
-            Malformed: it is not one.
+            MalformedJson: The object breaks the syntax.
         """
         pairs: list[tuple[str, Value]] = []
 
@@ -135,10 +137,10 @@ class JsonReader:
         return tuple(pairs)
 
     def values(self, depth: int = 1) -> list[Value]:
-        """The list at the bracket here.
+        """Read the list whose opening bracket is at `at`.
 
         Raises:
-            Malformed: it is not one.
+            MalformedJson: The list breaks the syntax.
         """
         values: list[Value] = []
         self._series("]", depth, lambda: values.append(self._value(depth)))
@@ -197,6 +199,6 @@ class JsonReader:
         rest = self.text[self.at : self.at + 20]
         if not rest:
             return MalformedJson(f"it ends where {due} is due", is_incomplete=True)
-        # `tru`, `-`, `0.`: what could still become a value ends with the text.
+        # The text ends in what could still become a value, such as `tru`, `-` or `0.`.
         is_incomplete = _HALF.fullmatch(rest) is not None and self.at + len(rest) == len(self.text)
         return MalformedJson(f"{rest!r} stands where {due} is due", is_incomplete=is_incomplete)

@@ -1,4 +1,4 @@
-"""A reply as it is read: without the draft before it, and with nothing after its answer."""
+"""The text of a judge's reply, without the model's thinking before the answer."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ class Unparsable(Exception):
         self.reason = reason
 
 
-# Servers take drafts off where they know the model; where they do not, a draft comes in the reply.
-# No answer is taken out of one.
+# A server removes the drafts of models that it knows; other drafts arrive in the reply.
+# No answer is read from a draft.
 _DRAFTS = package_tables(__package__, "drafts.toml")["drafts"]
 _OPENS, _CLOSES = (
     re.compile("|".join(tags[side] for tags in _DRAFTS), re.IGNORECASE)
     for side in ("opens", "closes")
 )
-# What may stand before the first tag of a reply: blanks, and how a turn of gpt-oss begins.
+# Before the first tag of a reply: blanks, and the header of a turn of gpt-oss.
 _BEFORE = re.compile(r"\s*(?:<\|start\|>\s*assistant\s*)?", re.IGNORECASE)
 
-# What closes whatever stands around an answer: fences, brackets, \boxed{…}, tags, control tokens.
+# What may follow an answer: the ends of fences, brackets, \boxed{…}, tags; control tokens.
 _MARKS = re.compile(r"(?:[\s`*$\]})]|</[\w:-]{1,40}>|<\|[^<>|]{1,40}\|>)*+")
 _LINE = re.compile(r"[ \t]*\n")
 
 
 class ReplyText:
-    """What a judge said.
+    """The text of a reply, and where the tags of its drafts are.
 
-    A chat template may open a draft itself, so that a reply begins inside it: what stands before a
-    closing tag is a draft too. Whether a tag counts, is for whoever reads the text to say, for a
-    judge may quote one from an image.
+    A draft is the text in which a model thinks before it answers. A chat template may open a draft
+    itself, so that the reply begins inside it: text before a closing tag is then a draft as well.
+    The reader of an answer decides whether a tag counts, because a judge may quote one from an
+    image.
 
     Args:
-        reply: As it came.
-        cut: It ended at the token limit.
+        reply: The reply as the server sent it.
+        cut: Whether it ended at the token limit.
 
     Attributes:
         text: The reply without its byte order mark and the drafts that it begins with.
-        cut: It ended at the token limit.
-        thought: It began with a draft that was opened and closed.
+        cut: Whether the reply ended at the token limit.
+        has_draft: Whether the reply began with a draft that was opened and closed.
         opens: Where each opening tag of a draft begins in the text.
         closes: Where each closing tag begins and ends.
-        end: Where the answer ends in the text, once it has been read; None where nothing is said of
-            what follows it.
+        end: Where the answer ends in the text, once it was read; None if text may follow it.
 
     Raises:
-        Unparsable: it is empty, or a draft that it begins with is not closed.
+        Unparsable: The reply is empty, or a draft that it begins with is not closed.
     """
 
     def __init__(self, reply: str, *, cut: bool = False) -> None:
@@ -83,14 +83,14 @@ class ReplyText:
 
     @property
     def last(self) -> str:
-        """What follows the last closing tag."""
+        """The text after the last closing tag."""
         return self.text[self.closes[-1][1] :] if self.closes else self.text
 
     @property
     def last_line(self) -> str:
-        """What follows the last closing tag that ends a line.
+        """The text after the last closing tag that ends a line.
 
-        One that is quoted from an image stands within a line.
+        A tag that the judge quotes from an image stands within a line.
         """
         for _, end in reversed(self.closes):
             if line := _LINE.match(self.text, end):
@@ -98,13 +98,13 @@ class ReplyText:
         return self.text
 
     def check_end(self, answer: T) -> T:
-        """The answer that was read, where nothing follows it.
+        """Return the answer if no text follows it.
 
-        Of a judge that goes on after it, it cannot be told whether it means it: `If the edit were
-        perfect I would say {…}, but`.
+        A judge that goes on after its answer may not mean it: `If the edit were perfect I would say
+        {…}, but`.
 
         Raises:
-            Unparsable: more than fences, closing brackets and closing tags follow.
+            Unparsable: More follows than fences, closing brackets and closing tags.
         """
         if self.end is None:
             return answer
@@ -119,13 +119,13 @@ class ReplyText:
 
 
 def unclosed_draft(*, cut: bool) -> Unparsable:
-    """Of a draft without an end."""
+    """Make the error of a draft without a closing tag."""
     return Unparsable(
         "cut at the token limit while thinking" if cut else "the thinking is not closed"
     )
 
 
 def _skip_turn_header(text: str, at: int) -> int:
-    """Where the blanks that stand here end, and the name of the turn."""
+    """Return the position after the blanks and the turn's header (gpt-oss) at this position."""
     before = _BEFORE.match(text, at)
     return before.end() if before else at

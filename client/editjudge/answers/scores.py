@@ -1,4 +1,4 @@
-"""Scores in a JSON object, the reasons before them, in it or as free text."""
+"""Contract for scores in a JSON object, with the judge's reasons before or inside it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from .lenient_json import Value, parse_number, to_json
 from .reply import ReplyText, Unparsable
 
 LIST = "score"
+"""The key of the list of scores, where they stand in one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreField:
-    """One score.
+    """One score that a reply holds.
 
     Attributes:
-        name: Its key in the reply, or what it is called in an ordered list.
-        low: The lowest score, itself allowed.
-        high: The highest score, itself allowed.
-        integer: Whole numbers only; `4.0` is one.
-        description: What it rates, for the instruction; template text.
+        name: Key of the score in the reply; in a list, its name in the instruction.
+        low: The lowest allowed score.
+        high: The highest allowed score.
+        integer: Whether only whole numbers are allowed; `4.0` is one.
+        description: What the score rates; it is shown to the judge.
     """
 
     name: str
@@ -37,33 +38,32 @@ class ScoreField:
         if not normalise_key(self.name) or not (
             math.isfinite(self.low) and math.isfinite(self.high)
         ):
-            raise ValueError(f"a score needs a name and a finite scale: {self}")
+            raise ValueError(f"a score needs a name and finite ends of its scale: {self}")
         if self.low >= self.high:
             raise ValueError(f"the scale of {self.name} is empty: {self.low:g} to {self.high:g}")
         if self.integer and not (float(self.low).is_integer() and float(self.high).is_integer()):
-            raise ValueError(f"the scale of {self.name} is of integers, its ends are not")
+            raise ValueError(f"the integer scale of {self.name} needs whole numbers as its ends")
 
     @property
     def scale(self) -> str:
-        """In words."""
+        """The scale in words, such as "an integer from 1 to 5"."""
         kind = "an integer" if self.integer else "a number"
         return f"{kind} from {self.low:g} to {self.high:g}"
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Of one score."""
+        """JSON schema of the score."""
         if self.integer:
             return {"type": "integer", "minimum": int(self.low), "maximum": int(self.high)}
         return {"type": "number", "minimum": self.low, "maximum": self.high}
 
     def read(self, value: Value) -> float:
-        """A score from its JSON value.
+        """Check a JSON value against the scale, and return it as a number.
 
-        A string that holds a JSON number and nothing else counts as that number: it can mean
-        nothing else.
+        A string that holds a JSON number and nothing else counts as that number.
 
         Raises:
-            Unparsable: not a number, not finite, not on the scale.
+            Unparsable: The value is not a number, not finite, or not on the scale.
         """
         read = parse_number(value) if isinstance(value, str) else value
         # bool first: to Python, true is the number 1.
@@ -81,14 +81,14 @@ class ScoreField:
 
 @dataclass(frozen=True, slots=True)
 class ScoresAnswer:
-    """What a judge gave.
+    """The scores of one reply.
 
     Attributes:
-        scores: By field, in the contract's order, each on its field's scale.
-        reasoning: The judge's words, as JSON where they are no text; empty where the contract asks
-            for none.
-        without: By field why there is no score; only where an official script reads the reply.
-        steps: By field which step of the official script found the score.
+        scores: The score of each field, in the contract's order and on the field's scale.
+        reasoning: The judge's reasons: text as it is, any other value as JSON. Empty if the
+            contract asks for none.
+        without: Why a field has no score. Only official scripts that read a reply fill it.
+        steps: Which step of the official script found each field's score.
     """
 
     scores: dict[str, float]
@@ -99,7 +99,7 @@ class ScoresAnswer:
 
 @dataclass(frozen=True)
 class Scores(OutputContract[ScoresAnswer]):
-    """One JSON object: reasons first, so that the scores follow from them, then the scores.
+    """One JSON object that holds reasons, then scores, so that the scores follow from the reasons.
 
     Source: KRIS-Bench asks for 1 to 5 with a reason, one score a call, and two in the joint
     call for instruction and knowledge, each with a reason of its own (figures 28 to 36);
@@ -108,12 +108,12 @@ class Scores(OutputContract[ScoresAnswer]):
 
     Attributes:
         fields: The scores, in order.
-        reasoning: True for one text under `reasoning`, False for none, or the keys of several
-            texts; the answer holds them joined by empty lines. `before`: free text before the
-            object, for an examination in steps; a decoder that is held to JSON from its first
-            token could not write it, so there is no schema.
-        as_list: The scores stand in one list under `score`, in the order of the fields, which
-            then share one scale.
+        reasoning: Where the reasons stand. True: one text under the key `reasoning`. False: no
+            reasons. A tuple: the keys of several texts, which the answer joins with empty lines.
+            `before`: free text before the object, for an examination in steps. There is no schema
+            then, because a decoder restricted to JSON could not write that text.
+        as_list: Whether the scores stand in one list under `score`, in the order of the fields.
+            All fields must then share one scale.
     """
 
     name: ClassVar[str] = "scores"
@@ -126,23 +126,23 @@ class Scores(OutputContract[ScoresAnswer]):
 
     def __post_init__(self) -> None:
         if not self.fields:
-            raise ValueError("a contract of scores needs a score")
+            raise ValueError("the contract `scores` needs at least one field")
         if self.as_list and len({str(field.schema) for field in self.fields}) > 1:
-            raise ValueError("scores in one list share one scale")
+            raise ValueError("scores in one list must share one scale")
         keys = [normalise_key(key) for key in (*self.texts, *(f.name for f in self.fields))]
         if len(set(keys)) < len(keys) or not all(keys) or (self.as_list and "score" in keys[:-1]):
-            raise ValueError(f"keys that a reply cannot tell apart: {keys}")
+            raise ValueError(f"keys must differ in letters or digits, and not be empty: {keys}")
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The keys of the reasons."""
+        """Keys of the reasons inside the object."""
         if isinstance(self.reasoning, bool):
             return ("reasoning",) if self.reasoning else ()
         return () if self.reasoning == "before" else self.reasoning
 
     @property
     def instruction(self) -> str:
-        """Each key with its scale, in order."""
+        """The part of the prompt that names each key and its scale, in order."""
         texts = INSTRUCTIONS["scores"]
         lines = [texts["reason"].format(key=key) for key in self.texts]
         if self.as_list:
@@ -159,7 +159,10 @@ class Scores(OutputContract[ScoresAnswer]):
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """An object with these keys and no others, in this order; None where text precedes it."""
+        """JSON schema of the object; None where text precedes it.
+
+        It allows these keys only, in this order.
+        """
         if self.reasoning == "before":
             return None
         properties: dict[str, Any] = {key: {"type": "string"} for key in self.texts}
@@ -189,12 +192,12 @@ class Scores(OutputContract[ScoresAnswer]):
         if not isinstance(value, list):
             raise Unparsable(f'"{LIST}" is {_describe_kind(value)}, not a list')
         if len(value) != len(self.fields):
-            raise Unparsable(f'"{LIST}" has {len(value)} values where {len(self.fields)} are due')
+            raise Unparsable(f'"{LIST}" has {len(value)} values, not {len(self.fields)}')
         return value
 
 
 def _format_number(number: float) -> str:
-    """A number, with all its digits where fewer would make it a whole one."""
+    """Format a number; a number just beside a whole one gets all its digits."""
     short = f"{number:g}"
     near = abs(number - round(number)) < 1e-12 * max(1.0, abs(number))
     return repr(number) if near and not number.is_integer() else short
@@ -205,7 +208,7 @@ def _describe_field(field: ScoreField) -> str:
 
 
 def _reason(value: Value) -> str:
-    """A reason as text. No score depends on it, so a list of steps will do as well as a text."""
+    """Return a reason as text; a value that is not text, such as a list of steps, becomes JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else to_json(value)

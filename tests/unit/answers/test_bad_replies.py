@@ -112,9 +112,9 @@ def test_a_score_that_is_none(score: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("score", "reason"),
     [
-        ("[8, 7, 9]", "has 3 values where 4 are due"),
-        ("[8, 7, 9, 9, 9]", "has 5 values where 4 are due"),
-        ("[]", "has 0 values where 4 are due"),
+        ("[8, 7, 9]", "has 3 values, not 4"),
+        ("[8, 7, 9, 9, 9]", "has 5 values, not 4"),
+        ("[]", "has 0 values, not 4"),
         ("8", "is 8, not a list"),
         ("'[8, 7, 9, 9]'", "not a list"),
         ("(8, 7, 9, 9)", "stands where a value is due"),

@@ -16,8 +16,8 @@ def test_a_text_is_read_in_single_spaces() -> None:
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        ('{"instruction": " . "}', "which is no text"),
-        ('{"instruction": 3}', "which is no text"),
+        ('{"instruction": " . "}', "must hold words, not"),
+        ('{"instruction": 3}', "must hold words, not"),
         ('{"instruction": "Make it red, and then blue."}', "27 characters, more than 20"),
         ('{"text": "Make it red."}', "instruction"),
         ("Make it red.", "JSON"),

@@ -45,7 +45,7 @@ def test_the_object_alone_is_read() -> None:
         (STEPS + '{"score": [9, 8,', True, "cut at the token limit before the JSON object was"),
         (STEPS + '{"score": [9, 8,', False, "not complete"),
         (STEPS + '{"reasoning": "all "good"", "score": [9, 8, 10, 7]}', False, "malformed"),
-        (STEPS + '{"score": [9, 8, 10]}', False, "3 values where 4 are due"),
+        (STEPS + '{"score": [9, 8, 10]}', False, "3 values, not 4"),
         (STEPS + '{"score": [9, 8, 10, 7]} or {"score": [1, 8, 10, 7]}', False, "more than one"),
         (STEPS + '{"score": [9, 8, 10, 7]} Once more,', True, "may be a draft"),
         (STEPS + '{"score": [9, 8, 10, 7]} Once more,', False, "text follows the answer"),
