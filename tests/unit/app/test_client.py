@@ -95,7 +95,7 @@ def test_one_dimension_needs_no_list(photo_file: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"dimensions": []}, "no dimension is asked for"),
+        ({"dimensions": []}, "no dimension is selected"),
         ({"instruction": None}, "instruction: NoneType where text"),
         ({"target_text": 5}, "target text: int where text"),
         ({"source": None}, "NoneType is no picture"),
