@@ -28,8 +28,7 @@ from editjudge.base.errors import (
 from editjudge.base.identity import ServiceName
 from editjudge.base.item import Edit
 from editjudge.base.verdict import Failure as FailureOutcome
-from editjudge.base.verdict import NoScore, Score
-from editjudge.base.verdict import NotServed as NotServedOutcome
+from editjudge.base.verdict import NoScore, NotServed, Score
 from editjudge.panel import Panel
 from editjudge.panel.grpc_channel import MAX_REPLY_BYTES
 from editjudge.panel.triton import MAX_REQUEST_BYTES, MAX_ROWS, MAX_TEXT_BYTES
@@ -433,5 +432,5 @@ async def test_a_server_without_the_model(photo: np.ndarray) -> None:
             edit = Edit.load(source=photo, edited=photo, instruction="x")
             judged = await client.score(edit, ["core.quality.piqe"])
     outcome = judged.outcomes["core.quality.piqe"]
-    assert isinstance(outcome, NotServedOutcome)
+    assert isinstance(outcome, NotServed)
     assert "not among the models ready" in outcome.reason

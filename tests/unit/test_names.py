@@ -91,7 +91,9 @@ def bindings(text: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.id
             case ast.Attribute(ctx=ast.Store()):
                 yield node.lineno, node.attr
-            case ast.ExceptHandler(name=str(name)):
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                yield node.lineno, name
+            case ast.alias(asname=str(name)):
                 yield node.lineno, name
 
 
@@ -132,6 +134,7 @@ def test_exceptions_are_needed() -> None:
         ("class Judged: pass", ["Judged"]),
         ("self._kept = 1", ["_kept"]),
         ("_SHOWN = 1", ["_SHOWN"]),
+        ("import seen_ids as seen", ["seen"]),
         ("[each for said in x]", ["said"]),
         ("for seed in x: pass", []),
         ("known_ids = is_known = 1", []),
