@@ -1,7 +1,7 @@
-"""Images and masks, and the one decoder of client and services, with limits.
+"""Images and masks, and the decoder that client and services share.
 
-All other code sees upright 8-bit RGB. Conversions on the way are recorded as notes. Anything that
-is not one still image is refused, with its name and the reason.
+All other code sees upright 8-bit RGB. Each conversion on the way is recorded as a note. A file that
+is not one still image, or that exceeds a limit, is refused with its name and the reason.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_BYTES = 32 * 1024 * 1024
 MAX_PIXELS = 64 * 1024 * 1024
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF", "PPM")
 MASK_THRESHOLD = 128
-"""The lowest white value of a mask that is a JPEG, a format that does not preserve zeros."""
+"""The lowest value that counts as white in a JPEG mask, because JPEG does not preserve zeros."""
 _SUFFIXES = {
     ".png": "PNG",
     ".jpg": "JPEG",
@@ -65,17 +65,19 @@ _PICTURE = DecodingRules()
 _MASK = DecodingRules(to_black_or_not, from_32=True)
 _OPAQUE = DecodingRules(over_white=False)
 MAX_PATH = 4096
-"""The most characters of a path (Linux)."""
+"""The largest number of characters in a path (Linux)."""
 _LONGEST = 1024
-"""The most characters of a path in an error."""
+"""The largest number of characters of a path in an error message."""
 _BOMBS = (Pil.DecompressionBombError, Pil.DecompressionBombWarning)
 
 
 class DecodedPicture(NamedTuple):
-    """A file that was decoded.
+    """A decoded image file.
 
     Attributes:
-        media_type: Of a file that may be sent as it is; see `Image`.
+        rgb: uint8 of shape (H, W, 3), read-only.
+        notes: Conversions made while decoding.
+        media_type: The media type, if the file may be sent unchanged; see `Image`.
     """
 
     rgb: RGB
@@ -87,10 +89,10 @@ class _Picture:
     """Base of images and masks.
 
     Attributes:
-        name: Its name in errors and reports.
-        encoded_bytes: What is sent to services: the bytes of the file, or a PNG made of an array.
-        notes: Conversions that were made while decoding.
-        file: The path that it was read from, as it was given; "" where it came otherwise.
+        name: Name in error messages and reports.
+        encoded_bytes: The bytes that services receive: the file's own, or a PNG made of an array.
+        notes: Conversions made while decoding.
+        file: The path as the caller gave it; "" for an image that is not from a path.
     """
 
     name: str
@@ -101,7 +103,7 @@ class _Picture:
     @property
     def digest(self) -> str:
         """`sha256:` and 64 hex digits of the encoded bytes; computed once."""
-        # The lock of Python 3.11's `cached_property` is one for all pictures.
+        # `cached_property` of Python 3.11 would share one lock among all images.
         attributes: dict[str, str] = vars(self)
         return attributes.get("_digest") or attributes.setdefault(
             "_digest", content_digest(self.encoded_bytes)
@@ -112,11 +114,11 @@ class Image(_Picture):
     """One still image.
 
     Args:
-        pixels: The decoded image; None for a file that was checked to be complete, which is decoded
-            when its pixels are first read.
-        media_type: `image/png` and so on if `encoded_bytes` may be sent as it is: nothing was
-            converted while decoding, and the file holds no metadata. None otherwise.
-        size: Width and height, if `pixels` is None.
+        pixels: The decoded image. None for a file that was checked for completeness; it is then
+            decoded when its pixels are first read.
+        media_type: `image/png` or the like if `encoded_bytes` may be sent unchanged, that is, if
+            nothing was converted while decoding and the file holds no metadata. None otherwise.
+        size: Width and height; needed if `pixels` is None.
 
     Attributes:
         size: Width and height in pixels.
@@ -136,7 +138,7 @@ class Image(_Picture):
         if pixels is not None:
             size = pixels.shape[1], pixels.shape[0]
         elif size is None:
-            raise ValueError(f"{name}: neither decoded nor of a known size")
+            raise ValueError(f"{name}: give pixels or a size")
         self.notes = notes
         self.file = ""
         self.media_type = media_type
@@ -152,7 +154,7 @@ class Image(_Picture):
 
     @property
     def had_alpha(self) -> bool:
-        """Whether the image had transparency, which was blended with white or dropped."""
+        """Whether the image had transparency, which was dropped or blended with white."""
         return any(note.kind == "alpha" for note in self.notes)
 
     @property
@@ -173,19 +175,19 @@ class Image(_Picture):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that the image takes in memory now."""
+        """Memory that the image takes now, in bytes; it grows when the pixels are decoded."""
         return len(self.encoded_bytes) + (0 if self._pixels is None else self._pixels.nbytes)
 
 
 @dataclass(frozen=True, eq=False)
 class Mask(_Picture):
-    """The mask of an edit: where it may change its source.
+    """The region in which an edit may change its source.
 
     Attributes:
-        pixels: Bool of shape (H, W), read-only.
-        stretches_to_frame: Whether the mask is stretched over the whole frame of an image of any
-            aspect ratio. Official masks are square while their images are not, and an output may
-            have another aspect ratio than the source that the mask was made for.
+        pixels: Bool of shape (H, W), read-only; True where the edit may change the source.
+        stretches_to_frame: Whether `resize` stretches the mask to any aspect ratio. Official masks
+            are square while their images are not, and an output may have another aspect ratio than
+            the source that the mask was made for.
     """
 
     name: str
@@ -197,7 +199,7 @@ class Mask(_Picture):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that the mask takes in memory."""
+        """Memory that the mask takes, in bytes."""
         return len(self.encoded_bytes) + self.pixels.nbytes
 
     @property
@@ -211,17 +213,17 @@ class Mask(_Picture):
         return self.pixels
 
     def invert(self) -> Mask:
-        """Invert the mask."""
+        """Return the mask with white and black exchanged."""
         return replace(
             self, pixels=~self.pixels, notes=(*self.notes, Note("mask", "mask inverted"))
         )
 
     def resize(self, size: tuple[int, int]) -> Mask:
-        """Resize the mask (nearest neighbour).
+        """Resize the mask to (width, height) by nearest neighbour.
 
         Raises:
-            ImageError: the aspect ratios differ by more than one pixel, so the mask belongs to
-                another image.
+            ImageError: The aspect ratios differ by more than one pixel, so the mask belongs to
+                another image. A mask that stretches to the frame is never refused.
         """
         if size == self.size:
             return self
@@ -234,8 +236,8 @@ class Mask(_Picture):
         return replace(self, pixels=np.asarray(picture, dtype=bool), notes=(*self.notes, note))
 
     def _stretch(self, size: tuple[int, int]) -> Mask:
-        """Stretch the mask to a size as the released code does (OpenCV's nearest neighbour)."""
-        # OpenCV takes the pixel under the left upper corner, Pillow the one under the middle.
+        """Stretch the mask as the benchmark's code does (nearest neighbour of OpenCV)."""
+        # OpenCV samples at the upper left corner of a pixel, Pillow at its centre.
         (width, height), (w, h) = self.size, size
         columns, rows = (
             np.minimum(np.floor(np.arange(to) * (1.0 / (to / of))).astype(np.intp), of - 1)
@@ -246,10 +248,10 @@ class Mask(_Picture):
         return replace(self, pixels=pixels, notes=(*self.notes, note))
 
     def check_fits(self, size: tuple[int, int]) -> None:
-        """Check that the mask fits an image of this size, if need be after resizing.
+        """Check that the mask has the size or the aspect ratio of an image of this (width, height).
 
         Raises:
-            ImageError: as `resize`.
+            ImageError: The aspect ratios differ by more than one pixel.
         """
         (width, height), (w, h) = self.size, size
         if abs(width * h - height * w) > max(w, h, width, height):
@@ -264,22 +266,21 @@ def load_image(image: ImageLike, name: str = "", *, max_lazy_pixels: int = 0) ->
     """Read an image from a path, encoded bytes, a Pillow image or an array.
 
     Args:
-        image: Arrays are uint8 of shape (H, W), (H, W, 3) or (H, W, 4), RGB order.
-        name: Its name in errors; the path by default. For bytes, the suffix of the name counts as
-            that of a file.
-        max_lazy_pixels: Files of up to this many pixels that may be sent as they are stay encoded
-            until their pixels are read. That they are complete is checked now; see
-            `base.integrity`.
+        image: The image. Arrays are uint8 of shape (H, W), (H, W, 3) or (H, W, 4), in RGB order.
+        name: Name in error messages; by default the path. For bytes, the suffix of the name is
+            treated as the file's suffix.
+        max_lazy_pixels: Files of at most this many pixels that may be sent unchanged are decoded
+            only when their pixels are read. Completeness is checked at once; see `base.integrity`.
 
     Raises:
-        ImageError: missing, empty, truncated, animated, beyond 32 MiB or 64 megapixels, of 16 bits
-            with values up to 255 only, or not an image.
+        ImageError: The image is missing, empty, truncated, animated, larger than 32 MiB or 64
+            megapixels, of 16 bits with no value above 255, or not an image.
     """
     return image if isinstance(image, Image) else _load(image, name, _PICTURE, max_lazy_pixels)
 
 
 def count_pixels(data: bytes) -> int:
-    """Read the number of pixels from a file's header; 0 if the file would not be decoded."""
+    """Read the number of pixels from a file's header; 0 for a file that `decode` would refuse."""
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
             pixels = picture.width * picture.height
@@ -290,16 +291,17 @@ def count_pixels(data: bytes) -> int:
 
 @implementation(2)
 def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mask:
-    """Read a mask: pixels that are not zero may change, in any bit depth.
+    """Read a mask: the edit may change each pixel that is not zero, at any bit depth.
 
-    A JPEG does not preserve zeros, so there pixels of 128 and above may change.
+    In a JPEG, which does not preserve zeros, it may change pixels of 128 and above.
 
     Args:
-        mask: Arrays may be of any integers, or bool.
+        mask: The mask. Arrays may also be bool or of any integer dtype.
+        name: Name in error messages; by default the path.
 
     Raises:
-        ImageError: as `load_image`, or the mask is coloured or transparent, so that what
-            it selects cannot be told.
+        ImageError: As for `load_image`; or the mask is coloured or transparent, so that its region
+            is not defined.
     """
     if isinstance(mask, Mask):
         return mask
@@ -330,13 +332,13 @@ def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mas
 
 @implementation(2)
 def decode(data: bytes) -> tuple[RGB, Notes]:
-    """Decode one still picture to upright 8-bit RGB, within the limits.
+    """Decode one still image to upright 8-bit RGB, within the limits on bytes and pixels.
 
     Returns:
         A read-only uint8 array of shape (H, W, 3), and notes on what was converted.
 
     Raises:
-        ValueError: one line saying what is wrong with the data.
+        ValueError: The data cannot be decoded; the message is one line.
     """
     picture = _decode(data, _PICTURE)
     return picture.rgb, picture.notes
@@ -352,7 +354,7 @@ def _check_cost(data: bytes) -> None:
 
 
 def _decode(data: bytes, reading: DecodingRules) -> DecodedPicture:
-    """Decode an image by rules for transparency and bit depths; see `decode`."""
+    """Decode an image by the given rules for transparency and bit depth; see `decode`."""
     _check_cost(data)
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
@@ -361,7 +363,7 @@ def _decode(data: bytes, reading: DecodingRules) -> DecodedPicture:
             has_16_bits = is_deep(picture)
             picture.load()
             orientation = picture.getexif().get(ORIENTATION_TAG, 1)
-            # Nothing here keeps the values of 16 bits while they are reduced.
+            # No variable holds the 16-bit values, so their memory is freed during the reduction.
             rgb, notes = to_rgb(
                 picture, reading, read_16_bits(picture, data) if has_16_bits else None, orientation
             )
@@ -381,14 +383,14 @@ def _decode(data: bytes, reading: DecodingRules) -> DecodedPicture:
 
 
 def drop_alpha(image: Image) -> Image:
-    """Decode an image again with its transparency dropped, so that the colours below it show.
+    """Decode an image again without its transparency, so that the hidden colours show.
 
-    An image without transparency, or made of an array, is returned as it is.
+    An image without transparency, or made of an array, is returned unchanged.
     """
     if not image.had_alpha:
         return image
     rgb, notes, _ = _decode(image.encoded_bytes, _OPAQUE)
-    # As PPM: for one use, packing and unpacking PNG would take longer than sending more.
+    # PPM, because for one use a PNG takes longer to pack and unpack than the bytes take to send.
     buffer = io.BytesIO()
     Pil.fromarray(rgb).save(buffer, "PPM")
     return Image(image.name, buffer.getvalue(), rgb, (*notes, Note("alpha", "alpha dropped")))
@@ -402,7 +404,7 @@ def read_header_size(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     try:
         with Pil.open(path, formats=FORMATS) as picture:
             width, height = picture.size
-            # Of a PNG without EXIF it would take decoding to know; Pillow turns a TIFF itself.
+            # A PNG shows only after decoding that it has no EXIF; Pillow turns a TIFF itself.
             has_exif = picture.format != "TIFF" and (
                 picture.format != "PNG" or "exif" in picture.info
             )
@@ -413,7 +415,7 @@ def read_header_size(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def format_path(path: os.PathLike[str] | str) -> str:
-    """Format a path as printable UTF-8; a very long one is cut in the middle."""
+    """Format a path as printable UTF-8; beyond 1,024 characters it is cut in the middle."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     if len(text) <= _LONGEST:
         return text
@@ -451,13 +453,13 @@ def _load(image: _Unread, name: str, reading: DecodingRules, max_lazy_pixels: in
     if not isinstance(image, str | os.PathLike):
         raise ImageError(
             name or "image",
-            f"{type(image).__name__} is no picture",
+            f"{type(image).__name__} is not an image",
             "give a path, bytes, a Pillow image or an array",
         )
     path = Path(image)
     shown_name = name or format_path(path)
     if len(str(path)) > MAX_PATH:
-        raise ImageError(shown_name, f"a path of {len(str(path)):,} characters", "check the path")
+        raise ImageError(shown_name, f"the path has {len(str(path)):,} characters", "check it")
     suffix = path.suffix.lower()
     picture = _from_bytes(
         _read_file(path, shown_name), shown_name, reading, max_lazy_pixels, suffix
@@ -473,7 +475,7 @@ def _from_bytes(
     try:
         _check_cost(data)
         info = inspect_image(data, min(max_lazy_pixels, MAX_PIXELS)) if max_lazy_pixels else None
-        # One that is named as what it is not has a note, and is not shown as it is.
+        # A file whose suffix names another format gets a note, and is not sent unchanged.
         if info and (not expected_format or info.media_type == f"image/{expected_format.lower()}"):
             return Image(name, data, None, media_type=info.media_type, size=info.size)
         rgb, notes, media_type = _decode(data, reading)
@@ -493,13 +495,13 @@ def _from_pillow(picture: Pil.Image, name: str, reading: DecodingRules) -> Image
         levels = levels_of(picture)
         rgb, notes = to_rgb(picture, reading, levels, picture.getexif().get(ORIENTATION_TAG, 1))
     except Exception as error:
-        # One that was opened and not read yet is decoded here; see `decode`.
+        # A Pillow image that is open but not loaded is decoded here; see `decode`.
         raise _make_image_error(name, error) from error
     return _encode(rgb, name, notes)
 
 
 def _make_image_error(name: str, error: Exception) -> ImageError:
-    """Make the error of an image that cannot be read; a `DepthError` states its own mend."""
+    """Make the error of an image that cannot be read; a `DepthError` already names the mend."""
     if isinstance(error, DepthError):
         return ImageError(name, str(error))
     return ImageError(name, _one_line(error), "give one still image")
@@ -531,7 +533,7 @@ def _check_header(picture: Pil.Image) -> None:
     if width * height > MAX_PIXELS:
         raise ValueError(f"{width}x{height} pixels, the limit is {MAX_PIXELS:,} in all")
     # An MPO is a JPEG whose further frames are the phone's previews of the first.
-    # Whether there is another frame is known at once; to count them all takes as long as they like.
+    # Pillow knows at once whether there is another frame; counting all may take any time.
     if picture.format != "MPO" and getattr(picture, "is_animated", False):
         raise ValueError("more than one frame")
 
@@ -546,11 +548,11 @@ def check_image(name: str, image: RGB) -> None:
     """Check that an image is `uint8` of shape (H, W, 3) with at least one pixel.
 
     Args:
-        name: What the message calls the image.
+        name: Name of the image in the message.
         image: The image.
 
     Raises:
-        ValueError: The shape or the dtype is another one.
+        ValueError: The image has another shape or dtype, or no pixels.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or image.size == 0:
         raise ValueError(

@@ -1,15 +1,15 @@
-"""Checks of encoded image files without decoding: what decoding costs, and that none is truncated.
+"""Checks of encoded image files without decoding: the cost of decoding, and completeness.
 
-A decoder's work is bounded by bytes and pixels for every format but where a file may ask for the
-same pixels again and again (scans of a JPEG), may come in countless tiny pieces, or is decoded by
-Python code.
+Cost: limits on bytes and pixels bound a decoder's work, with three exceptions, which are checked
+here. A file may ask for the same pixels again and again (scans of a JPEG), may come in a huge
+number of tiny pieces, or may be of a kind that Python code decodes.
 
-An image that may be sent as it is is checked for completeness without storing a pixel. All data
-that a decoder reads is read: the deflated data of a PNG to its last byte and checksum, the
-entropy-coded data of a JPEG to its last block. Only steps that cannot fail are left out: filters,
-transforms, colours. A file that is not plain in every respect is decoded instead, so that the
-decoder alone decides what is refused. The one exception is a stream with codes that the format does
-not have but with a right checksum: libdeflate takes it and Pillow does not. No encoder writes it.
+Completeness: an image that may be sent unchanged is checked without storing a pixel. The check
+reads all data that a decoder reads: the deflated data of a PNG to its last byte and checksum, the
+entropy-coded data of a JPEG to its last block. It leaves out only steps that cannot fail: filters,
+transforms, colours. A file that is unusual in any respect is decoded instead, so that the decoder
+alone decides what is refused. There is one exception: libdeflate accepts, and Pillow refuses, a
+stream with codes outside the format whose checksum is right. No encoder writes such a stream.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from PIL import Image as Pil
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
 _CHANNELS = {0: 1, 2: 3}
-"""By the colour type of a PNG: grey and RGB; others have a palette or transparency."""
+"""Channels by the colour type of a PNG: grey and RGB. Others have a palette or transparency."""
 _LENGTHS = {b"IHDR": 13, b"pHYs": 9, b"gAMA": 4, b"sRGB": 1, b"IEND": 0}
-"""Of the chunks that may stand beside the data; any other may hold what is not to be sent."""
+"""Length in bytes of each chunk that is allowed beside the data; others may hold metadata."""
 _HIGHEST_FILTER = 4
 _CHECKSUM = 4
 """Bytes of the Adler-32 that ends a zlib stream."""
 _MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
-# What Pillow reads of a file that tells nothing about who made it, where or with what.
+# Properties that Pillow reads from a file and that reveal nothing about who made it, where or how.
 _HARMLESS = frozenset(
     {
         "jfif",
@@ -53,23 +53,23 @@ _HARMLESS = frozenset(
 )
 
 MAX_SCANS = 64
-"""Of a JPEG; encoders write about ten, and each costs as much as the whole picture."""
+"""Scans of a JPEG. Encoders write about ten; each costs as much as decoding the whole image."""
 MAX_PIECES = 1 << 18
-"""Segments, chunks or blocks; 32 MiB in the longest blocks of a GIF are half as many."""
+"""Segments, chunks or blocks; a GIF of 32 MiB in blocks of full length has half as many."""
 MAX_COMMENT = 1 << 20
-"""Bytes of one comment of a GIF: Pillow's time grows with their square."""
+"""Bytes of one comment in a GIF; Pillow's time grows with the square of its length."""
 MAX_SLOW = 8 * 1024 * 1024
-"""Bytes of what Pillow decodes without C: numbers as text (PPM), run lengths (BMP)."""
+"""Bytes of files that Pillow decodes in Python: numbers as text (PPM), run lengths (BMP)."""
 MAX_REMARKS = 1000
-"""In a picture of numbers as text, whose time grows with their square."""
+"""Comments in a PPM of numbers as text; Pillow's time grows with the square of their number."""
 _MARKER = re.compile(rb"\xff+([^\x00\xd0-\xd7\xff])")  # neither stuffing nor a restart
 _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
 _BARE = frozenset({0x01, 0xD8})
-"""Markers of a JPEG without a segment; restarts are none of `_MARKER`."""
+"""JPEG markers without a segment; restart markers do not match `_MARKER`."""
 
 
 class ImageInfo(NamedTuple):
-    """Facts of an image that was not decoded.
+    """Size and type of an image file that was checked but not decoded.
 
     Attributes:
         size: Width and height in pixels, upright.
@@ -81,28 +81,30 @@ class ImageInfo(NamedTuple):
 
 
 def media_type_of(picture: Pil.Image) -> str | None:
-    """The media type of an opened file that holds only RGB or grey pixels; None otherwise.
+    """Return the media type of an opened RGB or grey file without metadata; None for any other.
 
-    Load a PNG first: its metadata may stand at the end.
+    A PNG must be loaded first, because its metadata may stand at the end of the file.
     """
     if picture.mode not in {"RGB", "L"} or set(picture.info) - _HARMLESS or picture.getexif():
         return None
     return _MEDIA_TYPES.get(str(picture.format))
 
 
-def inspect_image(data: bytes, most: int) -> ImageInfo | None:
+def inspect_image(data: bytes, max_pixels: int) -> ImageInfo | None:
     """Check that a file is a complete, upright, opaque 8-bit image without metadata.
-
-    Returns None if the file has to be decoded to know: it is too large, damaged or of another kind.
 
     Args:
         data: The content of the file, within the limits of `images`.
-        most: Pixels.
+        max_pixels: The largest number of pixels.
+
+    Returns:
+        Size and media type; None if only decoding can tell, for a file that is too large, damaged
+        or of another kind.
     """
     if data.startswith(_SIGNATURE):
-        return _inspect_png(data, most)
+        return _inspect_png(data, max_pixels)
     if data.startswith(_JPEG):
-        return _inspect_jpeg(data, most)
+        return _inspect_jpeg(data, max_pixels)
     return None
 
 
@@ -129,7 +131,11 @@ def _inspect_png(data: bytes, max_pixels: int) -> ImageInfo | None:
 
 
 def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:
-    """Kind and content of every chunk of a plain PNG; None if one is damaged or of another kind."""
+    """List the kind and content of each chunk of a PNG.
+
+    Returns:
+        None if a chunk is damaged or of a kind that may hold metadata.
+    """
     chunks, at, view = [], len(_SIGNATURE), memoryview(data)
     while at < len(data):
         length, kind = int.from_bytes(view[at : at + 4]), bytes(view[at + 4 : at + 8])
@@ -137,7 +143,7 @@ def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:
         if end + 4 > len(data) or (kind != b"IDAT" and _LENGTHS.get(kind) != length):
             return None
         checksum = int.from_bytes(view[end : end + 4])
-        # Of the data the stream has a checksum of its own.
+        # The stream in the data chunks has its own checksum.
         if kind != b"IDAT" and deflate.crc32(view[at + 4 : end]) != checksum:
             return None
         chunks.append((kind, view[at + 8 : end]))
@@ -148,12 +154,11 @@ def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:
 def _is_complete_stream(stream: bytes, stride: int, rows: int) -> bool:
     """Whether a stream is complete and holds this many rows, each with a valid filter."""
     try:
-        # Never more than is due, whatever the stream would become.
+        # The size limits the output, however much the stream would expand to.
         out = deflate.zlib_decompress(stream, stride * rows)
     except deflate.DeflateError:
         return False
-    # What comes after the stream libdeflate passes over: the data has to end with the checksum of
-    # what came out.
+    # libdeflate ignores data after the stream, so the data must end with the output's checksum.
     ends = int.from_bytes(stream[-_CHECKSUM:]) == deflate.adler32(out)
     return ends and len(out) == stride * rows and max(out[::stride]) <= _HIGHEST_FILTER
 
@@ -174,12 +179,12 @@ def _inspect_jpeg(data: bytes, max_pixels: int) -> ImageInfo | None:
 
 
 def check_structure(data: bytes) -> None:
-    """Refuse a file that takes its decoder much longer than its size in bytes and pixels suggests.
+    """Refuse a file that takes far longer to decode than its bytes and pixels suggest.
 
-    Other formats and damaged files pass; the decoder refuses them.
+    Files of other formats and damaged files pass; the decoder refuses them.
 
     Raises:
-        ValueError: one line that names the excess.
+        ValueError: The file exceeds a limit; the message is one line that names it.
     """
     if data.startswith(_JPEG):
         _check_jpeg(data)
@@ -201,7 +206,7 @@ def _check_slow(data: bytes, what: str) -> None:
 
 
 def _check_jpeg(data: bytes) -> None:
-    # Where the bytes of the marker are rare, there is no need to tell markers from what looks so.
+    # If the bytes of the marker are rare, even all of them as real scans are within the limit.
     few = data.count(b"\xff\xda") <= MAX_SCANS
     scans = pieces = 0
     at = 2
@@ -246,7 +251,7 @@ def _check_gif(data: bytes) -> None:
 
 
 def _colours(data: bytes, at: int) -> int:
-    """Bytes of the colour table that a GIF's flags announce."""
+    """Return the length in bytes of a GIF's colour table, from the flags at this position."""
     flags = data[at] if at < len(data) else 0
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
@@ -261,4 +266,4 @@ def _check_png(data: bytes) -> None:
 
 
 def _too_many_pieces() -> ValueError:
-    return ValueError(f"in more than {MAX_PIECES:,} pieces")
+    return ValueError(f"more than {MAX_PIECES:,} pieces")

@@ -1,7 +1,7 @@
-"""Official prompts: texts that a benchmark's authors released, found by digest, stored by the user.
+"""Official prompts: texts that a benchmark's authors released and the user imports.
 
-Their licences do not let us ship them. A user imports them from a copy of the release; a text that
-differs in one byte is not taken.
+Their licences do not allow us to ship them. A user imports them from a copy of the release. We
+recognise each text by its SHA-256, so a text that differs in one byte is not accepted.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class PromptRelease:
     """The prompts of one release.
 
     Attributes:
-        name: Its name for `prompts import`.
+        name: Name of the release in `editjudge prompts import`.
         source: Where the authors published it, and under which licence.
-        texts: SHA-256 of each text, by file name.
+        texts: SHA-256 of each text, by the name of the file that it is stored in.
     """
 
     name: str
@@ -57,16 +57,16 @@ class PromptRelease:
         """Read an imported text.
 
         Args:
-            name: The name of its file.
+            name: Name of its file.
 
         Raises:
-            ConfigError: the text was not imported, or was changed since.
+            ConfigError: The text was not imported, or was changed since.
         """
         text = _read_imported(self.folder / name, self.texts[name])
         if text is None:
             raise ConfigError(
                 f"the official prompts of {self.name} are not imported",
-                f"editjudge prompts import {self.name} PATH, with a copy of {self.source}",
+                f"editjudge prompts import {self.name} PATH, where PATH is a copy of {self.source}",
             )
         return text
 
@@ -88,18 +88,18 @@ def import_official_prompts(name: str, source: Path) -> dict[str, Path]:
     """Find the prompts of a release in a file or folder, and store them.
 
     Args:
+        name: The name of a release.
         source: A copy of the release, or any file or folder that holds the texts.
 
     Returns:
-        The file that each text was found in, by the text's name. All are stored, or none.
+        The file in which each text was found, by the text's name. All texts are stored, or none.
 
     Raises:
-        ConfigError: the name is not known, there is nothing at `source`, or a text is not in it.
+        ConfigError: The name is unknown, `source` does not exist, it lacks a text, or the folder of
+            imported prompts cannot be written.
     """
     if name not in prompt_releases():
-        raise ConfigError(
-            f"no prompts are called {name!r}", f"known: {', '.join(prompt_releases())}"
-        )
+        raise ConfigError(f"no release is called {name!r}", f"give {', '.join(prompt_releases())}")
     if not source.exists():
         raise ConfigError(f"{source}: no such file or folder", "check the path")
     release = prompt_releases()[name]
@@ -136,17 +136,21 @@ def _read_imported(path: Path, digest: str) -> str | None:
 
 @lru_cache(256)
 def _text(path: Path, change_time: int, digest: str) -> str | None:
-    """A text of this digest; scorers ask for it at every edit, so an unchanged file is read once.
+    """Read a text and check its digest.
+
+    Scorers ask for a text at every edit, so an unchanged file is read only once.
 
     Args:
-        changed: When the file was changed last.
+        path: The file.
+        change_time: When the file was last changed, in nanoseconds; it is part of the cache key.
+        digest: SHA-256 of the text.
     """
     data = path.read_bytes()
     return data.decode("utf-8") if _digest(data) == digest else None
 
 
 def _texts(source: Path) -> Iterator[tuple[Path, bytes]]:
-    """All texts that may be a prompt, in the order of the files' names."""
+    """List every text that may be a prompt, with its file, in the order of the file names."""
     paths = sorted(source.rglob("*")) if source.is_dir() else [source]
     for path in paths:
         if not path.is_file() or path.suffix.lower() not in _SUFFIXES:
@@ -161,7 +165,7 @@ def _texts(source: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def _strings(suffix: str, data: bytes) -> Iterator[str]:
-    """The strings in a Python or JSON file, f-strings as templates; no code is run."""
+    """List the strings in a Python or JSON file, f-strings as templates; no code is run."""
     try:
         if suffix == ".py":
             with warnings.catch_warnings():

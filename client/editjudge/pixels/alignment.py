@@ -1,4 +1,4 @@
-"""Geometric alignment of an edit to its reference, before pixels are compared."""
+"""Geometric alignment of an edit with its reference, before their pixels are compared."""
 
 import math
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keypoints:
-    """The SIFT keypoints of a picture: where they are, and what it looks like there.
+    """SIFT keypoints of an image, with their descriptors.
 
     Attributes:
         points: float32 (n, 2), x and y in pixels; n may be 0.
@@ -44,24 +44,27 @@ class Keypoints:
 
     @property
     def nbytes(self) -> int:
-        """What they take in memory."""
+        """Memory that the arrays take, in bytes."""
         return self.points.nbytes + self.descriptors.nbytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alignment:
-    """An edit drawn in the reference's frame, and the similarity transform that did it.
+    """An edit warped into the frame of its reference by a similarity transform.
 
     Attributes:
-        image: uint8 (H, W, 3), RGB, of the reference's size; what the edit does not cover is
-            mirrored from it.
+        image: uint8 (H, W, 3), RGB, 0..255, in the reference's size. Pixels that the edit does not
+            cover are mirrored from it.
         matrix: float64 (2, 3), from pixels of the edit to pixels of the reference.
-        matches: Keypoint matches the transform was fitted to.
-        inliers: Matches that it brings within 1 % of the reference's diagonal of each other.
-        residual: Median distance between matches that it leaves, in pixels of the reference.
-        scale: Magnification of the edit; the sizes' ratio if the edit was merely resized.
-        rotation_degrees: -180..180, positive turns the edit clockwise on the screen.
-        translation: (dx, dy) in pixels of the reference, of the edit's top left corner.
+        matches: Number of keypoint matches that the transform was fitted to.
+        inliers: Number of matches whose two points, after the transform, are at most 1 % of the
+            reference's diagonal apart.
+        residual: Median distance between the two points of a match after the transform, in pixels
+            of the reference.
+        scale: Magnification of the edit. For an edit that was only resized it is the ratio of the
+            two sizes.
+        rotation_degrees: -180..180; a positive angle turns the edit clockwise on the screen.
+        translation: (dx, dy), position of the edit's top left corner in pixels of the reference.
     """
 
     image: RGB
@@ -75,13 +78,15 @@ class Alignment:
 
 
 def find_keypoints(image: RGB) -> Keypoints:
-    """Find a picture's SIFT keypoints, on grey: nine tenths of the time that `align` takes.
+    """Find the SIFT keypoints of an image, on its grey version.
+
+    This takes nine tenths of the time of `align`, so callers may reuse the result.
 
     Args:
         image: uint8 (H, W, 3), RGB, 0..255.
 
     Raises:
-        ValueError: The shape or the dtype is another one.
+        ValueError: The image has another shape or dtype.
     """
     check_image("image", image)
     grey = cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY)
@@ -104,41 +109,44 @@ def align(
 ) -> Alignment:
     """Align an edit to its reference by SIFT keypoints and a similarity transform.
 
-    GIE-Bench, section 3.5, in the details of its official code: SIFT on grey images, FLANN
-    matching (5 KD-trees, 50 checks) from the reference's keypoints to their two nearest in the
-    edit, ratio test 0.7, at least 4 matches, least median of squares, bilinear warp with
-    mirrored borders.
+    The method is that of GIE-Bench, section 3.5, with the details of its official code: SIFT on
+    grey images, FLANN matching (5 KD-trees, 50 checks) from the reference's keypoints to their two
+    nearest in the edit, ratio test 0.7, at least 4 matches, least median of squares, bilinear warp
+    with mirrored borders.
 
-    Our deviation: least median of squares fits something to any matches, so the official code
-    scores edits it has not aligned. A fit is refused unless
+    Our deviation: least median of squares fits a transform to any matches, so the official code
+    also scores edits that it failed to align. We refuse a fit unless
 
-    - at least half of the matches (the breakdown point of the method), among them 5 at distinct
-      places, end within 1 % of the reference's diagonal of their partners;
+    - at least half of the matches (the breakdown point of the method) are inliers, among them 5 at
+      distinct places; a match is an inlier if its points end up within 1 % of the reference's
+      diagonal;
     - it magnifies the edit at most twice as much as the two sizes imply;
-    - the edit covers at least half of the reference, the rest being mirrored pixels.
+    - the edit covers at least half of the reference; the rest are mirrored pixels.
 
-    No similarity transform undoes a squeeze to another aspect ratio: try it resized too. The first
-    rule refuses it only beyond some 10 %; what is squeezed by less is taken and stays out of place
-    by up to the rule's 1 %, which dwarfs what the editor changed. The keypoint search
-    is randomised and seeded: equal inputs give equal bits in any thread or process. OpenCV's
-    generator of the calling thread is left seeded.
+    A similarity transform cannot undo a change of aspect ratio, so callers should also try the edit
+    resized to the reference. The first rule refuses a squeeze only beyond some 10 %. A smaller one
+    is accepted and leaves pixels up to 1 % of the diagonal out of place, which outweighs what the
+    editor changed.
 
-    Memory: some 230 bytes a pixel of the larger image, nearly all of it SIFT's own.
+    The keypoint matching is randomised and seeded: equal inputs give equal bits in any thread or
+    process. OpenCV's generator of the calling thread stays seeded.
+
+    Memory: some 230 bytes per pixel of the larger image, nearly all of it for SIFT.
 
     Args:
-        output: uint8 (h, w, 3), RGB, 0..255.
+        output: The edit: uint8 (h, w, 3), RGB, 0..255.
         reference: uint8 (H, W, 3), RGB, 0..255; the sizes may differ.
-        require_plausible: False leaves out the deviation, as the official code does.
-        output_keypoints: The output's `find_keypoints`, if they are there already; the numbers are
-            the same.
-        reference_keypoints: Those of the reference, likewise.
+        require_plausible: False leaves out our deviation, as the official code does.
+        output_keypoints: The result of `find_keypoints` for the output, if there is one. It saves
+            time and changes no number.
+        reference_keypoints: The same for the reference.
 
     Returns:
         The edit in the reference's frame.
 
     Raises:
-        ValueError: A shape or a dtype is another one.
-        Degenerate: Too few keypoints or matches, or an implausible fit.
+        ValueError: An image has another shape or dtype.
+        Degenerate: There are too few keypoints or matches, or the fit is implausible.
     """
     check_image("edited", output)
     check_image("reference", reference)
@@ -171,7 +179,11 @@ def align(
 
 
 def _match(output: Keypoints, reference: Keypoints) -> tuple[_Points, _Points]:
-    """Match keypoints: positions (n, 2) in the edit and in the reference, n at least 4."""
+    """Match keypoints.
+
+    Returns:
+        Positions (n, 2) of the matches in the edit and in the reference; n is at least 4.
+    """
     cv2.setRNGSeed(SEED)  # the KD-trees split at random; the generator belongs to the thread
     matcher = cv2.FlannBasedMatcher({"algorithm": FLANN_KDTREE, "trees": 5}, {"checks": 50})
     pairs = matcher.knnMatch(reference.descriptors, output.descriptors, k=2)
@@ -214,7 +226,7 @@ def _tolerance(reference: RGB) -> float:
 
 
 def _check_support(source: _Points, target: _Points, matches: int, tolerance: float) -> None:
-    """Refuse a fit with too few inliers: `source` and `target` are their positions."""
+    """Refuse a fit with too few inliers; `source` and `target` are the inliers' positions."""
     # One keypoint can have several orientations and be the partner of many: count places.
     distinct = min(len(np.unique(points.round(), axis=0)) for points in (source, target))
     if 2 * len(source) < matches or distinct < MIN_DISTINCT_INLIERS:
@@ -225,7 +237,7 @@ def _check_support(source: _Points, target: _Points, matches: int, tolerance: fl
 
 
 def _check_frame(matrix: _Matrix, output: RGB, reference: RGB) -> None:
-    """Refuse a fit that shows the edit far too large, or leaves most of the reference bare."""
+    """Refuse a fit that magnifies the edit too much or covers too little of the reference."""
     height, width = reference.shape[:2]
     edited_height, edited_width = output.shape[:2]
     size_ratio = math.sqrt(height * width / (edited_height * edited_width))

@@ -98,10 +98,10 @@ def test_one_dimension_needs_no_list(photo_file: Path) -> None:
         ({"dimensions": []}, "no dimension is selected"),
         ({"instruction": None}, "instruction: NoneType where text"),
         ({"target_text": 5}, "target text: int where text"),
-        ({"source": None}, "NoneType is no picture"),
+        ({"source": None}, "NoneType is not an image"),
         ({"source": []}, "source: no picture"),
-        ({"edited": None}, "NoneType is no picture"),
-        ({"mask": 5}, "int is no picture"),
+        ({"edited": None}, "NoneType is not an image"),
+        ({"mask": 5}, "int is not an image"),
     ],
 )
 def test_what_was_given_wrongly_is_named(

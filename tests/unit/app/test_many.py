@@ -102,7 +102,7 @@ async def test_a_notebook_can_score_many(folder: Path) -> None:
         ({"edited": b""}, r"edit 0: .*missing 2 required .* 'source' and 'instruction'"),
         ({"source": (), "edited": b"x", "instruction": "x"}, "give one, or several"),
         ({"source": b"", "edited": b"", "instruction": "x"}, "0 bytes"),
-        ({"source": 5, "edited": 5, "instruction": "x"}, "int is no picture"),
+        ({"source": 5, "edited": 5, "instruction": "x"}, "int is not an image"),
         (5, "edit 0: int is neither an edit nor the arguments of one"),
     ],
 )
