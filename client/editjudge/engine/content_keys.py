@@ -1,9 +1,9 @@
 """Content keys of items and edits, under which the verdicts of a run are stored.
 
 The key of an item is a digest of its record in the data and of the content of its files. Paths and
-the order of items do not enter it. A verdict is valid for the content that was judged and for no
-other: where an image, a text or an output changes, the edit is judged again. A file that was
-deleted counts as it was when it was last read, so its verdicts stay valid.
+the order of items do not enter it. A verdict is valid only for the content that was judged: if an
+image, a text or an output changes, the edit is judged again. A deleted file counts with the content
+that was last read, so verdicts that rest on it stay valid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..benchmarks.dataset import Dataset, ItemRef
 from .run_header import RunHeader
 
 KEY_BYTES = 16
-"""Length in bytes of a digest that is only compared."""
+"""Length in bytes of the digests that are only compared with each other, to save space."""
 _NO_FILE = bytes(KEY_BYTES)
 _CACHED_NUMBERS = 10_000
 """How many file numbers are cached."""
@@ -83,7 +83,7 @@ class JudgedEdit(NamedTuple):
         model: The model under test.
         output_file: The file of the output; None where there is none.
         missing: Why the output is missing: there is no file, or none that can be used.
-        content: The content of its item; None where it was not read.
+        content: The content of the item; None where it was not read.
     """
 
     item: str
@@ -101,7 +101,8 @@ class StandingVerdicts(NamedTuple):
         output: Digest of the output's file; None where there was no output.
         stat: Stat digest of that file.
         missing: Why the output was missing; None where there was one.
-        dimensions: Ids of the dimensions that have a verdict with today's signature, not failed.
+        dimensions: Ids of the dimensions with a valid verdict: it did not fail, and it has the
+            signature that a new verdict would have.
     """
 
     content: bytes
@@ -112,7 +113,7 @@ class StandingVerdicts(NamedTuple):
 
 
 class _EditState(Protocol):
-    """What is stored for one content of an edit: a row of the store, or its valid verdicts."""
+    """What is stored for one content of an edit: `EditRow` or `StandingVerdicts`."""
 
     @property
     def content(self) -> bytes: ...
@@ -130,10 +131,11 @@ E = TypeVar("E", bound=_EditState)
 def find_current_output(
     states: Sequence[E], path: str | None, files: FileStates
 ) -> tuple[bytes | None, bytes]:
-    """Find the digest of an output as it is now, and the stat digest of its file.
+    """Find the digest of an output's present content, and the stat digest of its file.
 
-    An output that was deleted, or that cannot be read at the moment, counts as it was when it was
-    judged. A file is read only where an output was judged before and its stat differs.
+    An output that was deleted or cannot be read counts with the content that was judged. The file
+    is read only if an output was judged before and its stat differs. If none was judged before, the
+    result is None and `ABSENT`.
 
     Args:
         states: What is stored for the edit, newest last.
@@ -154,7 +156,7 @@ def find_current_output(
 def find_by_content(
     states: Sequence[E], content: bytes, output: bytes | None, *, absent: bool
 ) -> E | None:
-    """Find what is stored for an edit with this content; None where it was never judged.
+    """Find the stored state of an edit that has this content; None where there is none.
 
     Args:
         states: What is stored for the edit, newest last.
@@ -169,14 +171,14 @@ def find_by_content(
     for state in same_item:
         if state.output == output is not None:
             return state
-    # A state without an output: it was missing and still is, or it was never read.
+    # What remains are states without an output: it was missing and still is, or was never read.
     rest = (one for one in same_item if one.output is None and (absent or one.missing is None))
     return next(rest, None)
 
 
 @dataclass(frozen=True)
 class FileCache:
-    """What a run has stored about files, so that unchanged ones are not read again.
+    """What a run has stored about files, so that unchanged files are not read again.
 
     Attributes:
         files: File contents by file number.
@@ -190,11 +192,11 @@ class FileCache:
 
 
 class ItemContents:
-    """Reads the present content of a data set's items; files that did not change are not read.
+    """Reads the present content of items. Files whose stat did not change are not read again.
 
     Args:
-        before: What the run has stored about their files; files whose stat differs are read.
-        files: The files that this session has read already.
+        before: What the run has stored about the items' files; None for a new run.
+        files: The states of files that this session has read already.
 
     Attributes:
         changed_files: By file number, the files whose content or stat differs from what is stored.
@@ -213,13 +215,16 @@ class ItemContents:
         self._records = self._before.records if self._before.data == dataset.digest else b""
 
     def get_record_digest(self, ref: ItemRef) -> bytes:
-        """The record digest of an item, 16 bytes."""
+        """Get the digest of an item's record, 16 bytes."""
         if self._records:
             return self._records[ref.index * KEY_BYTES : (ref.index + 1) * KEY_BYTES]
         return self.dataset.record_digest(ref)[:KEY_BYTES]
 
     def key_from_cache(self, ref: ItemRef) -> bytes | None:
-        """Compute the key of an item; None where one of its files is not in the run's cache."""
+        """Compute the key of an item; None where the digest of one of its files is unknown.
+
+        A file is read only if its digest is known and its stat has changed.
+        """
         digests = []
         for path in self.dataset.files(ref):
             number = self._get_file_number(path)
@@ -231,7 +236,7 @@ class ItemContents:
         return content_key(self.get_record_digest(ref), digests)
 
     def key(self, ref: ItemRef) -> bytes:
-        """Compute the key of an item; repeated requests for one item compute it once."""
+        """Get the key of an item, reading its files where needed; the latest key is cached."""
         if self._latest[0] is not ref:
             self._latest = ref, self.key_from_cache(ref) or self.read(ref).key
         return self._latest[1]
@@ -242,7 +247,7 @@ class ItemContents:
         """Read the content of an item.
 
         Args:
-            loaded_files: Files that were read just now, by path; they are not read again.
+            loaded_files: The states of files that were just read, by path; they are not read again.
         """
         contents = {}
         for path in self.dataset.files(ref):
@@ -260,10 +265,10 @@ class ItemContents:
         return ItemContent(content_key(self.get_record_digest(ref), read), contents)
 
     def source_keys(self, ref: ItemRef, count: int) -> tuple[str, ...]:
-        """Identify an item's first files: equal texts for files known to have equal content.
+        """Return a text for each of an item's first files, equal for files of known equal content.
 
         Args:
-            count: How many files.
+            count: For how many files, sources first.
         """
         paths = self.dataset.files(ref)[:count]
         contents = [self._known_content(self._get_file_number(path)) for path in paths]
@@ -273,7 +278,7 @@ class ItemContents:
         )
 
     def updates(self) -> FileCache:
-        """Collect what is new or changed since the run stored it, to be stored now."""
+        """Collect what differs from what the run has stored, so that it can be stored."""
         digest, changed_files = (
             self.dataset.digest,
             dict(self.changed_files),
@@ -291,7 +296,10 @@ class ItemContents:
         return self.changed_files.get(number) or self._before.files.get(number)
 
     def _get_file_number(self, path: str) -> int:
-        """Files in the data's folder are named relative to it, so that the folder may move."""
+        """Get the row number of a file; it depends on the path relative to the data's folder.
+
+        So the folder may move.
+        """
         number = self._numbers.get(path)
         if number is None:
             if len(self._numbers) >= _CACHED_NUMBERS:
@@ -325,14 +333,14 @@ class VerdictStore(Protocol):
         """The cost of all its calls together, and that of the dearest call."""
 
     def items(self) -> Sequence[str]:
-        """The ids of the items that have any verdict."""
+        """The ids of the items that have a stored edit."""
 
     def find_standing(
         self, model: str, signatures: Mapping[str, str]
     ) -> Mapping[str, Sequence[StandingVerdicts]]:
         """Find the valid verdicts on a model's edits: by item, one entry per content, newest last.
 
-        A verdict is valid if it did not fail and has today's signature.
+        A verdict is valid if it did not fail and has the signature given here for its dimension.
         """
 
     def counts(
@@ -346,7 +354,7 @@ class VerdictStore(Protocol):
         """
 
     def extend_header(self, header: RunHeader) -> RunHeader:
-        """Join a header with the stored one, commit the result and return it."""
+        """Extend the stored header by another one, commit the result and return it."""
 
     def save_contents(
         self, edits: Iterable[JudgedEdit], files: FileCache, header: Mapping[str, object]
@@ -367,15 +375,15 @@ class VerdictStore(Protocol):
     ) -> None:
         """Commit the verdicts on an edit in one transaction: all of them or none.
 
-        Once this has returned they survive the end of the process. A process that is killed before
-        loses the verdicts on this edit; the replies that they rest on are stored already, so the
-        next session makes them again without new calls.
+        Once this has returned, the verdicts survive the end of the process. If the process is
+        killed before, they are lost. The replies that they rest on are stored already, so the next session
+        makes the same verdicts without new calls.
 
         Args:
             verdicts: By dimension id; they replace earlier ones on the same content.
             signatures: By dimension id, at least for these dimensions.
-            versions: The versions of the packages that they were made with; None for those of
-                this process.
+            versions: The package versions that the verdicts were made with; None for those of this
+                process.
 
         Raises:
             StoreError: the disk is full or fails.

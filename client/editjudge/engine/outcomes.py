@@ -1,6 +1,8 @@
-"""The outcome of each dimension on an edit, decided by one function before and after its calls.
+"""The outcome of each dimension on an edit: one function decides it, before and after the calls.
 
-Planning, judging and tables all use `decide_outcomes`, so they agree on what needs a call.
+Planning, judging and tables all use `decide_outcomes`, so they agree on which edits need calls.
+A reading is one field of a scorer's result. A dimension either is one reading, or a formula derives
+it from its parts: readings of its own and other dimensions.
 """
 
 from __future__ import annotations
@@ -47,19 +49,19 @@ def decide_outcomes(
 
     1. The dimension has a valid verdict: that verdict.
     2. The item, or the dimension's parts, show that it does not apply (see `derive`).
-    3. Its own readings need a field of the item that the data spoilt: what `Item.flaws` says.
+    3. Its own readings need a field of the item that has a flaw: the outcome in `Item.flaws`.
     4. The output is missing, and no verdict on its parts shows otherwise: `MissingOutput`, or the
        value in `value_if_missing`.
-    5. No available service makes its own readings: `NotServed`.
-    6. Otherwise: the value of its readings, or what the formula makes of its parts.
+    5. A service that its own readings need is not available: `NotServed`.
+    6. Otherwise: the outcome of its reading, or what the formula derives from its parts.
 
     Args:
-        dimensions: The dimensions, parts before what derives from them.
+        dimensions: The dimensions; each stands after those that it derives from.
         item: The item; an outline (no decoded images) is enough.
-        missing: Why there is no output, possibly without a reason; None where there is one.
-        why_not_served: By dimension id, why its own readings cannot be made now.
+        missing: Why there is no output; None where there is one.
+        why_not_served: By dimension id, why its own readings cannot be computed now.
         verdicts: By dimension id, the valid verdicts.
-        value_if_missing: The value that a reading of a missing output counts as, marked imputed.
+        value_if_missing: The value that a missing output counts as, marked imputed.
         count_missing: Whether, without `value_if_missing`, a missing output counts as the worst
             value of the dimension, marked imputed.
         readings: The scorers' verdicts on this edit; None before any scorer was called. A value
@@ -76,8 +78,10 @@ def decide_outcomes(
 def derive(how: Formula, parts: Mapping[str, Outcome]) -> Outcome:
     """Compute a derived outcome from its parts.
 
-    Parts that do not apply are left out. If any other part has no number, the outcome is that of
-    the first such part.
+    Parts that do not apply are left out. If other parts have no number, the outcome is that of one
+    of them, with its name: the first of the kinds `NotServed`, `Failure`, `NoScore`,
+    `MissingOutput`, `Pending`. If no part applies, or the formula needs all and one does not, the
+    dimension does not apply.
 
     Args:
         parts: The outcomes of the parts, by name.
@@ -123,11 +127,11 @@ class _Edit:
             return NotServed(reason=self.why_not_served[dimension.id])
         if self.readings is not None:
             return check_range(dimension, outcome)
-        # Without a number its kind depends on its own readings, which are still to be made.
+        # Whether it is a failure or no score depends on its own readings, still to be computed.
         return _PENDING if readings and isinstance(outcome, Failure | NoScore) else outcome
 
     def _parts_do_not_apply(self, dimension: Dimension, outcome: Outcome) -> bool:
-        """Whether the dimension's parts show that it does not apply."""
+        """Whether the dimension is derived and its parts show that it does not apply."""
         return isinstance(dimension.how, Formula) and isinstance(outcome, NotApplicable)
 
     def _combine(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
@@ -155,9 +159,9 @@ class _Edit:
 
 
 def _pass_on_outcome(name: str, part: Outcome, parts: Iterable[Outcome]) -> Outcome:
-    """The outcome of a derived dimension whose part has no number: that part's, with its name.
+    """Make the outcome of a derived dimension from a part without a number, naming the part.
 
-    A `NoScore` names the calls of all parts without a number, since all of them must be repeated.
+    A `NoScore` lists the calls of all parts that are `NoScore`, since all must be repeated.
     """
     field_name = "error" if isinstance(part, Failure) else "reason"
     update: dict[str, object] = {field_name: f"{name}: {getattr(part, field_name)}"}
@@ -168,7 +172,7 @@ def _pass_on_outcome(name: str, part: Outcome, parts: Iterable[Outcome]) -> Outc
 
 
 def _add_reading_evidence(outcome: Outcome, readings: Mapping[str, Outcome]) -> Outcome:
-    """Add the evidence and calls of the dimension's own readings, which no other verdict stores."""
+    """Add the evidence and calls of the dimension's own readings, which are stored nowhere else."""
     if not isinstance(outcome, Score):
         return outcome
     scores = {name: reading for name, reading in readings.items() if isinstance(reading, Score)}
@@ -183,7 +187,7 @@ def _add_reading_evidence(outcome: Outcome, readings: Mapping[str, Outcome]) -> 
 
 
 def check_range(dimension: Dimension, outcome: Outcome) -> Outcome:
-    """Replace a value outside the declared range by a `Failure`: it is a defect of ours."""
+    """Replace a value outside the dimension's range by a `Failure`: it is a bug of editjudge."""
     low, high = dimension.range
     if isinstance(outcome, Score) and not low <= outcome.value <= high:
         return Failure(error=f"{dimension.id}: {outcome.value} is outside {low:g}..{high:g}")
@@ -193,7 +197,7 @@ def check_range(dimension: Dimension, outcome: Outcome) -> Outcome:
 def find_pending_fields(
     dimensions: Iterable[Dimension], outcomes: Mapping[str, Outcome]
 ) -> dict[Scorer, frozenset[str]]:
-    """Find the fields to compute, by scorer: the readings of the pending dimensions."""
+    """Find the fields that each scorer has to compute: those that pending dimensions read."""
     calls: dict[Scorer, frozenset[str]] = {}
     for dimension in dimensions:
         if isinstance(outcomes[dimension.id], Pending):
@@ -205,7 +209,7 @@ def find_pending_fields(
 def sort_by_dependency(
     dimensions: Iterable[Dimension], dimensions_by_id: Mapping[str, Dimension]
 ) -> tuple[Dimension, ...]:
-    """Sort the dimensions and what they derive from: parts first, each once.
+    """Sort the dimensions and those that they derive from: each once, after its parts.
 
     Raises:
         KeyError: a dimension derives from one that is not in `dimensions_by_id`.

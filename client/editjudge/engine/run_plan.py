@@ -1,9 +1,10 @@
 """The plan of a run: which dimensions of which edits are still to be judged.
 
-`inspect_items` looks at the items, `compare_with_run` at the outputs and the stored verdicts.
-Neither calls a service or decodes an image. Items to which the same dimensions apply share one
-outline, and edits with the same work left share one set of dimensions. So the plan of 100,000 edits
-takes a few megabytes and about a second.
+`inspect_items` checks the items. `compare_with_run` then compares the outputs with the stored
+verdicts. Neither calls a service or decodes an image. An outline is an item with placeholders for
+its images. Items to which the same dimensions apply share one outline, and edits with the same
+dimensions left to judge share one set of ids. So the plan of 100,000 edits takes a few megabytes
+and about a second.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class FlawedItem(NamedTuple):
 
 
 def describe_data_problems(dataset: Dataset, flawed_items: Sequence[FlawedItem]) -> tuple[str, ...]:
-    """Describe entries that are no items, and items with flaws, in at most two short lines."""
+    """Describe the rejected entries of the data and the flawed items: one line for each kind."""
     lines = []
     left_out = dataset.list_rejected_entries()
     if left_out:
@@ -79,31 +80,36 @@ def describe_data_problems(dataset: Dataset, flawed_items: Sequence[FlawedItem])
 
 @dataclass
 class RunPlan:
-    """What is left to judge of a run: made of a `RunInputs`, and judged by a `Session`.
+    """The dimensions that each edit of a run still needs; a `Session` judges them.
+
+    The plan numbers its items by their position in the data.
 
     Attributes:
         inputs: The data, outputs and dimensions of the run.
-        contents: Reads the content of the items, for the whole session.
+        contents: The reader of the items' content, used for the whole session.
         ids: The ids of the items, up to the limit.
-        kinds: For each item the position in `outlines` of its kind; negative where the item is not
-            selected (by tasks or shard).
-        outlines: One item of each kind, without pictures: the same dimensions apply to all items of
-            a kind.
-        parts: The dimensions to judge and what they derive from, parts first.
-        keys: Content key of each selected item; None where its files are not in the run's cache.
+        kinds: For each item, the position of its kind in `outlines`; negative where the tasks or
+            the shard exclude the item.
+        outlines: For each kind, one of its items with placeholders for images. The same dimensions
+            apply to all items of a kind.
+        needed_dimensions: The dimensions of the run and the dimensions that they derive from; each
+            stands after those that it derives from.
+        keys: For each item, its content key; None where the item is not selected, or where the run
+            has stored no digest of one of its files.
         ids_beyond_limit: Ids of the items that the limit leaves out.
         flawed_items: The selected items with fields that cannot be used.
-        signatures: Today's signatures, by dimension.
+        signatures: The signatures that new verdicts would have, by dimension.
         todo: By model, for each item the ids of the dimensions to judge.
-        counts: By model and dimension, how many edits are `standing` (with a valid verdict),
-            `todo`, `not_served`, `missing_output` and, for what the data spoilt, `unscored`; edits
-            to which a dimension does not apply are not counted.
+        counts: By model and dimension, how many edits have each state: `standing` (it has a valid
+            verdict), `todo` (it is to be judged), `not_served`, `missing_output`, or `unscored` (an
+            item's field that the dimension needs has a flaw). Edits to which a dimension does not
+            apply are not counted.
         missing: By model, how many outputs are missing, and the first reason.
-        unmatched_files: By model, how many files in its folder are outputs of no item, and the
-            first of them.
-        lost_outputs: By model, how many missing outputs were judged earlier; their verdicts stay.
+        unmatched_files: By model, how many files in its folder are the output of no item, and the
+            name of the first one.
+        lost_outputs: By model, how many missing outputs were judged earlier. Their verdicts stay.
         finished_edits: How many edits have valid verdicts and nothing left to judge.
-        current_edits: Edits whose content the run has to store anew.
+        current_edits: The edits whose content differs from what the run has stored.
     """
 
     inputs: RunInputs
@@ -126,17 +132,17 @@ class RunPlan:
 
     @cached_property
     def selected_positions(self) -> frozenset[int]:
-        """The positions of the items that are selected (by tasks and shard)."""
+        """The positions of the items that the tasks and the shard select."""
         return frozenset(i for i, kind in enumerate(self.kinds) if kind != _NOT_SELECTED)
 
     @cached_property
     def all_ids(self) -> frozenset[str]:
-        """The ids of all items of the data."""
+        """The ids of all items of the data, also of those beyond the limit."""
         return frozenset((*self.ids, *self.ids_beyond_limit))
 
     @property
     def unmatched_file_notes(self) -> list[str]:
-        """Messages about files that are outputs of no item, one line for each model."""
+        """One line for each model that has files which are the output of no item."""
         lines = []
         for model, (count, name) in self.unmatched_files.items():
             if count:
@@ -153,12 +159,12 @@ class RunPlan:
         return sum(1 for todo in self.todo.values() for names in todo if names)
 
     def total(self, status: str) -> int:
-        """Sum a status of `counts` over all models and dimensions."""
+        """Sum one state of `counts` over all models and dimensions."""
         return sum(count[status] for row in self.counts.values() for count in row.values())
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """The dimensions that are to be judged on any edit."""
+        """The dimensions of the run that are left to judge on at least one edit."""
         return self.select_dimensions(
             _NO_DIMENSIONS.union(*(set().union(*set(t)) for t in self.todo.values()))
         )
@@ -173,7 +179,7 @@ class RunPlan:
         return tuple(d for d in self.inputs.dimensions if d.id in names)
 
     def list_unfinished_items(self) -> Iterator[tuple[ItemRef, dict[str, frozenset[str]]]]:
-        """Iterate over the items with something to judge, with the dimension ids by model."""
+        """Yield each item with something left to judge, and by model the dimensions' ids."""
         unfinished_positions = {
             index for todo in self.todo.values() for index, names in enumerate(todo) if names
         }
@@ -183,7 +189,7 @@ class RunPlan:
 
 @contextlib.contextmanager
 def pause_gc() -> Iterator[None]:
-    """Pause the garbage collector while very many lasting objects are made: 10 % faster."""
+    """Pause the garbage collector while very many lasting objects are made; this saves 10 %."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -195,13 +201,14 @@ def pause_gc() -> Iterator[None]:
 
 @pause_gc()
 def inspect_items(inputs: RunInputs, before: FileCache | None = None) -> RunPlan:
-    """Begin a plan: look at all items; `compare_with_run` then finds what is left to judge.
+    """Begin a plan by checking all items; `compare_with_run` then finds what is left to judge.
 
     Args:
-        before: What the run has stored about their files; None for a new run.
+        before: What the run has stored about the items' files; None for a new run.
 
     Raises:
-        InputError: the data or a folder of outputs cannot be used.
+        InputError: the data cannot be used, no item has one of the tasks, or a folder of outputs
+            does not exist.
     """
     plan = RunPlan(
         inputs,
@@ -240,12 +247,13 @@ def compare_with_run(
 
     Args:
         store: The run with its verdicts; None for a new run.
-        identities: Identities of the services, for today's signatures.
-        why_not_served: By dimension id, why its own readings cannot be made.
+        identities: Identities of the services, which enter the signatures.
+        why_not_served: By dimension id, why no service can compute the scorer fields that the
+            dimension reads itself.
 
     Raises:
-        ConfigError: the data has none of the judged items, or a new folder of outputs has none of
-            the judged outputs of its model.
+        ConfigError: the data has none of the items that the run has judged, or a model has a new
+            folder of outputs with none of the outputs that were judged.
         InputError: a model has no output at all.
     """
     inputs = plan.inputs
@@ -273,7 +281,7 @@ def compare_with_run(
 
 
 class _ItemKinds:
-    """Groups items into kinds to which the same dimensions apply; equal items are examined once."""
+    """Groups items into kinds: the same dimensions apply to all items of a kind."""
 
     def __init__(self, inputs: RunInputs, dimensions: Iterable[Dimension]) -> None:
         self.outlines: list[Item] = []
@@ -284,9 +292,9 @@ class _ItemKinds:
         self._positions_by_traits: dict[Hashable, int] = {}
 
     def find_position(self, ref: ItemRef, flaws: Flaws) -> int:
-        """Find the position in `outlines` of an item's kind; a new kind is added."""
+        """Find the position of an item's kind in `outlines`, adding the kind if it is new."""
         traits: Hashable = self._dataset.shape_key(ref)
-        if flaws:  # whether a flaw matters may depend on all that the item asks
+        if flaws:  # which dimensions a flaw spoils may depend on any of the item's fields
             traits = traits, ref.id
         if self._conditional_dimensions:
             outline = self._dataset.outline(ref)
@@ -300,12 +308,12 @@ class _ItemKinds:
 
 
 class _EditTraits(NamedTuple):
-    """Everything that decides what is left to judge of an edit; equal for very many edits.
+    """What decides which dimensions an edit still needs. Very many edits have equal traits.
 
     Attributes:
-        kind: The kind of its item.
-        standing_dimensions: Ids of the dimensions with a valid verdict.
-        absent: Whether there is no output that could be judged.
+        kind: The position of its item's kind in `RunPlan.outlines`.
+        standing_dimensions: The ids of the dimensions that have a valid verdict.
+        absent: Whether the output has no file, or one that cannot be read.
     """
 
     kind: int
@@ -321,19 +329,19 @@ def _compare_outputs(
     *,
     has_run: bool,
 ) -> list[_EditTraits | None]:
-    """Compare a model's outputs with those that were judged.
+    """Compare a model's outputs with the stored ones that were judged.
 
     Args:
-        plan: Missing outputs and changed edits are noted in it.
-        standing_by_item: The valid verdicts on the model's edits, by item.
-        before: The folder of its outputs that the run has stored.
-        has_run: Whether there is a run, in which changed edits are to be stored.
+        plan: Receives the missing outputs and the edits with changed content.
+        standing_by_item: By item id, the valid verdicts on the model's edit.
+        before: The model's folder of outputs according to the stored header.
+        has_run: Whether there is a stored run, so that missing outputs can be stored in it.
 
     Returns:
-        For each item what decides its work; None for items that are not selected.
+        For each item the traits of its edit; None for items that are not selected.
 
     Raises:
-        ConfigError: a new folder has none of the judged outputs.
+        ConfigError: the model has a new folder with none of the outputs that were judged.
         InputError: the model has no output at all.
     """
     folder, files = plan.inputs.outputs[model], plan.contents.files
@@ -375,7 +383,7 @@ def _compare_outputs(
         )
     missing, reason = plan.missing[model]
     nothing = missing == len(plan.selected_positions) and not standing_by_item
-    # Of a shard all may be missing; of the whole that is another folder than was meant.
+    # In a shard all outputs may be missing. In the whole data it means that the folder is wrong.
     if plan.selected_positions and nothing and not any(map(outputs.path, plan.ids)):
         raise InputError(format_path(folder), f"holds no output of {model}: {reason}")
     return edits
@@ -384,11 +392,11 @@ def _compare_outputs(
 def _is_up_to_date(
     last: StandingVerdicts, match: StandingVerdicts | None, stat: bytes, *, absent: bool
 ) -> bool:
-    """Whether the newest state in the run is that of today, so that nothing is to be stored.
+    """Whether the newest stored state has the present content, so that nothing is to be stored.
 
     Args:
         last: The newest stored state of the edit.
-        stands: The stored state with match's content.
+        match: The stored state with the present content; None where there is none.
         stat: Stat digest of the output's file now.
         absent: Whether the output has no file now.
     """
@@ -398,7 +406,7 @@ def _is_up_to_date(
 
 
 def _compute_missing_keys(plan: RunPlan, judged_ids: Container[str]) -> None:
-    """Compute the keys of judged items that have a file which is not in the run's cache."""
+    """Compute the missing content keys of items that the model's stored edits belong to."""
     unknown = (place for place in plan.selected_positions if plan.keys[place] is None)
     lacking = {place for place in unknown if plan.ids[place] in judged_ids}
     for ref in plan.inputs.dataset.items(lacking) if lacking else ():
@@ -406,7 +414,7 @@ def _compute_missing_keys(plan: RunPlan, judged_ids: Container[str]) -> None:
 
 
 class _StateFinder:
-    """Finds the state of each dimension on an edit; equal edits are computed once."""
+    """Finds the state of each dimension on an edit, once for all edits with equal traits."""
 
     def __init__(self, plan: RunPlan, why_not_served: Mapping[str, str]) -> None:
         self._plan = plan
@@ -427,7 +435,7 @@ class _StateFinder:
         }
 
     def _decide_states(self, edit: _EditTraits) -> dict[str, str]:
-        """Find the states of an edit without valid verdicts."""
+        """Decide the state of each dimension as if the edit had no valid verdict."""
         outcomes = decide_outcomes(
             self._plan.needed_dimensions,
             self._plan.outlines[edit.kind],
@@ -473,10 +481,10 @@ def _note_missing(
     """Note a missing output in the plan.
 
     Args:
-        absent: The item, the model, and why the output is missing.
-        stands: The stored state with match's content.
-        key: The content key of the item.
-        has_run: Whether there is a run, in which it is to be stored.
+        absent: The item's id, the model, and why the output is missing.
+        match: The stored state with the present content; None where there is none.
+        key: The content key of the item; None where it is unknown.
+        has_run: Whether there is a stored run, so that the missing output can be stored in it.
     """
     item, model, why = absent
     number, first = plan.missing[model]
@@ -489,7 +497,10 @@ def _note_missing(
 
 
 def find_inapplicable(plan: RunPlan) -> dict[str, tuple[str, ...]]:
-    """Find the dimensions that apply to no selected item, by the reason for the first item."""
+    """Find the dimensions that apply to no selected item, grouped by why they do not.
+
+    The reason is that of the first item; rounds of another dimension are left out.
+    """
     reasons = {one.id: "" for one in plan.inputs.dimensions if not one.round_of}
     for outline in plan.outlines:
         if not reasons:
@@ -517,7 +528,7 @@ def describe_inapplicable(plan: RunPlan) -> tuple[str, ...]:
 
 
 def check_applicable(plan: RunPlan) -> None:
-    """Refuse a plan in which no dimension applies to any item; in a shard that is allowed.
+    """Refuse a plan in which no dimension applies to any item. A shard is always accepted.
 
     Raises:
         InputError: no dimension applies to any item.

@@ -1,9 +1,9 @@
-"""Judges many edits: a bounded number are in flight, and each is stored when it is judged.
+"""Judges many edits at once, up to a limit, and stores each as soon as it is judged.
 
-When one edit is done the next begins, so a slow call holds up no others. The edits of one item
-follow each other, so that what depends on the item alone (its decoded images, features, generated
-questions, the server's prefix cache) is still there. A process that is killed loses the edits in
-flight, which the next session judges again from the stored replies; stored edits are never lost.
+When one edit is done the next begins, so a slow call delays no other edit. The edits of one item
+follow each other, so that they share what depends on the item alone: its decoded images, features,
+generated questions, and the server's prefix cache. A process that is killed loses only the edits in
+flight. The next session judges these again, from the stored replies as far as there are any.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _LoadedItem: TypeAlias = tuple[Item, ItemContent]
 
 
 class _SharedItem:
-    """An item that several edits share: it is loaded once, and freed with the last of them."""
+    """An item shared by its edits: it is loaded for the first edit and freed after the last."""
 
     def __init__(self, contents: ItemContents, ref: ItemRef) -> None:
         self._contents = contents
@@ -77,10 +77,11 @@ class _SharedItem:
         self._loading: asyncio.Future[_LoadedItem | EditjudgeError] | None = None
 
     async def load(self, max_lazy_pixels: int) -> _LoadedItem:
-        """Load the item, and read its content.
+        """Load the item and its content, or wait while another edit loads them.
 
         Args:
-            max_lazy_pixels: See `load_image`; the same in every call.
+            max_lazy_pixels: Images with at most this many pixels stay encoded, see `load_image`;
+                only the first call's value counts.
 
         Raises:
             EditjudgeError: the item cannot be loaded.
@@ -108,12 +109,12 @@ class _SharedItem:
         return item, content
 
     async def read_content(self) -> ItemContent:
-        """Read the content of the item where it cannot be loaded."""
+        """Read the content of an item that cannot be loaded."""
         return await asyncio.to_thread(self._contents.read, self.ref)
 
 
 def _list_loaded_files(item: Item, readings: Mapping[str, FileRead]) -> dict[str, FileState]:
-    """The states of the files that an item was loaded from, by path."""
+    """Return the state of each file that an item was loaded from, by path."""
     images = filter(None, (*item.sources, item.target, item.mask))
     return {
         one.file: FileState(readings[one.file].stat(), one.digest)
@@ -126,7 +127,7 @@ class Job(NamedTuple):
     """One edit to judge.
 
     Attributes:
-        source: The item, shared with the edits by other models.
+        shared_item: The item, shared with the edits by other models.
         model: The model under test.
         dimensions: The dimensions to judge.
     """
@@ -137,7 +138,7 @@ class Job(NamedTuple):
 
 
 def list_jobs(plan: RunPlan) -> Iterator[Job]:
-    """List the edits to judge, all models of an item together."""
+    """Yield the edits to judge, all models of an item one after another."""
     for ref, models in plan.list_unfinished_items():
         source = _SharedItem(plan.contents, ref)
         for model, names in models.items():
@@ -165,12 +166,13 @@ class Scheduler:
         judges: The judges and other services.
         save_edit: Commits an edit's verdicts; see `VerdictStore.save_edit`.
         progress: Counts of the session, which the scheduler updates.
-        in_flight: How many edits may be begun and not done.
-        wait_for_identities: Awaited before anything is signed or stored.
+        max_in_flight: How many edits may be in flight at once.
+        wait_for_identities: Waits until the identities of the services are known; awaited before
+            anything is signed or stored.
         fail_on_error: The share of failed verdicts, 0 to 1, above which the session ends; None for
             never.
-        end_reason: Why it ended.
-        say: Gets messages for people.
+        end_reason: Why the session ends, see `run`.
+        say: Receives messages for people.
     """
 
     plan: RunPlan
@@ -227,8 +229,8 @@ class Scheduler:
     def _estimate_bytes(self) -> int:
         """Estimate the bytes of the edits in flight.
 
-        An edit that is not loaded yet counts as the largest of the latest ones; before any is
-        loaded it counts as the maximum, so the first edit goes alone.
+        An edit that is not loaded yet counts as the largest of the edits that were loaded last.
+        Before any edit is loaded it counts as the maximum, so the first edit is loaded alone.
         """
         loading = max(self._recent_sizes, default=MAX_HELD)
         return sum(
@@ -281,7 +283,7 @@ class Scheduler:
 
     async def _load_edit(self, job: Job) -> tuple[Edit, JudgedEdit]:
         judges = self._list_local_judges(job)
-        # Smaller pictures than every judge is shown are resized for none.
+        # An image that fits every judge's limit is resized for none of them.
         left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
         max_lazy_pixels = 0 if self.inputs.reads_pixels and self.judges.is_local else left
         item, content = await job.shared_item.load(max_lazy_pixels)
@@ -295,10 +297,10 @@ class Scheduler:
     def _make_edit(
         self, job: Job, item: Item, judges: Iterable[Judge], max_lazy_pixels: int
     ) -> tuple[Edit, FileState | None, int]:
-        """Make the edit; returns it, the file of its output, and the bytes of its pictures."""
+        """Load the output; return the edit, its output's file, and the bytes of all its images."""
         image, missing, output_file = self._load_output(job, max_lazy_pixels)
         images = [*item.sources, *filter(None, (item.target, image))]
-        # Made ready for the judges here: it would hold up all other calls.
+        # Images are encoded for the judges here, in a thread: it would block the event loop.
         prompt_images = [
             judge.prepare_picture(image).ready() for judge in judges for image in images
         ]
@@ -307,7 +309,7 @@ class Scheduler:
         return Edit(item, job.model, image, missing), output_file, sum(sizes)
 
     def _list_local_judges(self, job: Job) -> list[Judge]:
-        """The judges that this process calls for this edit."""
+        """Return the judges that this process calls itself for this edit; none behind a gateway."""
         if not self.judges.is_local:
             return []
         panel = self.judges.panel
@@ -317,7 +319,7 @@ class Scheduler:
     def _load_output(
         self, job: Job, max_lazy_pixels: int
     ) -> tuple[Image | None, Missing | None, FileState | None]:
-        """Load a model's output; returns it or why it is missing, and its file.
+        """Load a model's output; return the image or why it is missing, and the state of its file.
 
         Raises:
             UnreadError: the file was deleted since the plan was made, or cannot be read now.
@@ -325,7 +327,10 @@ class Scheduler:
         outputs, item = self._get_outputs(job.model), job.shared_item.ref.id
         path = outputs.path(item)
         if path is None:
-            raise UnreadError(item, f"its output by {job.model} went away: {outputs.why_not(item)}")
+            raise UnreadError(
+                item,
+                f"its output by {job.model} was deleted during the run: {outputs.why_not(item)}",
+            )
         reading = FileRead(path)
         try:
             image = load_image(Path(path), max_lazy_pixels=max_lazy_pixels)
@@ -337,7 +342,7 @@ class Scheduler:
         return image, None, FileState(reading.stat(), image.digest)
 
     async def _describe_unloadable(self, job: Job) -> JudgedEdit:
-        """Describe the content of an edit that cannot be loaded."""
+        """Return an edit that cannot be loaded, with the content that its failure is valid for."""
         item = job.shared_item.ref.id
         content = await job.shared_item.read_content()
         path = self._get_outputs(job.model).path(item)
@@ -354,7 +359,7 @@ class Scheduler:
         return self._outputs[model]
 
     def _remove_unpaid(self, judgement: Judgement) -> dict[str, Outcome]:
-        """Drop outcomes whose calls the budget refused; if there are any, the session ends."""
+        """Remove the outcomes whose calls the budget refused; if there are any, end the session."""
         unpaid = {n: error for n, error in judgement.errors.items() if isinstance(error, CostLimit)}
         if unpaid and self.end_reason == "done":
             self.end_reason = "cost"
@@ -364,13 +369,13 @@ class Scheduler:
     def _end_where_fatal(self, errors: Iterable[ServiceError]) -> None:
         for error in errors:
             if isinstance(error, _FATAL):
-                if self.end_reason != "judge":  # edits that waited for the same end with the same
+                if self.end_reason != "judge":  # one message is enough for all edits in flight
                     self.end_reason = "judge"
                     self.say(str(error))
                 raise _StopError("judge")
 
     async def _save_failure(self, job: Job, edit: JudgedEdit, failure: Failure) -> None:
-        """Store one failure as the verdict on each dimension."""
+        """Store a failure as the verdict of each dimension of the job."""
         if self.wait_for_identities is not None:
             await self.wait_for_identities()
         signatures = self.inputs.signatures(self.judges.panel.identities())
@@ -404,7 +409,7 @@ class Scheduler:
 
 
 async def _list_ahead(queue: Iterable[Job]) -> AsyncIterator[Job]:
-    """Iterate over the jobs, listing several at a time in a thread."""
+    """Yield the jobs, fetching several at a time in a thread."""
     remaining = iter(queue)
     while several := await asyncio.to_thread(lambda: [*islice(remaining, _JOBS_AT_ONCE)]):
         for job in several:
@@ -412,7 +417,7 @@ async def _list_ahead(queue: Iterable[Job]) -> AsyncIterator[Job]:
 
 
 def _to_failure(error: Exception) -> Failure:
-    """Make the verdict of an error; an error that is not ours is named by its type."""
+    """Convert an error to a verdict; an unexpected error is named by its type."""
     if isinstance(error, EditjudgeError):
         return make_failure(error)
     return Failure(error=f"{type(error).__name__}: {error}")

@@ -1,8 +1,8 @@
-"""One session of a run: one process judges what the plan left, until all is done or it is ended.
+"""A session: one process judges the edits of a plan, until all are judged or it is ended.
 
-Kill-safety: each reply is committed when it arrives, each edit with all its verdicts when it is
-judged. A process that is killed loses the calls in flight, nothing else; the next session makes
-their verdicts, and takes from the store the replies to calls that were already answered.
+Each reply is committed when it arrives, and each edit with all its verdicts when it is judged. So
+a process that is killed loses only the calls in flight. The next session judges the edits without
+verdicts again, and reads the replies that did arrive from the store.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ _CALL_SETTINGS = frozenset(
 def compare_with_last_session(
     plan: RunPlan, store: VerdictStore, before: RunHeader | None, settings: Settings
 ) -> None:
-    """Find what is left to judge, assuming that the services are those of the last session.
+    """Find what is left to judge if the services are the same as in the last session.
 
     Args:
-        before: The header as that session left it; None for a new run.
-        settings: If they name other services than that session's, no verdict counts as valid.
+        before: The header that the last session stored; None for a new run.
+        settings: Settings of this session. If they name other services than the last session's,
+            no service is assumed, so verdicts that rest on one do not count as valid.
     """
     same = before is not None and before.settings == service_settings(settings)
     compare_with_run(plan, store, before.identities if before and same else {})
@@ -61,7 +62,7 @@ def service_settings(settings: Settings) -> dict[str, JsonValue]:
     return {
         "endpoints": [endpoint.url for endpoint in settings.endpoints.values()],
         "judges": {
-            # Without a limit they are those of the time when the usual one was the only one.
+            # The default limit is stored too, as it was before `max_tokens` was a setting.
             name: endpoint.model_dump(mode="json", include=set(_CALL_SETTINGS))
             | {"max_tokens": endpoint.max_tokens or MAX_TOKENS}
             for name, endpoint in settings.judges.items()
@@ -70,7 +71,7 @@ def service_settings(settings: Settings) -> dict[str, JsonValue]:
 
 
 def services_fact_name(settings: Settings) -> str:
-    """Make the name of the fact under which a ledger stores the services of these settings."""
+    """Make the key under which a ledger stores the identities of these settings' services."""
     settings_text = json.dumps(service_settings(settings), sort_keys=True)
     return f"services that judged, by {content_digest(settings_text.encode())}"
 
@@ -78,7 +79,7 @@ def services_fact_name(settings: Settings) -> str:
 def _find_changed_judges(
     before: Mapping[str, JsonValue], now: Mapping[str, JsonValue]
 ) -> frozenset[ServiceName]:
-    """The judges that have other settings now: earlier identities are not theirs."""
+    """Find the judges whose settings differ from the stored ones: their identity may differ."""
     earlier, later = before.get("judges"), now["judges"]
     earlier_by_name = earlier if isinstance(earlier, dict) else {}
     names = later if isinstance(later, dict) else {}
@@ -88,22 +89,22 @@ def _find_changed_judges(
 
 
 class Session:
-    """Judges a `RunPlan` in this process, by a `Scheduler`.
+    """Judges the edits of a `RunPlan` in this process, with a `Scheduler`.
 
     Args:
-        plan: What is left to judge if the services are those of the last session.
+        plan: What is left to judge, from `compare_with_last_session`.
         store: The open run.
         calls: The store of its calls.
         settings: Where the services are, and how they are called.
-        on_event: Gets the events, except the last one (`FinishEvent`).
-        every: Seconds between two events `progress`.
-        open_judges: Opens the judges.
+        on_event: Receives all events but the last one (`FinishEvent`).
+        progress_interval: Seconds between two events `progress`.
+        open_judges: Opens the judges and other services.
 
     Attributes:
         settings: See the argument.
-        plan: What is left to judge with the services that were found.
-        progress: How far the session is.
-        not_served: The dimensions that were not judged for lack of a service, by reason.
+        plan: What is left to judge with the available services.
+        progress: The counts of the session.
+        not_served: The ids of dimensions that wait for a service, by reason.
         usage: What judges used: calls, tokens, cost.
     """
 
@@ -131,7 +132,7 @@ class Session:
         self._open_judges = open_judges
 
     def note(self, line: str) -> None:
-        """Send people a message, as an event."""
+        """Send a message for people, as an event."""
         self._on_event(NoteEvent(text=line))
 
     def finish_unjudged(self) -> RunEndReason:
@@ -143,16 +144,15 @@ class Session:
     async def judge(self, fail_on_error: float | None = None) -> RunEndReason:
         """Judge what is left, until all is done or the session ends early.
 
-        Cancelling it cancels the calls in flight and returns `interrupted`; judged edits are
-        stored.
-        While the services are still being found, cancelling raises `CancelledError`.
+        Cancelling it cancels the calls in flight and returns `interrupted`; edits that were judged
+        stay stored. Before the identities of the services are stored, it raises `CancelledError`.
 
         Args:
             fail_on_error: The share of failed verdicts, 0 to 1, above which the session ends; None
                 for never.
 
         Raises:
-            ConfigError: a service cannot be used as it is configured.
+            ConfigError: a needed judge cannot be used.
             StoreError: the run cannot be written any more.
         """
         budget = Budget(self.settings.max_cost)
@@ -174,10 +174,11 @@ class Session:
             raise first_error(several) from several
 
     async def _compare(self, judges: Judges, probe_task: asyncio.Task[None]) -> None:
-        """Find what is left to judge with the services that were found.
+        """Find what is left to judge with the available services.
 
-        How a judge answers choices is part of signatures. Where there are verdicts it decides which
-        of them are valid, so it is waited for; without verdicts everything is left anyway.
+        Signatures contain how a judge answers choices, which only the probe finds out. If the run
+        has verdicts, the probe is awaited, because it decides which of them are valid. Without
+        verdicts everything is left to judge anyway.
         """
         header, panel, plan = self._store.header, judges.panel, self.plan
         has_verdicts = plan.total("standing") or await _in_thread(lambda: len(self._store.counts()))
@@ -193,7 +194,10 @@ class Session:
         self._check_judges(panel)
 
     async def _store_identities(self, panel: Panel, probe_task: asyncio.Task[None]) -> None:
-        """Store who judges the run, once known; only then is anything signed, stored or shown."""
+        """Store the services' identities and the contents after the probe, and send `start`.
+
+        Before that nothing is signed, stored or shown.
+        """
         await probe_task
         identities = self._collect_identities(self._store.header, panel)
         self.plan.signatures = self.inputs.signatures(identities)
@@ -207,10 +211,10 @@ class Session:
         await self._calls.put_fact(services_fact_name(self.settings), identities_json)
 
     async def _save_new_identities(self, panel: Panel) -> None:
-        """Store what was found out about judges only while they judged: it is in the signatures.
+        """Store identities that became more precise during the session: they enter the signatures.
 
-        A judge whose first question failed shows later how it answers choices. If another model
-        took a judge's place meanwhile, its identity is not stored: the next session finds it.
+        How a judge answers choices becomes known only later if its probe failed. The identity of
+        another model that took a judge's place is not stored: the next session finds it.
         """
         before = self._store.header.identities
         new_identities = {
@@ -226,7 +230,7 @@ class Session:
     async def _judge(
         self, judges: Judges, identities_task: asyncio.Task[None], fail_on_error: float | None
     ) -> RunEndReason:
-        """Run the scheduler on the plan, and collect what the session has to report."""
+        """Run the scheduler on the plan, then set `not_served` and `usage`."""
         panel = judges.panel
 
         async def wait_for_identities() -> None:
@@ -266,7 +270,10 @@ class Session:
             self._on_event(ProgressEvent.by(self.progress, panel))
 
     def _collect_identities(self, header: RunHeader, panel: Panel) -> Identities:
-        """The identities of the available services, and of earlier ones that may come back."""
+        """Collect the identities of the available services and the stored ones of absent services.
+
+        The stored identity of a judge whose settings have changed is left out.
+        """
         others = _find_changed_judges(header.settings, self._service_settings)
         before = {
             role: identity for role, identity in header.identities.items() if role not in others
@@ -287,7 +294,7 @@ class Session:
         self._store.save_contents(self.plan.current_edits, self.plan.contents.updates(), header)
 
     def _count(self, budget: Budget) -> None:
-        """Count valid verdicts and what is left, before anything is judged."""
+        """Set `progress` to the counts of valid verdicts and of what is left to judge."""
         standing_counts: dict[str, Counter[str]] = {}
         counts = self._store.counts(self.plan.signatures, self.plan.all_ids)
         for model, row in counts.items():
@@ -296,7 +303,7 @@ class Session:
         self.progress = Progress.of(self.plan, standing_counts, budget)
 
     def _check_judges(self, panel: Panel) -> None:
-        """Refuse to run if a needed judge cannot be used; specialists may be missing."""
+        """Refuse to run without a needed judge. A missing specialist is no reason to refuse."""
         for name in self.settings.judges:
             role = ServiceName.judge(name)
             if role not in panel.service_names and role in self.inputs.roles(
@@ -308,7 +315,7 @@ class Session:
                 )
 
     def _explain_not_served(self, panel: Panel) -> dict[str, list[str]]:
-        """Find the dimensions that wait for a service, by a reason that names the services."""
+        """Group the dimensions that wait for a service by reason, which names the services."""
         by_missing_package: dict[str, list[str]] = {}
         roles: dict[str, set[str]] = {}
         names_by_reason: dict[str, dict[str, None]] = {}
@@ -327,16 +334,17 @@ class Session:
 
 
 def _list_not_served(plan: RunPlan) -> list[str]:
-    """List the dimensions that wait for a service on some edit."""
+    """List the dimensions that wait for a service on at least one edit."""
     names = (d.id for d in plan.inputs.dimensions)
     return [n for n in names if any(row[n]["not_served"] for row in plan.counts.values())]
 
 
 def _compute_max_in_flight(plan: RunPlan, settings: Settings) -> int:
-    """How many edits to have in flight, so that no endpoint waits for loading or storing.
+    """Compute how many edits to have in flight, so that no endpoint waits for one to be loaded.
 
-    It is half as many again as an endpoint's concurrency, for edits that wait for their place or
-    are being stored, and some for decoding. The memory of pictures has its own bound
+    It is 1.5 times an endpoint's concurrency, for edits that wait for a call or are being stored,
+    plus two per processor, for edits whose images are decoded. The memory of images has its own
+    bound
     (`scheduler.MAX_HELD`).
     """
     decoding = 2 * (os.cpu_count() or 1)
@@ -346,7 +354,7 @@ def _compute_max_in_flight(plan: RunPlan, settings: Settings) -> int:
 async def _in_thread(work: Callable[[], T]) -> T:
     """Do work with the store in a thread, without blocking the event loop.
 
-    If the caller is cancelled meanwhile, it still waits for the work: the store must stay open.
+    A caller that is cancelled still waits for the work to end, since the work needs the open store.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
