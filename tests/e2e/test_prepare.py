@@ -297,7 +297,7 @@ async def test_another_judge_writes_all_anew_and_the_limit_is_kept(data: Set) ->
         server.models, server.answers_as = ("other",), "other"
         done = await written(*data.asked("questions", "--generalist", url, "--json"))
     assert done.code == 0, done.err
-    assert "is another one than before" in done.err
+    assert "is another model than before" in done.err
     assert counts(done) == {"made": 4}
     assert len(server.requests) == 5
 

@@ -162,7 +162,7 @@ async def test_an_edit_of_the_whole_image_goes_through_without_a_mask(data: Set)
         assert done.code == 0, done.err
         assert counts(done) == {"made": 1, "unsuited": 1}
         why = done.json["reasons"]["unsuited"]["set/0"]
-        assert why == "tone_editing is of the whole image, and needs no mask"
+        assert why == "tone_editing is of the whole image, so it needs no mask"
         assert writer.asked_about("edit number 0.") == 0
         assert "1 made, 1 without a use for them" in (await written(*asked)).out
     reads = CoEditData(data.out)

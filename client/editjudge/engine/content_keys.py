@@ -376,8 +376,8 @@ class VerdictStore(Protocol):
         """Commit the verdicts on an edit in one transaction: all of them or none.
 
         Once this has returned, the verdicts survive the end of the process. If the process is
-        killed before, they are lost. The replies that they rest on are stored already, so the next session
-        makes the same verdicts without new calls.
+        killed before, they are lost. The replies that they rest on are stored already, so the
+        next session makes the same verdicts without new calls.
 
         Args:
             verdicts: By dimension id; they replace earlier ones on the same content.

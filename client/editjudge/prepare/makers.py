@@ -1,4 +1,7 @@
-"""Makers generate what items lack: instructions, questions, and masks of what may change."""
+"""Makers generate fields that items lack: instructions, questions, or masks.
+
+A mask shows the part of the image that the edit may change.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +36,16 @@ from .items import JUDGE, Entry, What, why_no_mask
 
 _Mask: TypeAlias = NDArray[np.bool_]
 _Regions: TypeAlias = Mapping[str, Mapping[str, _Mask | None]]
-"""The mask of each phrase, by image (source or target); None where nothing was found."""
+"""The mask of each phrase, by image (`source` or `target`); None where nothing was found."""
 _TYPES = tomllib.loads(Path(__file__).with_name("edit_types.toml").read_text("utf-8"))
 TASKS: Mapping[str, str] = {
     normalise_key(name): kind for kind, of in _TYPES.items() for name in of["names"]
 }
-"""The edit types by the names of tasks, in the form of `plain`."""
+"""The edit types by task name, in the form of `normalise_key`."""
 INSTRUCTION = "prepare/instruction"
 FACTS = "omni_iie/facts"
-"""The template of pairs: the one by which a run writes those that an item lacks, so that what is
-reviewed is what would be asked."""
+"""The template for questions with answers. A run generates missing ones with the same template, so
+reviewers see the questions that a run would use."""
 _SCOPES = {
     "objects": "what is named",
     "surroundings": "everything but what is named",
@@ -55,10 +58,11 @@ class Maker:
     """Fills one field of items.
 
     Attributes:
-        what: What it makes.
-        needless: Makes the entry of an item that needs nothing; None where there is work to do.
-        make: Makes an entry. It raises `Abstention` where the judge's reply cannot be read or
-            it refused, and a `ServiceError` where a service fails.
+        what: The field that it fills.
+        find_entry_without_work: Makes the entry of an item that needs no work; returns None if
+            there is work to do.
+        make: Makes the entry of an item by calls to services. It raises `Abstention` if the judge
+            refuses or its reply cannot be parsed, and a `ServiceError` if a service fails.
         roles: The services that it calls.
     """
 
@@ -69,7 +73,7 @@ class Maker:
 
 
 def choose_template(what: Literal["choice", "facts"], task: str = "") -> str:
-    """Get the name of the prompt template for questions about an edit of this type."""
+    """Choose the name of the prompt template for questions about an edit with this task."""
     if what == "facts":
         return FACTS
     kind = TASKS.get(normalise_key(task))
@@ -77,10 +81,10 @@ def choose_template(what: Literal["choice", "facts"], task: str = "") -> str:
 
 
 def instructions() -> Maker:
-    """Write the instructions of items that have none: of one picture, by its edit type.
+    """Generate the instructions of items that have none, from their source and edit type.
 
     The paper has one prompt for instruction and question (GIE-Bench, figure 8). Here the question
-    is written next (`questions`), from what a person accepted.
+    is generated afterwards (`questions`), from the instruction that a reviewer accepted.
     """
     return Maker("instructions", _needs_no_instruction, _instruction)
 
@@ -100,16 +104,16 @@ async def _instruction(item: Item, panel: Panel) -> Entry:
 
 
 def questions(what: Literal["choice", "facts"], custom: tuple[Template, ...] = ()) -> Maker:
-    """Write the questions of items that have none.
+    """Generate the questions of items that have none.
 
-    `choice`: one multiple-choice question, from the sources and the instruction, by a template
-    for its edit type (GIE-Bench, section 3.2); what `MultipleChoice` reads. It carries whether it
-    compares with the source (`compares`), by its words, for reviewers to look over. `facts`: 1 to
-    3 questions with their answers, from the instruction alone (Omni IIE Bench, section 5.1); what
-    `FactCheck` reads.
+    `choice`: one multiple-choice question, from the sources and the instruction, with a template
+    for the edit type (GIE-Bench, section 3.2). `MultipleChoice` reads it. Its field `compares`
+    says whether it needs the source for a comparison; a list of words decides that, and reviewers
+    check it. `facts`: 1 to 3 questions with their answers, from the instruction alone (Omni IIE
+    Bench, section 5.1). `FactCheck` reads them.
 
     Args:
-        custom: Templates of one's own, which replace ours.
+        custom: The user's templates, which replace the built-in ones.
     """
     return Maker(what, _needs_no_questions, partial(_questions, what, custom))
 
@@ -133,8 +137,9 @@ async def _questions(
 def _shuffle_options(item_id: str, question: ChoiceQuestion) -> ChoiceQuestion:
     """Put the options in an order that does not show which is right.
 
-    Judges prefer places in a list, and a right answer that always stands first is a gift to
-    them. The order depends on the texts alone; "cannot be told" stays last.
+    Judges prefer some positions, so a right answer that always stands first would be too easy. The
+    order depends only on the item's id and the options. The last option, "cannot be told", stays
+    last.
     """
     *answers, cannot_tell = question.options
     answers.sort(key=lambda answer: content_digest(f"{item_id}\n{answer}".encode()))
@@ -142,20 +147,20 @@ def _shuffle_options(item_id: str, question: ChoiceQuestion) -> ChoiceQuestion:
 
 
 async def _ask_judge(item: Item, panel: Panel, prompt: Template, **texts: str) -> Any:
-    """Ask the judge about an item that nobody has edited.
+    """Ask the judge about an item without any output, and return the parsed reply.
 
     Args:
         texts: Fields of the template that the item does not have itself.
 
     Raises:
-        Abstention: the reply cannot be read, or the judge refused.
+        Abstention: the judge refused, or its reply cannot be parsed.
         ServiceError: see `editjudge.base.errors`.
     """
     judge = panel.judge(JUDGE)
     images = list(item.sources) if "sources" in prompt.fields else []
     if "target" in prompt.fields and item.target is not None:
         images.append(item.target)
-    # Here, because resizing would hold up all other calls.
+    # In a thread, because resizing would block the event loop.
     await asyncio.to_thread(lambda: [judge.prepare_picture(image).digest for image in images])
     question = Question(prompt, prompt.form)
     return (await question.ask(Edit(item, "", None), judge, repeat=0, **texts)).value
@@ -164,38 +169,39 @@ async def _ask_judge(item: Item, panel: Panel, prompt: Template, **texts: str) -
 def masks(
     segmenter: ServiceName, select: Select | None = None, custom: tuple[Template, ...] = ()
 ) -> Maker:
-    """Find the masks of items that have none.
+    """Generate the masks of items that have none.
 
-    The judge names what may change (one call with source and instruction), the segmenter
-    finds each phrase (one call each), and the mask is the union of what it found: what is edited,
-    or where the surroundings may change what is kept. GIE-Bench, section 3.3; Omni IIE Bench,
-    section 3.2.2, stage 2.
+    The judge names objects in phrases (one call with source and instruction), and the segmenter
+    finds each phrase (one call each). The mask is the union of the regions that were found. It
+    shows what is edited; where the edit changes the surroundings of the objects, it shows what is
+    kept. GIE-Bench, section 3.3; Omni IIE Bench, section 3.2.2, stage 2.
 
-    Where an item has a target, results are compared within the mask of that, which shows other
-    things at other places: what the edit made of the source is named too (one more call with both)
-    and found there, and what may change is what may in either.
+    If an item has a target, outputs are compared with the target inside the mask too, and objects
+    may stand at other places there. So the judge also names what the edit made of the objects (one
+    more call with both images), and the segmenter finds it in the target. What may change is what
+    may change in the source or in the target.
 
     Args:
         segmenter: `segmenter.<variant>`.
-        select: Of several finds for a phrase `all`, or the `best`. None takes the best, as
-            GIE-Bench does, and all of an item with a target, as Omni IIE Bench does.
-        custom: Templates of one's own, which replace ours.
+        select: Which regions of a phrase to take: `all`, or the `best`. None takes the best one, as
+            GIE-Bench does, but all for an item with a target, as Omni IIE Bench does.
+        custom: The user's templates, which replace the built-in ones.
     """
     make = partial(_mask, segmenter, select, custom)
     return Maker("masks", _needs_no_mask, make, (JUDGE, segmenter))
 
 
 def _needs_no_mask(line: Line) -> Entry | None:
-    """Items that come with a mask keep it; edits of the whole image, by their type, need none.
+    """Return the entry of an item that keeps its mask, needs none or cannot have one; else None.
 
-    Those with several sources cannot have one.
+    An edit of the whole image, by its type, needs no mask. A mask for several sources is undefined.
     """
     if line.mask is not None:
         return Entry("had")
     if why := why_no_mask(line):
-        return Entry("unsuited", f"{why}, and needs no mask")
+        return Entry("unsuited", f"{why}, so it needs no mask")
     if len(line.images) > 1:
-        return Entry("unsuited", "a mask belongs to one source, and there are several")
+        return Entry("unsuited", "it has several sources, but a mask belongs to one")
     return None
 
 
@@ -209,7 +215,7 @@ async def _mask(
     (source,), target = item.sources, item.target
     if target is not None and not _one_mask_fits(source, target):
         sizes = " and ".join(f"{w}x{h}" for w, h in (source.size, target.size))
-        return Entry("unsuited", f"no mask fits both a source and a target of {sizes}")
+        return Entry("unsuited", f"no mask fits both its source and its target ({sizes})")
     targets: TargetPhrases = await _ask_judge(item, panel, get_template("prepare/targets", custom))
     searches = [("source", source, targets.phrases)]
     if target is not None and targets.scope == "surroundings":
@@ -220,7 +226,7 @@ async def _mask(
     select = select or ("best" if target is None else "all")
 
     async def region(image: Image, phrase: str) -> _Mask | None:
-        """Where a phrase is in an image, at the source's size; None where it is nowhere."""
+        """Find a phrase in an image: a mask at the source's size, or None if it is not found."""
         mask, _ = await segment_phrase(image, phrase, panel, segmenter, select)
         if mask is None:
             return None
@@ -235,7 +241,7 @@ async def _mask(
 
 
 def _one_mask_fits(source: Image, target: Image) -> bool:
-    """Whether a mask of the source's size can be laid over the target."""
+    """Whether a mask of the source's size can be resized to the target's size."""
     width, height = source.size
     try:
         load_mask(np.ones((height, width), bool), "mask").resize(target.size)
@@ -276,7 +282,7 @@ def _entry_of_regions(source: Image, targets: TargetPhrases, regions_by_image: _
 def _join_editable_regions(
     source: Image, targets: TargetPhrases, regions_by_image: _Regions
 ) -> _Mask | None:
-    """What may change, in the source or in the target; None where nothing was found."""
+    """Join the pixels that may change in the source or in the target; None if nothing was found."""
     if targets.scope == "whole":
         width, height = source.size
         return np.ones((height, width), bool)

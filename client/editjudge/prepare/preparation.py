@@ -1,7 +1,8 @@
-"""A preparation: results whose replies are in the ledger are recalled, the rest needs calls.
+"""A preparation generates one field for the items of a data set, and can be resumed.
 
-Each reply is committed to the ledger when it arrives. So a killed preparation loses the calls in
-flight only: begun again, it recalls the rest and writes its files.
+Each reply is committed to the ledger when it arrives. So a killed preparation loses only the calls
+in flight. Begun again, it first recalls entries: it makes those whose replies are in the ledger,
+without any call. Then it calls the services for the others.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ class PreparationResult(Strict):
     """The result of a preparation.
 
     Attributes:
-        what: What was generated.
+        what: The generated field: `instructions`, `choice`, `facts` or `masks`.
         counts: How many items have each status.
         reasons: Why items are `not_found`, `unsuited` or `failed`: by status and item id.
         services: Identities of the services, by role.
         usage: What judges used: calls, tokens, cost.
-        data: The completed data.
-        review: The page on which people accept or reject.
-        exit_code: The exit code of the command.
+        data: The file with the completed items.
+        review: The page on which reviewers accept or reject the results.
+        exit_code: The exit code of the command: 3 if an item failed, else 0.
     """
 
     what: str
@@ -84,11 +85,11 @@ class PreparationResult(Strict):
 async def open_panel(
     settings: Settings, ledger: Ledger, roles: Iterable[ServiceName], budget: Budget
 ) -> AsyncIterator[Panel]:
-    """Open the services; replies are read from the ledger and stored there.
+    """Open a panel that reads replies from the ledger and stores new ones in it.
 
     Raises:
-        NoModel: one of these roles is not there.
-        ConfigError: a judge cannot be used as it is.
+        NoModel: a service with one of the roles is not available.
+        ConfigError: a judge cannot be used as it is configured.
     """
     policy = PoolPolicy(patience=settings.patience)
     panel = Panel(settings, ledger=ledger, policy=policy).with_context(CallContext(budget))
@@ -110,16 +111,16 @@ def open_preparation(
 ) -> Iterator[Preparation]:
     """Begin or resume a preparation; its files are written when the block ends.
 
-    Calls are stored in the ledger of the settings, or else in the folder.
+    Calls are stored in the ledger of the settings, or without one in the folder.
 
     Args:
         out: The folder of the preparation.
-        limit: Only this many of the items; None for all.
-        roots: Folders outside that of the data whose pictures it may name.
+        limit: How many items to prepare, from the first; None for all.
+        roots: Folders outside the data's folder whose images the data may name.
 
     Raises:
         InputError: the data cannot be used.
-        ConfigError: the folder is in use, or that of another preparation.
+        ConfigError: the folder is in use, or holds another preparation.
         StoreError: the folder or the ledger cannot be written.
     """
     items = DraftData(data, roots)
@@ -141,11 +142,12 @@ class Preparation:
 
     Attributes:
         ledger: The store of its calls.
-        settings: The settings without started services, which name the services in the ledger.
-        limit: Only this many of the items; None for all.
+        settings: The settings without the services that this command starts itself. The ledger
+            stores the services' identities under a digest of them.
+        limit: How many items to prepare, from the first; None for all.
         entries: The results, by item id.
-        identities: Identities of the services.
-        usage: What judges took.
+        identities: Identities of the services, by role.
+        usage: What judges used: calls, tokens, cost.
     """
 
     data: ItemsFile
@@ -165,7 +167,7 @@ class Preparation:
         return sum(ref.id not in self.entries for ref in self.data.items())
 
     def recall(self) -> None:
-        """Make the entries that need no call: no work to do, or replies that are stored."""
+        """Make the entries that need no call: those without work and those with stored replies."""
         for ref in self.data.items():
             if (entry := self.maker.find_entry_without_work(ref.data)) is not None:
                 self.entries[ref.id] = entry
@@ -189,15 +191,15 @@ class Preparation:
         await self._fill(recall_entry, workers=_count_decoders())
 
     async def make(self, settings: Settings) -> None:
-        """Make the entries that are left, calling the services.
+        """Make the remaining entries by calling the services.
 
         Args:
-            settings: Settings with the available services.
+            settings: The settings with the services that this command starts itself.
 
         Raises:
-            ServiceError: a service is not there.
-            ConfigError: no judge is configured, or one cannot be used as it is.
-            StoreError: nothing can be written any more.
+            ServiceError: a service is not available.
+            ConfigError: no judge is configured, or it cannot be used as it is configured.
+            StoreError: the ledger or the folder cannot be written any more.
         """
         if JUDGE.variant not in settings.judges:
             raise ConfigError(
@@ -205,7 +207,7 @@ class Preparation:
             )
         budget = Budget(settings.max_cost)
         if self.settings.ledger is None:
-            # In the folder's own ledger every earlier call was for this preparation.
+            # All calls in the folder's own ledger were for this preparation: they count.
             budget.add_earlier_cost(*self.ledger.costs)
         async with open_panel(settings, self.ledger, self.maker.roles, budget) as panel:
             self._note_services(panel.identities())
@@ -232,11 +234,11 @@ class Preparation:
             self.usage = summarise_usage(panel, progress)
 
     def _note_services(self, identities: Identities) -> None:
-        """Note the identities of the services; entries that other services made are dropped."""
+        """Set `identities`; if a service has another one than before, drop the entries it made."""
         used_identities = {role: identities[role] for role in self.maker.roles}
         for role, identity in used_identities.items():
             if self.identities.get(role, identity) != identity:
-                print_notice(f"{role} is another one than before: all is made anew")
+                print_notice(f"{role} is another model than before, so all results are made anew")
                 self.entries = {
                     name: entry
                     for name, entry in self.entries.items()
@@ -247,7 +249,7 @@ class Preparation:
     async def _fill(
         self, entry_of: Callable[[ItemRef], Awaitable[Entry | None]], *, workers: int
     ) -> None:
-        """Make the entries of all items that have none, several at a time."""
+        """Make the entries of all items that have none, `workers` at a time."""
         refs = (ref for ref in self.data.items() if ref.id not in self.entries)
 
         async def work() -> None:
@@ -258,9 +260,9 @@ class Preparation:
         await asyncio.gather(*(work() for _ in range(workers)))
 
     async def _entry_or_failure(self, ref: ItemRef, panel: Panel) -> Entry:
-        """Make an entry; after an error that every later call would have, stop calling."""
+        """Make an entry; an error becomes a failed entry. After a fatal error no call is made."""
         if self._stop_reason:
-            return Entry("failed", f"not asked any more: {self._stop_reason}")
+            return Entry("failed", f"not attempted after an earlier error: {self._stop_reason}")
         try:
             return await self._make_entry(ref, panel)
         except _FATAL as error:
@@ -271,11 +273,11 @@ class Preparation:
             return Entry("failed", str(error))
 
     async def _make_entry(self, ref: ItemRef, panel: Panel) -> Entry:
-        """Make an entry, and write its mask.
+        """Make an entry, and write its mask to the folder.
 
         Raises:
-            ServiceError: a service is not there, or every later call would fail too.
-            StoreError: nothing can be written any more.
+            ServiceError: a service is not available, or every later call would fail too.
+            StoreError: the ledger or the folder cannot be written any more.
         """
         try:
             item = await asyncio.to_thread(self.data.load, ref)
@@ -295,14 +297,14 @@ class Preparation:
         return entry
 
     def _list_mask_phrase_fields(self) -> dict[str, tuple[str, ...]]:
-        """Find, by item id, the fields that hold words for what is white in its new mask."""
+        """Find, by item id, the fields that hold the phrase for what its new mask shows."""
         phrase_fields = {
             ref.id: named_by_mask(ref.data, self.entries[ref.id]) for ref in self.data.items()
         }
         return {name: tuple(fields) for name, fields in phrase_fields.items() if fields}
 
     def _fact_name(self) -> str:
-        """Make the name of the fact under which the ledger stores these services."""
+        """Make the key under which the ledger stores the identities of the services."""
         settings = {"settings": service_settings(self.settings), "roles": self.maker.roles}
         digest = content_digest(json.dumps(settings, sort_keys=True).encode())
         return f"services that prepared, by {digest}"
@@ -347,5 +349,5 @@ class Preparation:
 
 
 def _count_decoders() -> int:
-    """How many items to have in work so that decoding images uses all processors."""
+    """Return how many items to work on at once, so that decoding images uses all processors."""
     return 2 * (os.cpu_count() or 1)

@@ -1,7 +1,8 @@
 """The ledger: every call to a service with its reply, so that no call is paid for twice.
 
-It is one SQLite file. The key of a call is the digest of everything that its reply depends on.
-Replies are stored unparsed, so reading them by other rules needs no new call.
+A ledger is one SQLite file. The key of a call is the digest of everything that its reply depends
+on. Replies are stored unparsed, so parsing them by other rules needs no new call. A fact is a text
+about a service under a name, for example the identities of services.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _TOKEN_COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 class Ledger:
     """A `CallStore` in a file or in memory; use it as a context manager.
 
-    `put` commits a reply before it returns. The reply then survives a kill of the process; a crash
-    of the machine can lose the last ones. Several processes may share a file.
+    `put` commits a reply before it returns, so the reply survives a kill of the process. A crash of
+    the machine can lose the last replies. Several processes may share a file.
 
-    Teams may share a file, too: each reads its own calls only; see `for_team`.
+    Teams may share a file as well. Each reads only its own calls; see `for_team`.
 
     Args:
         path: The file; None for a ledger in memory.
@@ -42,8 +43,8 @@ class Ledger:
         database: An open file to use instead; it stays open when the ledger is closed.
 
     Raises:
-        ConfigError: the file cannot be opened, is no ledger, or of a newer editjudge.
-        StoreError: the file is damaged; later also: its disk is full.
+        ConfigError: the file cannot be opened, is no ledger, or is from a newer editjudge.
+        StoreError: the file is damaged. Later calls also raise it when the disk is full.
     """
 
     def __init__(
@@ -56,13 +57,13 @@ class Ledger:
 
     @classmethod
     def open_read_only(cls, path: Path) -> Self:
-        """Open a ledger, or the calls of a run, for reading only."""
+        """Open a ledger, or the file of a run with its calls, for reading only."""
         ledger = cls(database=Database(path, read_only=True))
         ledger._owns_database = True
         return ledger
 
     def for_team(self, team: str) -> Ledger:
-        """Make the ledger of another team in this file; closing it leaves the file open."""
+        """Return the ledger of a team in the same file. Closing it leaves the file open."""
         return Ledger(team=team, database=self._database)
 
     def __enter__(self) -> Self:
@@ -91,10 +92,10 @@ class Ledger:
         return Reply(document["reply"], document.get("model", ""), usage, row[6])
 
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
-        """Commit a reply; the first reply to a call stays.
+        """Commit a reply, unless the call has one: the first reply to a call stays.
 
         Returns:
-            The reply as `get` returns it from now on; see `codec` for what encoding changes.
+            The reply that `get` returns from now on; see `codec` for what encoding changes.
         """
         return await self._database.run_in_thread(self._put, call, reply)
 
@@ -171,14 +172,14 @@ class Ledger:
     ) -> int:
         """Delete calls and their prompts for good: their bytes in the file are overwritten.
 
-        Other processes may read and write meanwhile, since each transaction is short. It is for
-        ledgers, not for runs, whose verdicts rest on their calls.
+        Other processes may read and write meanwhile, since each transaction is short. Never purge
+        the file of a run: its verdicts rest on its calls.
 
         Args:
             before: Only calls made before this time, in seconds since 1970.
             team: Only calls of this team; None for all teams.
-            shrink: Whether to give the space back to the disk, for which other processes wait;
-                otherwise the file uses it again.
+            shrink: Whether to make the file smaller, while other processes wait. Otherwise new
+                calls reuse the free space in the file.
 
         Returns:
             How many calls were deleted.
@@ -215,7 +216,7 @@ class Ledger:
         return dict(sizes)
 
     async def get_dropped_keys(self) -> frozenset[str]:
-        """Get the keys of all calls whose replies were ever dropped."""
+        """Get the keys of all calls of which a reply was ever dropped."""
         return await self._database.run_in_thread(self._get_dropped_keys)
 
     def _get_dropped_keys(self) -> frozenset[str]:
@@ -223,11 +224,11 @@ class Ledger:
         return frozenset(digest_from_bytes(row[2]) for row in rows)
 
     async def get_fact(self, name: str) -> str | None:
-        """Get a fact about a service that was stored before, or None."""
+        """Get the fact of this name, or None."""
         return await self._database.run_in_thread(self._database.fact, name)
 
     async def put_fact(self, name: str, value: str) -> None:
-        """Write a fact about a service; it replaces an earlier one of that name."""
+        """Store a fact; it replaces an earlier one of that name."""
         await self._database.run_in_thread(self._database.put_fact, name, value)
 
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
@@ -267,12 +268,12 @@ class Ledger:
         )
 
     def find_number(self, key: str) -> int | None:
-        """Find the row number of the call that a key finds, or None."""
+        """Find the row number of the call with this key and a reply, or None."""
         row = self._row(key, long=False)
         return None if row is None else int(row[0])
 
     def get_prompt(self, digest: str) -> StoredPrompt | None:
-        """Get a prompt as it was sent, without its images; None where it is not stored."""
+        """Get the prompt with this digest as it was sent, without its images, or None."""
         row = self._prompt_row(digest, long=True)
         if row is None:
             return None
@@ -281,7 +282,7 @@ class Ledger:
 
     @property
     def reply_count(self) -> int:
-        """How many calls it has replies to."""
+        """How many calls of the team have replies."""
         row = self._database.query_row(
             "SELECT count(*) FROM calls WHERE team = ? AND dropped = 0", encode_text(self.team)
         )
@@ -289,18 +290,18 @@ class Ledger:
 
     @property
     def costs(self) -> tuple[float, float]:
-        """The cost of all its calls together, and that of the dearest call."""
+        """The cost of all calls together, and the cost of the dearest call."""
         costs = [row[6] or 0.0 for row in self._database.rows(CALLS)]
         return sum(costs), max(costs, default=0.0)
 
     def copy_to(self, other: Ledger) -> dict[int, int]:
-        """Copy all calls, prompts and facts into another ledger, whose own ones stay.
+        """Copy all calls, prompts and facts into another ledger, where existing ones stay.
 
-        A call that the other ledger has with another reply is copied as dropped: it answers no
-        request there, but verdicts that rest on it can show it.
+        If the other ledger has another reply to a call, the call is copied as dropped. `get` does
+        not find it there, but verdicts that rest on it can show it.
 
         Returns:
-            By row number of a call here, its row number there.
+            By row number of a call in this ledger, its row number in the other.
         """
         own, target = self._database, other._database
         for _, _, digest, _, document in own.rows(PROMPTS, long=True):
@@ -347,7 +348,7 @@ class Ledger:
         cost: float | None = None,
         outputs: bytes | None = None,
     ) -> bool:
-        """Write a reply unless there is one; returns whether it was written."""
+        """Write a reply unless the call has one; return whether it was written."""
         if self.find_number(key) is not None:
             return False
         self._database.put(
@@ -364,7 +365,7 @@ class Ledger:
         return True
 
     def _write_prompt(self, digest: str, document: Mapping[str, Any]) -> None:
-        """Write a prompt, or the time of its latest call: it is purged with the last call."""
+        """Write a prompt. Of a stored one, update the time of its latest call (see `purge`)."""
         row = self._prompt_row(digest)
         if row is not None:
             self._database.change(PROMPTS, row[0], made=time.time())
@@ -407,7 +408,7 @@ def _prompt_to_json(prompt: Prompt) -> dict[str, Any]:
 
 
 def _outputs_to_json(outputs: Tensors) -> dict[str, JsonValue]:
-    """Convert a specialist's outputs to JSON: few numbers in full, of many only the shape."""
+    """Convert a specialist's outputs to JSON: a small array in full, of a large one the shape."""
     return {
         name: {"bytes": len(one)}
         if isinstance(one, bytes)

@@ -23,9 +23,9 @@ def open_call_store(
 
     Args:
         own: The calls in the run's own file.
-        path: The path of the shared ledger; None, or the run's own file, for none.
-        say: Gets a message if the ledger cannot be used; the run then uses its own file only.
-        resources: Closes the ledger.
+        path: The path of the shared ledger. None, or the run's own file, means that there is none.
+        say: Receives a message if the ledger cannot be used; the run then uses its own file only.
+        resources: Closes the shared ledger when it is closed itself.
 
     Raises:
         ConfigError: the file is no ledger, or cannot be opened.
@@ -43,13 +43,13 @@ def open_call_store(
 class SharedCalls:
     """A `CallStore` that stores every call in a run's own file and shares it through a ledger.
 
-    A call that the run lacks is looked up in the shared ledger and copied into the run at cost 0. A
-    new call is committed to the run first, then to the ledger, so a crash between the two costs no
-    reply. A call that the run has dropped is made again: the ledger's reply is not used, and the
-    new one replaces it there.
+    A call that the run lacks is looked up in the shared ledger. Its reply is copied into the run at
+    cost 0. A new call is committed to the run first and then to the ledger, so a crash between the
+    two loses no reply. A call that the run has dropped is made again: the ledger's reply is not
+    used, and the new reply replaces it in the ledger.
 
-    After the first error of the ledger one message is sent and the ledger is not used any more in
-    this session: every reply that was paid for is in the run.
+    After the first error of the ledger, one message is sent and the ledger is not used again in
+    this session. Nothing is lost, since the run has every reply.
     """
 
     def __init__(self, own: Ledger, ledger: Ledger, say: Callable[[str], None]) -> None:
@@ -104,14 +104,14 @@ class SharedCalls:
         return await self._own.drop(keys)
 
     async def _was_dropped(self, key: str) -> bool:
-        """Whether the run dropped the reply to this call, so that the ledger's is not used."""
+        """Whether the run ever dropped a reply to this call, so that the ledger's is not used."""
         if self._dropped_keys is None:
             self._dropped_keys = await self._own.get_dropped_keys()
         return key in self._dropped_keys
 
     async def _use_ledger(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """Do work with the ledger; None where the ledger cannot be used any more."""
-        # One after another, so that a file that is locked is waited for once, not by every call.
+        """Do work with the ledger; return None if the ledger cannot be used any more."""
+        # One call at a time, so that only one call waits for a locked file.
         async with self._ledger_lock:
             if self._is_unusable:
                 return None
@@ -125,4 +125,6 @@ class SharedCalls:
 
 def _abandonment_notice(path: Path | None, error: Exception) -> str:
     why = str(error) if str(path) in str(error) else f"{path}: {error}"
-    return f"the ledger is left alone in this session, the run has its own calls: {why}"
+    return (
+        f"this session does not use the ledger any more (the run stores all replies itself): {why}"
+    )

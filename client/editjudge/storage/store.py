@@ -1,13 +1,13 @@
 """The store of a run: its header, edits and verdicts, and the ledger of its calls.
 
-A run is a folder with one file, `run.sqlite`, and a lock that the system releases when the
-process ends, however it ends. `save_edit` commits all verdicts on an edit in one transaction, and
-each reply is committed when it arrives. A killed process loses the calls in flight and the verdicts
-on edits that were not saved; the next session makes those from the stored replies. See `database`
-for what a crash of the machine can lose.
+A run is a folder with one file, `run.sqlite`, and a lock file. The system releases the lock when
+the process ends in any way. `save_edit` commits all verdicts on an edit in one transaction, and
+each reply is committed when it arrives. A killed process loses the calls in flight and the verdicts on
+edits that were not saved. The next session makes these verdicts from the stored replies. See
+`database` for what a crash of the machine can lose.
 
-Verdicts belong to a content: the item's content key, the model, and the digest of the output. An
-edit with another content is another row; the newest row of an edit is the one that tables show.
+Verdicts are valid for one content: the item's content key, the model, and the digest of the output.
+An edit has one row for each content that was judged; tables show its newest row.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _HEADER = "run"
 Names: TypeAlias = "str | Collection[str] | None"
 """One name, several, or None for all."""
 _Document: TypeAlias = "tuple[Provenance, Any, Any]"
-"""A stored verdict: its provenance, its encoded outcome, and its evidence and calls."""
+"""A stored verdict: its provenance, its encoded outcome, and its details (evidence and calls)."""
 
 
 class RunStore:
@@ -64,8 +64,8 @@ class RunStore:
 
     Attributes:
         folder: The folder of the run.
-        database: Its file.
-        ledger: Its calls, in the same file.
+        database: The file of the run.
+        ledger: The calls of the run, in the same file.
     """
 
     def __init__(self, folder: Path, database: Database, resources: ExitStack) -> None:
@@ -87,11 +87,12 @@ class RunStore:
         """Begin a run, or resume the one in the folder.
 
         Args:
-            header: The header of the new run; a stored run is extended by its outputs and
-                dimensions. None resumes the stored run as it is.
-            read_only: Whether to read while another process may write; it takes no lock.
-            only_header: Whether only the header is read, so that the structure of the file need
-                not be checked.
+            header: The header of a new run. A stored run is extended by its outputs and dimensions.
+                None resumes the stored run as it is.
+            read_only: Whether to open the file for reading only, without a lock; another process
+                may write meanwhile.
+            only_header: Whether to skip the check of the file's structure, for callers that read
+                the header only.
 
         Raises:
             ConfigError: another process has the run open, the header is that of another
@@ -138,7 +139,7 @@ class RunStore:
         return header
 
     def extend_header(self, header: RunHeader) -> RunHeader:
-        """Join a header with the stored one and commit it; see `RunHeader.join`.
+        """Extend the stored header by another one and commit it; see `RunHeader.join`.
 
         Returns:
             The stored header from now on.
@@ -161,10 +162,10 @@ class RunStore:
             why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise ConfigError(
                 f"{self.database.path}: its header cannot be read: {why}",
-                "use the editjudge that wrote it",
+                "use the version of editjudge that wrote it",
             ) from error
 
-    # What is written
+    # Writing
 
     async def save_edit(
         self,
@@ -187,8 +188,8 @@ class RunStore:
         """Do what `save_edit` does, in the calling thread.
 
         Args:
-            calls: By dimension, the row numbers of the calls that its verdict rests on; without
-                them they are looked up by their keys.
+            calls: By dimension, the row numbers of the calls that its verdict rests on. For other
+                dimensions they are looked up by the keys in the verdict.
         """
         made_with = versions_of_today() if versions is None else versions
         with self.database.transaction():
@@ -230,14 +231,15 @@ class RunStore:
                 self.database.put(FILES, id=number, **content._asdict())
 
     def _rows_of(self, item: str, model: str) -> list[EditRow]:
-        """The rows of an edit, one for each content, newest last."""
+        """Read the rows of an edit with their details: one for each content, newest last."""
         where = "WHERE item = ? AND model = ? ORDER BY id"
         return list(self._rows(where, encode_text(item), encode_text(model), long=True))
 
     def _row_of(self, edit: JudgedEdit) -> EditRow:
-        """Make the row of an edit with this content; its number is 0 if it is new.
+        """Make the row for an edit's content from the stored row, if there is one.
 
-        Content that was not read is taken from the newest row.
+        An older row is deleted and made new, since the newest row is the one that is valid now. A
+        new row has the number 0. Content that was not read is taken from the newest row.
         """
         rows = self._rows_of(edit.item, edit.model)
         last = rows[-1] if rows else None
@@ -253,7 +255,7 @@ class RunStore:
             row = EditRow(0, *item_and_model, content, output, None, ABSENT, 0, b"[]")
         if last is not None and row.id not in {0, last.id}:
             self.database.run("DELETE FROM edits WHERE id = ?", row.id)
-            row = row._replace(id=0)  # the last row of an edit is what it is now
+            row = row._replace(id=0)
         if was_not_read:
             return row._replace(content=content)
         missing = edit.missing
@@ -292,7 +294,7 @@ class RunStore:
         self.database.put(EDITS, **{**row._asdict(), "id": row.id or None})
 
     def _save_provenances(self, provenances: tuple[Provenance, ...]) -> int:
-        """Find the number of a list of provenances, writing a new one; 0 for an empty list."""
+        """Store a list of provenances if it is new; return its number, 0 for an empty list."""
         if not provenances:
             return 0
         data = encode_text(dumps(provenances))
@@ -316,7 +318,7 @@ class RunStore:
             )
         return self._signings[number]
 
-    # What is read
+    # Reading
 
     def file_cache(self) -> FileCache:
         """Read what is stored about files and data records."""
@@ -328,12 +330,12 @@ class RunStore:
         return FileCache(files, digest_from_bytes(data[1]), data[2])
 
     def items(self) -> list[str]:
-        """List the ids of the items that have any edit, oldest first."""
+        """List the ids of the items that have a stored edit, oldest first."""
         ids = self.database.run("SELECT item FROM edits GROUP BY item ORDER BY min(id)")
         return [decode_text(item) for (item,) in ids]
 
     def content_keys(self) -> dict[str, bytes]:
-        """Read the content keys under which items were last judged, by item id."""
+        """Read the content keys of the items' newest rows, by item id."""
         return {decode_text(r.item): r.content for r in self._rows("ORDER BY id") if r.content}
 
     def find_standing(
@@ -341,11 +343,11 @@ class RunStore:
     ) -> dict[str, list[StandingVerdicts]]:
         """Find the valid verdicts on a model's edits: by item, one entry per content, newest last.
 
-        A verdict is valid if it did not fail and has today's signature. Edits with the same
-        dimensions share one set of them, so 100,000 edits are a few megabytes.
+        A verdict is valid if it did not fail and has the given signature. Edits with the same
+        valid dimensions share one set of ids, so 100,000 edits take a few megabytes.
 
         Args:
-            signatures: Of today, by dimension.
+            signatures: The signatures that new verdicts would have, by dimension.
         """
         finder = StandingFinder(self._read_provenances, signatures)
         standing_by_item: dict[str, list[StandingVerdicts]] = {}
@@ -359,7 +361,7 @@ class RunStore:
         """Read the rows of items' edits, by model and item, newest last.
 
         Args:
-            evidence: Whether to read what `verdicts_in` needs for evidence.
+            evidence: Whether to read the details, which `verdicts_in` needs for evidence.
         """
         rows: dict[tuple[str, str], list[EditRow]] = {}
         where = f"WHERE item IN ({', '.join('?' * len(items))}) ORDER BY id"
@@ -375,13 +377,13 @@ class RunStore:
         """Iterate over the edits, oldest first.
 
         Args:
-            model: Only of this model under test, or these.
-            item: Only this item's, by its id, or these items'.
+            model: Only edits by this model under test, or by these.
+            item: Only edits of the item with this id, or of these.
         """
         yield from map(stored_edit, self._newest_rows(model, item))
 
     def judged_edit(self, edit: StoredEdit) -> JudgedEdit:
-        """Read an edit with the content that its verdicts are valid for, to store it elsewhere."""
+        """Read an edit with its content, to store it in another run."""
         row = next(self._rows("WHERE id = ?", edit.id))
         output_file = (
             None if row.output is None else FileState(row.stat, digest_from_bytes(row.output))
@@ -401,9 +403,9 @@ class RunStore:
         """Iterate over the verdicts, edit by edit, oldest first.
 
         Args:
-            model: Only of this model under test, or these.
-            item: Only this item's, or these items'; with models many items are found at once.
-            evidence: False leaves it out, and the calls: several times as fast.
+            model: Only verdicts on outputs of this model under test, or of these.
+            item: Only verdicts on the item with this id, or on these.
+            evidence: Whether to read evidence and calls too. False is several times as fast.
         """
         for row in self._newest_rows(model, item, long=evidence):
             for verdict in self.verdicts_in(row, evidence=evidence):
@@ -411,7 +413,7 @@ class RunStore:
                     yield verdict
 
     def calls_of(self, edit: StoredEdit) -> dict[str, list[int]]:
-        """By dimension, the row numbers of the calls that a verdict on an edit rests on."""
+        """Read the row numbers of the calls that each verdict on an edit rests on, by dimension."""
         row = next(self._rows("WHERE id = ?", edit.id, long=True))
         documents = self._documents(row).items()
         return {name: (detail or {}).get("calls", []) for name, (_, _, detail) in documents}
@@ -443,7 +445,7 @@ class RunStore:
         """The cost of all its calls together, and that of the dearest call."""
         return self.ledger.costs
 
-    # What is asked again
+    # Dropping
 
     def drop_verdicts(
         self,
@@ -453,20 +455,20 @@ class RunStore:
         dimensions: Collection[str] | None = None,
         derived_ids: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> int:
-        """Delete verdicts of a status and drop their replies, so that both are made again.
+        """Delete verdicts with a status and drop their replies, so that both are made again.
 
         Other verdicts on the same edit that rest on a dropped reply are deleted as well, whatever
-        their status, with what derives from them, so that no two verdicts on an edit rest on
-        two replies to one call. A reply is kept if a number of another edit on the same dimension
-        rests on it: it is about the item alone, such as the questions that all models get, and
-        was not what failed. All of this is one transaction.
+        their status, and so are the dimensions that derive from them. So no two verdicts on an edit
+        rest on different replies to one call. A reply stays if a score of the same dimension on
+        another edit rests on it: such a reply is about the item alone, for example the questions
+        for all models, and is not what failed. All of this is one transaction.
 
         Args:
             status: `unscored` or `failed`.
-            above: By dimension id, the ids of the dimensions that derive from it.
+            derived_ids: By dimension id, the ids of the dimensions that derive from it.
 
         Returns:
-            How many verdicts of the status there were.
+            How many verdicts with the status were deleted.
         """
         with self.database.transaction():
             rows = list(self._newest_rows(models, long=True))
@@ -474,7 +476,7 @@ class RunStore:
             return sum(self._drop_from_row(row, *conditions) for row in rows)
 
     def _find_calls_of_scores(self) -> dict[str, set[int]]:
-        """Find the calls that verdicts with a number rest on, by dimension."""
+        """Find the row numbers of the calls that scores rest on, by dimension."""
         calls_by_dimension: dict[str, set[int]] = {}
         for row in self._newest_rows(long=True):
             for name, (_, outcome, detail) in self._documents(row).items():
@@ -531,7 +533,7 @@ class RunStore:
                 yield row
 
     def verdicts_in(self, row: EditRow, *, evidence: bool) -> Iterator[StoredVerdict]:
-        """Decode the verdicts of a row, which was read with its details if `evidence` is wanted."""
+        """Decode the verdicts of a row; for `evidence` it must have been read with its details."""
         item, model = decode_text(row.item), decode_text(row.model)
         try:
             if not evidence:
@@ -550,7 +552,7 @@ class RunStore:
         except ValueError as error:
             raise StoreError(
                 f"{self.database.path}: the verdicts on {item}, {model} cannot be read: {error}",
-                "judge it again with a newer editjudge, or restore a copy of the run",
+                "use a newer editjudge, or restore a copy of the run",
             ) from error
 
 
@@ -559,14 +561,14 @@ def _as_collection(names: str | Collection[str]) -> Collection[str]:
 
 
 def _no_run(folder: Path) -> ConfigError:
-    """Make the error for a folder without a run; its mend names the runs in folders below."""
+    """Make the error for a folder without a run; it names the runs in the folders below."""
     below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
     runs = f", such as {shorten_list(below)}" if below else ""
     return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")
 
 
 def _lock(folder: Path, resources: ExitStack) -> None:
-    """Hold a run until `resources` are closed, at the latest until the process ends.
+    """Lock a run until `resources` are closed or the process ends.
 
     Raises:
         ConfigError: another process holds it, or the folder cannot be written.

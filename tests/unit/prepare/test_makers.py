@@ -219,7 +219,7 @@ async def test_no_mask_fits_two_pictures_of_other_shapes() -> None:
     panel = BothPanel(CUP, ["lamp"], source={"cup": LEFT}, target={"lamp": RIGHT})
     made = await drawn_on_both(panel, load_image(np.zeros((HEIGHT * 2, WIDTH, 3), np.uint8)))
     assert made.status == "unsuited"
-    assert made.reason == "no mask fits both a source and a target of 12x8 and 12x16"
+    assert made.reason == "no mask fits both its source and its target (12x8 and 12x16)"
     assert not panel.transport.asked
 
 
@@ -261,7 +261,7 @@ def test_an_edit_of_the_whole_image_needs_no_mask(kind: str) -> None:
     line = Draft.model_validate({"id": "1", "instruction": "x", "source": "a", "type": kind})
     found = masks("segmenter.sa2va").find_entry_without_work(line)
     if kind in GLOBAL:
-        assert found == Entry("unsuited", f"{kind} is of the whole image, and needs no mask")
+        assert found == Entry("unsuited", f"{kind} is of the whole image, so it needs no mask")
     else:
         assert found is None
 

@@ -101,7 +101,7 @@ async def test_a_locked_ledger_costs_no_reply(
     other.execute("BEGIN IMMEDIATE")
     await asyncio.gather(*(run.calls.put(call(number), REPLY) for number in range(5)))
     (note,) = run.notes
-    assert note.startswith("the ledger is left alone in this session, the run has its own calls")
+    assert note.startswith("this session does not use the ledger any more")
     assert str(shared) in note
     assert run.own.reply_count == 5
     other.execute("ROLLBACK")
