@@ -2,8 +2,8 @@
 
 A run is a folder with one file, `run.sqlite`, and a lock file. The system releases the lock when
 the process ends in any way. `save_edit` commits all verdicts on an edit in one transaction, and
-each reply is committed when it arrives. A killed process loses the calls in flight and the verdicts on
-edits that were not saved. The next session makes these verdicts from the stored replies. See
+each reply is committed when it arrives. A killed process loses the calls in flight and the verdicts
+on edits that were not saved. The next session makes these verdicts from the stored replies. See
 `database` for what a crash of the machine can lose.
 
 Verdicts are valid for one content: the item's content key, the model, and the digest of the output.
