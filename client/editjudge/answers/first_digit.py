@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 from .contract import OutputContract, abbreviate
 from .scores import ScoresAnswer
 
+_Values: TypeAlias = dict[str, int | None]
 _FLAGS = re.IGNORECASE | re.DOTALL
 _ANYWHERE = {
     "n/5": re.compile(r"([1-5])\s*/\s*5", _FLAGS),
@@ -73,18 +73,16 @@ class FirstDigit(OutputContract[ScoresAnswer]):
                 read.scores[key], read.steps[key] = float(value), how
         return read
 
-    def _find_score(
-        self, key: str, json_values: Mapping[str, int | None] | None, reply: str
-    ) -> tuple[int | None, str]:
-        if json_values is not None and (json_values[key] is not None or self.null_ends):
-            return json_values[key], "json"
+    def _find_score(self, key: str, values: _Values | None, reply: str) -> tuple[int | None, str]:
+        if values is not None and (values[key] is not None or self.null_ends):
+            return values[key], "json"
         patterns = {"prefix": self._prefix(key)} if self.colon else {}
         for how, pattern in (patterns | (_ANYWHERE if self.anywhere else {})).items():
             if match := pattern.search(reply):
                 return int(match[1]), how
         return None, ""
 
-    def _read_json(self, reply: str) -> dict[str, int | None] | None:
+    def _read_json(self, reply: str) -> _Values | None:
         match = re.search(r"\{[^{}]*" + re.escape(self.keys[0]) + r"[^{}]*\}", reply)
         if match is None:
             return None

@@ -159,14 +159,14 @@ def read_last_object(
 
 
 def _find_object(
-    reply: ReplyText, ours: Set[str], due: Set[str] | None = None
+    reply: ReplyText, ours: Set[str], keys: Set[str] | None = None
 ) -> tuple[str, Members]:
     """Find the one object after the last draft of a reply, and set `reply.end` to its end.
 
     Args:
         reply: The reply.
         ours: Normalised keys that the object may have.
-        due: Normalised keys of which the object must have one; objects without any are prose. None
+        keys: Normalised keys of which the object must have one; objects without any are prose. None
             if every object counts.
 
     Returns:
@@ -175,9 +175,9 @@ def _find_object(
     Raises:
         Unparsable: There is no object or more than one, or the object is malformed or incomplete.
     """
-    begin, objects = _find_objects(reply, ours, due)
+    begin, objects = _find_objects(reply, ours, keys)
     if len(objects) > 1:
-        raise Unparsable(f"more than one JSON object{' with scores' if due else ''}")
+        raise Unparsable(f"more than one JSON object{' with scores' if keys else ''}")
     if not objects:
         raise Unparsable(
             "cut at the token limit before the JSON object" if reply.cut else "no JSON object"
@@ -215,25 +215,25 @@ def _next_mark(reply: ReplyText, at: int) -> tuple[int, int, bool] | None:
 
 
 def match_keys(
-    members: Members, keys: Iterable[str], also_allowed: Iterable[str] = ()
+    members: Members, keys: Iterable[str], extra: Iterable[str] = ()
 ) -> dict[str, Value]:
     """Return the values of an object by the contract's keys.
 
     Args:
         members: The object as written.
         keys: The keys that it must have.
-        also_allowed: Further keys that it may have; their values are left out.
+        extra: Further keys that it may have; their values are left out.
 
     Raises:
         Unparsable: A key is missing, repeated or unexpected.
     """
     due = {normalise_key(key): key for key in keys}
-    also_allowed = {normalise_key(key) for key in also_allowed}
+    extra = {normalise_key(key) for key in extra}
     values: dict[str, Value] = {}
     unexpected_keys = []
     for raw_key, value in members:
         key = due.get(normalise_key(raw_key))
-        if key is None and normalise_key(raw_key) in also_allowed:
+        if key is None and normalise_key(raw_key) in extra:
             continue
         if key is None:
             unexpected_keys.append(abbreviate(raw_key))

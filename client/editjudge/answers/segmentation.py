@@ -129,6 +129,7 @@ def _phrase(value: Value) -> str:
 
 LONGEST_PHRASE = 80
 Scope: TypeAlias = Literal["objects", "surroundings", "whole"]
+_SCOPES: tuple[str, ...] = get_args(Scope)
 
 
 class TargetPhrases(NamedTuple):
@@ -172,25 +173,21 @@ class Targets(OutputContract[TargetPhrases]):
     def schema(self) -> Mapping[str, Any]:
         """A scope and phrases; that these go together is checked on reading."""
         phrases = {"type": "array", "items": {"type": "string"}, "maxItems": self.high}
-        return object_schema(
-            {"scope": {"type": "string", "enum": list(get_args(Scope))}, "phrases": phrases}
-        )
+        return object_schema({"scope": {"type": "string", "enum": [*_SCOPES]}, "phrases": phrases})
 
     def _read(self, reply: ReplyText) -> TargetPhrases:
         values = read_object(reply, ("scope", "phrases"))
-        scope, phrase_values = values["scope"], values["phrases"]
-        if scope not in get_args(Scope):
-            raise Unparsable(
-                f'"scope" is {abbreviate(scope)}, none of {", ".join(get_args(Scope))}'
-            )
-        if not isinstance(phrase_values, list):
+        scope, entries = values["scope"], values["phrases"]
+        if scope not in _SCOPES:
+            raise Unparsable(f'"scope" is {abbreviate(scope)}, none of {", ".join(_SCOPES)}')
+        if not isinstance(entries, list):
             raise Unparsable('"phrases" is not a list')
-        if len(phrase_values) > self.high:
-            raise Unparsable(f"{len(phrase_values)} phrases, more than {self.high}")
-        if (scope == "whole") == bool(phrase_values):
-            raise Unparsable(f'"scope" is "{scope}" with {len(phrase_values)} phrases')
+        if len(entries) > self.high:
+            raise Unparsable(f"{len(entries)} phrases, more than {self.high}")
+        if (scope == "whole") == bool(entries):
+            raise Unparsable(f'"scope" is "{scope}" with {len(entries)} phrases')
         phrases = {
-            normalise_key(one): one for one in reversed([_target(value) for value in phrase_values])
+            normalise_key(one): one for one in reversed([_target(value) for value in entries])
         }
         return TargetPhrases(cast("Scope", scope), tuple(reversed(phrases.values())))
 

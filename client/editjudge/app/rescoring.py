@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from ..base.errors import first_error
 from ..base.strict import Strict
-from ..base.verdict import Failure, Status, Verdict
+from ..base.verdict import Failure, Status, Verdict, Verdicts
 from ..benchmarks.cell import Tally
 from ..engine.content_keys import JudgedEdit
 from ..engine.judge import make_judges
@@ -94,7 +94,7 @@ class _ComparingStore:
     async def keep(
         self,
         edit: JudgedEdit,
-        verdicts: Mapping[str, Verdict],
+        verdicts: Verdicts,
         signatures: Mapping[str, str],
         versions: str | None = None,
     ) -> None:

@@ -195,9 +195,8 @@ class Price(BaseModel):
     def of(self, prompt: int, cached_tokens: int, completion: int) -> float:
         """Compute the price of a call in tokens; `cached_tokens` are part of `prompt`."""
         rate = self.input if self.cached is None else self.cached
-        return (
-            (prompt - cached_tokens) * self.input + cached_tokens * rate + completion * self.output
-        ) / 1e6
+        prompt_cost = (prompt - cached_tokens) * self.input + cached_tokens * rate
+        return (prompt_cost + completion * self.output) / 1e6
 
 
 class JudgeEndpoint(Address):

@@ -71,9 +71,7 @@ IMAGE = Tensor("IMAGE", "BYTES", holds="image")
 """The bytes of one still image: PNG, JPEG, WebP, BMP, TIFF, GIF or PPM."""
 
 QUALITY = Contract(
-    "quality",
-    inputs=(IMAGE,),
-    outputs=(Tensor("SCORE", "FP32", (1,), bounds=(0.0, 1.0)),),
+    "quality", inputs=(IMAGE,), outputs=(Tensor("SCORE", "FP32", (1,), bounds=(0.0, 1.0)),)
 )
 OCR = Contract(
     "ocr",

@@ -104,10 +104,8 @@ class _Picture:
     def digest(self) -> str:
         """`sha256:` and 64 hex digits of the encoded bytes; computed once."""
         # `cached_property` of Python 3.11 would share one lock among all images.
-        attributes: dict[str, str] = vars(self)
-        return attributes.get("_digest") or attributes.setdefault(
-            "_digest", content_digest(self.encoded_bytes)
-        )
+        own: dict[str, str] = vars(self)
+        return own.get("_digest") or own.setdefault("_digest", content_digest(self.encoded_bytes))
 
 
 class Image(_Picture):
@@ -307,10 +305,8 @@ def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mas
         return mask
     unread: _Unread
     if isinstance(mask, Image):
-        unread, name = (
-            mask.encoded_bytes,
-            name or mask.name,
-        )  # its pixels may have been reduced to 8 bits
+        # Its pixels may have been reduced to 8 bits.
+        unread, name = mask.encoded_bytes, name or mask.name
     elif isinstance(mask, np.ndarray) and mask.dtype.kind in "biu" and mask.dtype != np.uint8:
         unread, name = (mask != 0).astype(np.uint8) * 255, name or "mask"
     else:
@@ -360,12 +356,12 @@ def _decode(data: bytes, reading: DecodingRules) -> DecodedPicture:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
             _check_header(picture)
             check_samples(picture, reading)
-            has_16_bits = is_deep(picture)
+            deep = is_deep(picture)
             picture.load()
-            orientation = picture.getexif().get(ORIENTATION_TAG, 1)
+            turn = picture.getexif().get(ORIENTATION_TAG, 1)
             # No variable holds the 16-bit values, so their memory is freed during the reduction.
             rgb, notes = to_rgb(
-                picture, reading, read_16_bits(picture, data) if has_16_bits else None, orientation
+                picture, reading, read_16_bits(picture, data) if deep else None, turn
             )
             media_type = None if notes else media_type_of(picture)
     except UnidentifiedImageError:
@@ -442,10 +438,10 @@ def _read_file(path: Path, name: str) -> bytes:
         raise ImageError(name, f"cannot be read: {error}") from error
 
 
-def _load(image: _Unread, name: str, reading: DecodingRules, max_lazy_pixels: int = 0) -> Image:
+def _load(image: _Unread, name: str, reading: DecodingRules, lazy_limit: int = 0) -> Image:
     if isinstance(image, bytes):
         suffix = PurePath(name).suffix.lower()
-        return _from_bytes(image, name or "image bytes", reading, max_lazy_pixels, suffix)
+        return _from_bytes(image, name or "image bytes", reading, lazy_limit, suffix)
     if isinstance(image, Pil.Image):
         return _from_pillow(image, name or "image", reading)
     if isinstance(image, np.ndarray):
@@ -457,24 +453,22 @@ def _load(image: _Unread, name: str, reading: DecodingRules, max_lazy_pixels: in
             "give a path, bytes, a Pillow image or an array",
         )
     path = Path(image)
-    shown_name = name or format_path(path)
+    label = name or format_path(path)
     if len(str(path)) > MAX_PATH:
-        raise ImageError(shown_name, f"the path has {len(str(path)):,} characters", "check it")
+        raise ImageError(label, f"the path has {len(str(path)):,} characters", "check it")
     suffix = path.suffix.lower()
-    picture = _from_bytes(
-        _read_file(path, shown_name), shown_name, reading, max_lazy_pixels, suffix
-    )
+    picture = _from_bytes(_read_file(path, label), label, reading, lazy_limit, suffix)
     picture.file = os.fspath(image)
     return picture
 
 
 def _from_bytes(
-    data: bytes, name: str, reading: DecodingRules, max_lazy_pixels: int, suffix: str = ""
+    data: bytes, name: str, reading: DecodingRules, lazy_limit: int, suffix: str = ""
 ) -> Image:
     expected_format = _SUFFIXES.get(suffix)
     try:
         _check_cost(data)
-        info = inspect_image(data, min(max_lazy_pixels, MAX_PIXELS)) if max_lazy_pixels else None
+        info = inspect_image(data, min(lazy_limit, MAX_PIXELS)) if lazy_limit else None
         # A file whose suffix names another format gets a note, and is not sent unchanged.
         if info and (not expected_format or info.media_type == f"image/{expected_format.lower()}"):
             return Image(name, data, None, media_type=info.media_type, size=info.size)

@@ -79,13 +79,13 @@ def wrong_answer(service: str, reply: Tensors, facts: Mapping[str, str]) -> str 
         return _CHECKS[service](reply)
     if FINGERPRINT not in facts:
         return None
-    expected_numbers = [float(value) for value in facts[FINGERPRINT].split(",") if value]
+    reference = [float(value) for value in facts[FINGERPRINT].split(",") if value]
     numbers = fingerprint(ServiceName.parse(service).role, reply)
-    if len(numbers) == len(expected_numbers) and np.allclose(
-        numbers, expected_numbers, rtol=TOLERANCE, atol=TOLERANCE
+    if len(numbers) == len(reference) and np.allclose(
+        numbers, reference, rtol=TOLERANCE, atol=TOLERANCE
     ):
         return None
-    return f"says {numbers} to the probe, and declares that it says {expected_numbers}"
+    return f"says {numbers} to the probe, and declares that it says {reference}"
 
 
 def has_known_answer(service: str, facts: Mapping[str, str]) -> bool:
@@ -104,6 +104,4 @@ def _check_text(reply: Tensors) -> str | None:
     return None if same else f"read {read!r}, the image says {PROBE_TEXT!r}"
 
 
-_CHECKS: Mapping[str, Callable[[Tensors], str | None]] = {
-    "ocr.ppocr": _check_text,
-}
+_CHECKS: Mapping[str, Callable[[Tensors], str | None]] = {"ocr.ppocr": _check_text}

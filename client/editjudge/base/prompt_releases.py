@@ -98,11 +98,12 @@ def import_official_prompts(name: str, source: Path) -> dict[str, Path]:
         ConfigError: The name is unknown, `source` does not exist, it lacks a text, or the folder of
             imported prompts cannot be written.
     """
-    if name not in prompt_releases():
-        raise ConfigError(f"no release is called {name!r}", f"give {', '.join(prompt_releases())}")
+    releases = prompt_releases()
+    if name not in releases:
+        raise ConfigError(f"no release is called {name!r}", f"give {', '.join(releases)}")
     if not source.exists():
         raise ConfigError(f"{source}: no such file or folder", "check the path")
-    release = prompt_releases()[name]
+    release = releases[name]
     texts: dict[str, tuple[Path, bytes]] = {}
     for path, text in _texts(source):
         for file, digest in release.texts.items():

@@ -123,12 +123,10 @@ def to_black_or_not(levels: Levels) -> NDArray[np.uint8]:
     return _convert_bands(levels, lambda band: np.where(band == 0, 0, (band >> 8).clip(1, 255)))
 
 
-def _convert_bands(
-    levels: Levels, reduce_band: Callable[[Levels], NDArray[Any]]
-) -> NDArray[np.uint8]:
+def _convert_bands(levels: Levels, reduce: Callable[[Levels], NDArray[Any]]) -> NDArray[np.uint8]:
     eight = np.empty(levels.shape, np.uint8)
     for rows in row_bands(levels.shape[1], levels.shape[0]):
-        eight[rows] = reduce_band(levels[rows])
+        eight[rows] = reduce(levels[rows])
     return eight
 
 

@@ -8,7 +8,7 @@ only `Score` has a number, so that nothing else can enter a mean by accident.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, FiniteFloat, JsonValue
@@ -159,6 +159,8 @@ class LeftOut(_NoNumber):
 Verdict: TypeAlias = Annotated[
     Score | NoScore | Failure | NotApplicable, Field(discriminator="status")
 ]
+Verdicts: TypeAlias = Mapping[str, Verdict]
+"""Verdicts by field or dimension."""
 Outcome: TypeAlias = (
     Score | NoScore | Failure | NotApplicable | NotServed | MissingOutput | Pending | LeftOut
 )

@@ -65,12 +65,12 @@ class Rules:
 
 
 def use_templates(
-    dimensions: Iterable[Dimension], custom: tuple[Template, ...]
+    dimensions: Iterable[Dimension], templates: tuple[Template, ...]
 ) -> tuple[Dimension, ...]:
     """Return the dimensions with those custom templates that replace one of theirs."""
-    if not custom:
+    if not templates:
         return tuple(dimensions)
-    return tuple(d.with_scorers(lambda scorer: scorer.with_templates(custom)) for d in dimensions)
+    return tuple(d.with_scorers(lambda s: s.with_templates(templates)) for d in dimensions)
 
 
 @dataclass(frozen=True)
@@ -170,9 +170,8 @@ class Benchmark:
         changes = re.findall(r"([+-])(\w+)", match["changes"])
         on = {switch for sign, switch in changes if sign == "+"}
         off = {switch for sign, switch in changes if sign == "-"}
-        return self.rules(
-            match["protocol"], (on - set(without)) | set(with_), (off - set(with_)) | set(without)
-        )
+        on, off = on - {*without} | {*with_}, off - {*with_} | {*without}
+        return self.rules(match["protocol"], on, off)
 
     def _make_rules(self, protocol: str, switches: Switches) -> Rules:
         """Return the rules for these switches, under the protocol's name.

@@ -6,7 +6,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, computed_field
@@ -18,7 +18,8 @@ from ..base.verdict import CountedMissing, NotApplicable, Outcome, Score, Status
 
 _OPEN: frozenset[Status] = frozenset({"not_served", "failed", "pending"})
 """Statuses of edits that were not judged, and may be by a later run."""
-NO_SCALING = (1.0, 0.0)
+Affine: TypeAlias = tuple[float, float]
+NO_SCALING: Affine = (1.0, 0.0)
 """The affine map that leaves values on the scale on which they were judged."""
 
 
@@ -137,15 +138,13 @@ class Tally:
     weights: array[float] = field(default_factory=lambda: array("d"))
     items: array[int] = field(default_factory=lambda: array("I"))
 
-    def add(
-        self, outcome: Outcome, weight: Outcome | None = None, item_index: int | None = None
-    ) -> None:
+    def add(self, outcome: Outcome, weight: Outcome | None = None, item: int | None = None) -> None:
         """Add an outcome.
 
         Args:
             weight: What its value weighs; a value counts as the weight's outcome where that is
                 not scored. Each weighs the same without. Either all outcomes have one or none.
-            number: Of its item. Either all outcomes have one or none.
+            item: The item's index. Either all outcomes have one or none.
         """
         if isinstance(outcome, NotApplicable):
             self.not_applicable_count += 1
@@ -155,8 +154,8 @@ class Tally:
         self.counts[outcome.status] += 1
         if isinstance(outcome, Score):
             self.values.append(outcome.value)
-            if item_index is not None:
-                self.items.append(item_index)
+            if item is not None:
+                self.items.append(item)
             self.imputed_count += outcome.imputed
             self.missing_count += isinstance(outcome, CountedMissing)
             if isinstance(weight, Score):
@@ -165,10 +164,8 @@ class Tally:
     @property
     def all_counts(self) -> dict[Status, int]:
         """How many outcomes had each status, those that do not apply included."""
-        return {
-            **self.counts,
-            **({"not_applicable": self.not_applicable_count} if self.not_applicable_count else {}),
-        }
+        count = self.not_applicable_count
+        return {**self.counts, **({"not_applicable": count} if count else {})}
 
     @property
     def _has_only_missing(self) -> bool:
@@ -176,7 +173,7 @@ class Tally:
         scored_count = self.counts["scored"]
         return 0 < scored_count == self.missing_count and scored_count < self.counts.total()
 
-    def mean(self, affine: tuple[float, float] = NO_SCALING) -> float | None:
+    def mean(self, affine: Affine = NO_SCALING) -> float | None:
         """The weighted mean of the values; None where there is none, or all weigh nothing.
 
         Args:
@@ -189,21 +186,17 @@ class Tally:
         scale, offset = affine
         return scale * math.fsum(products if self.weights else self.values) / total + offset
 
-    def make_cell(
-        self, reason: str, signature: Signature, affine: tuple[float, float] = NO_SCALING
-    ) -> Cell:
+    def make_cell(self, reason: str, signature: Signature, affine: Affine = NO_SCALING) -> Cell:
         """Return the tally as a cell.
 
         Args:
             reason: Why there is no mean, for where there is none.
         """
         value = None if self._has_only_missing else self.mean(affine)
-        why, awaits = (
-            (reason, select_open_statuses(self.counts))
-            if value is None
-            else ("", frozenset[Status]())
-        )
-        return Cell(value, dict(self.counts), self.imputed_count, why, signature, awaits)
+        cell = Cell(value, dict(self.counts), self.imputed_count, "", signature)
+        if value is not None:
+            return cell
+        return replace(cell, reason=reason, open_statuses=select_open_statuses(self.counts))
 
 
 def select_open_statuses(counts: Mapping[Status, int]) -> frozenset[Status]:

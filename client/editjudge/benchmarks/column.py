@@ -11,7 +11,7 @@ from pydantic import Field, SkipValidation
 from ..base.item import Item
 from ..base.signature import Signature
 from ..base.verdict import Outcome
-from .cell import NO_SCALING
+from .cell import NO_SCALING, Affine
 from .fusion import Values
 
 
@@ -54,7 +54,7 @@ class Mean:
     where: Callable[[Item], bool] = lambda _: True
     weighted_by: str = ""
     missing_output: float | None = None
-    affine: tuple[float, float] = NO_SCALING
+    affine: Affine = NO_SCALING
     needs_services: bool = False
 
 

@@ -313,14 +313,8 @@ class Dataset(ABC):
         over = {"source": sources if len(sources) == 1 else (), "target": targets}
         fits = [image for name in self.mask_lies_over for image in over[name]]
         mask = read("mask", lambda: self._mask(ref, *files.get("mask", ()), over=fits))
-        return Item(
-            id=ref.id,
-            sources=sources,
-            mask=mask,
-            target=next(iter(targets), None),
-            flaws=flaws,
-            **ref.texts,
-        )
+        target = next(iter(targets), None)
+        return Item(id=ref.id, sources=sources, mask=mask, target=target, flaws=flaws, **ref.texts)
 
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Image] = ()) -> Mask | None:
         """Load the mask of an item, if it has one.

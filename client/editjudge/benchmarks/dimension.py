@@ -127,9 +127,7 @@ class Dimension:
     @property
     def unavailable_reason(self) -> str:
         """Why this machine cannot compute its own readings; empty if it can."""
-        return next(
-            filter(None, (reading.scorer.unavailable_reason for reading in self.readings)), ""
-        )
+        return next(filter(None, (one.scorer.unavailable_reason for one in self.readings)), "")
 
     @property
     def worst_value(self) -> float | None:

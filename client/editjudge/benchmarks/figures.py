@@ -83,6 +83,6 @@ def load_figures(benchmark: str) -> tuple[Figure, ...]:
 def make_means_figure(columns: Sequence[Column]) -> Figure:
     """Return a figure of each column's means with intervals, for benchmarks without a paper."""
     panels = tuple(
-        FigurePanel(f"{c.group}: {c.title}" if c.group else c.title, (c.id,)) for c in columns
+        FigurePanel(": ".join(filter(None, (c.group, c.title))), (c.id,)) for c in columns
     )
     return Figure("means", "means with their 95 % intervals", panels)

@@ -188,20 +188,19 @@ class ItemsFile(Dataset):
     def _read(
         self, only: Container[int] | None = None, problems: list[Problem] | None = None
     ) -> Iterator[ItemRef]:
-        line_by_id: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         for index, number, text in self._lines():
             if only is not None and index not in only:
                 continue
             try:
                 line = self._parse(text)
-                why = "" if problems is None else _why_unclear(text, line, line_by_id)
+                why = "" if problems is None else _why_unclear(text, line, numbers)
             except ValidationError as error:
                 why = describe_error(error, self.line)
             if not why:
-                line_by_id[line.id] = number
-                yield ItemRef(
-                    line.id, index, line.texts, line.files, line.flaws, line, line.other_inputs
-                )
+                numbers[line.id] = number
+                others = line.other_inputs
+                yield ItemRef(line.id, index, line.texts, line.files, line.flaws, line, others)
             elif problems is not None:
                 problems.append((f"line {number}", why))
 
@@ -227,21 +226,18 @@ class ItemsFile(Dataset):
         return mask.invert() if mask is not None and ref.data.mask_shows == "kept" else mask
 
 
-def _why_unclear(text: bytes, line: Line, line_by_id: Mapping[str, int]) -> str:
+def _why_unclear(text: bytes, line: Line, numbers: Mapping[str, int]) -> str:
     """Return why a line that can be parsed is no item all the same.
 
     Args:
-        line_by_id: The ids so far, each with the number of its line.
+        numbers: The ids so far, each with the number of its line.
     """
     # Every key has a colon: most lines have no more of them than fields.
     odd = text.count(b":") > len(line.model_fields_set) or _MAY_BE_NO_NUMBER.search(text)
     if odd and (why := find_misreading(text)):
         return why
-    return (
-        f"the id {line.id!r} is that of line {line_by_id[line.id]} already"
-        if line.id in line_by_id
-        else ""
-    )
+    number = numbers.get(line.id)
+    return f"the id {line.id!r} is that of line {number} already" if number else ""
 
 
 def _file(path: Path) -> Path:

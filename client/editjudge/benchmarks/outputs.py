@@ -49,26 +49,18 @@ class Outputs:
 
     def index(self) -> Outputs:
         """List the folder and return outputs that need no further access to it."""
-        suffixes_by_stem: dict[str, tuple[str, ...]] = {}
+        suffixes: dict[str, tuple[str, ...]] = {}
         for name in _files(str(self.folder), ""):
             stem, dot, ending = name.rpartition(".")
             if (alone := _ALONE.get(dot + ending)) is not None:
-                suffixes_by_stem[stem] = (
-                    suffixes_by_stem[stem] + alone if stem in suffixes_by_stem else alone
-                )
-        return Outputs(self.folder, suffixes_by_item=suffixes_by_stem)
+                suffixes[stem] = suffixes.get(stem, ()) + alone
+        return Outputs(self.folder, suffixes_by_item=suffixes)
 
     def list_unmatched(self, items: Container[str]) -> list[str]:
         """Return the images that are no output to any of these items, as paths in the folder."""
-        suffixes_by_stem = (
-            self.index().suffixes_by_item
-            if self.suffixes_by_item is None
-            else self.suffixes_by_item
-        )
-        others = (
-            (s, suffixes) for s, suffixes in (suffixes_by_stem or {}).items() if s not in items
-        )
-        return sorted(stem + suffix for stem, suffixes in others for suffix in suffixes)
+        outputs = self.index() if self.suffixes_by_item is None else self
+        by_stem = outputs.suffixes_by_item or {}
+        return sorted(s + suffix for s in by_stem if s not in items for suffix in by_stem[s])
 
     def _suffixes(self, item: str) -> tuple[str, ...]:
         if self.suffixes_by_item is not None:

@@ -58,14 +58,14 @@ class ReleasedRecord(BaseModel):
         """Parse a record, and return by field why its value cannot be used."""
         fields = fields if isinstance(fields, dict) else {}
         gives = cls.item_fields()
-        optional = {name for name, mark in gives.items() if not mark.is_required}
+        optional = {name for name, field in gives.items() if not field.is_required}
         there = {
             name: value
             for name, value in fields.items()
             if name in cls.model_fields and not _is_nothing(value, blank_too=name in optional)
         }
         wrong = {
-            n: "is missing" for n, mark in gives.items() if mark.is_required and n not in there
+            n: "is missing" for n, field in gives.items() if field.is_required and n not in there
         }
         wrong |= _misspelt(fields.keys() - cls.model_fields.keys(), gives.keys() - fields.keys())
         try:

@@ -82,20 +82,20 @@ def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
     Raises:
         ConfigError: two of them have the same id.
     """
-    plugin_dimensions = _load_plugin_dimensions()
-    benchmark_names = {*_points()}
+    plugins = _load_plugin_dimensions()
+    benchmarks = {*_points()}
     if names is not None:
-        operands = (operand for dimension in plugin_dimensions for operand in dimension.operands)
-        requested_ids = {*names, *operands} - {dimension.id for dimension in plugin_dimensions}
+        operands = (operand for dimension in plugins for operand in dimension.operands)
+        requested_ids = {*names, *operands} - {dimension.id for dimension in plugins}
         prefixes = {CORE, *(name.partition(".")[0] for name in requested_ids)}
-        benchmark_names = min(prefixes, benchmark_names)
+        benchmarks = min(prefixes, benchmarks)
     by_id: dict[str, Dimension] = {}
     ours: Iterable[Dimension] = (
-        d for name in _points() if name in benchmark_names for d in _dimensions_of(name)
+        d for name in _points() if name in benchmarks for d in _dimensions_of(name)
     )
     if names is not None and requested_ids and requested_ids <= _PIXEL_IDS:
         ours = PIXEL_DIMENSIONS
-    for dimension in (*ours, *plugin_dimensions):
+    for dimension in (*ours, *plugins):
         if dimension.id in by_id:
             raise ConfigError(f"two dimensions are called {dimension.id}")
         by_id[dimension.id] = dimension
@@ -140,10 +140,8 @@ def select_dimensions(patterns: Iterable[str], rules: Rules | None = None) -> tu
         return tuple(d for name, d in by_id.items() if name in chosen_ids)
     if not patterns:
         return tuple(by_id.values())
-    matching_ids = frozenset().union(
-        *(_match_pattern(pattern, by_id, rules) for pattern in patterns)
-    )
-    return tuple(d for name, d in by_id.items() if name in matching_ids)
+    matches = frozenset().union(*(_match_pattern(pattern, by_id, rules) for pattern in patterns))
+    return tuple(d for name, d in by_id.items() if name in matches)
 
 
 def select_among(
@@ -159,10 +157,8 @@ def select_among(
     """
     by_id = {d.id: d for d in dimensions}
     patterns = tuple(patterns)
-    matching_ids = frozenset().union(
-        *(_match_pattern(pattern, by_id, rules) for pattern in patterns)
-    )
-    return tuple(d for name, d in by_id.items() if not patterns or name in matching_ids)
+    matches = frozenset().union(*(_match_pattern(pattern, by_id, rules) for pattern in patterns))
+    return tuple(d for name, d in by_id.items() if not patterns or name in matches)
 
 
 def _match_pattern(
@@ -211,8 +207,7 @@ def _of_one_benchmark(names: Iterable[str], pattern: str) -> Iterator[str]:
     """
     by_benchmark = {name.partition(".")[0]: name for name in names}
     if len(by_benchmark) > 1:
-        candidates = ", ".join(sorted(by_benchmark.values()))
-        raise ConfigError(
-            f"{pattern!r} may be of several benchmarks: {candidates}", "give an id, or a glob"
-        )
+        ids = ", ".join(sorted(by_benchmark.values()))
+        what = f"{pattern!r} may be of several benchmarks: {ids}"
+        raise ConfigError(what, "give an id, or a glob")
     yield from names

@@ -53,19 +53,17 @@ class JudgeRounds:
         return tuple(JudgeRound(j, 1 + i) for j in self.judges for i in range(self.rounds))
 
 
-def make_rounds(
-    dimensions: Mapping[str, Dimension], judge_rounds: JudgeRounds
-) -> dict[str, Dimension]:
+def make_rounds(dimensions: Mapping[str, Dimension], rounds: JudgeRounds) -> dict[str, Dimension]:
     """Return all dimensions by id; a judged one is the mean of the rounds before it."""
-    each = judge_rounds.each_round
-    judged_ids = _find_judged_ids(dimensions, judge_rounds)
+    each = rounds.each_round
+    ids = _find_judged_ids(dimensions, rounds)
     by_id: dict[str, Dimension] = {}
     for name, dimension in dimensions.items():
-        if name not in judged_ids:
+        if name not in ids:
             by_id[name] = dimension
             continue
         for judge_round in each:
-            how = _how(dimension.how, judge_round, judged_ids)
+            how = _how(dimension.how, judge_round, ids)
             of_round = replace(dimension, id=judge_round.dimension_id(name), how=how, round_of=name)
             by_id[of_round.id] = of_round
         operands = [judge_round.dimension_id(name) for judge_round in each]
@@ -74,18 +72,16 @@ def make_rounds(
     return by_id
 
 
-def count_in_rounds(dimensions: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> int:
+def count_in_rounds(dimensions: Mapping[str, Dimension], rounds: JudgeRounds) -> int:
     """Return how many dimensions `make_rounds` would return."""
-    return len(dimensions) + len(_find_judged_ids(dimensions, judge_rounds)) * len(
-        judge_rounds.each_round
-    )
+    return len(dimensions) + len(_find_judged_ids(dimensions, rounds)) * len(rounds.each_round)
 
 
 def with_rounds(
-    chosen_dimensions: Iterable[Dimension], dimensions: Mapping[str, Dimension]
+    selection: Iterable[Dimension], dimensions: Mapping[str, Dimension]
 ) -> tuple[Dimension, ...]:
     """Return the chosen dimensions as they stand in `dimensions`, each after its rounds."""
-    names = [dimension.id for dimension in chosen_dimensions]
+    names = [dimension.id for dimension in selection]
     rounds: dict[str, list[Dimension]] = {}
     for dimension in dimensions.values():
         if dimension.round_of:
@@ -93,10 +89,8 @@ def with_rounds(
     return tuple(one for name in names for one in (*rounds.get(name, ()), dimensions[name]))
 
 
-def _find_judged_ids(dimensions: Mapping[str, Dimension], judge_rounds: JudgeRounds) -> set[str]:
-    return {
-        name for name in dimensions if judge_rounds.each_round and _asks_a_judge(name, dimensions)
-    }
+def _find_judged_ids(dimensions: Mapping[str, Dimension], rounds: JudgeRounds) -> set[str]:
+    return {name for name in dimensions if rounds.each_round and _asks_a_judge(name, dimensions)}
 
 
 def _asks_a_judge(name: str, dimensions: Mapping[str, Dimension]) -> bool:
@@ -105,17 +99,13 @@ def _asks_a_judge(name: str, dimensions: Mapping[str, Dimension]) -> bool:
     return JUDGE in dimension.roles or any(asks)
 
 
-def _how(
-    how: Reading | Formula, judge_round: JudgeRound, judged_ids: set[str]
-) -> Reading | Formula:
-    judge = ServiceName.judge(judge_round.judge)
-    new_how = change_scorers(how, lambda scorer: scorer.with_judge(judge, judge_round.round - 1))
+def _how(how: Reading | Formula, round_: JudgeRound, ids: set[str]) -> Reading | Formula:
+    judge = ServiceName.judge(round_.judge)
+    new_how = change_scorers(how, lambda scorer: scorer.with_judge(judge, round_.round - 1))
     if isinstance(new_how, Reading):
         return new_how
     of = {
-        name: judge_round.dimension_id(part)
-        if part in judged_ids and isinstance(part, str)
-        else part
+        name: round_.dimension_id(part) if part in ids and isinstance(part, str) else part
         for name, part in new_how.of.items()
     }
     return replace(new_how, of=of)

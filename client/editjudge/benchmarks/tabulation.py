@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..base.item import Item
 from ..base.signature import Signature
 from ..base.verdict import NoScore, NotApplicable, NotServed, Outcome, Score, Status
-from .cell import NO_SCALING, Cell, Tally, select_open_statuses
+from .cell import NO_SCALING, Affine, Cell, Tally, select_open_statuses
 from .column import Column, Composite, Mean, PairedDifference, PooledMean, Row, WeightedMean
 from .fusion import Values
 
@@ -109,15 +109,14 @@ class Tabulation:
                     yield column, replace(_make_sample(tally), partner_items=partners)
                 case PooledMean() as how:
                     with suppress(ValueError):  # its cell has no value, and says why
-                        transform = _fit_transform(
-                            how, (each[place] for each in self._models.values())
-                        )
+                        pool = (each[place] for each in self._models.values())
+                        transform = _fit_transform(how, pool)
                         sample = _make_sample(data.tally)
                         values = np.array([*map(transform, sample.raw_values)])
                         yield column, replace(sample, values=values)
 
 
-def _make_sample(tally: Tally, affine: tuple[float, float] = NO_SCALING) -> Sample:
+def _make_sample(tally: Tally, affine: Affine = NO_SCALING) -> Sample:
     scale, offset = affine
     values = scale * np.array(tally.values) + offset
     return Sample(values, tally.weights, tally.items, array("I"), tally.values)
@@ -167,7 +166,7 @@ class _ColumnValues:
         if isinstance(outcome, Score) and not outcome.imputed:
             value = outcome.value
         if isinstance(how, PooledMean):
-            self.tally.add(outcome, item_index=row.item_index)
+            self.tally.add(outcome, item=row.item_index)
             if value is not None:
                 self.raw_values.append(value)
         elif (place := how.pair(row.item)) is not None:
@@ -183,22 +182,23 @@ class _ColumnValues:
                 continue
             (plus, number), (minus, partner) = sides["+"], sides["-"]
             difference = _difference(plus, minus)
-            tally.add(difference, item_index=number)
+            tally.add(difference, item=number)
             if isinstance(difference, Score) and partner is not None:
                 partners.append(partner)
         return tally, partners
 
 
-def _make_cell(
-    column: Column, model: str, data: Mapping[str, _ColumnValues], cells: Mapping[str, Cell]
-) -> Cell:
+_ByModel: TypeAlias = Mapping[str, _ColumnValues]
+
+
+def _make_cell(column: Column, model: str, data: _ByModel, cells: Mapping[str, Cell]) -> Cell:
     match column.how:
         case Mean() as how:
             return _make_mean_cell(column, how, data[model])
         case PairedDifference() as how:
             return _make_paired_cell(column, how, data[model])
         case PooledMean() as how:
-            return _make_pooled_cell(column, how, data[model], data)
+            return _make_pooled_cell(column, how, data[model].tally, data)
         case Composite() as how:
             parts = {name: cells[part] for name, part in how.of.items()}
             return _make_composite_cell(column, how.fn, parts)
@@ -310,14 +310,7 @@ def _make_composite_cell(
             counts[status] = counts.get(status, 0) + count
     imputed_count = sum(cell.imputed for cell in parts.values())
     made_of = "+".join(f"{name}={cell.signature.digest}" for name, cell in parts.items())
-    signature = Signature.of(
-        {
-            "column": column.id,
-            "protocol": column.protocol,
-            "aggregation": aggregation,
-            "of": made_of,
-        }
-    )
+    signature = _sign_column(column, aggregation, made_of)
     used_parts = {name: cell for name, cell in parts.items() if name not in left_out}
     without = [name for name, cell in used_parts.items() if cell.value is None]
     if without or not parts:
@@ -328,19 +321,15 @@ def _make_composite_cell(
     return Cell(value, counts, imputed_count, "", signature)
 
 
-def _make_pooled_cell(
-    column: Column, how: PooledMean, data: _ColumnValues, pool: Mapping[str, _ColumnValues]
-) -> Cell:
-    tally = data.tally
+def _make_pooled_cell(column: Column, how: PooledMean, tally: Tally, pool: _ByModel) -> Cell:
     signature = _make_signature(column, f"pooled({how.of})", pool.values())
     signature |= {"pool": "+".join(sorted(pool))}
     plain = tally.make_cell(_why_no_mean(tally), signature)
     try:
         transform = _fit_transform(how, pool.values())
     except ValueError as error:
-        return replace(
-            plain, value=None, reason=str(error), open_statuses=select_open_statuses(plain.counts)
-        )
+        open_ = select_open_statuses(plain.counts)
+        return replace(plain, value=None, reason=str(error), open_statuses=open_)
     values = tally.values
     value = math.fsum(map(transform, values)) / len(values) if values else None
     return replace(plain, value=value)
@@ -353,11 +342,9 @@ def _fit_transform(how: PooledMean, pool: Iterable[_ColumnValues]) -> Callable[[
 def _make_signature(column: Column, aggregation: str, data: Iterable[_ColumnValues]) -> Signature:
     """Return the signature of a column over one dimension, with the digests of its values'."""
     digests = {one.digest for each in data for one in each.signatures.values()}
-    return Signature.of(
-        {
-            "column": column.id,
-            "protocol": column.protocol,
-            "aggregation": aggregation,
-            "of": "+".join(sorted(digests)),
-        }
-    )
+    return _sign_column(column, aggregation, "+".join(sorted(digests)))
+
+
+def _sign_column(column: Column, aggregation: str, of: str) -> Signature:
+    fields = {"column": column.id, "protocol": column.protocol, "aggregation": aggregation}
+    return Signature.of(fields | {"of": of})

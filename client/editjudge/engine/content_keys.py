@@ -20,7 +20,7 @@ from ..base.errors import ConfigError
 from ..base.file_states import ABSENT, FileState, FileStates, stat_of
 from ..base.item import Missing
 from ..base.text import format_count
-from ..base.verdict import Verdict
+from ..base.verdict import Verdicts
 from ..benchmarks.dataset import Dataset, ItemRef
 from .run_header import RunHeader
 
@@ -369,7 +369,7 @@ class VerdictStore(Protocol):
     async def save_edit(
         self,
         edit: JudgedEdit,
-        verdicts: Mapping[str, Verdict],
+        verdicts: Verdicts,
         signatures: Mapping[str, str],
         versions: str | None = None,
     ) -> None:

@@ -31,6 +31,7 @@ from ..base.verdict import (
     Outcome,
     Score,
     Verdict,
+    Verdicts,
     add_calls,
     make_failure,
     make_no_score,
@@ -200,7 +201,7 @@ async def judge(
     slow, notes = _slowest(scorers), CallLog()
     noting = panel.with_context(panel.context.with_log(notes))
 
-    async def call(scorer: Scorer) -> Mapping[str, Verdict]:
+    async def call(scorer: Scorer) -> Verdicts:
         verdicts = await _call(scorer, edit, noting, calls[scorer], errors)
         if report_progress is not None and scorer in slow:
             report_progress(1 / len(slow))
@@ -350,7 +351,7 @@ async def _call(
     panel: Panel,
     fields: frozenset[str],
     errors: dict[Scorer, ServiceError],
-) -> Mapping[str, Verdict]:
+) -> Verdicts:
     log = CallLog()
     try:
         noting = panel.with_context(panel.context.with_log(log))

@@ -22,12 +22,12 @@ from ..base.verdict import (
     Outcome,
     Pending,
     Score,
-    Verdict,
+    Verdicts,
 )
 from ..benchmarks.dimension import Dimension, Formula, Reading
 from ..scorers.scorer import Scorer
 
-Readings: TypeAlias = Mapping[Scorer, Mapping[str, Verdict]]
+Readings: TypeAlias = Mapping[Scorer, Verdicts]
 """The verdicts of scorers on an edit, by scorer and field."""
 _PENDING = Pending()
 

@@ -37,7 +37,7 @@ from ..base.verdict import (
     NotApplicable,
     Outcome,
     Score,
-    Verdict,
+    Verdicts,
     make_failure,
 )
 from ..benchmarks.dataset import Dataset, ItemRef
@@ -177,9 +177,7 @@ class Scheduler:
 
     plan: RunPlan
     judges: Judges
-    save_edit: Callable[
-        [JudgedEdit, Mapping[str, Verdict], Mapping[str, str], str | None], Awaitable[None]
-    ]
+    save_edit: Callable[[JudgedEdit, Verdicts, Mapping[str, str], str | None], Awaitable[None]]
     progress: Progress
     max_in_flight: int
     wait_for_identities: WaitForIdentities | None = None

@@ -130,10 +130,9 @@ def make_score_request(
         "flaws": [_make_flaw(field, outcome) for field, outcome in item.flaws.items()],
         "mask_over_frame": item.mask is not None and item.mask.stretches_to_frame,
     }
-    if edit.image is None and edit.missing is not None:
-        fields["missing"] = pb.Missing(
-            kind=edit.missing.kind, reason=join_surrogates(edit.missing.reason)
-        )
+    if edit.image is None and (missing := edit.missing) is not None:
+        reason = join_surrogates(missing.reason)
+        fields["missing"] = pb.Missing(kind=missing.kind, reason=reason)
     ids = [dimension.id for dimension in dimensions]
     return pb.ScoreRequest(edit=make_message(pb.Edit, fields), dimensions=ids, protocol=protocol)
 
@@ -174,9 +173,8 @@ def _make_mask(mask: Mask) -> pb.Picture:
     buffer = io.BytesIO()
     Pil.fromarray(mask.region.astype(np.uint8) * 255).convert("1").save(buffer, "PNG")
     # Named as the PNG that it is now.
-    return pb.Picture(
-        data=buffer.getvalue(), name=join_surrogates(f"{PurePath(mask.name).stem}.png")
-    )
+    name = f"{PurePath(mask.name).stem}.png"
+    return pb.Picture(data=buffer.getvalue(), name=join_surrogates(name))
 
 
 def read_identities(panel: pb.GetPanelResponse) -> dict[ServiceName, ModelIdentity]:

@@ -8,12 +8,7 @@ import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 
 from ..base.differences import compare_signatures
-from ..base.errors import (
-    BadReply,
-    ConfigError,
-    ServiceError,
-    WrongModel,
-)
+from ..base.errors import BadReply, ConfigError, ServiceError, WrongModel
 from ..base.identity import ServiceName
 from ..base.item import Edit
 from ..base.signature import Signature, package_version
@@ -61,11 +56,7 @@ class GatewaySession:
     """
 
     def __init__(
-        self,
-        panel: Gateway,
-        protocol: pb.Protocol,
-        budget: Budget,
-        calls: CallStore | None = None,
+        self, panel: Gateway, protocol: pb.Protocol, budget: Budget, calls: CallStore | None = None
     ) -> None:
         self.panel = panel
         self._protocol = protocol
@@ -133,9 +124,8 @@ class GatewaySession:
         if wait_for_identities is not None:
             await wait_for_identities()
         selection = tuple(dimensions)
-        in_order = sort_by_dependency(
-            selection, {**known_dimensions, **{d.id: d for d in selection}}
-        )
+        own = {dimension.id: dimension for dimension in selection}
+        in_order = sort_by_dependency(selection, {**known_dimensions, **own})
         if not plan_calls(edit, in_order, explain_unserved(in_order, self.panel, is_local=False)):
             return await judge(edit, selection, known_dimensions, self.panel, signatures)
         request = make_score_request(edit, selection, self._protocol)
@@ -181,9 +171,8 @@ class GatewaySession:
         if (otherwise := _find_difference(_to_texts(now), _get_texts(response))) is None:
             return self._judgement(edit, dimensions, response, now)
         name, why = otherwise
-        raise self.panel.make_error(
-            WrongModel, f"it signs {name} otherwise than this client: {why}"
-        )
+        what = f"it signs {name} otherwise than this client: {why}"
+        raise self.panel.make_error(WrongModel, what)
 
     async def _score_in_turn(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         """The service's answer to an edit; edits take turns until the cost of one is known."""

@@ -95,10 +95,7 @@ class Panel:
 
     @classmethod
     def from_ledger(
-        cls,
-        ledger: ReplyStore,
-        identities: Identities,
-        settings: Settings | None = None,
+        cls, ledger: ReplyStore, identities: Identities, settings: Settings | None = None
     ) -> Panel:
         """A panel that makes no calls: every reply comes from the ledger.
 
@@ -159,10 +156,7 @@ class Panel:
         await asyncio.gather(*map(ask, tuple(self.judges.values())))
 
     async def call(
-        self,
-        service: str,
-        inputs: Mapping[str, bytes],
-        parameters: Mapping[str, str] | None = None,
+        self, service: str, inputs: Mapping[str, bytes], parameters: Mapping[str, str] | None = None
     ) -> Tensors:
         """Call a specialist on one request, within the limits of its endpoints.
 

@@ -107,10 +107,7 @@ class CallLog:
 
     def add_reply(self, call: Call, reply: Reply, *, made_now: bool) -> None:
         """Add a judge's reply."""
-        more: dict[str, float] = {
-            "calls": int(made_now),
-            **asdict(reply.usage),
-        }
+        more: dict[str, float] = {"calls": int(made_now), **asdict(reply.usage)}
         if reply.cost is not None:
             more["cost"] = reply.cost
             if made_now:

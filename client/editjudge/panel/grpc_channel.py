@@ -121,11 +121,7 @@ class GrpcConnection(Connection):
     """
 
     def __init__(
-        self,
-        endpoint: Address,
-        service: str,
-        policy: RetryPolicy,
-        stub: Callable[[Any], Any],
+        self, endpoint: Address, service: str, policy: RetryPolicy, stub: Callable[[Any], Any]
     ) -> None:
         import grpc.aio
 

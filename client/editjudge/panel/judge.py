@@ -423,13 +423,11 @@ class Judge:
         again = [reason for answer in answers for reason in answer.evidence.get("unreadable", ())]
         return Answer(spread, merge_calls(answers), evidence | _make_evidence(again))
 
-    def _form(
-        self, schema: Mapping[str, Any] | None, repeat: int, max_tokens: int
-    ) -> dict[str, Any]:
+    def _form(self, schema: Mapping[str, Any] | None, repeat: int, limit: int) -> dict[str, Any]:
         seed = self.endpoint.seed
         sampling = Sampling(
             temperature=self.endpoint.temperature,
-            max_tokens=max_tokens,
+            max_tokens=limit,
             seed=None if seed is None else seed + repeat,
         )
         return {"schema": schema, "sampling": asdict(sampling)}
@@ -592,10 +590,7 @@ def _make_evidence(reasons: list[str]) -> dict[str, Any]:
 
 
 def replay_judge(
-    name: ServiceName,
-    identity: ModelIdentity,
-    ledger: ReplyStore,
-    endpoint: JudgeEndpoint | None,
+    name: ServiceName, identity: ModelIdentity, ledger: ReplyStore, endpoint: JudgeEndpoint | None
 ) -> Judge:
     """A judge as it was when a ledger's calls were made; every other call fails.
 

@@ -22,6 +22,7 @@ C2 = np.float32((0.03 * 255) ** 2 * WINDOW_PIXELS * (WINDOW_PIXELS - 1))
 STRIPE_PIXELS = 48 * 1024
 MIN_STRIPE_ROWS = 16
 
+Grey = NDArray[np.uint8]
 _IntSums = NDArray[np.int32]
 
 # The same of pictures in 0..1, as they stand, and what makes sample covariances of means.
@@ -134,9 +135,7 @@ def _add_constant(sums: _IntSums, constant: np.float32) -> NDArray[np.float32]:
 
 
 @implementation(1)
-def ssim_blacked_out(
-    reference: NDArray[np.uint8], output: NDArray[np.uint8], region: Region
-) -> float:
+def ssim_blacked_out(reference: Grey, output: Grey, region: Region) -> float:
     """Mean structural similarity of two grey pictures, black outside a region (`ssim.grey.black`).
 
     As GIE-Bench's official code has it: scikit-image's `structural_similarity(data_range=1)` of

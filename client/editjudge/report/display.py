@@ -159,9 +159,8 @@ def _endpoint_texts(event: ProgressEvent) -> list[str]:
     parts = []
     for url, endpoint in event.endpoints.items():
         queue_note = f"+{endpoint.waiting}" if endpoint.waiting else ""
-        retry_note = (
-            f", {format_count(endpoint.again, 'retry', 'retries')}" if endpoint.again else ""
-        )
+        retries = format_count(endpoint.again, "retry", "retries")
+        retry_note = f", {retries}" if endpoint.again else ""
         open_note = ", unreachable" if endpoint.open else ""
         wait_note = f", waits for {endpoint.waits_for}" if endpoint.waits_for else ""
         parts.append(

@@ -289,15 +289,14 @@ class DetailChunk:
             }
             extra = dict(row.item.extra) or None
             self._items[item] = {"files": files, "hint": row.item.hint, "extra": extra}
-        counted_verdicts = {
-            one.dimension: one for one in verdicts if row.outcomes.get(one.dimension) is one.verdict
-        }
+        outcomes = row.outcomes
+        valid = {v.dimension: v for v in verdicts if outcomes.get(v.dimension) is v.verdict}
         rows = {
-            name: make_row(counted_verdicts[name])
-            if name in counted_verdicts
+            name: make_row(valid[name])
+            if name in valid
             else VerdictRow.of(row.item.id, row.model, name, outcome)
-            for name, outcome in row.outcomes.items()
-            if name in counted_verdicts or outcome.status in _WITH_REASON
+            for name, outcome in outcomes.items()
+            if name in valid or outcome.status in _WITH_REASON
         }
         self._edits[number] = {
             "file": _path_text(pictures.outputs.get(row.model)),

@@ -96,7 +96,7 @@ def draw_figure(
     with _make_canvas(width * wide * across, height * down + 0.3) as canvas:
         for place, panel in enumerate(panels, 1):
             axes: Any = canvas.add_subplot(down, across, place, projection=kind.projection)
-            panel_columns = _panel_columns(figure, panel, columns, numbers)
+            panel_columns = _panel_columns(figure.kind, panel, columns, numbers)
             values = _make_array(panel_columns, numbers)
             kind.draw(axes, figure, panel_columns, values)
             if figure.kind == "means":
@@ -230,12 +230,10 @@ def _model_label(number: int) -> str:
     return f"model {number}"
 
 
-def _panel_columns(
-    figure: Figure, panel: FigurePanel, columns: Columns, numbers: Numbers
-) -> Columns:
+def _panel_columns(kind: str, panel: FigurePanel, columns: Columns, numbers: Numbers) -> Columns:
     """Return the columns of a panel with numbers; of turns also earlier ones without."""
     drawn_columns = _numbered_columns(panel, columns, numbers)
-    if figure.kind != "turns":
+    if kind != "turns":
         return drawn_columns
     columns = panel.select_columns(columns)
     return columns[: columns.index(drawn_columns[-1]) + 1]

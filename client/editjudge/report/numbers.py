@@ -7,15 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..base.identity import Identities, untrained_services
 from ..base.text import format_count
-from ..base.verdict import (
-    Failure,
-    MissingOutput,
-    NoScore,
-    NotApplicable,
-    NotServed,
-    Outcome,
-    Score,
-)
+from ..base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Score
 from ..benchmarks.cell import Cell
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
@@ -132,10 +124,8 @@ def rank_best_two(
         texts: The numbers as printed.
         values: The numbers; None where there is none.
     """
-    of_values = {
-        text: value for text, value in zip(texts, values, strict=True) if value is not None
-    }
-    best = sorted(of_values, key=of_values.__getitem__, reverse=higher_is_better)
+    numbers = {text: n for text, n in zip(texts, values, strict=True) if n is not None}
+    best = sorted(numbers, key=numbers.__getitem__, reverse=higher_is_better)
     several = sum(value is not None for value in values) > 1
     ranks = {text: rank for rank, text in enumerate(best[:2], 1)} if several else {}
     return [ranks.get(text, 0) for text in texts]

@@ -36,6 +36,8 @@ from .figures import MAX_LOOKS, draw_figure, drawable_panels, extract_svg_elemen
 from .numbers import format_interval, untrained_warning
 from .summary import describe_comparability, drop_empty_columns, format_column, list_reasons
 
+_Key: TypeAlias = tuple[int, str]
+"""The index of a run and the name of a model."""
 Mode: TypeAlias = Literal["file", "folder", "view"]
 """Where a page finds its data: in the page itself, in files beside it, or at a server."""
 _WEB = "web"
@@ -116,7 +118,7 @@ def make_title(runs: Sequence[PageRun]) -> str:
     return f"{', '.join(names)}: {', '.join(run.name for run in runs)}"
 
 
-def _model_keys(runs: Sequence[PageRun]) -> Iterator[tuple[int, str]]:
+def _model_keys(runs: Sequence[PageRun]) -> Iterator[_Key]:
     """Yield the run index and the name of each model on the page."""
     return ((number, name) for number, run in enumerate(runs) for name in run.header.outputs)
 
@@ -180,7 +182,7 @@ def _group_runs(runs: Sequence[PageRun]) -> list[list[int]]:
 
 
 def _table_json(
-    numbers: Sequence[int], runs: Sequence[PageRun], places: Mapping[tuple[int, str], int]
+    numbers: Sequence[int], runs: Sequence[PageRun], places: Mapping[_Key, int]
 ) -> JsonObject:
     """Build one table for runs that have the same columns."""
     first = runs[numbers[0]]
@@ -205,9 +207,7 @@ def _table_json(
     }
 
 
-def _merge_results(
-    results: Results, keys: Sequence[tuple[int, str]], runs: Sequence[PageRun]
-) -> Results:
+def _merge_results(results: Results, keys: Sequence[_Key], runs: Sequence[PageRun]) -> Results:
     """Put the rows of all runs into one table; a model name that occurs twice gets its run's."""
     names = [model for _, model in keys]
     labels = [m if names.count(m) == 1 else f"{m} ({runs[n].name}, {n + 1})" for n, m in keys]

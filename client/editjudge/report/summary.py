@@ -184,9 +184,8 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
 def describe_counting(results: Results) -> Iterator[str]:
     """Yield notes on edits that are pending or counted by a special rule."""
     rows = results.models.values()
-    if pending := sum(
-        max((c.counts.get("pending", 0) for c in r.values()), default=0) for r in rows
-    ):
+    counts = (max((c.counts.get("pending", 0) for c in r.values()), default=0) for r in rows)
+    if pending := sum(counts):
         yield format_pending_warning(pending)
     if results.count_missing:
         yield "missing outputs count as the worst value of each metric"
@@ -293,9 +292,8 @@ def _build_grid(
 ) -> dict[tuple[str, str], list[Number]]:
     """Format all numbers, by model and judge; with `decimals` as papers print them."""
     grid: dict[tuple[str, str], list[Number]] = {}
-    places = {
-        c.id: decimals if decimals is None or c.decimals is None else c.decimals for c in columns
-    }
+    own = {c.id: decimals if c.decimals is None else c.decimals for c in columns}
+    places = dict.fromkeys(own) if decimals is None else own
 
     def full(row: Mapping[str, Cell]) -> list[Number]:
         cells = ((row.get(name), n) for name, n in places.items())
@@ -336,10 +334,7 @@ def describe_comparability(beside: PublishedNumbers) -> Iterator[str]:
 def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:
     """Build a table with a row for each model and judge."""
     heads = (Head("model"), *(Head(_title(column), right=True) for column in columns))
-    rows = [
-        Row((_row_label(model, judge), *numbers), "dim" if judge else "")
-        for (model, judge), numbers in grid.items()
-    ]
+    rows = [Row((_row_label(*key), *grid[key]), "dim" if key[1] else "") for key in grid]
     return Table(heads, rows)
 
 
@@ -363,9 +358,8 @@ def _by_column(columns: Sequence[Column], grid: _Grid, models: Sequence[str]) ->
 
 def _width(table: Table) -> int:
     """Return the width of a table on a terminal, in characters."""
-    columns = zip(
-        [head.title for head in table.heads], *(row.cells for row in table.rows), strict=True
-    )
+    titles = [head.title for head in table.heads]
+    columns = zip(titles, *(row.cells for row in table.rows), strict=True)
     return 1 + sum(max(cell_len(str(one)) for one in c) + _BETWEEN_CELLS for c in columns)
 
 

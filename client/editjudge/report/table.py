@@ -183,9 +183,7 @@ def _fill_template(table: Table, form: Literal["latex", "markdown", "html"]) -> 
     footnotes = (cell.footnote for cell in cells if isinstance(cell, Number) and cell.footnote)
     return environment.get_template(f"{form}.j2").render(
         table=table,
-        rows=[
-            (begins, zip(row.cells, texts, strict=True)) for row, begins, texts in table._lines()
-        ],
+        rows=[(begins, zip(r.cells, texts, strict=True)) for r, begins, texts in table._lines()],
         marks={text: _mark(number) for number, text in enumerate(dict.fromkeys(footnotes))},
         other_script=_has_other_script(table),
     )

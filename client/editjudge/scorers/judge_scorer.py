@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from ..answers import OutputContract
@@ -167,11 +168,7 @@ class JudgeScorer(ServiceScorer):
 
     def reads(self, item: Item) -> frozenset[str]:
         """Return the item's fields that the templates show."""
-        names = (
-            getattr(self, parameter)
-            for parameter in self.template_parameters
-            if parameter != "prompt"
-        )
+        names = (getattr(self, name) for name in self.template_parameters if name != "prompt")
         templates = (self.template_for(item), *(self.template_of(name) for name in names if name))
         return list_shown_fields(templates)
 
@@ -268,11 +265,8 @@ def make_prompt(
         # `position`, from 1, is where the edited image stands among the others.
         each: list[tuple[str, Image | None]] = [("given", image) for image in item.sources]
         each.insert(int(item.extra.get("position", len(each) + 1)) - 1, ("made", edit.image))
-        return tuple(
-            frame
-            for n, (kind, image) in enumerate(each, 1)
-            for frame in label_images(kind, [(n, image)])
-        )
+        labels = (label_images(kind, [(n, image)]) for n, (kind, image) in enumerate(each, 1))
+        return tuple(chain.from_iterable(labels))
 
     providers: dict[str, Any] = {
         "sources": lambda: label_images("source", enumerate(item.sources, 1)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -17,7 +17,7 @@ from PIL import Image as Pil
 from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
 from ..base.threads import in_thread
-from ..base.verdict import Evidence, NoScore, Score, Verdict
+from ..base.verdict import Evidence, NoScore, Score, Verdict, Verdicts
 from ..pixels import (
     METRICS,
     Alignment,
@@ -57,14 +57,12 @@ class PixelScorer(Scorer):
         """Why OpenCV is missing; empty if it is installed."""
         return missing_opencv()
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Compare in a worker thread, since NumPy and OpenCV release the interpreter lock."""
         return await in_thread(self.compare, edit, fields)
 
     @abstractmethod
-    def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
+    def compare(self, edit: Edit, fields: frozenset[str]) -> Verdicts:
         """Return a verdict for every field."""
 
 
@@ -113,9 +111,7 @@ class PixelComparison(PixelScorer):
             *(metric.region_implementations if metric and region != "whole" else ()),
         )
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Compare in a worker thread, or align in a thread of a pool of its own.
 
         At most one alignment per core works at a time, and all of them hold at most
@@ -125,13 +121,13 @@ class PixelComparison(PixelScorer):
             return await super().score(edit, panel, fields)
         return await in_thread(self._in_turn, edit, fields, executor=_ALIGNERS)
 
-    def _in_turn(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
+    def _in_turn(self, edit: Edit, fields: frozenset[str]) -> Verdicts:
         reference: Image = getattr(edit.item, self.reference)
         pixels = max(math.prod(image.size) for image in (edit.output, reference))
         with _ALIGNING.of(pixels * ALIGNING_BYTES_A_PIXEL):
             return self.compare(edit, fields)
 
-    def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
+    def compare(self, edit: Edit, fields: frozenset[str]) -> Verdicts:
         """Bring both images to one size, then compare every field."""
         reference: Image = getattr(edit.item, self.reference)
         try:
@@ -139,10 +135,8 @@ class PixelComparison(PixelScorer):
         except Degenerate as degenerate:
             verdict = NoScore(kind="degenerate", reason=str(degenerate))
             return dict.fromkeys(fields, verdict)
-        metric_fields = fields - {NO_ALIGNMENT}
-        regions = {
-            f: select_region(edit, f.rpartition(".")[2], reference.size) for f in metric_fields
-        }
+        names = {field: field.rpartition(".")[2] for field in fields - {NO_ALIGNMENT}}
+        regions = {f: select_region(edit, name, reference.size) for f, name in names.items()}
         verdicts = {
             field: _verdict(field, reference.rgb, edited_pixels, region, evidence)
             for field, region in regions.items()
@@ -175,9 +169,8 @@ class PixelComparison(PixelScorer):
         ways: list[tuple[RGB, Evidence]] = [(output.rgb, {})]
         if not self.as_is and not _same_aspect(output.size, reference.size):
             ways.append(fitted(output, reference))
-        reference_keypoints = _KEYPOINTS.of(
-            reference
-        )  # may be on their way: this edit's own come first
+        # They may be on their way: this edit's own come first.
+        reference_keypoints = _KEYPOINTS.of(reference)
         fits: list[tuple[Alignment, Evidence]] = []
         problems: list[Degenerate] = []
         for pixels, resize_note in ways:
@@ -222,7 +215,7 @@ class BlackedOutSsim(PixelScorer):
         """The decoders of images and masks, the resizing and the metric."""
         return (decode, squashed, load_mask, ssim_blacked_out)
 
-    def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
+    def compare(self, edit: Edit, fields: frozenset[str]) -> Verdicts:
         """Resize both images to grey squares and compare them."""
         reference, output = (
             np.asarray(Pil.fromarray(squashed(image, self.side)).convert("L"))
@@ -235,9 +228,8 @@ class BlackedOutSsim(PixelScorer):
                 raise ValueError(f"{self.name} has no field {name}")
             share = round(float(region.mean()), 6)
             value = ssim_blacked_out(reference, output, region)
-            verdicts[name] = Score(
-                value=value, evidence={"region_share": share}, imputed=share == 0
-            )
+            note: Evidence = {"region_share": share}
+            verdicts[name] = Score(value=value, evidence=note, imputed=share == 0)
         return verdicts
 
 

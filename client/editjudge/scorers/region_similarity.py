@@ -17,7 +17,7 @@ from ..base.identity import ServiceName
 from ..base.images import Image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
-from ..base.verdict import NoScore, NotApplicable, Score, Verdict
+from ..base.verdict import NoScore, NotApplicable, Score, Verdict, Verdicts
 from ..panel.coalesce import gather_all
 from ..panel.judge import Answer
 from .judge_scorer import JudgeScorer, Question, get_contract
@@ -100,9 +100,7 @@ class RegionSimilarity(JudgeScorer):
         specialists = {self.segmenter: each * most, self.features: 2 * command_groups}
         return {**super().calls(item, fields), **specialists}
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Ask the judge for commands, then carry them out concurrently."""
         judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
@@ -112,10 +110,8 @@ class RegionSimilarity(JudgeScorer):
             why = "the judge names nothing to compare"
             nothing = NotApplicable(reason=why, evidence=evidence, calls=answer.calls)
             return dict.fromkeys(fields, nothing)
-        command_groups = (
-            [answer.value] if self._together else [(command,) for command in answer.value]
-        )
-        pairs = [_Pair(self, edit, panel, commands) for commands in command_groups]
+        groups = [answer.value] if self._together else [(command,) for command in answer.value]
+        pairs = [_Pair(self, edit, panel, commands) for commands in groups]
         cosines = await gather_all(*(pair.cosine() for pair in pairs))
         evidence["regions"] = [pair.evidence for pair in pairs]
         losses = [text for pair in pairs for text in pair.losses]
@@ -162,10 +158,8 @@ class _Pair:
         self._how, self._panel, self._commands = how, panel, commands
         self._phrase = ", ".join(command.phrase for command in commands)
         self._index = commands[0].source_index
-        self._images: dict[Side, Image] = {
-            "source": edit.item.sources[self._index],
-            "edited": edit.output,
-        }
+        source = edit.item.sources[self._index]
+        self._images: dict[Side, Image] = {"source": source, "edited": edit.output}
         # By side, whichever answers first: the same reason every time.
         self._problems: dict[Side, list[str]] = {side: [] for side in _SIDES}
         self.losses: list[str] = []

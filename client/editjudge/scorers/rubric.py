@@ -17,7 +17,7 @@ from ..base.errors import Abstention
 from ..base.images import Image, load_image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
-from ..base.verdict import NoScore, Score, Verdict
+from ..base.verdict import NoScore, Score, Verdict, Verdicts
 from ..panel.coalesce import gather_all
 from ..panel.judge import Answer, merge_calls
 from .judge_scorer import JudgeScorer, Question, get_contract, group_tasks
@@ -50,22 +50,17 @@ class Rubric(JudgeScorer):
         """Return the edit as the judge sees it."""
         return edit
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Ask the judge once, or `samples` times and take the mean."""
         judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
-        prepared_edit = (
-            await in_thread(self.prepare_edit, edit)
-            if self.reads_pixels
-            else self.prepare_edit(edit)
-        )
+        if self.reads_pixels:
+            edit = await in_thread(self.prepare_edit, edit)
+        else:
+            edit = self.prepare_edit(edit)
         samples = question.max_samples(judge.endpoint)
         each = range(self.repeat * samples, (self.repeat + 1) * samples)
-        answers: _Answers = await gather_all(
-            *(question.ask(prepared_edit, judge, repeat=i) for i in each)
-        )
+        answers: _Answers = await gather_all(*(question.ask(edit, judge, repeat=i) for i in each))
         values = [answer.value for answer in answers]
         names = dict.fromkeys(name for value in values for name in (*value.scores, *value.without))
         return {name: _verdict(answers, name, question.template) for name in names}
@@ -102,10 +97,7 @@ class OfficialRubric(Rubric):
 
     def spec(self) -> Mapping[str, object]:
         """The parameters, with the digests of templates and readers."""
-        readers = (
-            (task or "others", f"{reader.name}({reader.digest[:15]})")
-            for task, reader in self.readers
-        )
+        readers = ((task or "others", f"{r.name}({r.digest[:15]})") for task, r in self.readers)
         return {**super().spec(), "readers": group_tasks(readers)}
 
     def prepare_edit(self, edit: Edit) -> Edit:
@@ -124,9 +116,8 @@ def _as_jpeg(image: Image) -> Image:
     try:
         Pil.fromarray(image.rgb).save(buffer, "JPEG", quality=JPEG_QUALITY)
     except OSError as error:  # more than 65,535 pixels on a side
-        raise Abstention(
-            "degenerate", f"{PurePath(image.name).name} cannot be a JPEG: {error}"
-        ) from error
+        what = f"{PurePath(image.name).name} cannot be a JPEG: {error}"
+        raise Abstention("degenerate", what) from error
     return load_image(buffer.getvalue(), image.name)
 
 

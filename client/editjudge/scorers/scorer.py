@@ -11,7 +11,7 @@ from ..base.identity import ServiceName
 from ..base.item import Edit, Item
 
 if TYPE_CHECKING:
-    from ..base.verdict import Verdict
+    from ..base.verdict import Verdicts
     from ..panel import Panel
     from ..prompts import Template
 
@@ -52,9 +52,7 @@ class Scorer(ABC):
         return frozenset()
 
     @abstractmethod
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Judge one edit.
 
         Args:

@@ -14,7 +14,7 @@ from ..base.errors import Abstention
 from ..base.images import Image, decode, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
-from ..base.verdict import Score, Verdict, make_no_score
+from ..base.verdict import Score, Verdict, Verdicts, make_no_score
 from ..panel.coalesce import gather_all
 from .regions import Reference, encode_region, fitted, is_region_empty, make_resize_note, squashed
 from .scorer import ServiceScorer
@@ -22,6 +22,8 @@ from .scorer import ServiceScorer
 if TYPE_CHECKING:
     from ..panel import Panel
 
+Pair: TypeAlias = tuple[Image, Image]
+"""The reference and the edited image."""
 Vector: TypeAlias = NDArray[np.float64]
 FeatureRule: TypeAlias = Literal["pool", "pool_any", "zero"]
 LpipsRule: TypeAlias = Literal["weight", "zero"]
@@ -44,9 +46,7 @@ class RegionScorer(ServiceScorer):
         """Return the number of calls: `each` for every region."""
         return {self.service: self.each * len(fields)}
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Prepare both images once, then compare the regions concurrently."""
         pair = await in_thread(self.pair, edit)
 
@@ -60,13 +60,11 @@ class RegionScorer(ServiceScorer):
         return dict(zip(regions, await gather_all(*map(compare, regions)), strict=True))
 
     @abstractmethod
-    def pair(self, edit: Edit) -> tuple[Image, Image]:
+    def pair(self, edit: Edit) -> Pair:
         """Return the reference and the edited image in the form in which they are compared."""
 
     @abstractmethod
-    async def compare_region(
-        self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
-    ) -> Verdict:
+    async def compare_region(self, region: str, edit: Edit, pair: Pair, panel: Panel) -> Verdict:
         """Compare one region.
 
         Raises:
@@ -107,13 +105,11 @@ class FeatureSimilarity(RegionScorer):
             return ()
         return (decode, squashed, load_mask) if self.side else (load_mask,)
 
-    def pair(self, edit: Edit) -> tuple[Image, Image]:
+    def pair(self, edit: Edit) -> Pair:
         """Return both images unchanged."""
         return getattr(edit.item, self.reference), edit.output
 
-    async def compare_region(
-        self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
-    ) -> Verdict:
+    async def compare_region(self, region: str, edit: Edit, pair: Pair, panel: Panel) -> Verdict:
         """Return the cosine of both embeddings."""
         size = pair[0].size
         if self.empty is not None and await in_thread(is_region_empty, edit, region, size):
@@ -153,15 +149,13 @@ class Lpips(RegionScorer):
         """What brings both images to one size and, of a region, the decoder of masks."""
         return (decode, fitted, *(() if field == "whole" else (load_mask,)))
 
-    def pair(self, edit: Edit) -> tuple[Image, Image]:
+    def pair(self, edit: Edit) -> Pair:
         """Resize the edited image to the reference's size; without a change it keeps its bytes."""
         reference: Image = getattr(edit.item, self.reference)
         pixels, note = fitted(edit.output, reference)
         return reference, load_image(pixels, edit.output.name) if note else edit.output
 
-    async def compare_region(
-        self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
-    ) -> Verdict:
+    async def compare_region(self, region: str, edit: Edit, pair: Pair, panel: Panel) -> Verdict:
         """Call the service once with both images and the region's mask."""
         reference, image = pair
         mask = await in_thread(encode_region, edit, region, reference.size)
@@ -178,7 +172,7 @@ async def fetch_embedding(
 
 
 async def fetch_distance(
-    panel: Panel, service: str, pair: tuple[Image, Image], mask: Mapping[str, bytes], rule: str
+    panel: Panel, service: str, pair: Pair, mask: Mapping[str, bytes], rule: str
 ) -> float:
     """Fetch the LPIPS distance of two images from a service of the role `lpips`."""
     inputs = {"IMAGE_A": pair[0].encoded_bytes, "IMAGE_B": pair[1].encoded_bytes, **mask}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..base.errors import Abstention, BadReply
 from ..base.item import Edit
 from ..base.signature import implementation
-from ..base.verdict import Score, Verdict
+from ..base.verdict import Score, Verdicts
 from .scorer import ServiceScorer
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ class Quality(ServiceScorer):
         """False: the scorer sends the image undecoded."""
         return False
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Call the specialist once."""
         reply = await panel.call(self.service, {"IMAGE": edit.output.encoded_bytes})
         value = float(cast("NDArray[np.float32]", reply["SCORE"])[0])
@@ -65,9 +63,7 @@ class TextContent(ServiceScorer):
         """The function that compares the texts."""
         return (text_accuracy,)
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Read the text of the image once and compare it with the target text."""
         target = edit.item.target_text or ""
         if not comparable(target):
@@ -76,11 +72,8 @@ class TextContent(ServiceScorer):
         read = _text(self.service, cast("bytes", reply["TEXT"]))
         confidences = cast("NDArray[np.float32]", reply["CONFIDENCE"])
         accuracy = text_accuracy(read, target)
-        evidence = {
-            "read": read,
-            "target": target,
-            "confidences": [round(float(c), 4) for c in confidences],
-        }
+        numbers = [round(float(c), 4) for c in confidences]
+        evidence = {"read": read, "target": target, "confidences": numbers}
         return {"accuracy": Score.model_validate({"value": accuracy, "evidence": evidence})}
 
 

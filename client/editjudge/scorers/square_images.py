@@ -8,7 +8,7 @@ aspect ratios (section 4.1). Regions are `whole`, `foreground` (where the mask i
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
@@ -23,13 +23,13 @@ from ..base.images import Image, decode, drop_alpha, load_mask
 from ..base.item import Edit, Item
 from ..base.signature import implementation
 from ..base.threads import in_thread
-from ..base.verdict import Score, Verdict
+from ..base.verdict import Score, Verdict, Verdicts
 from ..panel.coalesce import gather_all
 from ..pixels import METRICS
 from .pixels import PixelScorer
 from .regions import encode_png
 from .scorer import Scorer
-from .similarity import RegionScorer, compute_cosine, fetch_distance, fetch_embedding
+from .similarity import Pair, RegionScorer, compute_cosine, fetch_distance, fetch_embedding
 
 if TYPE_CHECKING:
     from ..panel import Panel
@@ -61,15 +61,12 @@ class SquaredPixels(PixelScorer):
         """The decoder, the resizing to a square and the metric."""
         return (decode, squared, *METRICS[field].implementations)
 
-    def compare(self, edit: Edit, fields: frozenset[str]) -> Mapping[str, Verdict]:
+    def compare(self, edit: Edit, fields: frozenset[str]) -> Verdicts:
         """Resize both images to squares and compare them."""
         images = (image.rgb for image in _squared_pair(edit, self.side, self.alpha_dropped))
         target, edited_pixels = images
         results = {name: METRICS[name].compute(target, edited_pixels, None) for name in fields}
-        return {
-            name: Score(value=value, evidence=dict(details))
-            for name, (value, details) in results.items()
-        }
+        return {k: Score(value=v, evidence=dict(details)) for k, (v, details) in results.items()}
 
 
 @dataclass(frozen=True)
@@ -87,9 +84,7 @@ class RegionShare(Scorer):
         """The decoder of masks."""
         return (load_mask,)
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Count the pixels of each region; no service is called."""
 
         def share(region: str) -> Verdict:
@@ -108,7 +103,7 @@ class _SquaredRegions(RegionScorer):
         """The decoder, the resizing to a square and, of a region, the decoder of masks."""
         return (decode, squared, *(() if field == "whole" else (load_mask,)))
 
-    def pair(self, edit: Edit) -> tuple[Image, Image]:
+    def pair(self, edit: Edit) -> Pair:
         """Return the target and the edited image, both resized to a square."""
         return _squared_pair(edit, self.side, self.alpha_dropped)
 
@@ -134,9 +129,7 @@ class RegionLpips(_SquaredRegions):
     alpha_dropped: bool = False
     side: int = SIDE
 
-    async def compare_region(
-        self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
-    ) -> Verdict:
+    async def compare_region(self, region: str, edit: Edit, pair: Pair, panel: Panel) -> Verdict:
         """Call the service once with both images and the region's mask."""
         smallest = SMALLEST_SHARE if self.empty_counts else 0.0
         mask = await in_thread(_mask, edit.item, region, self.side, smallest)
@@ -169,9 +162,7 @@ class RegionClip(_SquaredRegions):
     alpha_dropped: bool = False
     side: int = SIDE
 
-    async def compare_region(
-        self, region: str, edit: Edit, pair: tuple[Image, Image], panel: Panel
-    ) -> Verdict:
+    async def compare_region(self, region: str, edit: Edit, pair: Pair, panel: Panel) -> Verdict:
         """Return the cosine of both embeddings within the region."""
         background = region == "background"
         smallest = SMALLEST_SHARE if self.empty_counts and background else 0.0
@@ -219,7 +210,7 @@ def _resize_image(image: Image, side: int) -> Image:
     return Image(image.name, buffer.getvalue(), np.asarray(resized_image))
 
 
-def _squared_pair(edit: Edit, side: int, alpha_dropped: bool) -> tuple[Image, Image]:
+def _squared_pair(edit: Edit, side: int, alpha_dropped: bool) -> Pair:
     """Return the target and the edited image as squares."""
     if edit.item.target is None:
         raise ValueError(f"{edit.item.id} has no target")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..answers import Option, QuestionAnswers, Questions, ShortAnswer, Verbatim
 from ..base.item import Edit, Item
-from ..base.verdict import Score, Verdict
+from ..base.verdict import Score, Verdicts
 from ..panel.choices import ChoiceDistribution
 from ..panel.coalesce import gather_all
 from ..panel.judge import Answer, Judge, merge_calls
@@ -35,9 +35,7 @@ class FiveLevel(JudgeScorer):
         template = self.template_for(item)
         return (Question(template, template.choices),)
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Ask the judge once and take the expectation over its choices."""
         judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
@@ -80,9 +78,7 @@ class QuestionList(JudgeScorer):
         check = self.template_of(self.question_prompt)
         return Question(writing, contract), Question(check, check.choices, contract.high)
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Generate the questions, then ask them concurrently."""
         judge = panel.judge(self.service)
         writing, check = self.questions(edit.item)
@@ -155,9 +151,7 @@ class MultipleChoice(JudgeScorer):
         due = question.get("expected", question["answer"]) if exact else question["answer"]
         return due in question["options"]
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Ask each of the item's questions concurrently."""
         judge, item = panel.judge(self.service), edit.item
 
@@ -250,31 +244,25 @@ class FactCheck(JudgeScorer):
         prompt_names = (self.prompt,) if item.questions else (self.prompt, self.pairs_prompt)
         return list_shown_fields(map(self.template_of, prompt_names)) | {"questions"}
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Generate pairs if the item has none, then check all of them concurrently."""
         judge = panel.judge(self.service)
         questions = self.questions(edit.item)
         writing = () if edit.item.questions else questions[:1]
-        generated_answers = [
-            await question.ask(edit, judge, repeat=self.repeat) for question in writing
-        ]
+        pair_answers = [await question.ask(edit, judge, repeat=self.repeat) for question in writing]
         own = [(pair["question"], pair["answer"]) for pair in edit.item.questions]
         checks = questions[len(writing) :]
         results = await gather_all(
             *(
                 self.check(checks, {"question": question, "answer": answer}, edit, judge)
-                for question, answer in chain(
-                    own, *(generated_pairs.value for generated_pairs in generated_answers)
-                )
+                for question, answer in chain(own, *(pairs.value for pairs in pair_answers))
             )
         )
         facts = [{**texts, "true": first_share(replies[-1])} for texts, replies in results]
-        evidence = {"facts": facts, "generated": bool(generated_answers)}
+        evidence = {"facts": facts, "generated": bool(pair_answers)}
         holds = all(first_share(replies[-1]) > 0.5 for _, replies in results)
         calls = merge_calls(
-            [*generated_answers, *(reply for _, replies in results for reply in replies)]
+            [*pair_answers, *(reply for _, replies in results for reply in replies)]
         )
         return {"correct": _make_score(float(holds), evidence, calls)}
 

@@ -27,7 +27,7 @@ from ..base.file_states import ABSENT, FileState
 from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
 from ..base.text import shorten_list
-from ..base.verdict import Verdict, calls_of
+from ..base.verdict import Verdicts, calls_of
 from ..engine.content_keys import FileCache, FileContent, ItemContent, JudgedEdit, StandingVerdicts
 from ..engine.run_header import RunHeader
 from .codec import digest_from_bytes, digest_to_bytes
@@ -170,7 +170,7 @@ class RunStore:
     async def save_edit(
         self,
         edit: JudgedEdit,
-        verdicts: Mapping[str, Verdict],
+        verdicts: Verdicts,
         signatures: Mapping[str, str],
         versions: str | None = None,
     ) -> None:
@@ -180,7 +180,7 @@ class RunStore:
     def save_edit_now(
         self,
         edit: JudgedEdit,
-        verdicts: Mapping[str, Verdict] = MappingProxyType({}),
+        verdicts: Verdicts = MappingProxyType({}),
         signatures: Mapping[str, str] = MappingProxyType({}),
         versions: str | None = None,
         calls: Mapping[str, Collection[int]] = MappingProxyType({}),

@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.strict import Strict
@@ -278,10 +273,5 @@ class FrontValues(Strict):
         return own
 
 
-OWN_HEADERS = (
-    "x-team",
-    "x-class",
-    "x-llm-d-inference-fairness-id",
-    "x-llm-d-inference-objective",
-)
+OWN_HEADERS = ("x-team", "x-class", "x-llm-d-inference-fairness-id", "x-llm-d-inference-objective")
 """Headers that only the front door may set; it removes them from what callers send."""

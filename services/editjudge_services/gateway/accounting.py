@@ -92,10 +92,7 @@ class RequestAccount:
     """
 
     def __init__(
-        self,
-        caller: Caller,
-        meter: Meter,
-        on_end: Callable[[RequestAccount], None],
+        self, caller: Caller, meter: Meter, on_end: Callable[[RequestAccount], None]
     ) -> None:
         self.caller = caller
         self.meter = meter

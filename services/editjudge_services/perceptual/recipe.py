@@ -141,8 +141,5 @@ def _weights(checkpoint: Path) -> Mapping[str, torch.Tensor]:
     return weights
 
 
-RECIPES: Mapping[str, Recipe] = {
-    "lpips-vgg": LpipsRecipe("vgg"),
-    "lpips-alex": LpipsRecipe("alex"),
-}
+RECIPES: Mapping[str, Recipe] = {"lpips-vgg": LpipsRecipe("vgg"), "lpips-alex": LpipsRecipe("alex")}
 """Recipes by manifest entry."""

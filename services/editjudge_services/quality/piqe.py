@@ -115,10 +115,7 @@ def _blocks(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _has_flat_border(blocks: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which blocks have a flat piece in any of their four borders: (n,)."""
-    borders = np.stack(
-        [blocks[:, 0], blocks[:, -1], blocks[:, :, 0], blocks[:, :, -1]],
-        axis=1,
-    )
+    borders = np.stack([blocks[:, 0], blocks[:, -1], blocks[:, :, 0], blocks[:, :, -1]], axis=1)
     pieces = np.lib.stride_tricks.sliding_window_view(borders, _SEGMENT, axis=2)
     flat: NDArray[np.bool_] = (pieces.std(axis=3, ddof=1) < _FLAT).any(axis=(1, 2))
     return flat

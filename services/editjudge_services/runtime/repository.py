@@ -98,9 +98,7 @@ def build_repository(
 
 
 def render_config(
-    specialist: type[Specialist],
-    identity: Mapping[str, str] | None = None,
-    serving: Serving = _ONE,
+    specialist: type[Specialist], identity: Mapping[str, str] | None = None, serving: Serving = _ONE
 ) -> str:
     """Render the `config.pbtxt` of a specialist.
 

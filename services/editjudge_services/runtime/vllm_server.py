@@ -234,10 +234,7 @@ def list_packages(python: Path) -> Mapping[str, str]:
     """
     try:
         process = subprocess.run(  # noqa: S603 - the user's own interpreter
-            [str(python), "-c", _PROBE],
-            capture_output=True,
-            timeout=_PROBE_SECONDS,
-            check=True,
+            [str(python), "-c", _PROBE], capture_output=True, timeout=_PROBE_SECONDS, check=True
         )
         versions = json.loads(process.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:

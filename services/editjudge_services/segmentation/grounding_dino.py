@@ -45,14 +45,7 @@ class Detector:
         longest: Its longer edge at most, pixels.
     """
 
-    def __init__(
-        self,
-        network: Any,
-        tokenizer: Any,
-        *,
-        shortest: int,
-        longest: int,
-    ) -> None:
+    def __init__(self, network: Any, tokenizer: Any, *, shortest: int, longest: int) -> None:
         self.network, self.tokenizer = network, tokenizer
         self._shortest, self._longest = shortest, longest
 

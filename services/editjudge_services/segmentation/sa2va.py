@@ -105,11 +105,7 @@ class Sa2Va:
     ) -> Sa2Va:
         """Load the networks that `save` wrote."""
         from safetensors.torch import load_file
-        from transformers import (
-            PreTrainedTokenizerFast,
-            Qwen3VLForConditionalGeneration,
-            Sam2Model,
-        )
+        from transformers import PreTrainedTokenizerFast, Qwen3VLForConditionalGeneration, Sam2Model
 
         lmm: Any = Qwen3VLForConditionalGeneration.from_pretrained(folder / "lmm", dtype="auto")
         sam2: Any = Sam2Model.from_pretrained(folder / "sam2", dtype=torch.float32)

@@ -10,13 +10,7 @@ from pydantic import ValidationError
 from editjudge.base.errors import ConfigError, MissingExtra
 
 from .artefact import RECORD, Artefact, Parity, Precision, checkpoint_dir, load_artefact, models_dir
-from .checkpoint import (
-    Checkpoint,
-    hash_files,
-    load_checkpoint,
-    lock_entry,
-    replace_folder,
-)
+from .checkpoint import Checkpoint, hash_files, load_checkpoint, lock_entry, replace_folder
 from .manifest import Entry, load_recipe
 from .recipe import Recipe
 

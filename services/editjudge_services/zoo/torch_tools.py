@@ -150,9 +150,7 @@ def make_parity_images() -> list[RGB]:
 
 
 def measure_parity(
-    pairs: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
-    tolerance: float,
-    images: int,
+    pairs: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], tolerance: float, images: int
 ) -> Parity:
     """Measure the largest difference between the outputs of the source and of the export.
 

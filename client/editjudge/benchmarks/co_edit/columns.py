@@ -54,12 +54,12 @@ def _table_13() -> Iterable[Column]:
 
 
 def _column(
-    name: str, of: str, title: str, where: Callable[[Item], bool], source: str, group: str
+    name: str, of: str, title: str, where: Callable[[Item], bool], table: str, group: str
 ) -> Column:
     # The overall of some edits rests on the judge alone: without the specialists its mean would be
     # over those, and the others would not show.
     how = Mean(f"co_edit.{of}", where, needs_services=of == _OVERALL)
-    return Column(f"co_edit.{name}", title, how, True, f"Co-EditBench, {source}", group)
+    return Column(f"co_edit.{name}", title, how, True, f"Co-EditBench, {table}", group)
 
 
 def _short(name: str) -> str:

@@ -86,11 +86,7 @@ def dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
         *(_make_measured_dimensions(switches) if switches.specialists else ()),
         *(_metric(name, one, g, switches) for g in groups for name, one in metrics[g].items()),
         *(_group(group, metrics[group], switches) for group in groups),
-        *(
-            _make_capped_dimension(name)
-            for name in groups
-            if _caps(groups) and name != COMPLETENESS
-        ),
+        *(_make_capped_dimension(g) for g in groups if _caps(groups) and g != COMPLETENESS),
         _overall(groups, switches),
     )
 

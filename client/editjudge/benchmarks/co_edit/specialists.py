@@ -17,7 +17,7 @@ from ...base.images import RGB, Image, decode, load_image, load_mask
 from ...base.item import Edit, Item
 from ...base.signature import implementation
 from ...base.threads import in_thread
-from ...base.verdict import Score, Verdict
+from ...base.verdict import Score, Verdicts
 from ...scorers.regions import encode_png, fitted, require_region, segment_phrase
 from ...scorers.rubric import Rubric
 from ...scorers.scorer import ServiceScorer
@@ -127,28 +127,26 @@ class SubjectSimilarity(ServiceScorer):
         whole = item.extra.get(SUBJECT_REGION) == "whole"
         return frozenset({"source"} if whole else {"source", "mask"})
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Embed both images concurrently and compare them."""
         if self.padded_canvas:
             edit = await in_thread(off_canvas, edit)
         region = str(edit.item.extra[SUBJECT_REGION])
         evidence: dict[str, Any] = {"region": region}
-        source = await in_thread(_of_source, edit, region)
-        image, within = source
+        original = await in_thread(_of_source, edit, region)
+        image, within = original
         if self.anew and within is not None:
             there = await self._found_anew(edit, panel)
             if there is None:
                 loss_evidence = evidence | {"lost": True}
                 return {"subject": Score(value=LOST_SUBJECT, evidence=loss_evidence, imputed=True)}
-            edited_image: _Subject = edit.output, there
+            subject: _Subject = edit.output, there
         else:
             output, note = await in_thread(_as_large, edit.output, image)
-            edited_image = output, within
+            subject = output, within
             evidence |= note
         vectors = await asyncio.gather(
-            *(self._embedding(one, panel) for one in (source, edited_image))
+            *(self._embedding(one, panel) for one in (original, subject))
         )
         return {"subject": Score(value=compute_cosine(*vectors), evidence=evidence)}
 
@@ -250,9 +248,7 @@ class KeptDistance(ServiceScorer):
         undone = (off_canvas,) if self.padded_canvas else ()
         return (decode, fitted, load_mask, *undone)
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """One call."""
         pair, mask, note = await in_thread(self._prepare_comparison, edit)
         distance = await fetch_distance(panel, self.service, pair, mask, "weight")
@@ -271,13 +267,13 @@ class KeptDistance(ServiceScorer):
         if background is None:
             raise Abstention("degenerate", "there is no mask")
         pixels, note = fitted(edit.output, source)
-        background_mask, under = (
+        weights, under = (
             background[..., None],
             np.uint8(0) if self.blacked_out else source.rgb,
         )
-        edited_image = load_image(np.where(background_mask, pixels, under), edit.output.name)
+        edited = load_image(np.where(weights, pixels, under), edit.output.name)
         reference = source
         if self.blacked_out:
-            reference = load_image(np.where(background_mask, source.rgb, under), source.name)
+            reference = load_image(np.where(weights, source.rgb, under), source.name)
         mask = {} if self.whole_frame else {"MASK": encode_png(background)}
-        return (reference, edited_image), mask, note
+        return (reference, edited), mask, note

@@ -23,18 +23,11 @@ def _correct(name: str, title: str, how: Aggregation) -> Column:
     return Column(f"gie.{name}", title, how, True, _TABLE_2, CORRECTNESS)
 
 
-def _preservation_column(name: str, title: str, *, higher_is_better: bool = True) -> Column:
+def _preservation_column(name: str, title: str, *, higher: bool = True) -> Column:
     """Make a column of a raw mean; means between 0 and 1 have four decimals in the paper."""
     how, decimals = Mean(f"gie.{name}"), 2 if name in {"psnr", "mse"} else 4
-    return Column(
-        f"gie.mean.{name}",
-        title,
-        how,
-        higher_is_better,
-        _TABLE_3,
-        PRESERVATION,
-        decimals=decimals,
-    )
+    column = f"gie.mean.{name}"
+    return Column(column, title, how, higher, _TABLE_3, PRESERVATION, decimals=decimals)
 
 
 _CORRECTNESS = "gie.functional_correctness"
@@ -49,7 +42,7 @@ TABLES: tuple[Column, ...] = (
     _preservation_column("clip", "CLIP"),
     _preservation_column("clip_whole", "Unmasked CLIP"),
     _preservation_column("psnr", "PSNR"),
-    _preservation_column("mse", "MSE", higher_is_better=False),
+    _preservation_column("mse", "MSE", higher=False),
 )
 UNALIGNED_SHARE = Column(
     "gie.unaligned",

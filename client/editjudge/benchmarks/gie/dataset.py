@@ -46,14 +46,14 @@ def right_option(answer: str, options: Iterable[str]) -> str | None:
         return None
 
 
-def question_notes(questions_by_id: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+def question_notes(pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """Return what is odd in questions and their answers, one line each.
 
     Args:
-        asked: Ids of items with their questions, as `MultipleChoice` asks them.
+        pairs: Ids of items with their questions, as `MultipleChoice` asks them.
     """
-    questions = tuple(questions_by_id)
-    kinds: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    questions = tuple(pairs)
+    tests: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
         "the expected answer is no option, so the question cannot be won: it counts as wrong": (
             lambda question: question["answer"] not in question["options"]
         ),
@@ -64,9 +64,7 @@ def question_notes(questions_by_id: Iterable[tuple[str, Mapping[str, Any]]]) -> 
             lambda question: question["compares"]
         ),
     }
-    return format_notes(
-        {what: [id_ for id_, one in questions if is_(one)] for what, is_ in kinds.items()}
-    )
+    return format_notes({k: [i for i, q in questions if test(q)] for k, test in tests.items()})
 
 
 class Record(ReleasedRecord):
@@ -149,9 +147,8 @@ class GieData(RecordsFile):
         return self._data.digest
 
     def _records(self) -> Iterator[tuple[str, ItemRef]]:
-        for position, (fields, mask) in enumerate(
-            zip(self._data.records, self._data.masks, strict=True)
-        ):
+        pairs = zip(self._data.records, self._data.masks, strict=True)
+        for position, (fields, mask) in enumerate(pairs):
             yield str(position), self._in_place(position, fields, mask)
 
     def _in_place(self, position: int, fields: Any, mask: PackedMask | str) -> ItemRef:
@@ -176,19 +173,17 @@ class GieData(RecordsFile):
         items = self._items_and_problems[0]
         same = Counter((one.data[0].edit_instruction, one.data[0].image) for one in items)
         masks = [(one.id, mask) for one in items if not isinstance(mask := one.data[1], str)]
-        questions_by_id = [
-            (one.id, question) for one in items for question in one.texts["questions"]
-        ]
+        pairs = [(one.id, question) for one in items for question in one.texts["questions"]]
         odd = {
             "an option is blank: nobody can choose it, and the others are offered": [
-                id_ for id_, question in questions_by_id if "in_line" in question
+                id_ for id_, question in pairs if "in_line" in question
             ],
             "an all-black mask: nothing may change": [id_ for id_, m in masks if not m.any()],
             "an all-white mask: nothing is left outside it": [
-                id_ for id_, mask in masks if mask.min() == 255
+                i for i, m in masks if m.min() == 255
             ],
         }
-        notes = [*question_notes(questions_by_id), *format_notes(odd)]
+        notes = [*question_notes(pairs), *format_notes(odd)]
         if duplicate_count := sum(count - 1 for count in same.values()):
             notes.append(
                 f"{format_count(duplicate_count, 'item repeats', 'items repeat')}"
@@ -201,9 +196,8 @@ class GieData(RecordsFile):
 
     def _mask(self, ref: ItemRef, *files: str, over: Sequence[Any] = ()) -> Mask:
         """The mask, which is no file and is laid over the whole frame."""
-        return replace(
-            load_mask(unpack_mask(ref.data[1]), f"object_mask of {ref.id}"), stretches_to_frame=True
-        )
+        mask = load_mask(unpack_mask(ref.data[1]), f"object_mask of {ref.id}")
+        return replace(mask, stretches_to_frame=True)
 
     def outputs(self, folder: Path) -> Outputs:
         """`<folder>/<position>.png`, or what a copy of the file says (`edited_image_path`)."""
@@ -312,9 +306,8 @@ def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
         ConfigError: `items.jsonl` names no official paths, which roots could map.
         InputError: there is nothing to read.
     """
-    official = any(
-        (path / name).is_file() for name in (release.CONVERTED_FILE, release.OFFICIAL_FILE)
-    )
+    files = (release.CONVERTED_FILE, release.OFFICIAL_FILE)
+    official = any((path / name).is_file() for name in files)
     if path.suffix != ".jsonl" and (official or not (path / USUAL).is_file()):
         return GieData(path, roots)
     if has_path_mapping(roots):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...base.identity import JUDGE
 from ...base.item import Edit, Need
-from ...base.verdict import Score, Verdict
+from ...base.verdict import Score, Verdicts
 from ...pixels import PSNR_CAP
 from ...prompts.official_prompts import load_official_prompts
 from ...scorers.pixels import NO_ALIGNMENT, BlackedOutSsim, PixelComparison
@@ -45,9 +44,7 @@ class Reachable(Scorer):
     name: ClassVar[str] = "reachable"
     exact: bool = False
 
-    async def score(
-        self, edit: Edit, panel: Panel, fields: frozenset[str]
-    ) -> Mapping[str, Verdict]:
+    async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Count the questions whose right answer is an option."""
         questions = edit.item.questions
         winnable = sum(MultipleChoice.can_be_won(one, exact=self.exact) for one in questions)
@@ -105,10 +102,7 @@ def _make_similarity_dimension(switches: GieSwitches) -> tuple[Dimension, ...]:
 
 def _pixels(switches: GieSwitches) -> tuple[Dimension, ...]:
     scorer = PixelComparison(
-        "source",
-        aligned=True,
-        plausible=not switches.any_alignment,
-        as_is=switches.align_as_is,
+        "source", aligned=True, plausible=not switches.any_alignment, as_is=switches.align_as_is
     )
     aligned_variant = "sift.or_resized" if scorer.plausible else "sift.any"
     unaligned_dimension = _dimension("unaligned", scorer, NO_ALIGNMENT, variant=aligned_variant)

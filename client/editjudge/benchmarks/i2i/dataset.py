@@ -120,9 +120,8 @@ class I2iData(ItemsFile):
 
 def _of_quotas(lines: Sequence[I2iLine]) -> str:
     """Compare the numbers of prompts with the paper's, which weigh its overall."""
-    dimensions = Counter(
-        (TRACKS[line.task], name) for line in lines for name in line.texts["extra"]["dimensions"]
-    )
+    names = ((line.task, name) for line in lines for name in line.texts["extra"]["dimensions"])
+    dimensions = Counter((TRACKS[task], name) for task, name in names)
     categories = Counter(line.task for line in lines)
     quotas = {(track, name): q for track, of in QUOTAS.items() for name, q in of.items()}
     others = [

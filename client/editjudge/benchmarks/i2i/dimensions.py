@@ -71,10 +71,10 @@ def _fields(row: Mapping[str, Any], how: Reading | Formula) -> dict[str, Any]:
 
 
 def _dimension(
-    track: Track, name: str, fields: Mapping[str, Any], how: Reading | Formula, part: str = ""
+    track: Track, name: str, row: Mapping[str, Any], how: Reading | Formula, part: str = ""
 ) -> Dimension:
     return make_dimension(
-        fields,
+        row,
         f"i2i.{track}.{name}{part}",
         how,
         source=TABLES[track]["source"],

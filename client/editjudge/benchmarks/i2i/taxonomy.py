@@ -20,17 +20,11 @@ PROMPTS, OF_A_CATEGORY = 500, 100
 _FILE = package_tables(__package__, "tables.toml")
 TABLES: Mapping[Track, Mapping[str, Any]] = {track: _FILE[track] for track in get_args(Track)}
 METHODS: Mapping[str, Mapping[str, Any]] = _FILE["methods"]
-ROWS: Mapping[Track, Mapping[str, Mapping[str, Any]]] = {
-    track: table["dimensions"] for track, table in TABLES.items()
-}
+ROWS: Mapping[Track, Mapping[str, Any]] = {t: TABLES[t]["dimensions"] for t in TABLES}
 TITLES: Mapping[Track, str] = {track: table["title"] for track, table in TABLES.items()}
-CATEGORIES: Mapping[Track, Mapping[str, str]] = {
-    track: table["categories"] for track, table in TABLES.items()
-}
+CATEGORIES: Mapping[Track, Mapping[str, str]] = {t: TABLES[t]["categories"] for t in TABLES}
 """The categories of prompts, an item's `task`, with their titles."""
-TRACKS: Mapping[str, Track] = {
-    category: track for track, categories in CATEGORIES.items() for category in categories
-}
+TRACKS: Mapping[str, Track] = {name: track for track in CATEGORIES for name in CATEGORIES[track]}
 """The track of each category."""
 DIMENSIONS: Mapping[Track, Mapping[str, str]] = {
     track: {name: row["title"] for name, row in rows.items()} for track, rows in ROWS.items()

@@ -197,13 +197,13 @@ def _odd(folder: str, items: Sequence[ItemRef]) -> list[str]:
     has = f"{low}" if low == high else f"{low} to {high}"
     without = [one.id for one in items if not one.texts["hint"]]
     lacking = TABLES["unexplained"].get(folder, len(items))
+    if len(without) <= lacking:
+        without = []
     notes = {
         f"another number of sources than in the release, which has {has}": [
             one.id for one in items if not low <= len(one.files["source"]) <= high
         ],
-        f"no explanation, which {lacking} of the release lack": (
-            without if len(without) > lacking else []
-        ),
+        f"no explanation, which {lacking} of the release lack": without,
     }
     return [f"{folder}: {note}" for note in format_notes(notes)]
 

@@ -12,13 +12,7 @@ from ..dimension import Dimension, Formula, Reading, make_dimension, make_formul
 from ..fusion import Gated, mean
 from .official import SEVERAL, readers
 from .switches import KrisSwitches
-from .taxonomy import (
-    KNOWLEDGE_TASKS,
-    TABLES,
-    TEMPORAL_TASKS,
-    TESTS_KNOWLEDGE,
-    reasoning_dimension,
-)
+from .taxonomy import KNOWLEDGE_TASKS, TABLES, TEMPORAL_TASKS, TESTS_KNOWLEDGE, reasoning_dimension
 
 LOW = 1.0
 

@@ -28,6 +28,9 @@ _WEIGHTS = {
 
 
 Where: TypeAlias = Callable[[Item], bool]
+Columns: TypeAlias = Iterator[Column]
+Sign: TypeAlias = Literal["+", "-"]
+Formula: TypeAlias = Callable[[Values], float]
 
 
 def columns(switches: OmniSwitches) -> tuple[Column, ...]:
@@ -35,10 +38,8 @@ def columns(switches: OmniSwitches) -> tuple[Column, ...]:
     groups = [
         _group("single_turn", "Single turn", _of("level", *SCALES), "table 2", switches),
         *(
-            _group(
-                f"single_turn.{scale}", f"Single turn, {scale}", _of("level", scale), of, switches
-            )
-            for scale, of in zip(SCALES, ("table 4", "table 5"), strict=True)
+            _group(f"single_turn.{s}", f"Single turn, {s}", _of("level", s), table, switches)
+            for s, table in zip(SCALES, ("table 4", "table 5"), strict=True)
         ),
         _drop(switches),
         _group("multi_turn", "Multi turn", _in_dialogue, "table 3", switches),
@@ -80,20 +81,18 @@ def _metrics(switches: OmniSwitches) -> tuple[str, ...]:
     return tuple(name for name in METRICS if name != "qa" or not switches.no_qa)
 
 
-def _group(
-    name: str, title: str, where: Where, source: str, switches: OmniSwitches
-) -> Iterator[Column]:
+def _group(name: str, title: str, where: Where, table: str, switches: OmniSwitches) -> Columns:
     """The columns of one of the paper's tables."""
     for metric in _metrics(switches):
         of, words, higher = METRICS[metric]
         weight = _WEIGHTS.get(metric, "") if switches.area_weighted else ""
         how = Mean(f"omni_iie.{of}", where, weighted_by=weight)
-        yield Column(f"omni_iie.{name}.{metric}", words, how, higher, f"{_PAPER}, {source}", title)
+        yield Column(f"omni_iie.{name}.{metric}", words, how, higher, f"{_PAPER}, {table}", title)
     if not switches.no_qa:
-        yield _overall(name, title, overall, source, True)
+        yield _overall(name, title, overall, table, True)
 
 
-def _drop(switches: OmniSwitches) -> Iterator[Column]:
+def _drop(switches: OmniSwitches) -> Columns:
     """What is lost from the low to the high scale of the same image; positive where it is worse.
 
     Over pairs only, each of which counts once: also where means are weighted by area. A pair with
@@ -109,9 +108,7 @@ def _drop(switches: OmniSwitches) -> Iterator[Column]:
         yield _overall(name, title, overall_loss, "section 5.3", False)
 
 
-def _overall(
-    name: str, title: str, fn: Callable[[Values], float], source: str, higher: bool
-) -> Column:
+def _overall(name: str, title: str, fn: Formula, source: str, higher: bool) -> Column:
     parts = {metric: f"omni_iie.{name}.{metric}" for metric in METRICS if metric != "psnr"}
     how, column = Composite(fn, parts), f"omni_iie.{name}.overall"
     return Column(column, "Overall", how, higher, f"{_PAPER}, {source}", title)
@@ -125,18 +122,16 @@ def _in_dialogue(item: Item) -> bool:
     return str(item.extra.get("level", "")).isdecimal()
 
 
-_SIDES: Mapping[object, Literal["+", "-"]] = {"low": "+", "high": "-"}
-_REVERSED_SIDES: Mapping[object, Literal["+", "-"]] = {"low": "-", "high": "+"}
+_SIDES: Mapping[object, Sign] = {"low": "+", "high": "-"}
+_REVERSED_SIDES: Mapping[object, Sign] = {"low": "-", "high": "+"}
 
 
-def _pair(
-    item: Item, sides: Mapping[object, Literal["+", "-"]] = _SIDES
-) -> tuple[str, Literal["+", "-"]] | None:
+def _pair(item: Item, sides: Mapping[object, Sign] = _SIDES) -> tuple[str, Sign] | None:
     """The two scales of one image; what is at `low` less what is at `high`."""
     side = sides.get(item.extra.get("level"))
     return side and (str(item.extra["scene"]), side)
 
 
-def _pair_turned(item: Item) -> tuple[str, Literal["+", "-"]] | None:
+def _pair_turned(item: Item) -> tuple[str, Sign] | None:
     """Likewise, what is at `high` less what is at `low`."""
     return _pair(item, _REVERSED_SIDES)

@@ -200,15 +200,12 @@ class OmniData(RecordsFile):
             "questions": tuple(pairs),
             "extra": {"scene": scene, "level": record.level, "switch": ""},
         }
-        image_fields = {
+        paths = {
             "source": record.original_image_path,
             "target": record.modified_image_path,
             "mask": record.target_mask_path,
         }
-        files = {
-            name: (resolve_official_path(of, self.roots) or of,)
-            for name, of in image_fields.items()
-        }
+        files = {k: (resolve_official_path(p, self.roots) or p,) for k, p in paths.items()}
         if "qa_pairs" not in wrong and len(entry.get("qa_pairs") or ()) > len(pairs):
             self._ids_with_skips.add(key)
         return ItemRef(key, 0, texts, files, Record.flaws(wrong), record)

@@ -78,6 +78,5 @@ def _qa(switches: OmniSwitches) -> Dimension:
     if switches.two_stage_qa:
         how = AnsweredFacts(JUDGE, "omni_iie/same_answer", "omni_iie/facts", "omni_iie/answer")
         more = {"variant": "qa.two_stage.one_strike"}
-    return make_dimension(
-        _ROWS["qa"], "omni_iie.qa", Reading(how, "correct"), when=_whole_pairs, **more
-    )
+    reading = Reading(how, "correct")
+    return make_dimension(_ROWS["qa"], "omni_iie.qa", reading, when=_whole_pairs, **more)

@@ -174,19 +174,17 @@ def read_usage(data: Mapping[str, Any]) -> Usage:
     usage = data.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
-    cached_tokens = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return Usage.from_counts(
-        usage.get("prompt_tokens"), cached_tokens, usage.get("completion_tokens")
-    )
+    cache_hits = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return Usage.from_counts(usage.get("prompt_tokens"), cache_hits, usage.get("completion_tokens"))
 
 
 def _is_data(part: Text | Picture) -> bool:
     return isinstance(part, Text) and part.is_data
 
 
-def _token(entry: Any) -> tuple[str, float]:
+def _token(item: Any) -> tuple[str, float]:
     token, value = (
-        (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
+        (item.get("token"), item.get("logprob")) if isinstance(item, dict) else (None, None)
     )
     if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("logprobs hold an entry that is no token with a number")  # noqa: TRY004

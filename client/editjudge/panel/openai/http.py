@@ -178,11 +178,7 @@ class HttpServer:
             await self._session.close()
 
     async def ask(
-        self,
-        url: str,
-        body: Sequence[bytes | Picture] | None = None,
-        *,
-        model: str = "",
+        self, url: str, body: Sequence[bytes | Picture] | None = None, *, model: str = ""
     ) -> HttpReply:
         """Send a GET, or a POST of a JSON body in pieces (`make_chat_body`), without a time limit.
 

@@ -31,15 +31,7 @@ from ..calls import Usage
 from ..choices import list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..retry import RetryPolicy
-from ..transport import (
-    LONGEST_NAME,
-    Choice,
-    Completion,
-    Finish,
-    JudgeModel,
-    Sampling,
-    Transport,
-)
+from ..transport import LONGEST_NAME, Choice, Completion, Finish, JudgeModel, Sampling, Transport
 from .engine import MEDIA_OFF, Engine
 
 if TYPE_CHECKING:
@@ -88,11 +80,7 @@ class VllmTransport(Transport):
     """
 
     def __init__(
-        self,
-        endpoint: JudgeEndpoint,
-        policy: RetryPolicy,
-        *,
-        service: str = "generalist.judge",
+        self, endpoint: JudgeEndpoint, policy: RetryPolicy, *, service: str = "generalist.judge"
     ) -> None:
         self.url = endpoint.url
         self._accepted_names = (endpoint.model, *endpoint.accept) if endpoint.model else ("*",)
