@@ -271,9 +271,9 @@ class KeptDistance(ServiceScorer):
             background[..., None],
             np.uint8(0) if self.blacked_out else source.rgb,
         )
-        edited = load_image(np.where(weights, pixels, under), edit.output.name)
+        output = load_image(np.where(weights, pixels, under), edit.output.name)
         reference = source
         if self.blacked_out:
             reference = load_image(np.where(weights, source.rgb, under), source.name)
         mask = {} if self.whole_frame else {"MASK": encode_png(background)}
-        return (reference, edited), mask, note
+        return (reference, output), mask, note
