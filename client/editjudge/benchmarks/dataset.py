@@ -1,4 +1,9 @@
-"""Data sets, whose items are loaded one by one, and the outputs of models to them."""
+"""Data sets: their items, which are loaded one by one, and the outputs of models to them.
+
+Three words name what is wrong with data. A problem is an entry that is no item, so it is left out.
+A flaw is a field of an item that cannot be used: only dimensions that need it are not scored. A
+note is a peculiarity of released data that users need not mend.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,7 @@ from .outputs import SOURCES_FOLDER, NamedOutputs, Outputs
 
 T = TypeVar("T")
 MAX_PROBLEMS = 20
-"""How many unusable entries a message lists at most."""
+"""How many problems or items a message lists at most."""
 NO_FILE = "no such file"
 OUTSIDE = "lies outside the folder of the data"
 
@@ -35,14 +40,15 @@ class ItemRef:
     """An item as its data describes it, before any image is read.
 
     Attributes:
-        id: Unique within the data.
-        index: Position in the data, from 0.
-        texts: The item's fields but for its id and its images; those with a flaw are empty.
-        files: What `source`, `mask` and `target` are called; relative names are in the data's
-            folder. A mask or target that an item has not is left out.
-        flaws: Fields that the data holds in an unusable form.
+        id: The item's id, unique within the data.
+        index: Its position in the data, from 0.
+        texts: Its fields except the id and the images. A field with a flaw is empty.
+        files: The file names of `source`, `mask` and `target`, absolute or relative to the data's
+            folder. `mask` and `target` are left out if the item has none.
+        flaws: The fields whose values in the data cannot be used, with the outcome for dimensions
+            that need them.
         data: The record or line that the item comes from.
-        other_inputs: Whatever else judgements depend on, beside texts and files.
+        other_inputs: Other values that verdicts depend on, besides texts and files.
     """
 
     id: str
@@ -55,16 +61,16 @@ class ItemRef:
 
 
 Problem: TypeAlias = tuple[str, str]
-"""Where an entry that is no item stands, and what is wrong with it."""
+"""The place of an entry that is no item, and why it is none."""
 
 
 def flaw(reason: str) -> NoScore:
-    """Return the verdict of dimensions that need a field which the data holds in unusable form."""
+    """Return the outcome of the dimensions that need a field which cannot be used."""
     return NoScore(kind="degenerate", reason=reason)
 
 
 def format_notes(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
-    """Return a line for each note with its items; a note without items has no line."""
+    """Format each note with the ids of its items as one line; leave out notes without items."""
     notes = []
     for what, ids in items_by_note.items():
         if items := tuple(dict.fromkeys(map(str, ids))):
@@ -75,15 +81,16 @@ def format_notes(items_by_note: Mapping[str, Iterable[object]]) -> list[str]:
 
 
 class AllowedFolders:
-    """The folders whose images data may name: its own, and those that the user named.
+    """The folders from which data may name images: its own folder, and those that the user allows.
 
-    What is sent to a judge is read by whoever runs it, so data that somebody else wrote does not
-    choose from the whole disk. It goes by words: data can write `..` and absolute paths. A link is
-    made by the owner of the disk and may lead anywhere, as those of downloaded snapshots do.
+    The operator of a judge sees all images that it gets. So data that somebody else wrote must not
+    be able to name any file on the user's disk. The check compares the text of paths, since data
+    can contain `..` and absolute paths. Symbolic links may lead anywhere: the owner of the disk
+    made them, for example in downloaded snapshots.
 
     Args:
         folder: The data's folder.
-        roots: Folders by the names that the data has for them, as in a run's specification.
+        roots: The folders that the user allows, by the path that the data has for them.
     """
 
     def __init__(self, folder: str | Path, roots: Mapping[str, str] | None = None) -> None:
@@ -99,7 +106,7 @@ class AllowedFolders:
 
 
 def _resolve_parents(path: str | Path) -> str:
-    """Return a path without `..`, which behind a link leads elsewhere than it reads."""
+    """Return a path without `..`; links are resolved, since `..` after a link leads elsewhere."""
     if ".." not in str(path):
         return os.path.normpath(path)
     folder, name = os.path.split(path)
@@ -111,19 +118,20 @@ def _with_separator(folder: str) -> str:
 
 
 def has_path_mapping(roots: Mapping[str, str] | None) -> bool:
-    """Whether a root maps a path of the data to another folder."""
+    """Whether one of the roots (`--root OLD=NEW`) maps a path of the data to another folder."""
     return any(old != new for old, new in (roots or {}).items())
 
 
 def resolve_official_path(path: str, roots: Mapping[str, str]) -> str | None:
-    """Return where the file lies that the data names by an official path.
+    """Map a path of the authors' machine, as the data has it, to a path of this machine.
 
     Args:
-        roots: Folders that are here by the beginnings of paths that they stand for. The longest
-            one that fits whole names counts.
+        path: A path in the data.
+        roots: Folders of this machine, by the beginning of the authors' paths that each replaces.
+            The longest beginning that ends at a whole name counts.
 
     Returns:
-        An absolute path; None where no beginning fits.
+        An absolute path; None if no beginning matches.
     """
     for old in sorted(roots, key=len, reverse=True):
         rest = path.removeprefix(old)
@@ -133,16 +141,16 @@ def resolve_official_path(path: str, roots: Mapping[str, str]) -> str | None:
 
 
 class Dataset(ABC):
-    """The items of a benchmark. A subclass lists them; this class checks and loads them.
+    """The items of a benchmark. A subclass reads their records; this class checks and loads them.
 
     Attributes:
-        path: The file or folder that holds it.
-        folder: What names of its files are relative to.
+        path: The file or folder of the data.
+        folder: The folder to which relative file names in the data refer.
         is_released: Whether this is data as its authors released it, which users do not mend.
-        nouns: What the data calls one of its items, and several.
-        has_masks: Whether every item has a mask inside the data instead of a file.
-        mask_lies_over: The images whose size the mask of an item must fit.
-        stat: The stat of a file, in 8 bytes, as it was when it was first looked for.
+        nouns: The data's word for one entry, and for several.
+        has_masks: Whether the data contains the mask of every item, so that masks have no files.
+        mask_lies_over: The images (`source`, `target`) whose size an item's mask must fit.
+        stat: Returns the stat digest of a file, 8 bytes, as it was when first asked for.
     """
 
     is_released: ClassVar[bool] = True
@@ -158,30 +166,30 @@ class Dataset(ABC):
         self.roots = dict(roots or {})
         self._allowed_folders = AllowedFolders(self.folder, roots)
         self._folder_prefix = f"{self.folder}{os.sep}"
-        self.stat = lru_cache(65_536)(stat_of)  # several ask for the same files
+        self.stat = lru_cache(65_536)(stat_of)  # callers ask for one file several times
         self._is_usable = lru_cache(65_536)(self._usable_file)
         self._last_resolved: tuple[ItemRef | None, dict[str, tuple[str, ...]], Flaws] = None, {}, {}
 
     @property
     @abstractmethod
     def digest(self) -> str:
-        """`sha256:` and 64 hex digits of what says which items there are and what is asked."""
+        """`sha256:` and 64 hex digits: the digest of all data that says what the items are."""
 
     @abstractmethod
     def _read(
         self, only: Container[int] | None = None, problems: list[Problem] | None = None
     ) -> Iterator[ItemRef]:
-        """Yield the items in their order.
+        """Yield the items in the order of the data.
 
         Args:
             only: The positions to yield, by default all.
-            problems: Receives the entries that are no items; None if nobody needs them.
+            problems: Receives the entries that are no items, unless it is None.
         """
 
     def notes(self) -> tuple[str, ...]:
-        """Return what users should know of the data and need not mend, one line each.
+        """Return the peculiarities of the data that users should know, one line each.
 
-        How it differs from its release, and what is odd in the release itself.
+        They need no mend: differences from the release, and oddities of the release itself.
         """
         return ()
 
@@ -190,7 +198,7 @@ class Dataset(ABC):
         return ()
 
     def mend(self, refs: Sequence[ItemRef]) -> str:
-        """Return how to name the place of these items' missing files; "" if there is no way."""
+        """Suggest the `--root` option that finds these items' missing files; "" if there is none."""
         return ""
 
     def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
@@ -202,13 +210,11 @@ class Dataset(ABC):
         return self._read(only)
 
     def check_items(self) -> Iterator[ItemRef]:
-        """Yield the items in their order, and check all that is cheap to check.
-
-        What spoils only the dimensions that read it is a flaw of the item (`flaws`).
+        """Yield the items in the order of the data, and check what needs no image to be read.
 
         Raises:
-            InputError: after the last item, with everything that is wrong at once: no item has
-                its sources, or an entry of one's own data is no item.
+            InputError: after the last item, listing all problems at once: there are no items, no
+                item has its sources, or an entry of the user's own data is no item.
         """
         problems: list[Problem] = []
         count, sourceless = 0, list[ItemRef]()
@@ -229,7 +235,7 @@ class Dataset(ABC):
         """Return one error that lists all problems, up to `MAX_PROBLEMS`.
 
         Args:
-            without: The items that lack their sources.
+            sourceless: The items that lack their sources.
         """
         lines = [f"{where}: {what}" for where, what in problems[:MAX_PROBLEMS]]
         if len(problems) > MAX_PROBLEMS:
@@ -240,18 +246,18 @@ class Dataset(ABC):
         return InputError(format_path(self.path), f"{count} cannot be used:\n  {text}", mend)
 
     def shape_key(self, ref: ItemRef) -> Hashable:
-        """Return a key that items share if the same of their fields are filled."""
+        """Return a key that two items share if the same of their optional fields are filled."""
         texts = (bool(ref.texts.get(name)) for name in ("target_text", "hint", "questions"))
         return len(ref.files["source"]), *ref.files, *texts
 
     def flaws(self, ref: ItemRef) -> Flaws:
-        """Return the item's fields that cannot be used, also because their files are missing."""
+        """Return the flaws of an item by field, also for files that are missing or not allowed."""
         return self._resolve_files(ref)[1]
 
     def image_paths(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
-        """Return the files that `load` reads, as far as they exist, by the item's field.
+        """Return the existing files that `load` reads, by field: `source`, `mask` and `target`.
 
-        `source`, and `mask` and `target` with one each; a field without a file is left out.
+        `mask` and `target` have one file each. A field without a file, or with a flaw, is left out.
         """
         files, flaws = self._resolve_files(ref)
         return {name: tuple(map(Path, of)) for name, of in files.items() if name not in flaws}
@@ -261,18 +267,18 @@ class Dataset(ABC):
         return tuple(chain.from_iterable(self._resolve_files(ref)[0].values()))
 
     def record_digest(self, ref: ItemRef) -> bytes:
-        """Return a digest of 32 bytes of what the data says of an item.
+        """Return the digest of an item's record, 32 bytes.
 
         The order of its fields and the names of its files do not enter it.
         """
         wrong = {name: outcome.model_dump(mode="json") for name, outcome in ref.flaws.items()}
         counts = {name: len(paths) for name, paths in ref.files.items()}
         content = [ref.texts, wrong, counts, ref.other_inputs]
-        # What JSON cannot hold is told by its name; texts may hold lone surrogates.
+        # A value that JSON cannot hold enters with its `repr`; texts may hold lone surrogates.
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=repr).encode()).digest()
 
     def outline(self, ref: ItemRef) -> Item:
-        """Return the item with placeholders for images; it shows which dimensions apply."""
+        """Return the item with placeholders for images, which shows which dimensions apply."""
         files, flaws = self._resolve_files(ref)
         usable = files.keys() - flaws.keys() if flaws else files
         has_mask = "mask" in usable or (self.has_masks and "mask" not in flaws)
@@ -288,8 +294,8 @@ class Dataset(ABC):
     def load(self, ref: ItemRef, max_lazy_pixels: int = 0) -> Item:
         """Load an item with its images.
 
-        An image that cannot be read, or a mask that does not fit, is a flaw. An image that exists
-        may be whole the next time, so it is `Failure`.
+        An image that cannot be read, or a mask that does not fit, becomes a flaw. The outcome of
+        this flaw is a `Failure`, which is judged again, since the file may be complete then.
 
         Args:
             max_lazy_pixels: See `load_image`.
@@ -333,16 +339,21 @@ class Dataset(ABC):
         return mask
 
     def has_outputs(self, folder: Path) -> bool:
-        """Whether `outputs` can read the folder: it exists, or stands for the unedited sources."""
+        """Whether `outputs` can read the folder: it exists, or it is `SOURCES_FOLDER`."""
         return folder.name == SOURCES_FOLDER or folder.is_dir()
 
     def outputs(self, folder: Path) -> Outputs:
-        """Return a model's outputs to these items, `<folder>/<item id>.png` and the like."""
+        """Return a model's outputs, for example `<folder>/<item id>.png`.
+
+        In the folder `SOURCES_FOLDER` the output to an item is its source, if it has only one.
+        """
         if folder.name != SOURCES_FOLDER:
             return Outputs(folder)
         sources = ((ref.id, self.image_paths(ref).get("source", ())) for ref in self.items())
         source_by_item = {item: paths[0] for item, paths in sources if len(paths) == 1}
-        return NamedOutputs(folder, source_by_item, "{item} has not one source that is there")
+        return NamedOutputs(
+            folder, source_by_item, "{item} does not have exactly one source file that exists"
+        )
 
     def _resolve_files(self, ref: ItemRef) -> tuple[dict[str, tuple[str, ...]], Flaws]:
         """Return absolute file names and flaws; those of the last item are cached."""

@@ -1,4 +1,8 @@
-"""Aggregates the columns of a run while its edits are read."""
+"""Computes the cells of a table from the outcomes of edits, which are added one by one.
+
+A rule can give a value to an edit without a score, for example the worst value to a missing output.
+Such a value is called imputed.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,15 @@ from .fusion import Values
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The values that a mean is taken over.
+    """The values that a column's mean is computed from.
 
     Attributes:
         values: The values, on the column's scale.
         weights: Their weights; empty if all weigh the same.
-        items: Their items' indices; for a pair that of its `+` side. Empty if rows had none.
-        partner_items: For pairs the item indices of the `-` side; empty otherwise.
-        raw_values: The values on the scale on which they were judged.
+        items: The indices of their items; for a pair that of its `+` side. Empty if the rows have
+            no index.
+        partner_items: For pairs, the item indices of the `-` side; empty otherwise.
+        raw_values: The values on the scale of the dimension.
     """
 
     values: NDArray[np.float64]
@@ -40,11 +45,11 @@ class Sample:
 
 
 def tabulate(columns: Iterable[Column], rows: Iterable[Row]) -> dict[str, dict[str, Cell]]:
-    """Aggregate a run.
+    """Compute all cells of a table.
 
     Args:
-        columns: A composite stands after the columns it is made of.
-        rows: Edits of any number of models; each is looked at once.
+        columns: The columns; a composite stands after the columns it is made of.
+        rows: The edits by all models; they are iterated over once.
 
     Returns:
         `{model: {column id: cell}}`, models in order of first appearance.
@@ -59,10 +64,10 @@ def tabulate(columns: Iterable[Column], rows: Iterable[Row]) -> dict[str, dict[s
 
 
 class Tabulation:
-    """Aggregates the columns of a run edit by edit; a column stores one number per edit.
+    """Computes a table edit by edit; it stores one number per edit and column.
 
     Args:
-        columns: A composite stands after the columns it is made of.
+        columns: The columns; a composite stands after the columns it is made of.
     """
 
     def __init__(self, columns: Iterable[Column]) -> None:
@@ -76,7 +81,7 @@ class Tabulation:
                 self._where.setdefault(id(where), (where, []))[1].append((place, how))
 
     def add(self, row: Row) -> None:
-        """Add an edit; each condition is evaluated once."""
+        """Add an edit. A condition that several columns share is evaluated once."""
         if (data := self._models.get(row.model)) is None:
             data = self._models[row.model] = {i: _ColumnValues() for i in range(len(self._columns))}
         for where, columns in self._where.values():
@@ -85,7 +90,7 @@ class Tabulation:
                     data[place].add(how, row)
 
     def cells(self) -> dict[str, dict[str, Cell]]:
-        """Return what `tabulate` returns, for the edits so far.
+        """Return the cells for the edits added so far, as `tabulate` does.
 
         Raises:
             KeyError: a composite names a column that does not stand before it.
@@ -98,7 +103,7 @@ class Tabulation:
         return table
 
     def samples(self, model: str) -> Iterator[tuple[Column, Sample]]:
-        """Yield the values that a model's means are taken over, one column at a time."""
+        """Yield, for each column that is a mean over edits, the values of one model."""
         for place, column in enumerate(self._columns):
             data = self._models[model][place]
             match column.how:
@@ -128,19 +133,19 @@ def _everywhere(_: Item) -> bool:
 
 _OfEdits: TypeAlias = Mean | PairedDifference | PooledMean
 _Side: TypeAlias = "float | Outcome"
-"""One side of a pair: its value, unless a rule put it in."""
+"""One side of a pair: its number if it was judged, else its outcome (an imputed `Score` too)."""
 
 
 @dataclass(slots=True)
 class _ColumnValues:
-    """What a column stores of a model's edits.
+    """The values of one column from the edits by one model.
 
     Attributes:
-        signatures: Those of its values, by identity: a run has few, and many edits share them, so
-            that a digest for each would be slow.
-        absent: Which services were missing.
-        raw_values: Values that no rule put in, which a transformation is fitted to.
-        pairs: By pair and side, each with the number of its item.
+        signatures: The signatures of its values, by `id()`. Many edits share one signature object,
+            so its digest is computed once instead of for every edit.
+        absent: The reasons why the dimension was not served, as an ordered set.
+        raw_values: The values that are not imputed, to which a transformation is fitted.
+        pairs: By pair and side (`+` or `-`), the outcome and the index of its item.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -175,7 +180,7 @@ class _ColumnValues:
             self.pairs.setdefault(pair, {})[side] = side_value, row.item_index
 
     def differences(self) -> tuple[Tally, array[int]]:
-        """Return the differences of pairs, and the item indices of their `-` sides."""
+        """Return the differences of complete pairs, and the item indices of their `-` sides."""
         tally, partners = Tally(), array("I")
         for sides in self.pairs.values():
             if len(sides) < 2:  # an item has no partner in the data
@@ -238,7 +243,7 @@ _PUT_IN = NoScore(kind="degenerate", reason="a rule put in a side of the pair")
 
 
 def _difference(plus: _Side, minus: _Side) -> Outcome:
-    """Return the difference of a pair, or the outcome of the side that has no value."""
+    """Return the difference `plus - minus`, or the outcome of the side without a judged value."""
     if isinstance(minus, NotApplicable):
         return minus
     if not isinstance(plus, float | Score):
@@ -251,7 +256,7 @@ def _difference(plus: _Side, minus: _Side) -> Outcome:
 
 
 def _make_weighted_cell(column: Column, how: WeightedMean, cells: Mapping[str, Cell]) -> Cell:
-    """Return the weighted mean of those columns that ask about any edit."""
+    """Return the weighted mean of the columns whose dimension applies to at least one edit."""
     parts = {part: cells[part] for part in how.of if cells[part].asked}
     pairs = zip(how.of, how.by or how.of, strict=True)
     by = {part: cells[weight] for part, weight in pairs if part in parts}
@@ -264,7 +269,7 @@ def _make_weighted_cell(column: Column, how: WeightedMean, cells: Mapping[str, C
         for part, cell in parts.items()
         if part not in waiting_parts and (cell.value is None or not weights[part])
     )
-    # Where none is left there is no mean, and its reason names them all.
+    # If no part has a value, none is left out, so that the reason names all parts.
     left_out = without if len(without) < len(parts) else frozenset[str]()
     mean = _make_weighted(column, parts, weights, left_out, aggregation="composite of judged")
     if not waiting_parts:
@@ -303,7 +308,7 @@ def _make_composite_cell(
     *,
     aggregation: str = "composite",
 ) -> Cell:
-    """Apply a function to the parts; parts that are left out count only in the coverage."""
+    """Apply a function to the parts; those in `left_out` enter only counts and signature."""
     counts: dict[Status, int] = {}
     for cell in parts.values():
         for status, count in cell.counts.items():
@@ -340,7 +345,7 @@ def _fit_transform(how: PooledMean, pool: Iterable[_ColumnValues]) -> Callable[[
 
 
 def _make_signature(column: Column, aggregation: str, data: Iterable[_ColumnValues]) -> Signature:
-    """Return the signature of a column over one dimension, with the digests of its values'."""
+    """Return the signature of a column, which contains the digests of its values' signatures."""
     digests = {one.digest for each in data for one in each.signatures.values()}
     return _sign_column(column, aggregation, "+".join(sorted(digests)))
 

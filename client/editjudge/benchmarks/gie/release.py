@@ -1,12 +1,15 @@
-"""GIE-Bench's data, from either form: the official file, or the 8 MB that `convert` makes of it.
+"""Reads GIE-Bench's data: the official file, or the folder of 8 MB that `convert` makes of it.
 
-The official file is 600 MB of JSON, nearly all of it masks that are 7 MB of bits. A JSON parser
-takes seconds and makes 54 million integers of it. Here every mask is cut out of the mapped file,
-checked and packed as it stands, and what remains, about a megabyte, is parsed. Nothing grows with
-the masks but their bits.
+The official file is 600 MB of JSON. Nearly all of it are masks, which are 7 MB as bits. A JSON
+parser takes seconds and makes 54 million integers of them. So this module maps the file into
+memory, cuts out every mask as text, checks it and packs it to bits. Only the rest, about a
+megabyte, is parsed as JSON. So masks take no more memory than their bits.
 
-The data's licence (CC BY-NC-ND) forbids passing on what `convert` writes: everybody converts their
-own copy.
+Some questions compare the edited image with the source, so the judge must be shown both. A file
+beside the converted data, `compares.json`, can decide for each question whether it compares.
+
+The data's licence (CC BY-NC-ND) forbids passing on what `convert` writes, so every user converts
+their own copy.
 """
 
 from __future__ import annotations
@@ -33,11 +36,11 @@ from ...base.parse import parse_json
 OFFICIAL_FILE = "gie_bench.json"
 CONVERTED_FILE = "records.json"
 COMPARES = "compares.json"
-"""Beside it: of which questions somebody said whether they compare with the source."""
+"""The file beside it with the decisions whether questions compare with the source."""
 SIDE = 224
 """Rows and columns of every mask."""
 MAX_REST = 64 * 1024 * 1024
-"""Bytes that may remain once the masks are cut out, and that one mask may have."""
+"""The largest size in bytes of the text without its masks, and of one mask's text."""
 FIELDS = (
     "edit_instruction",
     "evaluation_question",
@@ -48,10 +51,10 @@ FIELDS = (
     "image_content_type",
     "url",
 )
-"""What is kept of a record beside its mask."""
+"""The fields of a record that are used, besides its mask."""
 
 PackedMask: TypeAlias = NDArray[np.uint8]
-"""A mask: uint8 (224, 28), eight pixels to a byte, the first in the highest bit."""
+"""A mask as uint8 of shape (224, 28): eight pixels in a byte, the first in the highest bit."""
 
 _MASK = "object_mask"
 _KEY = re.compile(rb'"object_mask"\s*:\s*(?=\[)')
@@ -63,13 +66,14 @@ _MISSING, _OTHER = "is missing", f"is not {SIDE} rows of {SIDE} zeros and ones"
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The benchmark's data, from either form.
+    """The benchmark's data, read from the official file or a converted folder.
 
     Attributes:
-        folder: Where `image` starts, by default.
-        records: Their `FIELDS`, as they were released; unchecked.
-        masks: Of each record; a text says what is wrong with it.
-        compares: By position, whether a question compares with the source.
+        folder: The folder to which the field `image` refers by default.
+        records: The `FIELDS` of each record as released, unchecked.
+        masks: The mask of each record, or a text that says why it cannot be used.
+        compares: By position of a record, the decision whether its question compares with the
+            source; questions without a decision are left out.
     """
 
     folder: Path
@@ -79,7 +83,10 @@ class Release:
 
     @property
     def digest(self) -> str:
-        """The same of both forms; another one where it was decided which questions compare."""
+        """The digest of the data, `sha256:` and 64 hex digits.
+
+        It is the same for the official file and the converted folder, but decisions change it.
+        """
         digest = hashlib.sha256()
         if self.compares:
             digest.update(json.dumps(sorted(self.compares.items())).encode())
@@ -91,13 +98,13 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonDecision:
-    """Whether one question compares with the source, as somebody decided.
+    """The decision whether one question compares with the source.
 
     Attributes:
-        position: Of the record.
-        question: Its text: a decision about another one does not count.
-        compares: What was decided; people may change it in the file.
-        words: What its words say, by the list of words that stands in for a decision.
+        position: The position of the record.
+        question: The text of the question; the decision counts only for this text.
+        compares: The decision. Users may change it in the file.
+        words: The result of the word list, which is used for questions without a decision.
     """
 
     position: int
@@ -110,7 +117,7 @@ _DECISIONS = TypeAdapter(list[ComparisonDecision])
 
 
 def write_decisions(folder: Path, decisions: Iterable[ComparisonDecision]) -> None:
-    """Write what was decided, where it is not what the words say first.
+    """Write the decisions; those that differ from the result of the word list come first.
 
     Raises:
         InputError: the file cannot be written.
@@ -120,7 +127,7 @@ def write_decisions(folder: Path, decisions: Iterable[ComparisonDecision]) -> No
 
 
 def read_decisions(folder: Path) -> list[ComparisonDecision]:
-    """What was decided; nothing where there is no such file.
+    """Read the decisions; an empty list if the folder has no such file.
 
     Raises:
         InputError: the file cannot be read.
@@ -134,13 +141,13 @@ def read_decisions(folder: Path) -> list[ComparisonDecision]:
 
 
 def read_release(path: Path) -> Release:
-    """Read the data, whichever form it is in.
+    """Read the data from the official file or a converted folder.
 
     Args:
         path: `gie_bench.json`, its folder, or a folder that `convert` wrote.
 
     Raises:
-        InputError: there is neither.
+        InputError: the path is none of these, or the data cannot be read.
     """
     path = path.absolute()
     if (path / CONVERTED_FILE).is_file():
@@ -150,18 +157,18 @@ def read_release(path: Path) -> Release:
 
 
 def convert(source: Path, out: Path) -> int:
-    """Write GIE-Bench's data in the form that loads at once.
+    """Convert GIE-Bench's data to a small folder that is read at once.
 
-    `out` is then given as `--data` in the place of the file. The items and their digest are the
-    same, so runs begun with the one go on with the other. Images are not copied: they are looked
-    for where they were, beside `source`, by a path relative to `out`.
+    Users give `out` as `--data` instead of the official file. The items and their digest are the
+    same, so a run begun with one can be resumed with the other. Images are not copied: `out` stores
+    the relative path to the folder of `source`.
 
     Args:
         source: `gie_bench.json` as released, or its folder.
-        out: A folder; made where it is not there.
+        out: The folder to write; it is created if needed.
 
     Returns:
-        Bytes on disk.
+        The size of the written file in bytes.
 
     Raises:
         InputError: `source` cannot be read; nothing is written then.
@@ -179,27 +186,31 @@ def convert(source: Path, out: Path) -> int:
 
 
 def read_added_field(file: Path, records: Sequence[Any], name: str) -> list[Any]:
-    """A field that users add to a copy of the official file, by position; None where it is not.
+    """Read a field that users added to the records of a copy of the official file.
 
     Args:
         file: The copy.
-        records: Of the data; the copy has the same instructions in the same order.
+        records: The records of the data. The copy must have the same instructions in this order.
+        name: The name of the field.
+
+    Returns:
+        The values by position; None where a record lacks the field.
 
     Raises:
-        InputError: it cannot be read, or is no such copy.
+        InputError: the file cannot be read, or is no copy of the data.
     """
     copies, _ = _read_official(file)
     if _column(copies, FIELDS[0]) != _column(records, FIELDS[0]):
         raise InputError(
             format_path(file),
-            "its records are not those of --data",
+            "its records differ from those of --data",
             f"give a copy of gie_bench.json with `{name}` in its records, or a folder",
         )
     return _column(copies, name)
 
 
 def unpack_mask(bits: PackedMask) -> NDArray[np.bool_]:
-    """The mask that was packed, bool (224, 224), True where the edit may change the source."""
+    """Unpack a mask to bool of shape (224, 224), True where the edit may change the source."""
     return np.unpackbits(bits, axis=1).astype(np.bool_)
 
 
@@ -208,7 +219,7 @@ def _column(records: Iterable[Any], name: str) -> list[Any]:
 
 
 def _official_file(path: Path, mend: str) -> Path:
-    """The official file, given as it is or by its folder."""
+    """Return the absolute path of the official file, which may be given by its folder."""
     path = path.absolute()
     if path.is_dir():
         path /= OFFICIAL_FILE
@@ -237,11 +248,15 @@ def _from_converted(folder: Path) -> Release:
     except (OSError, ValueError, KeyError, TypeError) as error:
         why = f"cannot be read: {error}"
         raise InputError(format_path(folder), why, "convert gie_bench.json again") from error
-    return Release(Path(images), records, masks, _check_decisions(folder, records))
+    return Release(Path(images), records, masks, _load_decisions(folder, records))
 
 
-def _check_decisions(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
-    """What was decided of these records' questions."""
+def _load_decisions(folder: Path, records: Sequence[Any]) -> dict[int, bool]:
+    """Read the decisions, by position of the record, and check that they fit these records.
+
+    Raises:
+        InputError: the file cannot be read, or has a decision about another question.
+    """
     decisions = read_decisions(folder)
     questions = dict(enumerate(_column(records, "evaluation_question")))
     for entry in decisions:
@@ -264,17 +279,24 @@ def _decode_mask(text: str) -> PackedMask:
 
 
 def _get_mask(placeholder: Any, masks: Sequence[PackedMask | str]) -> PackedMask | str:
-    """The mask that was cut out of a record, by what stands in its place."""
+    """Return the mask that was cut out of a record, or why it cannot be used.
+
+    Args:
+        placeholder: The value in the place of the mask: a list with the number of the mask.
+        masks: All masks that were cut out.
+    """
     if isinstance(placeholder, list) and len(placeholder) == 1:
         return masks[placeholder[0]]
     return _MISSING if placeholder is None else _OTHER
 
 
 def _read_official(path: Path) -> tuple[list[Any], list[PackedMask | str]]:
-    """The official list in bounded memory, with `[<its number>]` in the place of each mask.
+    """Read the records, with `[<number>]` in the place of each mask, and the masks by number.
+
+    The memory that it takes is bounded.
 
     Raises:
-        InputError: it cannot be read, or is no list of records with masks.
+        InputError: the file cannot be read, or is no list of records.
     """
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
@@ -293,9 +315,10 @@ def _read_official(path: Path) -> tuple[list[Any], list[PackedMask | str]]:
 
 
 def _cut_masks(path: Path, text: mmap.mmap) -> tuple[bytes, list[PackedMask | str]]:
-    """The text with a number and the line ends in the place of each mask, and the masks.
+    """Cut the masks out of the text; return the rest and the masks.
 
-    No other list can stand there: every list after the key is cut out.
+    The rest has `[<number>]` in the place of each mask. Nothing else can look like this, since
+    every list after the key `object_mask` is cut out.
     """
     rest, start = bytearray(), 0
     masks: list[PackedMask | str] = []
@@ -306,7 +329,7 @@ def _cut_masks(path: Path, text: mmap.mmap) -> tuple[bytes, list[PackedMask | st
         if end < 0:
             raise ValueError("it ends inside an object_mask")
         body = text[key.end() : end].rstrip(_SPACE + b",")
-        # With its line ends, so that an error in the rest is told by the line of the file.
+        # The mask's line ends stay, so that a JSON error names the right line of the file.
         rest += text[start : key.end()] + b"[%d]" % len(masks) + b"\n" * body.count(b"\n")
         masks.append(_pack_mask(body))
         start = key.end() + len(body)
@@ -317,7 +340,7 @@ def _cut_masks(path: Path, text: mmap.mmap) -> tuple[bytes, list[PackedMask | st
 
 
 def _find_list_end(text: mmap.mmap, start: int) -> int:
-    """Where the first character stands that no list of numbers holds: a quote or a brace."""
+    """Find the end of a list of numbers: the position of the next quote or closing brace, or -1."""
     limit = min(len(text), start + MAX_REST)
     quote = text.find(b'"', start, limit)
     brace = text.find(b"}", start, quote if quote >= 0 else limit)
@@ -325,12 +348,12 @@ def _find_list_end(text: mmap.mmap, start: int) -> int:
 
 
 def _not_released(path: Path) -> InputError:
-    what = f"more than {MAX_REST >> 20} MiB of it are no masks"
+    what = f"has more than {MAX_REST >> 20} MiB besides its masks"
     return InputError(format_path(path), what, "give gie_bench.json as released")
 
 
 def _pack_mask(body: bytes) -> PackedMask | str:
-    """A mask's JSON, packed, or what is wrong with it."""
+    """Pack a mask's JSON text to bits; return what is wrong with it if it is no mask."""
     text = body.translate(None, _SPACE)
     if len(text) != SIDE * len(_ZEROS) + 1 or text[:1] != b"[" or text[-1:] != b"]":
         return _OTHER
@@ -341,7 +364,7 @@ def _pack_mask(body: bytes) -> PackedMask | str:
 
 
 def _write(path: Path, data: bytes) -> int:
-    """Write a file whole; returns its bytes."""
+    """Write a file atomically; return its size in bytes."""
     part = path.with_name(f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

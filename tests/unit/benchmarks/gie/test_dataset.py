@@ -564,7 +564,7 @@ def test_outputs_as_the_released_scripts_look_for_them(tmp_path: Path) -> None:
     assert data.outputs(mine) is outputs, "it is read once"
     assert outputs.index().list_unmatched(set()) == []
     mine.write_text(json.dumps(given[:2]))
-    with pytest.raises(InputError, match="its records are not those of --data"):
+    with pytest.raises(InputError, match="its records differ from those of --data"):
         GieData(data.path).outputs(mine)
     mine.write_text(json.dumps(records))
     with pytest.raises(InputError, match="no record has `edited_image_path`"):
