@@ -198,7 +198,7 @@ class Dataset(ABC):
         return ()
 
     def mend(self, refs: Sequence[ItemRef]) -> str:
-        """Suggest the `--root` option that finds these items' missing files; "" if there is none."""
+        """Suggest the `--root` option that finds these items' missing files, or ""."""
         return ""
 
     def items(self, only: Container[int] | None = None) -> Iterator[ItemRef]:
