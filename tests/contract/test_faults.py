@@ -13,7 +13,7 @@ import pytest
 
 from editjudge.answers import ScoreField, Scores
 from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
-from editjudge.base.errors import MissedDeadline, ServiceError, Unreachable
+from editjudge.base.errors import DeadlineExceeded, ServiceError, Unreachable
 from editjudge.panel import Panel, PoolPolicy
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.replica import ServerLoad
@@ -109,7 +109,7 @@ async def test_deadlines_are_honoured(kind: str, mode: Mode) -> None:
         await it.proxy.switch(mode)
         start = time.monotonic()
         results = await asyncio.gather(*map(it.ask, range(1, 4)), return_exceptions=True)
-        assert all(isinstance(one, MissedDeadline) for one in results)
+        assert all(isinstance(one, DeadlineExceeded) for one in results)
         assert time.monotonic() - start > 0.6
         await it.proxy.switch("pass")
         assert await it.ask(9) == 0.25
@@ -121,7 +121,7 @@ async def test_the_breaker_opens_and_closes(kind: str) -> None:
         await it.ask(0)
         await it.proxy.switch("refuse")
         for number in range(5):
-            with pytest.raises((Unreachable, MissedDeadline)):
+            with pytest.raises((Unreachable, DeadlineExceeded)):
                 await it.ask(number + 1)
         assert it.gauge.is_lost
         accepted = it.proxy.accepted
@@ -145,7 +145,7 @@ async def test_patience_ends(kind: str) -> None:
         await it.proxy.switch("refuse")
         start = time.monotonic()
         results = await asyncio.gather(*map(it.ask, range(1, 20)), return_exceptions=True)
-        assert all(isinstance(one, Unreachable | MissedDeadline) for one in results)
+        assert all(isinstance(one, Unreachable | DeadlineExceeded) for one in results)
         assert any("not back since" in str(one) for one in results)
         assert time.monotonic() - start > 0.7
 

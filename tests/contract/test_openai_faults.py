@@ -20,7 +20,7 @@ from editjudge.base.errors import (
     Abstention,
     BadReply,
     ConfigError,
-    MissedDeadline,
+    DeadlineExceeded,
     NoAccess,
     NoConnection,
     NoModel,
@@ -184,7 +184,7 @@ async def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
 async def test_one_deadline_for_all_attempts() -> None:
     server = ScriptedOpenAi(Fault(500), 30.0, reply())
     async with asking(server, replace(POLICY, deadline=0.4)) as transport:
-        with pytest.raises(MissedDeadline, match="no reply within"):
+        with pytest.raises(DeadlineExceeded, match="no reply within"):
             await ask(transport)
         await asyncio.sleep(0.1)
     assert server.cancelled == 1

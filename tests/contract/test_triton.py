@@ -18,7 +18,7 @@ from editjudge.base.errors import (
     Abstention,
     BadReply,
     ConfigError,
-    MissedDeadline,
+    DeadlineExceeded,
     NoModel,
     Overload,
     Rejection,
@@ -276,7 +276,7 @@ async def test_no_text_is_a_reply() -> None:
 async def test_one_deadline_for_all_attempts() -> None:
     server = ScriptedTriton(30.0)
     async with panel_of(server, deadline=0.4, attempts=5) as panel:
-        with pytest.raises(MissedDeadline):
+        with pytest.raises(DeadlineExceeded):
             await ask(panel)
         await asyncio.sleep(0.1)
     assert server.cancelled == 1

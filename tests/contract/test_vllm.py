@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2
 from editjudge.base.config import Endpoint, JudgeEndpoint, Secret
 from editjudge.base.errors import (
     BadReply,
-    MissedDeadline,
+    DeadlineExceeded,
     MissingExtra,
     NoAccess,
     NoModel,
@@ -315,7 +315,7 @@ async def test_one_deadline_for_all_attempts() -> None:
     server = ScriptedVllmGrpc(30.0)
     async with judge(server, deadline=0.5) as transport:
         await transport.identify(5)
-        with pytest.raises(MissedDeadline):
+        with pytest.raises(DeadlineExceeded):
             await transport.complete(PROMPT, Sampling())
         await asyncio.sleep(0.1)
     assert server.cancelled == 1

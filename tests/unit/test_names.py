@@ -29,7 +29,7 @@ SERIALISED = {
     "editjudge/app/estimate.py": "known",
     "editjudge/app/rescoring.py": "changed kept",
     "editjudge/app/results.py": "published unserved untrained",
-    "editjudge/base/verdict.py": "NotServed imputed",
+    "editjudge/base/verdict.py": "imputed",
     "editjudge/benchmarks/cell.py": "asked capped imputed scored",
     "editjudge/canary/comparison.py": "allowed changed",
     "editjudge/cli/services.py": "unserved",
@@ -73,9 +73,10 @@ SERIALISED = {
 
 
 def is_participle(name: str) -> bool:
-    name = name.strip("_").lower()
-    if name in NOUNS or not name.isalpha():
-        return False
+    name = name.strip("_")
+    name = name.capitalize() if name.isupper() else name
+    if not re.fullmatch("[A-Za-z][a-z]+", name) or (name := name.lower()) in NOUNS:
+        return False  # several words, in either case, say more
     return bool(IRREGULAR.fullmatch(name) or re.fullmatch("[a-z]{2,}ed", name))
 
 
@@ -134,6 +135,7 @@ def test_exceptions_are_needed() -> None:
         ("class Judged: pass", ["Judged"]),
         ("self._kept = 1", ["_kept"]),
         ("_SHOWN = 1", ["_SHOWN"]),
+        ("class DeadlineExceeded: pass", []),
         ("import seen_ids as seen", ["seen"]),
         ("[each for said in x]", ["said"]),
         ("for seed in x: pass", []),

@@ -15,7 +15,7 @@
         ├── Unreachable            the connection was lost                   retry can help
         │   └── NoConnection       there was none: nothing was asked         retry can help
         ├── Overload               the server has no room now                retry can help
-        ├── MissedDeadline         no answer in time
+        ├── DeadlineExceeded         no answer in time
         ├── OutOfTime              no answer while anybody waited for it
         ├── Rejection              the server rejects this very input
         ├── NoModel                the endpoint has no such model
@@ -184,7 +184,7 @@ class Overload(ServiceError):
     retryable = True
 
 
-class MissedDeadline(ServiceError):
+class DeadlineExceeded(ServiceError):
     """No reply within the deadline, retries included."""
 
 

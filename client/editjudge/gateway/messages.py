@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from ..base.errors import (
     BadReply,
     CostLimit,
-    MissedDeadline,
+    DeadlineExceeded,
     NoAccess,
     NoModel,
     OutOfTime,
@@ -42,7 +42,7 @@ COUNTS = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
 FAILURES: Mapping[type[ServiceError], pb.Failure] = {
     Unreachable: pb.FAILURE_UNREACHABLE,
     Overload: pb.FAILURE_OVERLOADED,
-    MissedDeadline: pb.FAILURE_DEADLINE_EXCEEDED,
+    DeadlineExceeded: pb.FAILURE_DEADLINE_EXCEEDED,
     OutOfTime: pb.FAILURE_DEADLINE_EXCEEDED,
     Rejection: pb.FAILURE_REFUSED,
     NoModel: pb.FAILURE_NOT_SERVED,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Self
 
 from ..base.config import GatewayEndpoint, Settings
-from ..base.errors import BadReply, MissedDeadline, ServiceError, Unreachable
+from ..base.errors import BadReply, DeadlineExceeded, ServiceError, Unreachable
 from ..base.identity import ModelIdentity, ServiceName
 from ..panel import Panel, PoolPolicy
 from ..panel.calls import ReplyStore
@@ -89,7 +89,7 @@ class Gateway(Panel):
         async def request_panel(service: JudgeService) -> PanelReport:
             try:
                 return await service.panel(request, self._settings.probe_timeout)
-            except (Unreachable, MissedDeadline) as error:
+            except (Unreachable, DeadlineExceeded) as error:
                 if self._is_connected:
                     raise
                 # The pool would wait for it as for a lost server; perhaps it never was there.

@@ -12,7 +12,7 @@ from ..base.contracts import TEAM_HEADER
 from ..base.errors import (
     Abstention,
     BadReply,
-    MissedDeadline,
+    DeadlineExceeded,
     NoAccess,
     NoConnection,
     NoModel,
@@ -52,7 +52,7 @@ _ERRORS: dict[str, type[ServiceError]] = {
     # A call that is cancelled here raises CancelledError, so this is a server that shuts down.
     "CANCELLED": Unreachable,
     "RESOURCE_EXHAUSTED": Overload,
-    "DEADLINE_EXCEEDED": MissedDeadline,
+    "DEADLINE_EXCEEDED": DeadlineExceeded,
     "INVALID_ARGUMENT": Rejection,
     "NOT_FOUND": NoModel,
     "UNIMPLEMENTED": NoModel,

@@ -10,7 +10,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from ..base.errors import (
     CostLimit,
-    MissedDeadline,
+    DeadlineExceeded,
     NoConnection,
     OutOfTime,
     Overload,
@@ -107,7 +107,7 @@ class EndpointPool(Generic[E]):
             replica.assign(place, asyncio.current_task())
             try:
                 result = await call(replica.target)
-            except (Unreachable, MissedDeadline) as error:
+            except (Unreachable, DeadlineExceeded) as error:
                 if not self._release_and_decide(place, error, losses):
                     raise
                 replica.retry_count += 1
@@ -128,11 +128,11 @@ class EndpointPool(Generic[E]):
                 return result
 
     def _release_and_decide(
-        self, place: Place[E], error: Unreachable | MissedDeadline, losses: _Losses[E]
+        self, place: Place[E], error: Unreachable | DeadlineExceeded, losses: _Losses[E]
     ) -> bool:
         """Release the place, note the loss and tell whether the call is made again."""
         replica = place.replica
-        out_of_time = isinstance(error, MissedDeadline)
+        out_of_time = isinstance(error, DeadlineExceeded)
         shown_since = self._find_loss_start(error, place)
         if losses.since is None:
             losses.since = shown_since
@@ -176,7 +176,7 @@ class EndpointPool(Generic[E]):
 
     def _find_loss_start(self, error: ServiceError, place: Place[E]) -> float:
         """When it began to show that a call does not reach its server."""
-        if isinstance(error, MissedDeadline):
+        if isinstance(error, DeadlineExceeded):
             return place.began
         return self._clock.now() if error.since is None else error.since
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from ..base.errors import MissedDeadline, Overload, ServiceError
+from ..base.errors import DeadlineExceeded, Overload, ServiceError
 from .concurrency import AdaptiveLimit, FailureRate
 from .retry import LOOP_CLOCK, Clock
 
@@ -289,7 +289,7 @@ class Replica(Generic[E]):
             began: When its call began.
         """
         now = self._clock.now()
-        heavy = isinstance(error, Overload | MissedDeadline)
+        heavy = isinstance(error, Overload | DeadlineExceeded)
         if heavy and not self.state.is_lost:
             self._limit.on_overload(began, now)
         if heavy or error.retryable:

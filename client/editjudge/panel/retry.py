@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..base.errors import MissedDeadline, NoConnection, OutOfTime, ServiceError
+from ..base.errors import DeadlineExceeded, NoConnection, OutOfTime, ServiceError
 from .context import DEFAULT_TERMS, AnyTerms, is_past
 
 T = TypeVar("T")
@@ -117,12 +117,12 @@ async def call_with_retries(
         try:
             return await call(max(min(end, until) - attempt, _LEAST))
         except ServiceError as error:
-            if isinstance(error, MissedDeadline) and until < end and is_past(until, clock.now()):
+            if isinstance(error, DeadlineExceeded) and until < end and is_past(until, clock.now()):
                 # It had less time than the policy gives: that says nothing of the server.
                 if terms.deadline > until:
                     continue
                 raise OutOfTime.of(error) from error
-            if late is not None and isinstance(error, MissedDeadline):
+            if late is not None and isinstance(error, DeadlineExceeded):
                 late(attempt)
             policy.report_failure(error, began)
             now = clock.now()

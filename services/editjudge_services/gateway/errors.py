@@ -24,14 +24,14 @@ class NoCapacity(EditjudgeError):
     """The service or the caller is at a limit; the same request may succeed later."""
 
 
-class LateAnswer(EditjudgeError):
+class DeadlineExceeded(EditjudgeError):
     """The caller's deadline passed before the answer was there."""
 
 
 _CODES: tuple[tuple[type[EditjudgeError], str], ...] = (
     (InvalidRequest, "INVALID_ARGUMENT"),
     (NoCapacity, "RESOURCE_EXHAUSTED"),
-    (LateAnswer, "DEADLINE_EXCEEDED"),
+    (DeadlineExceeded, "DEADLINE_EXCEEDED"),
     (ConfigError, "FAILED_PRECONDITION"),
 )
 

@@ -12,7 +12,7 @@ from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
 from .accounting import REQUEST_HEADER, Caller, RequestAccount, read_terms
-from .errors import LateAnswer, NoCapacity, abort, make_refusal, wrap_defect
+from .errors import DeadlineExceeded, NoCapacity, abort, make_refusal, wrap_defect
 from .messages import make_dimension, make_response, read_protocol, read_score_request
 from .protocols import list_dimensions
 from .schemas import InvalidRequest, PanelReply, ScoreRequest, ServedDimension
@@ -90,7 +90,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
                 judgement = await self._service.score(read, account, may_wait=may_wait)
         except TimeoutError as error:
             if limit.expired():
-                raise LateAnswer("the deadline has passed", "give it more time") from error
+                raise DeadlineExceeded("the deadline has passed", "give it more time") from error
             raise
         return make_response(judgement, request.request_id)
 

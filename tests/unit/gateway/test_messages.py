@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from editjudge.base.errors import LogprobsUnavailable, MissedDeadline, OutOfTime, ServiceError
+from editjudge.base.errors import DeadlineExceeded, LogprobsUnavailable, OutOfTime, ServiceError
 from editjudge.gateway.messages import get_error_kind, get_failure
 from editjudge.v1 import judge_pb2 as pb
 
@@ -22,4 +22,4 @@ def test_every_kind_of_failure_is_told() -> None:
         failure = get_failure(kind("no", service="judge", endpoint="http://here"))
         assert failure != pb.FAILURE_UNSPECIFIED, kind
         known = get_error_kind(failure)
-        assert known is MissedDeadline if kind is OutOfTime else issubclass(kind, known or str)
+        assert known is DeadlineExceeded if kind is OutOfTime else issubclass(kind, known or str)

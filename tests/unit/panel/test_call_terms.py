@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.base.errors import MissedDeadline, OutOfTime, ServiceError, Unreachable
+from editjudge.base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unreachable
 from editjudge.panel.coalesce import Coalescer
 from editjudge.panel.context import CallTerms, SharedTerms
 from editjudge.panel.openai.completions import Capabilities
@@ -81,7 +81,7 @@ async def test_who_asks_while_a_call_is_being_cancelled_gets_one_of_its_own() ->
 
 async def late(left: float) -> Any:
     await asyncio.sleep(left)
-    raise MissedDeadline(f"{left:.3f} s", service="quality.piqe")
+    raise DeadlineExceeded(f"{left:.3f} s", service="quality.piqe")
 
 
 async def test_no_attempt_gets_more_time_than_the_caller_waits() -> None:
@@ -144,7 +144,7 @@ async def test_a_server_that_is_late_is_told_from_a_caller_in_a_hurry() -> None:
         await call_with_retries(late, policy, terms=CallTerms(now() + 0.003), late=told.append)
     assert not told
     began = now()
-    with pytest.raises(MissedDeadline):
+    with pytest.raises(DeadlineExceeded):
         await call_with_retries(late, policy, terms=CallTerms(now() + 60.0), late=told.append)
     assert told == [pytest.approx(began, abs=0.01)]
 
@@ -193,7 +193,7 @@ def test_a_server_that_takes_no_priority_is_asked_without(
     assert not habits.learn(HttpReply(status, words=words), {})
 
 
-@pytest.mark.parametrize("kind", [MissedDeadline, Unreachable])
+@pytest.mark.parametrize("kind", [DeadlineExceeded, Unreachable])
 async def test_nothing_is_asked_again_where_nobody_waits_any_more(
     kind: type[ServiceError],
 ) -> None:

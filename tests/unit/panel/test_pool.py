@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import (
-    MissedDeadline,
+    DeadlineExceeded,
     NoConnection,
     Overload,
     Rejection,
@@ -231,9 +231,9 @@ def test_a_call_whose_time_is_up_is_made_once_more() -> None:
             nonlocal made
             made += 1
             await asyncio.sleep(10)
-            raise MissedDeadline("late", service="s")
+            raise DeadlineExceeded("late", service="s")
 
-        with pytest.raises(MissedDeadline):
+        with pytest.raises(DeadlineExceeded):
             await pool.run(late)
         assert made == 2
 
@@ -250,7 +250,7 @@ def test_few_calls_lost_without_a_word_are_made_again() -> None:
                 made.append(number)
                 await asyncio.sleep(10 if now() < 5 else 1)
                 if now() == 10:
-                    raise MissedDeadline("late", service="s")
+                    raise DeadlineExceeded("late", service="s")
                 return number
 
             return ask

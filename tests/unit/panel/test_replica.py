@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from editjudge.base.errors import (
     BadReply,
-    MissedDeadline,
+    DeadlineExceeded,
     NoConnection,
     Overload,
     Rejection,
@@ -87,7 +87,7 @@ def test_refusals_say_nothing_of_the_load(kind: type[ServiceError]) -> None:
     run(main)
 
 
-@pytest.mark.parametrize("kind", [Overload, MissedDeadline, Unreachable, NoConnection])
+@pytest.mark.parametrize("kind", [Overload, DeadlineExceeded, Unreachable, NoConnection])
 def test_attempts_count_that_a_retry_mends(kind: type[ServiceError]) -> None:
     async def main() -> None:
         replica = replica_of(8)
@@ -103,9 +103,9 @@ def test_attempts_count_that_a_retry_mends(kind: type[ServiceError]) -> None:
         try:
             said = await EndpointPool([replica]).run(lambda _: call_with_retries(attempt, policy))
             assert said == "done"
-        except MissedDeadline:
-            assert kind is MissedDeadline
-        heavy = kind in {Overload, MissedDeadline}
+        except DeadlineExceeded:
+            assert kind is DeadlineExceeded
+        heavy = kind in {Overload, DeadlineExceeded}
         assert (replica.measure_load().limit < 8) == heavy, "what is lost or broken is no overload"
         assert replica.measure_load().wait_reason == ("room: x" if heavy else "another attempt: x")
         await asyncio.sleep(10)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...base.errors import (
     Abstention,
     BadReply,
+    DeadlineExceeded,
     LogprobsUnavailable,
-    MissedDeadline,
     NoModel,
     Rejection,
     ServiceError,
@@ -314,7 +314,7 @@ class OpenAiTransport(Transport):
                 async with asyncio.timeout(seconds):
                     return await once()
             except TimeoutError as error:
-                raise self._error(MissedDeadline, f"no reply within {seconds:.3g} s") from error
+                raise self._error(DeadlineExceeded, f"no reply within {seconds:.3g} s") from error
 
         return await call_with_retries(attempt, policy or self._policy, terms=terms)
 

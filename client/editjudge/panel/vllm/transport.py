@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...base.errors import (
     BadReply,
+    DeadlineExceeded,
     LogprobsUnavailable,
-    MissedDeadline,
     NoModel,
     Rejection,
     ServiceError,
@@ -277,7 +277,7 @@ class VllmTransport(Transport):
         try:
             return await self._engine.generate(request, end)
         except ServiceError as error:
-            self._may_have_changed |= isinstance(error, MissedDeadline) or error.retryable
+            self._may_have_changed |= isinstance(error, DeadlineExceeded) or error.retryable
             raise
 
     async def _generate_listing(
