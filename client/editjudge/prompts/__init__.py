@@ -1,18 +1,20 @@
-"""Prompt templates: one TOML file each, with the form of its answer.
+"""Prompt templates: one TOML file each, with the form of the reply.
 
-A template's `user` text holds fields in braces. What an edit's fields may be: `sources`,
+A template's `user` text holds fields in braces. These fields come from the edit: `sources`,
 `edited`, `target` (images, each with its label), `frames` (sources and edited in the order of
-time), `instruction`, `hint`, `target_text`; a scorer may give more (`question`). Values are
-marked as data, so that they are never taken for control tokens. `[absent]` says what stands in
-the place of a text that an item may lack. `[answer]` names the choices, or a contract of
-`editjudge.answers` with its fields; how the answer must look is then added at the end, and
-cannot drift from what is read. It also has `max_tokens` where a reply takes more than the usual.
+time), `instruction`, `hint`, `target_text`. A scorer may supply more, such as `question`. Values
+are marked as data, so that they are never taken for control tokens. `[absent]` gives the text that
+replaces a field which an item lacks.
+
+`[answer]` names the choices, or a contract of `editjudge.answers` with its fields. The instruction
+for the reply is made from it and added at the end, so it always fits what the parser reads.
+`[answer]` also has `max_tokens`, for replies that take more tokens than the default.
 
 A custom template replaces the built-in one of the same name (`prompts.custom_templates`). Official
 prompts are made of the texts that a benchmark's authors released (`prompts.official_prompts`).
 
-A folder's `system.txt` is the system text of its templates that have none of their own, and
-images come first in `user`: calls about one edit then begin alike, which servers compute once.
+A folder's `system.txt` is the system text of its templates that have none of their own. Images
+come first in `user`. Calls about one edit then begin alike, so servers compute that part once.
 """
 
 from __future__ import annotations
@@ -53,9 +55,9 @@ if TYPE_CHECKING:
 ORIGINAL = "original"
 """The origin of official prompts."""
 Value: TypeAlias = "str | tuple[tuple[str, Picture], ...]"
-"""What a field of a template holds: a text, or images, each after its label."""
+"""Value of a field in a template: a text, or images with a label before each."""
 ReplyForm: TypeAlias = tuple[str, ...] | OutputContract[Any]
-"""What a reply may be: one of several choices, or a text that a contract reads."""
+"""Form of a reply: one of several choices, or a text that a contract parses."""
 
 
 def _scores(fields: list[dict[str, Any]], reasoning: Any = True, **more: Any) -> Scores:
@@ -82,14 +84,14 @@ _CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What stands before each image.
+    """Texts that stand before each image in a prompt.
 
     Attributes:
-        source: Of a source; `{n}` is its number.
-        edited: Of the edited image.
-        target: Of the ground truth.
-        given: Of a frame that the editor was given; `{n}` is its place in time.
-        made: Of the frame that it made.
+        source: Before a source; `{n}` is its number, from 1.
+        edited: Before the edited image.
+        target: Before the ground truth.
+        given: Before a frame that the editor received; `{n}` is its place in time, from 1.
+        made: Before the frame that the editor made.
     """
 
     source: str = ""
@@ -100,7 +102,7 @@ class Labels:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """Them by what they stand before."""
+        """The texts by the names of their attributes."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -110,7 +112,7 @@ OUR_LABELS = Labels(
 
 
 class TemplateFile(PromptFile):
-    """A template as it is written, ours or one's own."""
+    """Content of a template's TOML file, built-in or custom."""
 
     user: Words
     system: str | None = None
@@ -132,17 +134,19 @@ class Template:
         source: The paper and section it follows.
         system: The system turn.
         user: The user turn, with fields in braces.
-        choices: What the judge may answer; empty where there is a contract.
-        contract: What reads the answer; None where there are choices.
-        origin: `own` words of editjudge, those of an official prompt (`original`), or of whoever
-            runs it (`custom`).
-        absent: What stands for a field that an item lacks, as (field, text).
-        labels: Of its images, to the letter; None for ours, each on a line of its own.
-        says_form: Its own text says how the answer must look, so nothing is added.
-        worth: What each choice counts, in [0, 1]; empty for even steps from 1 down to 0, as the
-            choices stand from best to worst.
-        onto: Scores by name are brought linearly onto the scales of these fields; none without.
-        max_tokens: What a reply may take, for a judge whose settings have no limit of their own.
+        choices: The replies among which the judge chooses; empty if there is a contract.
+        contract: Parser of the reply; None if there are choices.
+        origin: Whose words the template has: `own` (editjudge), `original` (an official prompt) or
+            `custom` (the user).
+        absent: Texts that replace fields which an item lacks, as (field, text).
+        labels: Exact texts before its images. None for the built-in labels, each on its own line.
+        says_form: Whether the template's own text says how the reply must look. Nothing is added
+            then.
+        worth: Value of each choice, in [0, 1]. Empty for even steps from 1 down to 0, for choices
+            from best to worst.
+        onto: Scales of the dimension, by score name. Scores are mapped linearly onto them; without
+            any, they stay as they are.
+        max_tokens: Token limit of a reply, for a judge whose settings have none.
     """
 
     name: str
@@ -162,18 +166,18 @@ class Template:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the fields that `user` holds."""
+        """Names of the fields in `user`, each once, in order."""
         names = (name for _, name, _, _ in string.Formatter().parse(self.user) if name)
         return tuple(dict.fromkeys(names))
 
     @property
     def form(self) -> ReplyForm:
-        """What a reply may be."""
+        """The choices, or the contract."""
         return self.choices if self.contract is None else self.contract
 
     @property
     def answer(self) -> str:
-        """How the answer must look, in words; empty where the template's own text says it."""
+        """The instruction for the reply; empty if the template's own text has one."""
         if self.says_form:
             return ""
         if self.contract is not None:
@@ -182,7 +186,7 @@ class Template:
 
     @property
     def digest(self) -> str:
-        """`sha256:` and 64 hex digits of all that shapes the question and its answer."""
+        """`sha256:` and 64 hex digits of all that shapes the prompt and how its reply is read."""
         form = self.contract.spec() if self.contract else list(self.choices)
         shapes: list[object] = [self.system, self.user, self.answer, form]
         if self.absent:
@@ -197,13 +201,18 @@ class Template:
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """What each choice counts."""
+        """Value of each choice, in [0, 1]."""
         last = max(1, len(self.choices) - 1)
         worth = self.worth or tuple(1 - i / last for i in range(len(self.choices)))
         return dict(zip(self.choices, worth, strict=True))
 
     def rescale(self, name: str, score: float) -> float:
-        """A score as its dimension takes it: linearly from the template's scale onto its own."""
+        """Map a score linearly from the template's scale onto the dimension's scale.
+
+        Args:
+            name: Name of the score.
+            score: The score on the template's scale.
+        """
         scales = {field.name: field for field in self.onto}
         if name not in scales or not isinstance(self.contract, Scores):
             return score
@@ -213,24 +222,24 @@ class Template:
         return to_scale.low + share * (to_scale.high - to_scale.low)
 
     def label(self, kind: str, sources: int) -> str:
-        """What stands before an image; `{n}` is its number.
+        """Return the label of an image, in which `{n}` stands for its number.
 
         Args:
             kind: A field of `Labels`.
-            sources: How many source images there are.
+            sources: Number of source images.
         """
         if self.labels is None and kind == "source" and sources > 1:
             return f"Source image {{n}} of {sources}"
         return str(getattr(self.labels or OUR_LABELS, kind))
 
     def make_prompt(self, values: Mapping[str, Value]) -> Prompt:
-        """The prompt for one edit.
+        """Make the prompt for one edit.
 
         Args:
-            values: Of every field that is not `absent`; texts are data.
+            values: Value of each field that has no text in `absent`. Texts are marked as data.
 
         Raises:
-            KeyError: a field has no value.
+            KeyError: A field has no value.
         """
         parts: list[Part] = []
         absent = dict(self.absent)
@@ -254,13 +263,14 @@ class Template:
 
 
 def get_template(name: str, custom: Iterable[Template] = ()) -> Template:
-    """A template by name, for example `core/instruction_following`.
+    """Return a template by name, for example `core/instruction_following`.
 
     Args:
-        custom: Templates of one's own, which stand for ours.
+        name: `<folder>/<file>`.
+        custom: Custom templates, which replace the built-in ones of the same name.
 
     Raises:
-        KeyError: there is none of this name.
+        KeyError: No template has this name.
     """
     by_name = {own_template.name: own_template for own_template in custom}
     return by_name.get(name) or load_templates()[name]
@@ -268,7 +278,7 @@ def get_template(name: str, custom: Iterable[Template] = ()) -> Template:
 
 @cache
 def load_templates() -> Mapping[str, Template]:
-    """All templates by name."""
+    """All built-in templates by name."""
     by_name = {}
     for folder in sorted(_folders(), key=lambda folder: folder.name):
         system = folder / "system.txt"
@@ -303,15 +313,18 @@ def _read_template(name: str, file: Traversable, shared_system: str) -> Template
 
 
 def parse_form(answer: dict[str, Any]) -> tuple[tuple[str, ...], OutputContract[Any] | None]:
-    """The form that `[answer]` declares: choices, or a contract.
+    """Parse the table `[answer]`.
 
     Args:
-        answer: `choices`, or `contract` with its fields.
+        answer: `choices`, or `contract` with its fields. The keys are removed from it.
+
+    Returns:
+        The choices and None, or no choices and the contract.
 
     Raises:
-        KeyError: there is no contract of this name.
-        TypeError: the contract has no such field.
-        ValueError: a field cannot be used.
+        KeyError: No contract has this name.
+        TypeError: The contract has no such field.
+        ValueError: A value is not valid.
     """
     if "choices" in answer:
         return check_choices(answer.pop("choices")), None
@@ -319,7 +332,7 @@ def parse_form(answer: dict[str, Any]) -> tuple[tuple[str, ...], OutputContract[
 
 
 def _append_text(parts: list[Part], text: str) -> None:
-    """Add template text, joined to template text before it."""
+    """Append template text, merged with template text that ends the list."""
     if not text:
         return
     if parts and isinstance(parts[-1], Text) and not parts[-1].is_data:

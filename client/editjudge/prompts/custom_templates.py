@@ -1,9 +1,9 @@
-"""Templates of one's own: a folder of TOML files that replace ours by name.
+"""Custom templates: a folder of TOML files that replace built-in templates of the same name.
 
-`DIR/kris/consistency.toml` replaces `kris/consistency`. Only `user` is needed; each image and field
-that the question gives stands in it in braces. The system turn is the file's `system`, else the
-text of `system.txt` beside it, else empty: nothing of ours is mixed in unseen. What lies in the
-folder `rubric` replaces nothing; see `prompts.rubrics`.
+`DIR/kris/consistency.toml` replaces `kris/consistency`. Only `user` is required; it holds, in
+braces, each image and field that the question supplies. The system turn is the file's `system`,
+else the text of `system.txt` beside it, else empty. Built-in text is never added unseen. Files in
+the folder `rubric` replace nothing; see `prompts.rubrics`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .rubrics import make_rubric
 
 ORIGIN = "custom"
 _ALWAYS = frozenset({"sources", "instruction"})
-"""Fields that every question may show: each item has them."""
+"""Fields that every template may use, because each item has them."""
 
 
 def load_custom_templates(files: Mapping[str, str], where: str = "") -> tuple[Template, ...]:
-    """The templates of one's own.
+    """Load the custom templates in these files.
 
     Args:
-        files: See `load_prompt_files`.
-        where: The folder they are from, for errors.
+        files: Texts of the files by path; see `load_prompt_files`.
+        where: The folder of the files, for error messages.
 
     Raises:
-        ConfigError: a file cannot be used; names it, what is wrong and the mend.
+        ConfigError: A file is not valid. The message names the file, the problem and the mend.
     """
     return _templates(tuple(sorted(files.items())), where)
 
@@ -43,13 +43,13 @@ def load_custom_folder(folder: Path) -> tuple[Template, ...]:
     """Load the custom templates of a folder.
 
     Raises:
-        ConfigError: as `load_prompt_files` and `load_custom_templates`.
+        ConfigError: As for `load_prompt_files` and `load_custom_templates`.
     """
     return load_custom_templates(load_prompt_files(folder), str(folder))
 
 
 def check_templates(files: Mapping[str, str], where: str = "") -> Iterator[Template | ConfigError]:
-    """Each template, or why its file cannot be used; see `load_custom_templates`."""
+    """Yield each template, or the error of its file; see `load_custom_templates`."""
     for file, text in sorted(files.items()):
         place = f"{where}/{file}" if where else file
         folder = file.rpartition("/")[0]
@@ -82,7 +82,7 @@ def _check_folder(folder: str, place: str) -> None:
 
 
 def _find_replaced(name: str, place: str) -> Template:
-    """The template of ours that one of this name replaces."""
+    """Return the built-in template that a file of this name replaces."""
     if name not in load_templates():
         beside = [
             one for one in load_templates() if one.partition("/")[0] == name.partition("/")[0]
@@ -101,7 +101,7 @@ def _template(own: Template, text: str, system: str, place: str) -> Template:
     _check_fields(own, file, place)
     for label in (file.labels.texts if file.labels else {}).values():
         if set(_names(label, place)) - {"n"}:
-            raise ConfigError(f"{place}: a label holds more than {{n}}", "double its braces")
+            raise ConfigError(f"{place}: a label may hold only {{n}}", "double its braces")
     answer = dict(file.answer)
     says_form = answer.pop("in_text", False)
     worth = answer.pop("worth", [])
@@ -128,29 +128,29 @@ def _template(own: Template, text: str, system: str, place: str) -> Template:
 
 
 def _check_fields(own: Template, file: TemplateFile, place: str) -> None:
-    """Refuse a text that has not just what the question gives."""
+    """Refuse a text that lacks a field of the built-in template or uses one it cannot have."""
     names, due = _names(file.user, place), own.fields
     image_fields = {"edited"} if {"edited", "frames"} & set(due) else set()
     may = {*due, *_ALWAYS, *image_fields, *({"hint"} & file.absent.keys())}
     if unknown := [name for name in names if name not in may]:
         mend = f"it may hold {', '.join(sorted(may))}; braces of the text itself are doubled"
-        raise ConfigError(f"{place}: {own.name} is given no {{{unknown[0]}}}", mend)
+        raise ConfigError(f"{place}: {own.name} has no field {{{unknown[0]}}}", mend)
     if any(name not in due or name in names for name in file.leaves_out):
         raise ConfigError(
-            f"{place}: leaves_out is no list of fields that {own.name} gives and the text lacks",
-            f"{own.name} gives {', '.join(due)}",
+            f"{place}: leaves_out must list fields of {own.name} that the text does not use",
+            f"{own.name} has {', '.join(due)}",
         )
     if lacking := [name for name in due if name not in (*names, *file.leaves_out)]:
         raise ConfigError(
-            f"{place} lacks {{{lacking[0]}}}, which {own.name} gives",
-            f'put it into user, or say leaves_out = ["{lacking[0]}"]',
+            f"{place} lacks {{{lacking[0]}}}, a field of {own.name}",
+            f'put it into user, or add leaves_out = ["{lacking[0]}"]',
         )
     if idle := [name for name in file.absent if name not in names]:
-        raise ConfigError(f"{place}: [absent] {idle[0]} is not in the text", "leave it out")
+        raise ConfigError(f"{place}: [absent] has {idle[0]}, which user lacks", "remove it")
 
 
 def _names(user: str, place: str) -> list[str]:
-    """The fields of a text, each as a plain name in braces."""
+    """List the fields of a text; each must be a plain name in braces."""
     mend = "write a field as {name}, and double the braces of the text itself: {{ and }}"
     names = []
     try:
@@ -158,7 +158,7 @@ def _names(user: str, place: str) -> list[str]:
             if name is None:
                 continue
             if form or conversion or not name.isidentifier():
-                raise ConfigError(f"{place}: {{{name}… is no field", mend)
+                raise ConfigError(f"{place}: {{{name}… is not a field", mend)
             names.append(name)
     except ValueError as error:
         raise ConfigError(f"{place}: {error}", mend) from error
@@ -168,7 +168,11 @@ def _names(user: str, place: str) -> list[str]:
 def _form(
     own: Template, answer: dict[str, Any], place: str
 ) -> tuple[tuple[str, ...], OutputContract[Any] | None]:
-    """The form of the reply: ours where none is declared, else one of the same kind."""
+    """Parse the form of the reply; without `[answer]` it is that of the built-in template.
+
+    Raises:
+        ConfigError: The form is not valid, or of another kind than the built-in template's.
+    """
     if not answer:
         return own.choices, own.contract
     kind = own.contract.name if own.contract else "choices"
@@ -176,33 +180,33 @@ def _form(
         choices, contract = parse_form(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        mend = f"{own.name} is answered by {kind}; see docs/prompts.md"
+        mend = f"{own.name} needs {kind}; see docs/prompts.md"
         raise ConfigError(f"{place}: [answer] cannot be read: {why}", mend) from error
     if (contract.name if contract else "choices") != kind:
-        raise ConfigError(f"{place}: [answer] is not of the kind {kind}", f"{own.name} reads that")
+        raise ConfigError(f"{place}: [answer] must be of the kind {kind}", f"{own.name} reads it")
     if len(own.choices) == 2 and len(choices) != 2:
-        raise ConfigError(f"{place}: {own.name} reads two choices", "give the right answer first")
+        raise ConfigError(f"{place}: {own.name} needs two choices", "give two, the right one first")
     if isinstance(own.contract, Scores) and isinstance(contract, Scores):
         due = [field.name for field in own.contract.fields]
         has = {field.name for field in contract.fields}
         if lacking := [name for name in due if name not in has]:
-            mend = f"it has {', '.join(due)}"
+            mend = f"give the scores {', '.join(due)}"
             raise ConfigError(f"{place}: [answer] lacks the score {lacking[0]}", mend)
     own_indexed = getattr(own.contract, "indexed", None)
     if own_indexed != getattr(contract, "indexed", None):
         mend = f"write indexed = {str(bool(own_indexed)).lower()}"
-        raise ConfigError(f"{place}: [answer] has another indexed than {own.name}", mend)
+        raise ConfigError(f"{place}: [answer] must have the same indexed as {own.name}", mend)
     return choices, contract
 
 
 def _check_worth(worth: Sequence[Any], choices: tuple[str, ...], place: str) -> tuple[float, ...]:
-    """What each choice counts; only a scale of more than two choices may say it."""
+    """Check the value of each choice; it is allowed for three choices or more."""
     if not worth:
         return ()
     numbers = [w for w in worth if isinstance(w, int | float) and not isinstance(w, bool)]
     if len(choices) < 3 or len(numbers) != len(choices) or not all(0 <= w <= 1 for w in numbers):
         raise ConfigError(
-            f"{place}: worth is not one number from 0 to 1 for each of three choices or more",
+            f"{place}: worth must give each of three or more choices a number from 0 to 1",
             "leave it out for even steps from 1, the first, down to 0",
         )
     return tuple(map(float, numbers))

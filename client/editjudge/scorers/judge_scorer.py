@@ -1,4 +1,4 @@
-"""Questions to a judge about one edit, and the base class of scorers that ask them."""
+"""The question that a judge answers about an edit, and the base class of scorers with questions."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _ITEM_FIELDS = {"sources": "source", "frames": "source"}
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a judge is asked about one edit.
+    """A question to a judge about one edit.
 
     Attributes:
-        template: The prompt, without the edit.
-        form: What a reply may be: one of several choices, or a text that a contract reads.
-        count: How many times it is asked about one edit, at most: more than once where each
-            time has a text of its own.
+        template: The prompt template.
+        form: Form of the reply: one of several choices, or a text that a contract parses.
+        count: The most times that the question is asked about one edit. It is above 1 if each
+            time has other texts.
     """
 
     template: Template
@@ -44,11 +44,11 @@ class Question:
     count: int = 1
 
     def max_samples(self, endpoint: JudgeEndpoint) -> int:
-        """How many replies are averaged each time it is asked, at most.
+        """The most replies that are averaged each time the question is asked.
 
-        A choice is sampled only by a judge that reports no probabilities, which the first
-        call finds out. Scores are averaged where replies are sampled at a temperature: a greedy
-        judge says the same each time.
+        For choices, replies are sampled only if the judge reports no probabilities, which the first
+        call finds out. Scores are averaged only if the temperature is above 0, because a greedy
+        judge repeats itself.
 
         Args:
             endpoint: The judge's settings.
@@ -59,27 +59,29 @@ class Question:
         return endpoint.samples
 
     def max_calls(self, endpoint: JudgeEndpoint | None) -> int:
-        """How many calls it takes about one edit, at most.
+        """The most calls that the question takes about one edit.
 
         Args:
-            endpoint: The judge's settings; None counts no averaged replies.
+            endpoint: The judge's settings; None counts one reply each time.
         """
         return self.count * (1 if endpoint is None else self.max_samples(endpoint))
 
     async def ask(self, edit: Edit, judge: Judge, *, repeat: int = 0, **texts: str) -> Answer[Any]:
-        """Ask it about an edit.
+        """Ask the judge the question about an edit.
 
         Args:
-            repeat: Index among calls that are to differ.
-            texts: Fields of the template that the edit does not have itself.
+            edit: The edit.
+            judge: The judge.
+            repeat: Index of the repetition. Calls with different indexes are not shared.
+            texts: Values of template fields that do not come from the edit.
 
         Returns:
-            A `ChoiceDistribution` for choices, otherwise what the contract reads.
+            An answer with a `ChoiceDistribution` for choices, else with the contract's value.
 
         Raises:
-            Abstention: see `Judge.choose` and `Judge.answer`.
-            ServiceError: see `editjudge.base.errors`.
-            ValueError: see `make_prompt`.
+            Abstained: See `Judge.choose` and `Judge.answer`.
+            ServiceError: See `editjudge.base.errors`.
+            ValueError: See `make_prompt`.
         """
         prompt = make_prompt(self.template, edit, judge.prepare_picture, **texts)
         if isinstance(self.form, OutputContract):
@@ -90,18 +92,18 @@ class Question:
 
 @dataclass(frozen=True)
 class JudgeScorer(ServiceScorer):
-    """A way of judging by questions to a judge.
+    """Base class of scorers that ask a judge questions.
 
-    A subclass has the hook `questions`. Estimates count what it returns, and `score` asks it.
+    A subclass implements `questions`, whose result estimates count, and `score`, which asks them.
 
     Attributes:
-        service: `generalist.<name>`.
+        template_parameters: Names of the fields that hold a template's name.
+        service: Name of the judge's service.
         prompt: Name of the template.
-        by_task: Tasks whose items are asked about with another template, as (task, template).
-        repeat: From 0, among judgements that are made several times.
-        official: The official prompts among those that are named.
-        custom: Templates of one's own that stand for those that are named.
-        prompts: Names of the parameters that name a template.
+        by_task: Tasks with a template of their own, as (task, template).
+        repeat: Index of the repetition, from 0, if the judge scores an edit several times.
+        official: The official prompts among the scorer's templates.
+        custom: Custom templates that replace some of the scorer's.
     """
 
     template_parameters: ClassVar[tuple[str, ...]] = ("prompt",)
@@ -115,25 +117,25 @@ class JudgeScorer(ServiceScorer):
 
     @property
     def reads_pixels(self) -> bool:
-        """False: the scorer sends the images undecoded."""
+        """False, because the scorer sends the images undecoded."""
         return False
 
     @abstractmethod
     def questions(self, item: Item) -> tuple[Question, ...]:
-        """What the judge is asked about one edit of an item.
+        """Return the questions about one edit of an item.
 
         Args:
-            item: Maybe with placeholders for its images.
+            item: The item; its images may be placeholders.
 
         Raises:
-            ConfigError: a template is an official prompt that was not imported.
-            TypeError: a template does not ask for what this scorer reads.
-            ValueError: the item's own questions cannot be asked.
+            ConfigError: A template is an official prompt that was not imported.
+            TypeError: A template has another form of reply than this scorer reads.
+            ValueError: The item's own questions are not valid.
         """
 
     @property
     def template(self) -> Template:
-        """The template of tasks without a template of their own."""
+        """The template of tasks without one of their own."""
         return self.template_of(self.prompt)
 
     @property
@@ -143,16 +145,16 @@ class JudgeScorer(ServiceScorer):
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The names of all these templates."""
+        """Names of all templates that the scorer may use."""
         names = (getattr(self, parameter) for parameter in self.template_parameters)
         return tuple(name for name in (*names, *(name for _, name in self.by_task)) if name)
 
     def template_of(self, name: str) -> Template:
-        """Return a template by name: a custom one, an official one, or a built-in one.
+        """Return a template by name: a custom one, else an official one, else a built-in one.
 
         Raises:
-            ConfigError: it is an official prompt that was not imported.
-            KeyError: there is none of this name.
+            ConfigError: The template is an official prompt that was not imported.
+            KeyError: No template has this name.
         """
         for own in self.custom:
             if own.name == name:
@@ -173,7 +175,7 @@ class JudgeScorer(ServiceScorer):
         return list_shown_fields(templates)
 
     def with_judge(self, service: str, repeat: int) -> JudgeScorer:
-        """Return the scorer with another judge, if it asks the usual one."""
+        """Return the scorer with another judge; a scorer with a judge of its own keeps it."""
         return replace(self, service=service, repeat=repeat) if self.service == JUDGE else self
 
     def with_templates(self, custom: Iterable[Template]) -> JudgeScorer:
@@ -181,7 +183,7 @@ class JudgeScorer(ServiceScorer):
         return replace(self, custom=tuple(one for one in custom if one.name in self._names))
 
     def calls(self, item: Item, fields: frozenset[str]) -> Mapping[str, int]:
-        """Return one call for each time that a question is asked."""
+        """Return the number of calls to the judge, one for each time that a question is asked."""
         return {self.service: sum(question.count for question in self.questions(item))}
 
     @property
@@ -192,7 +194,7 @@ class JudgeScorer(ServiceScorer):
     def spec(self) -> Mapping[str, object]:
         """Return the parameters, with the origin and digest of each template.
 
-        If a template asks for a choice, `labels` names the texts that stand for one.
+        If a template has choices, `labels` lists the labels that stand for them in the prompt.
         """
         parameters: dict[str, object] = {
             f.name: getattr(self, f.name)
@@ -216,16 +218,19 @@ class JudgeScorer(ServiceScorer):
 
 
 def list_shown_fields(templates: Iterable[Template]) -> frozenset[str]:
-    """Return the item's fields that templates show, by the names that flaws have."""
+    """Return the names of the item's fields that the templates show.
+
+    `sources` and `frames` both count as `source`, the name that an item's flaws use.
+    """
     fields_ = {name for template in templates for name in template.fields}
     return frozenset(_ITEM_FIELDS.get(name, name) for name in fields_)
 
 
 def get_contract(template: Template, kind: type[C]) -> C:
-    """Return the contract of a template.
+    """Return a template's contract.
 
     Raises:
-        TypeError: the template has another contract, or choices.
+        TypeError: The template has choices, or a contract of another kind.
     """
     if not isinstance(template.contract, kind):
         raise TypeError(f"prompt {template.name} does not ask for {kind.name}")
@@ -243,17 +248,19 @@ def group_tasks(pairs: Iterable[tuple[str, str]]) -> str:
 def make_prompt(
     template: Template, edit: Edit, picture: Callable[[Image], Picture], **texts: str
 ) -> Prompt:
-    """A template with an edit in its fields, images as the judge gets them.
+    """Fill a template with the texts and images of an edit.
 
     In official prompts a text that the item lacks is empty.
 
     Args:
-        picture: An image as the judge gets it.
-        texts: Fields that the edit does not have itself.
+        template: The template.
+        edit: The edit.
+        picture: A function that prepares an image for the judge.
+        texts: Values of template fields that do not come from the edit.
 
     Raises:
-        ValueError: a template needs a text or image that the item lacks; the dimension's `needs` do
-            not let this happen.
+        ValueError: The template needs a text or image that the item lacks. The dimension's `needs`
+            prevents this.
     """
     item = edit.item
 

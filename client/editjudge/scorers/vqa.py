@@ -1,4 +1,4 @@
-"""Visual question answering: numbers from what a judge chooses among answers."""
+"""Visual question answering: scores from the answers that a judge chooses."""
 
 from __future__ import annotations
 
@@ -103,21 +103,20 @@ class QuestionList(JudgeScorer):
 class MultipleChoice(JudgeScorer):
     """Whether the judge picks the right option (GIE-Bench, section 3.5).
 
-    Field `correct`, the share of the item's questions that are answered as the item says: 0
-    or 1 for one question, higher is better. The options stand in the item's order.
+    Field `correct`: the share of the item's questions whose reply is the item's answer, 0..1;
+    with one question 0 or 1. Higher is better. The options keep the item's order.
 
-    A question whose right answer is no option cannot be won. It counts as wrong, is not asked,
-    and its evidence says so; the number is marked as imputed.
+    A question cannot be won if its right answer is not among the options. It is not asked, counts
+    as wrong and is marked in the evidence. The score is then marked as imputed.
 
     Attributes:
-        comparing: Template for questions that compare with the source, which say so
-            (`compares`); empty for the same as the others.
-        exact: As in the official code: every question is asked, the reply is taken to the
-            letter and is right where it equals the answer that is `expected`; any other is wrong.
-            Otherwise case, quotes and a final full stop do not matter, and a reply that is no
-            option is unparsable.
-        in_line: The options stand in one line, commas between them, as in the official code;
-            some hold commas themselves, so otherwise each has a line of its own.
+        comparing: Template for questions whose `compares` is true, because they compare the edit
+            with the source; empty for the template of the others.
+        exact: Whether to score as the official code does: every question is asked, and a reply is
+            right only if it equals `expected` exactly. Otherwise case, quotes and a final full stop
+            do not matter, and a reply that is none of the options is unparsable.
+        in_line: Whether the options stand in one line, separated by commas, as in the official
+            code. Some options hold commas, so by default each has its own line.
     """
 
     name: ClassVar[str] = "multiple_choice"
@@ -136,17 +135,18 @@ class MultipleChoice(JudgeScorer):
         return list_shown_fields(templates) | {"questions"}
 
     def spec(self) -> Mapping[str, object]:
-        """The parameters, and the contract that parses a reply."""
+        """Return the parameters, and the contract that parses a reply."""
         contract = Verbatim if self.exact else Option
         return {**super().spec(), "reads": f"{contract.name}.{contract.parser}"}
 
     @staticmethod
     def can_be_won(question: Mapping[str, Any], *, exact: bool) -> bool:
-        """Whether a judge that replies with an option can be right.
+        """Whether the right answer is among the options.
 
         Args:
-            question: Has `options` and `answer`, and `expected` where that was written otherwise.
-            exact: The reply must equal what is expected, to the letter.
+            question: It has `options` and `answer`, and `expected` if the official answer is
+                written in another way.
+            exact: Whether the reply must equal `expected` exactly.
         """
         due = question.get("expected", question["answer"]) if exact else question["answer"]
         return due in question["options"]
@@ -201,9 +201,9 @@ class MultipleChoice(JudgeScorer):
 class FactCheck(JudgeScorer):
     """Whether every fact that the instruction implies holds (Omni IIE Bench, section 5.1).
 
-    Field `correct`: 1 when the judge says True of all question-answer pairs, 0 when one is
-    False (one strike). The pairs are the item's own; where it has none they are generated from
-    the instruction alone.
+    Field `correct`: 1 if the judge chooses True for every question-answer pair, 0 if it chooses
+    False for at least one; higher is better. The pairs are the item's own. If it has none, the
+    judge generates them from the instruction alone.
 
     Attributes:
         prompt: Asks whether one pair is right for the edited image.
@@ -215,7 +215,7 @@ class FactCheck(JudgeScorer):
     pairs_prompt: str
 
     def questions(self, item: Item) -> tuple[Question, ...]:
-        """Return the checks of all pairs, and before them the prompt that writes missing pairs."""
+        """Return the checks of all pairs, after the prompt that generates missing pairs."""
         if item.questions:
             return self.checks(item, len(item.questions))
         writing = self.template_of(self.pairs_prompt)
@@ -233,14 +233,17 @@ class FactCheck(JudgeScorer):
         """Check whether one question-answer pair holds for the edit.
 
         Returns:
-            The texts, as evidence, and the judge's answers. The last answer is a choice whose first
-            option means that the pair holds.
+            The texts for the evidence, and the judge's answers. The last answer is a choice whose
+            first option means that the pair holds.
         """
         (check,) = checks
         return pair, (await check.ask(edit, judge, repeat=self.repeat, **pair),)
 
     def reads(self, item: Item) -> frozenset[str]:
-        """Return `questions`, and the fields of the prompt that writes them if there are none."""
+        """Return `questions`, and the fields that the templates show.
+
+        The template that generates pairs counts only if the item has none.
+        """
         prompt_names = (self.prompt,) if item.questions else (self.prompt, self.pairs_prompt)
         return list_shown_fields(map(self.template_of, prompt_names)) | {"questions"}
 
@@ -271,12 +274,12 @@ class FactCheck(JudgeScorer):
 class AnsweredFacts(FactCheck):
     """`FactCheck` in two stages (Omni IIE Bench, released code).
 
-    First the judge sees the edited image alone and answers each question in its own words. Then it
-    compares that answer with the right one, as texts without the image. Field `correct` is that
+    First the judge sees only the edited image and answers each question in its own words. Then it
+    compares that answer with the right one, as texts without the image. Field `correct` is the one
     of `FactCheck`.
 
     Attributes:
-        prompt: Asks whether two answers say the same.
+        prompt: Asks whether two answers mean the same.
         answer_prompt: Asks a question about the edited image; its contract is `short_answer`.
     """
 
@@ -301,7 +304,7 @@ class AnsweredFacts(FactCheck):
 
 
 def first_share(answer: Answer[ChoiceDistribution]) -> float:
-    """Return the probability of the first choice, which means that the edit is right."""
+    """Return the probability of the first choice (the edit is right), 0..1."""
     return next(iter(answer.value.probabilities.values()))
 
 

@@ -140,15 +140,19 @@ def test_choices_count_in_even_steps_or_as_they_say() -> None:
         ),
         ("kris/quality", 'system = "x"', "it lacks user"),
         ("kris/quality", "user = 3", "user: Input should be a valid string"),
-        ("kris/quality", 'user = "How good?"', "lacks {edited}, which kris/quality gives; put it"),
+        ("kris/quality", 'user = "How good?"', "lacks {edited}, a field of kris/quality; put it"),
         ("core/question", 'user = "{sources}{edited}{instruction}"', "lacks {question}"),
-        ("kris/quality", 'user = "{edited}{hint}"', "is given no {hint}; it may hold edited,"),
-        ("core/question", 'user = "{edited}{image}"', "is given no {image}"),
-        ("i2i/source_subjects", 'user = "{sources}{instruction}{edited}"', "given no {edited}"),
-        ("kris/quality", 'user = "{edited}{\\"a\\": 1}"', "is no field; write a field as {name}"),
+        ("kris/quality", 'user = "{edited}{hint}"', "has no field {hint}; it may hold edited,"),
+        ("core/question", 'user = "{edited}{image}"', "has no field {image}"),
+        ("i2i/source_subjects", 'user = "{sources}{instruction}{edited}"', "has no field {edited}"),
+        (
+            "kris/quality",
+            'user = "{edited}{\\"a\\": 1}"',
+            "is not a field; write a field as {name}",
+        ),
         ("kris/quality", 'user = "{edited}{"', "double the braces"),
-        ("kris/quality", f'{QUALITY}leaves_out = ["edited"]', "leaves_out is no list of fields"),
-        ("kris/quality", f"{QUALITY}{LEVELS}", "[answer] is not of the kind scores"),
+        ("kris/quality", f'{QUALITY}leaves_out = ["edited"]', "leaves_out must list fields"),
+        ("kris/quality", f"{QUALITY}{LEVELS}", "[answer] must be of the kind scores"),
         ("kris/quality", f'{QUALITY}[answer]\ncontract = "marks"', "there is no 'marks'"),
         (
             "kris/quality",
@@ -158,17 +162,17 @@ def test_choices_count_in_even_steps_or_as_they_say() -> None:
         (
             "kris/quality",
             SCORES.format("q", 1, 5),
-            "[answer] lacks the score quality_score; it has quality_score",
+            "[answer] lacks the score quality_score; give the scores quality_score",
         ),
         (
             "core/question",
             f'user = "{{sources}}{{edited}}{{instruction}}{{question}}"\n{LEVELS}',
-            "core/question reads two choices; give the right answer first",
+            "core/question needs two choices; give two, the right one first",
         ),
         (
             "core/instruction_following",
             f'user = "{{sources}}{{edited}}{{instruction}}"\n{LEVELS}worth = [1, 2, 3]',
-            "worth is not one number from 0 to 1",
+            "worth must give each of three or more choices a number",
         ),
         (
             "core/instruction_following",
@@ -178,15 +182,19 @@ def test_choices_count_in_even_steps_or_as_they_say() -> None:
         (
             "i2i/source_subjects",
             'user = "{sources}{instruction}"\n[answer]\ncontract = "commands"\n',
-            "another indexed than i2i/source_subjects; write indexed = true",
+            "the same indexed as i2i/source_subjects; write indexed = true",
         ),
         (
             "kris/quality",
             f'{QUALITY}[labels]\nresult = "R"',
             "labels.result: Unexpected",
         ),
-        ("kris/quality", f'{QUALITY}[labels]\nedited = "{{x}}"', "a label holds more than {n}"),
-        ("kris/quality", f'{QUALITY}[absent]\nhint = "none"', "[absent] hint is not in the text"),
+        ("kris/quality", f'{QUALITY}[labels]\nedited = "{{x}}"', "a label may hold only {n}"),
+        (
+            "kris/quality",
+            f'{QUALITY}[absent]\nhint = "none"',
+            "[absent] has hint, which user lacks",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_one_error(name: str, text: str, told: str) -> None:

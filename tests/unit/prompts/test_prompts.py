@@ -163,7 +163,7 @@ def test_one_missing_text_keeps_all_out(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_imported(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="known: qinsight"):
+    with pytest.raises(ConfigError, match="give qinsight"):
         import_official_prompts("nothing", tmp_path)
     with pytest.raises(ConfigError, match="no such file"):
         import_official_prompts("qinsight", tmp_path / "absent")
