@@ -33,7 +33,7 @@ from editjudge.base.config import Settings
 from editjudge.base.item import Edit
 from editjudge_services.front.identity import Authority, TeamKeys
 from editjudge_services.front.server import EnvoyServer
-from editjudge_services.front.values import Class, FrontValues
+from editjudge_services.front.values import CallClass, FrontValues
 
 Call = Callable[[], Awaitable[object]]
 IMAGE_BYTES = 100_000
@@ -144,7 +144,7 @@ async def channel_to(target: str, ca: bytes | None) -> AsyncIterator[Any]:
 
 
 @asynccontextmanager
-async def caller(server: str | tuple[EnvoyServer, TeamKeys], of: Class, model: str) -> Any:
+async def caller(server: str | tuple[EnvoyServer, TeamKeys], of: CallClass, model: str) -> Any:
     """How a team calls a model: directly, or through a door."""
     metadata = [("x-model", model)]
     target, ca = server, None

@@ -307,7 +307,7 @@ async def test_services_are_looked_for_again_whatever_went_wrong(
         asked.append(len(asked))
         raise OSError("too many open files")
 
-    async with JudgeService(Settings(), rebind_seconds=0.01) as service:
+    async with JudgeService(Settings(), discovery_seconds=0.01) as service:
         monkeypatch.setattr(service.client.panel, "rebind", rebind)
         await until(lambda: len(asked) > 2)
     assert (

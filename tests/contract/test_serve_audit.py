@@ -76,7 +76,7 @@ def test_a_full_disk_costs_lines_of_the_audit_and_nothing_else(
     audit = AuditLog(full)
     for _ in range(3):
         audit.write("{}")
-    told = f"{full}: lines of the audit are lost: No space left on device\n"
+    told = f"{full}: lines of the audit log are lost: No space left on device\n"
     assert capsys.readouterr().err == told
     full.unlink()
     audit.write('{"one": 1}')  # it was moved away

@@ -143,7 +143,7 @@ def long_rows(view: RunView) -> Iterator[Row]:
     """
     for name, reason in view.unserved_reasons().items():
         yield Row(dimension=name, status="not_served", reason=reason)
-    for edit in filter(view.has_item(), view.edits()):
+    for edit in filter(view.make_item_filter(), view.edits()):
         if edit.digest is None:
             yield Row(
                 item=edit.item,
@@ -153,7 +153,7 @@ def long_rows(view: RunView) -> Iterator[Row]:
             )
     spoilt = view.flawed_outcomes()
     stored_keys: set[tuple[str, str, str]] = set()
-    for verdict in filter(view.has_item(), view.verdicts()):
+    for verdict in filter(view.make_item_filter(), view.verdicts()):
         if verdict.item in spoilt:
             stored_keys.add((verdict.item, verdict.model, verdict.dimension))
         yield make_row(verdict)

@@ -158,7 +158,7 @@ def _test_step(
         own_count += fits_own and not fits_beside
         if fits_beside and not fits_own:
             fitting.append(size)
-            first = first or f"first: {place.id}, {_size_text(size)} as the source of {beside.id}"
+            first = first or f"first: {place.id}, {_format_size(size)} as the source of {beside.id}"
     is_clear = all_fitting >= MIN_SHARE_OF_ALL * count and len(fitting) >= MIN_SHARE_OF_FITTING * (
         len(fitting) + own_count
     )
@@ -173,7 +173,7 @@ def _same_shape(size: Size, other: Size) -> bool:
     return abs(math.log(width * h / (height * w))) <= MAX_ASPECT_DIFFERENCE
 
 
-def _size_text(size: Size) -> str:
+def _format_size(size: Size) -> str:
     return f"{size[0]}x{size[1]}"
 
 

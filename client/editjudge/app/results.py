@@ -40,9 +40,9 @@ from .summary import mean_columns as means
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-ALSO = "also judged"
+OTHER_COLUMNS_GROUP = "also judged"
 """The group of columns that are not in the paper's table."""
-OnRow: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
+RowCallback: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
 """A function that gets every requested edit with its stored verdicts."""
 _ITEMS_AT_ONCE = 100
 """Items whose verdicts are in memory at once."""
@@ -181,7 +181,7 @@ def make_results(
     *,
     count_missing: bool = False,
     common: bool = False,
-    each: OnRow | None = None,
+    each: RowCallback | None = None,
     evidence: bool = False,
 ) -> Results:
     """Aggregate a run; no service is called.
@@ -208,15 +208,15 @@ def make_results(
     header = store.header
     rules = resolved_spec.rules
     resolved_spec.check_single_image(single_image)
-    table = _columns(resolved_spec)
+    table = _select_table_columns(resolved_spec)
     alone = frozenset((*header.single_image, *single_image))
     requested_ids = {d.id for d in resolved_spec.dimensions}
     tabulation = Tabulation(table)
     spreading = JudgeSpreadBuilder(
         table, resolved_spec.judge_rounds, resolved_spec.dimensions_by_id, requested_ids
     )
-    contents = contents_of(store, resolved_spec)
-    clusters = clusters_of(contents, resolved_spec.dataset.items())
+    contents = make_item_contents(store, resolved_spec)
+    clusters = compute_clusters(contents, resolved_spec.dataset.items())
     edit_rows = read_rows(
         store,
         resolved_spec,
@@ -226,7 +226,7 @@ def make_results(
         each=each,
         evidence=evidence,
     )
-    for row in _common(edit_rows, len(header.outputs)) if common else edit_rows:
+    for row in _restrict_to_common_items(edit_rows, len(header.outputs)) if common else edit_rows:
         tabulation.add(row)
         spreading.add(row)
     caps = {d.id: d.cap for d in resolved_spec.dimensions_by_id.values() if d.cap is not None}
@@ -268,7 +268,7 @@ def _extend_signatures(row: Mapping[str, Cell], key: str, how: str) -> dict[str,
     return {n: replace(cell, signature=cell.signature | {key: how}) for n, cell in row.items()}
 
 
-def _common(edit_rows: Iterator[Row], models: int) -> Iterator[Row]:
+def _restrict_to_common_items(edit_rows: Iterator[Row], models: int) -> Iterator[Row]:
     """Leave out the numbers of a dimension on items where a model has none."""
     while rows := list(islice(edit_rows, models)):
         everywhere = {
@@ -277,22 +277,24 @@ def _common(edit_rows: Iterator[Row], models: int) -> Iterator[Row]:
             if all(isinstance(row.outcomes[name], Score) for row in rows)
         }
         for row in rows:
-            yield replace(row, outcomes=_without(row.outcomes, everywhere))
+            yield replace(row, outcomes=_leave_out_scores(row.outcomes, everywhere))
 
 
-def _without(outcomes: Mapping[str, Outcome], kept_ids: Collection[str]) -> dict[str, Outcome]:
+def _leave_out_scores(
+    outcomes: Mapping[str, Outcome], kept_ids: Collection[str]
+) -> dict[str, Outcome]:
     return {
         name: LeftOut() if isinstance(outcome, Score) and name not in kept_ids else outcome
         for name, outcome in outcomes.items()
     }
 
 
-def contents_of(store: RunStore, resolved_spec: ResolvedSpec) -> ItemContents:
+def make_item_contents(store: RunStore, resolved_spec: ResolvedSpec) -> ItemContents:
     """Read what the items of a run hold now."""
     return ItemContents(resolved_spec.dataset, store.file_cache())
 
 
-def _columns(resolved_spec: ResolvedSpec) -> tuple[Column, ...]:
+def _select_table_columns(resolved_spec: ResolvedSpec) -> tuple[Column, ...]:
     """Return the requested columns of the paper, then means of the other dimensions."""
     rules = resolved_spec.rules
     paper_ids = {name for column in rules.columns for name in column.dimensions}
@@ -300,7 +302,7 @@ def _columns(resolved_spec: ResolvedSpec) -> tuple[Column, ...]:
     if not rules.columns:
         return others
     return select_columns(rules.columns, resolved_spec.requested_ids) + tuple(
-        Column(c.id, c.id, c.how, c.higher_is_better, c.source, ALSO) for c in others
+        Column(c.id, c.id, c.how, c.higher_is_better, c.source, OTHER_COLUMNS_GROUP) for c in others
     )
 
 
@@ -325,7 +327,7 @@ def read_rows(
     single_image: Collection[str] = (),
     count_missing: bool = False,
     contents: ItemContents | None = None,
-    each: OnRow | None = None,
+    each: RowCallback | None = None,
     evidence: bool = False,
 ) -> Iterator[Row]:
     """Read every requested edit, item by item, with an outcome for each dimension.
@@ -340,9 +342,9 @@ def read_rows(
         each: A function that gets every edit with its stored verdicts.
         evidence: Whether these have evidence and replies too.
     """
-    header, contents = store.header, contents or contents_of(store, resolved_spec)
+    header, contents = store.header, contents or make_item_contents(store, resolved_spec)
     single_image_value = resolved_spec.rules.single_image
-    of = {name for column in _columns(resolved_spec) for name in column.dimensions}
+    of = {name for column in _select_table_columns(resolved_spec) for name in column.dimensions}
     dimensions_by_id = resolved_spec.dimensions_by_id
     dimensions = sort_by_dependency(
         (dimensions_by_id[name] for name in dimensions_by_id if name in of), dimensions_by_id
@@ -376,7 +378,7 @@ def read_rows(
         number += len(refs)
         for (place, (ref, item)), model in product(numbered_items, header.outputs):
             of_edit = rows_of.get((model, ref.id), ())
-            stored_edit = _of_today(of_edit, contents, ref, outputs.get(model))
+            stored_edit = _find_current_edit(of_edit, contents, ref, outputs.get(model))
             why = None if stored_edit is None else missing_of(stored_edit)
             stored_verdicts = (
                 ()
@@ -388,7 +390,9 @@ def read_rows(
                 if today.get(stored_verdict.dimension) == stored_verdict.signature:
                     verdicts[stored_verdict.dimension] = stored_verdict.verdict
                 if part_ids:
-                    parts = _of_parts(stored_verdict, dimensions_by_id, signatures).items()
+                    parts = _extract_part_scores(
+                        stored_verdict, dimensions_by_id, signatures
+                    ).items()
                     verdicts |= {name: part for name, part in parts if name in part_ids}
             alone = model in single_image and len(item.sources) > 1
             outcomes = decide_outcomes(
@@ -409,7 +413,7 @@ def read_rows(
             yield row
 
 
-def _of_today(
+def _find_current_edit(
     edit_rows: Sequence[EditRow], contents: ItemContents, ref: ItemRef, outputs: Outputs | None
 ) -> EditRow | None:
     """Find the stored edit that has the contents of today.
@@ -425,7 +429,7 @@ def _of_today(
     return find_by_content(edit_rows, contents.key(ref), output, absent=path is None)
 
 
-def clusters_of(contents: ItemContents, refs: Iterable[ItemRef]) -> array[int]:
+def compute_clusters(contents: ItemContents, refs: Iterable[ItemRef]) -> array[int]:
     """Return the cluster of each item, in order: items that share a source picture have the same.
 
     Pictures are compared by their contents when they were last read; where no session read them,
@@ -435,7 +439,7 @@ def clusters_of(contents: ItemContents, refs: Iterable[ItemRef]) -> array[int]:
     return link_clusters(contents.source_keys(ref, len(outline(ref).sources)) for ref in refs)
 
 
-def _of_parts(
+def _extract_part_scores(
     stored_verdict: StoredVerdict,
     dimensions_by_id: Mapping[str, Dimension],
     today: Mapping[str, Signature],

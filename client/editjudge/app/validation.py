@@ -29,9 +29,9 @@ from ..engine.run_plan import FlawedItem, check_applicable, compare_with_run, in
 from .estimate import Estimate, estimate
 from .name_shift import SHIFT_MEND, find_shift, sample_blocks
 
-_OfData: TypeAlias = Literal["data", "release", "field", "mask"]
-_OfPictures: TypeAlias = Literal["unreadable", "misnamed", "shifted", "size", "flat"]
-Kind: TypeAlias = _OfData | _OfPictures | Literal["missing", "extra", "folder"]
+_DataKind: TypeAlias = Literal["data", "release", "field", "mask"]
+_ImageKind: TypeAlias = Literal["unreadable", "misnamed", "shifted", "size", "flat"]
+Kind: TypeAlias = _DataKind | _ImageKind | Literal["missing", "extra", "folder"]
 _MAX_NAMES = 3  # dimensions in a line
 
 
@@ -96,12 +96,12 @@ class Validation:
         """Whether there is a problem, and not only notes."""
         return any(not one.note for one in self.problems)
 
-    def of(self, kind: Kind) -> list[Problem]:
+    def select(self, kind: Kind) -> list[Problem]:
         """The problems and notes of one kind."""
         return [one for one in self.problems if one.kind == kind]
 
 
-def _note(
+def _make_note(
     kind: Kind, where: str, lines: Sequence[str], singular: str, plural: str
 ) -> list[Problem]:
     """Make a note that counts some items or files and quotes the first; none for an empty list.
@@ -116,7 +116,7 @@ def _note(
 
 
 def validate(
-    order: RunInputs,
+    inputs: RunInputs,
     settings: Any,
     single_image: Collection[str] = (),
     *,
@@ -131,26 +131,26 @@ def validate(
     """
     validation = Validation()
     problems = validation.problems
-    dataset = order.dataset
+    dataset = inputs.dataset
     refs = list(_list_usable_refs(dataset, validation))
     has_unusable = bool(problems)
     validation.items = len(refs)
     problems += _find_flaws(dataset, refs)
     problems += [Problem("release", "data", one, note=True) for one in dataset.notes()]
-    problems += _find_missing_fields(order, refs)
+    problems += _find_missing_fields(inputs, refs)
     # With unusable items no run starts, and the neighbours of an item may be missing.
-    blocks = [] if as_named or has_unusable else sample_blocks(dataset, len(refs[: order.limit]))
+    blocks = [] if as_named or has_unusable else sample_blocks(dataset, len(refs[: inputs.limit]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        pictures = dict.fromkeys(path for ref in refs for path in _list_pictures(dataset, ref))
+        pictures = dict.fromkeys(path for ref in refs for path in _list_image_paths(dataset, ref))
         checks = dict(zip(pictures, pool.map(partial(_check, where="data"), pictures), strict=True))
         problems += [one.problem for one in checks.values() if one.problem]
         problems += _check_masks(dataset, refs, pool)
-        sources = {ref.id: _source_check(dataset, ref, checks) for ref in refs}
-        for model, folder in order.outputs.items():
+        sources = {ref.id: _find_source_check(dataset, ref, checks) for ref in refs}
+        for model, folder in inputs.outputs.items():
             if not dataset.has_outputs(folder):
                 problems.append(Problem("folder", model, f"no such folder: {format_path(folder)}"))
                 continue
-            first = next(name for name, paths in order.outputs.items() if paths == folder)
+            first = next(name for name, paths in inputs.outputs.items() if paths == folder)
             if first != model:
                 what = f"the same folder as {first}'s: {format_path(folder)}"
                 problems.append(Problem("folder", model, what, note=True))
@@ -166,12 +166,12 @@ def validate(
             problems += _find_other_sizes(model, results, sources)
             flat = [i for i, one in results.items() if one.is_flat and not sources[i].is_flat]
             words = "output has a single colour", "outputs have a single colour"
-            problems += _note("flat", model, flat, *words)
+            problems += _make_note("flat", model, flat, *words)
             strays = outputs.list_unmatched(frozenset(ref.id for ref in refs))
             problems += _find_extra_outputs(model, strays, is_complete=not has_unusable)
-    without_outputs = [model for model in order.outputs if not validation.outputs.get(model)]
+    without_outputs = [model for model in inputs.outputs if not validation.outputs.get(model)]
     if refs and not has_unusable and not without_outputs:
-        plan = inspect_items(order)
+        plan = inspect_items(inputs)
         try:
             check_applicable(plan)
         except InputError as error:
@@ -217,7 +217,9 @@ def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Prob
         names = sorted(set().union(*items.values()))
         more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
         effect = f"no {need}, and so no score on {', '.join(names[:_MAX_NAMES])}{more}"
-        problems += _note("field", "data", [*items], f"item has {effect}", f"items have {effect}")
+        problems += _make_note(
+            "field", "data", [*items], f"item has {effect}", f"items have {effect}"
+        )
     return problems
 
 
@@ -254,7 +256,7 @@ def _find_extra_outputs(model: str, others: Sequence[str], *, is_complete: bool)
     if is_complete:
         return [Problem("extra", model, f"{name}: no item") for name in others]
     what = "to no item that can be used"
-    return _note("extra", model, others, f"output belongs {what}", f"outputs belong {what}")
+    return _make_note("extra", model, others, f"output belongs {what}", f"outputs belong {what}")
 
 
 class _Check(NamedTuple):
@@ -286,11 +288,11 @@ def _check(path: Path, where: str) -> _Check:
     return _Check(next(misnamed_notes, None), image.size, flat)
 
 
-def _list_pictures(dataset: Dataset, ref: ItemRef) -> Iterator[Path]:
+def _list_image_paths(dataset: Dataset, ref: ItemRef) -> Iterator[Path]:
     return chain(*dataset.image_paths(ref).values())
 
 
-def _source_check(dataset: Dataset, ref: ItemRef, checks: Mapping[Path, _Check]) -> _Check:
+def _find_source_check(dataset: Dataset, ref: ItemRef, checks: Mapping[Path, _Check]) -> _Check:
     """The check of the source of an item; an empty one unless it has exactly one source."""
     if len(dataset.outline(ref).sources) != 1:
         return _Check(None)
@@ -308,7 +310,7 @@ def _find_other_sizes(
         if one.size and size and one.size != size
     ]
     words = "output has another size than its source", "outputs have another size than their source"
-    return _note("size", model, others, *words)
+    return _make_note("size", model, others, *words)
 
 
 def _check_masks(dataset: Dataset, refs: list[ItemRef], pool: ThreadPoolExecutor) -> list[Problem]:
@@ -321,10 +323,10 @@ def _check_masks(dataset: Dataset, refs: list[ItemRef], pool: ThreadPoolExecutor
     ]
     for share, kind in ((0.0, "without a white pixel"), (1.0, "all white")):
         odd = [item for item, one in checks.items() if one.share == share]
-        problems += _note("mask", "data", odd, f"mask is {kind}", f"masks are {kind}")
+        problems += _make_note("mask", "data", odd, f"mask is {kind}", f"masks are {kind}")
     sizes = [f"{item}: {one.size_change}" for item, one in checks.items() if one.size_change]
     what = "another size than the image, to which it is resized"
-    return problems + _note("mask", "data", sizes, f"mask has {what}", f"masks have {what}")
+    return problems + _make_note("mask", "data", sizes, f"mask has {what}", f"masks have {what}")
 
 
 class _MaskResult(NamedTuple):
@@ -344,7 +346,9 @@ class _MaskResult(NamedTuple):
 def _check_mask(dataset: Dataset, ref: ItemRef) -> _MaskResult:
     item = dataset.load(ref)
     if "mask" in item.flaws:
-        unreadable = any(_check(path, "data").size is None for path in _list_pictures(dataset, ref))
+        unreadable = any(
+            _check(path, "data").size is None for path in _list_image_paths(dataset, ref)
+        )
         return _MaskResult("" if unreadable else item.flaws["mask"].reason)  # reported already
     # If masks are not files, the reader of the data reports their oddities.
     mask, over = item.mask, item.source or item.target

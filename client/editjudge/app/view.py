@@ -168,9 +168,9 @@ class RunView:
         Args:
             items: Ids.
         """
-        contents = tables.contents_of(self._store, self.resolved_spec)
+        contents = tables.make_item_contents(self._store, self.resolved_spec)
         refs = [ref for ref in contents.dataset.items() if ref.id in items]
-        numbers = tables.clusters_of(contents, refs)
+        numbers = tables.compute_clusters(contents, refs)
         return dict(zip((ref.id for ref in refs), numbers, strict=True))
 
     def changed_items(self, other: RunView) -> frozenset[str]:
@@ -207,7 +207,7 @@ class RunView:
 
     def item(self, name: str) -> Item | None:
         """Read an item of the data without its pictures; None where the data has no such item."""
-        ref = self._ref(name)
+        ref = self._find_ref(name)
         return None if ref is None else self.resolved_spec.dataset.outline(ref)
 
     def pictures(self, name: str) -> Pictures:
@@ -216,13 +216,13 @@ class RunView:
         Raises:
             ConfigError: the data has no such item.
         """
-        ref, dataset = self._ref(name), self.resolved_spec.dataset
+        ref, dataset = self._find_ref(name), self.resolved_spec.dataset
         if ref is None:
             raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
         folders = {model: dataset.outputs(folder) for model, folder in self.spec.outputs.items()}
         return _pictures(dataset, ref, name, folders)
 
-    def all_pictures(self) -> Callable[[str], Pictures]:
+    def make_pictures_reader(self) -> Callable[[str], Pictures]:
         """Return a function like `pictures` for many items, which lists folders of outputs once.
 
         For an item that the data does not have, it returns outputs alone.
@@ -234,7 +234,7 @@ class RunView:
         }
         return lambda name: _pictures(dataset, refs.get(name), name, folders)
 
-    def has_item(self) -> Callable[[StoredEdit | StoredVerdict], bool]:
+    def make_item_filter(self) -> Callable[[StoredEdit | StoredVerdict], bool]:
         """Return a test whether the data has the item of a record; true where there is no data."""
         if self.missing_data_reason:
             return lambda _: True
@@ -278,7 +278,7 @@ class RunView:
         self,
         items: Collection[str] | None = None,
         *,
-        each: tables.OnRow | None = None,
+        each: tables.RowCallback | None = None,
         evidence: bool = False,
     ) -> Iterator[Row]:
         """Read every requested edit, item by item, with an outcome for each of its dimensions.
@@ -307,7 +307,7 @@ class RunView:
         *,
         count_missing: bool = False,
         common: bool = False,
-        each: tables.OnRow | None = None,
+        each: tables.RowCallback | None = None,
         evidence: bool = False,
     ) -> tables.Results:
         """Make the table of the benchmark's paper, with spread and agreement of several judges.
@@ -367,7 +367,7 @@ class RunView:
     def unserved_reasons_of(self, item: str) -> dict[str, str]:
         """Return `unserved_reasons` of the dimensions that apply to an item, given its data."""
         reasons = self.unserved_reasons()
-        ref = None if self.missing_data_reason else self._ref(item)
+        ref = None if self.missing_data_reason else self._find_ref(item)
         if ref is None:
             return reasons
         order = self.resolved_spec
@@ -375,7 +375,7 @@ class RunView:
         outcomes = decide_outcomes(dimensions, order.dataset.outline(ref), why_not_served=reasons)
         return {n: why for n, why in reasons.items() if isinstance(outcomes.get(n), NotServed)}
 
-    def _ref(self, name: str) -> ItemRef | None:
+    def _find_ref(self, name: str) -> ItemRef | None:
         return next((ref for ref in self.resolved_spec.dataset.items() if ref.id == name), None)
 
 

@@ -10,13 +10,13 @@ from editjudge.base.local_stack import running_stack
 from editjudge.base.terminal import print_notice, print_text
 
 from ..front.local import load_last_tokens, read_values, validate_tokens, validate_values
-from ..front.values import Class, Tokens
+from ..front.values import CallClass, TokenAuthentication
 
 if TYPE_CHECKING:
     from ..front.identity import TeamKeys
 
 
-def token_command(team: str, days: float, class_: Class, values: Path | None) -> None:
+def token_command(team: str, days: float, class_: CallClass, values: Path | None) -> None:
     """Print a token for a team, and on standard error the settings for its client."""
     keys, tokens = _keys(), _read_tokens(values)
     if tokens.keys and Path(tokens.keys).resolve() != keys.public.resolve():
@@ -93,12 +93,12 @@ def serve_command(values: Path, out: Path) -> None:
     run_front(validate_values(read_values(values), str(values)), out)
 
 
-def _read_tokens(values: Path | None) -> Tokens:
+def _read_tokens(values: Path | None) -> TokenAuthentication:
     """The part `tokens` of a file of values, or of the front door that last ran here."""
     from ..front.identity import front_folder
 
     if values is None:
-        return load_last_tokens(front_folder()) or Tokens(keys="")
+        return load_last_tokens(front_folder()) or TokenAuthentication(keys="")
     given_tokens = read_values(values).get("tokens", {})
     return validate_tokens(
         {"keys": "", **given_tokens} if isinstance(given_tokens, dict) else given_tokens,

@@ -30,7 +30,7 @@ from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.errors import ConfigError
 from editjudge.base.local_stack import private_state_dir
 
-from .values import Class
+from .values import CallClass
 
 ALGORITHM = "ES256"
 AUTHORITY_DAYS = 3650
@@ -182,7 +182,7 @@ class TeamKeys:
         self,
         team: str,
         days: float,
-        of: Class,
+        of: CallClass,
         *,
         issuer: str,
         audience: str,

@@ -20,7 +20,7 @@ from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.local_stack import LocalGateway, private_state_dir
 from editjudge.base.parse import first_problem
 
-from .values import FrontValues, Tokens
+from .values import FrontValues, TokenAuthentication
 
 if TYPE_CHECKING:
     from .server import EnvoyServer
@@ -135,10 +135,10 @@ def _describe_upstreams(triton: str, vllm: str, gateway: LocalGateway | None) ->
     return upstreams
 
 
-def load_last_tokens(folder: Path) -> Tokens | None:
+def load_last_tokens(folder: Path) -> TokenAuthentication | None:
     """Load the part `tokens` of the front door that last ran here; None where none did."""
     try:
-        return Tokens.model_validate_json((folder / _TOKENS).read_bytes())
+        return TokenAuthentication.model_validate_json((folder / _TOKENS).read_bytes())
     except (OSError, ValidationError):
         return None
 
@@ -214,9 +214,9 @@ def validate_values(values: Mapping[str, Any], where: str) -> FrontValues:
     return _validate(FrontValues, values, where)
 
 
-def validate_tokens(values: object, where: str) -> Tokens:
+def validate_tokens(values: object, where: str) -> TokenAuthentication:
     """Validate the part `tokens` of values; raises like `validate_values`."""
-    return _validate(Tokens, values, f"{where}: tokens")
+    return _validate(TokenAuthentication, values, f"{where}: tokens")
 
 
 def _validate(kind: type[_Part], values: object, where: str) -> _Part:

@@ -1,4 +1,4 @@
-"""The values that Envoy's configuration is rendered from."""
+"""The values of the front door, from which the configuration of Envoy is rendered."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.strict import Strict
 
 _HOST = r"[A-Za-z0-9_.:%-]+"
-Class = Literal["interactive", "batch"]
-CLASSES: tuple[Class, ...] = ("interactive", "batch")
+CallClass = Literal["interactive", "batch"]
+CALL_CLASSES: tuple[CallClass, ...] = ("interactive", "batch")
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$", max_length=LONGEST_NAME)]
 
 
 class Address(NamedTuple):
-    """A host, by name or number, and a port."""
+    """A host name or IP address, and a port."""
 
     host: str
     port: int
@@ -43,7 +43,7 @@ class Address(NamedTuple):
         return cls(host, parts.port)
 
 
-At = Annotated[Address, BeforeValidator(Address.parse)]
+AddressField = Annotated[Address, BeforeValidator(Address.parse)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Text = Annotated[str, Field(min_length=1)]
@@ -54,21 +54,22 @@ def _as_text(where: object) -> object:
 
 
 FileOrUrl = Annotated[str, BeforeValidator(_as_text)]
-"""A file or a URL, as text, since a `Path` would merge the slashes of a URL."""
+"""A file or a URL; a string, since a `Path` would merge the slashes of a URL."""
 
 
-class Tokens(Strict):
-    """How callers are authenticated: by a JWT.
+class TokenAuthentication(Strict):
+    """The authentication of callers by JSON Web Tokens (JWT).
 
     Attributes:
-        keys: The public keys of signers (a JWKS), as a file or an http(s) URL. A file is read
-            again when it is replaced.
-        issuer: The claim `iss` that tokens must have.
-        audience: The claim `aud` that tokens must have.
-        team_claim: The claim with the team's name.
-        class_claim: The claim with `interactive` or `batch`; a token without it is batch.
-        key_cache_seconds: How long a key may still be accepted after it was removed.
-        ca: The certificate authorities of an https URL of keys (PEM).
+        keys: A file or http(s) URL with the public keys of the token issuers (JWKS). A replaced
+            file is read again.
+        issuer: The required value of the claim `iss`.
+        audience: The required value of the claim `aud`.
+        team_claim: The name of the claim that names the team.
+        class_claim: The name of the claim that is `interactive` or `batch`; without it, calls are
+            batch.
+        key_cache_seconds: The longest time that a removed key is still accepted.
+        ca: The certificate authorities (PEM) that are trusted for an https URL of keys.
     """
 
     keys: FileOrUrl
@@ -81,7 +82,7 @@ class Tokens(Strict):
 
     @property
     def url(self) -> str:
-        """The URL of the keys; "" where they are a file."""
+        """The URL of the keys; "" if they are in a file."""
         return self.keys if "://" in self.keys else ""
 
     @model_validator(mode="after")
@@ -95,31 +96,31 @@ class Tokens(Strict):
 
     @property
     def claims(self) -> dict[str, str]:
-        """The claims' names and values, as `TeamKeys.issue_token` takes them."""
+        """The arguments of `TeamKeys.issue_token` about claims: two values, two names."""
         return self.model_dump(include={"issuer", "audience", "team_claim", "class_claim"})
 
 
 class TritonServers(Strict):
-    """Triton servers that serve the same models.
+    """A group of Triton servers that serve the same models.
 
     Attributes:
         addresses: Their addresses; a DNS name may stand for several servers.
-        models: The models that only they serve; none means all models that no others serve.
+        models: The models that the group serves; empty means all models of no other group.
     """
 
-    addresses: tuple[At, ...] = Field(min_length=1)
+    addresses: tuple[AddressField, ...] = Field(min_length=1)
     models: tuple[Name, ...] = ()
 
 
 class JudgeServers(Strict):
-    """vLLM servers of one model.
+    """A group of vLLM servers that serve the same model.
 
     Attributes:
         addresses: Their addresses; a DNS name may stand for several servers.
         protocol: `http` is the OpenAI-compatible API, `grpc` vLLM's own.
     """
 
-    addresses: tuple[At, ...] = Field(min_length=1)
+    addresses: tuple[AddressField, ...] = Field(min_length=1)
     protocol: Literal["http", "grpc"] = "http"
 
 
@@ -128,19 +129,19 @@ class GatewayServers(Strict):
 
     Attributes:
         addresses: Their gRPC addresses; a DNS name may stand for several servers.
-        json_addresses: Their addresses of JSON over HTTP; none turns JSON off.
+        json_addresses: Their addresses for JSON over HTTP; empty turns JSON off.
     """
 
-    addresses: tuple[At, ...] = Field(min_length=1)
-    json_addresses: tuple[At, ...] = ()
+    addresses: tuple[AddressField, ...] = Field(min_length=1)
+    json_addresses: tuple[AddressField, ...] = ()
 
 
 class Rate(Strict):
-    """The rate limit of a team: a token bucket.
+    """The rate limit of a team, a token bucket.
 
     Attributes:
-        calls_per_second: Calls per second on average.
-        burst: Calls at once after a pause.
+        calls_per_second: The rate at which the bucket is filled.
+        burst: The size of the bucket: calls that may come at once after a pause.
     """
 
     calls_per_second: Positive = 200
@@ -148,22 +149,22 @@ class Rate(Strict):
 
 
 class TokenLimits(Strict):
-    """Tokens of judges, counted by a rate-limit service (Envoy's protocol, version 3).
+    """Limits on the tokens that teams use on judges, held by a rate-limit service.
 
-    The rate-limit service holds the limits; its descriptors are `kind=tokens` and `team=NAME`. A
-    call to the Judge service is admitted while tokens are left, and what it used is deducted when
-    it ends, so a team may overdraw its limit by the calls in flight.
+    The service speaks Envoy's rate-limit protocol, version 3, with the descriptors `kind=tokens`
+    and `team=NAME`. A call to the Judge service is admitted while tokens are left. Its tokens are
+    deducted when it ends, so the calls in flight may exceed the limit.
 
     Attributes:
         service: The address of the rate-limit service; a DNS name may stand for several servers.
-        domain: The domain of its limits.
-        uncounted: Teams whose tokens are not counted. Only they reach judges directly, since the
-            Judge service is what reports the tokens of a call.
+        domain: The rate-limit domain in the configuration of this service.
+        uncounted: Teams whose tokens are not counted. Only they may call judges directly, since
+            only the Judge service reports the tokens of a call.
         open_when_down: Whether calls are admitted, uncounted, while the rate-limit service does not
             answer. Otherwise they fail with UNAVAILABLE.
     """
 
-    service: At
+    service: AddressField
     domain: Text = "editjudge"
     uncounted: tuple[Name, ...] = ()
     open_when_down: bool = False
@@ -173,22 +174,23 @@ class Limits(Strict):
     """Limits that protect the front door and the servers behind it.
 
     Attributes:
-        request_bytes: The size of one request.
-        heap_bytes: Envoy's memory for all requests that it buffers. Above nine tenths of it the
-            largest requests are ended; above the limit no further ones are accepted.
-        call_seconds: The duration of one call, including retries.
-        stream_seconds: The duration of one stream; its token is checked only when it opens.
-        stream_idle_seconds: How long a stream may be without a byte in either direction.
-        streams_per_minute: How many streams a team may open per minute.
-        open_streams: Open streams at each group of servers, for each class; apart from calls.
-        idle_seconds: How long a call may be without a byte in either direction.
-        connection_idle_seconds: How long a connection may be without a call.
-        connections: Connections of all callers.
-        streams: HTTP/2 streams at a time on one connection.
-        teams: How many teams have rate-limit counters of their own at a time.
-        interactive: Interactive calls in flight at each group of servers.
-        batch: Batch calls in flight at each group of servers, so that interactive calls find
-            capacity.
+        request_bytes: The maximum size of one request.
+        heap_bytes: The limit on Envoy's heap, which has the buffers of all requests. Above nine
+            tenths of it the largest requests are reset; above all of it no new ones are accepted.
+        call_seconds: The maximum duration of one call, including retries.
+        stream_seconds: The maximum duration of one stream; its token is checked only at the start.
+        stream_idle_seconds: The idle timeout of a stream: no byte in either direction.
+        streams_per_minute: The maximum number of streams that a team opens per minute.
+        open_streams: The maximum number of open streams to each group of servers, for each class.
+            They do not count as calls in flight.
+        idle_seconds: The idle timeout of a call: no byte in either direction.
+        connection_idle_seconds: The idle timeout of a connection: no call.
+        connections: The maximum number of connections of all callers together.
+        streams: The maximum number of concurrent HTTP/2 streams on one connection.
+        teams: The maximum number of teams with token buckets of their own at a time.
+        interactive: The maximum number of interactive calls in flight to each group of servers.
+        batch: The maximum number of batch calls in flight to each group of servers. It leaves
+            capacity to interactive calls.
     """
 
     request_bytes: Positive = 64 * 1024 * 1024
@@ -208,36 +210,36 @@ class Limits(Strict):
 
 
 class FrontValues(Strict):
-    """All values.
+    """All values of the front door.
 
     Attributes:
-        listen: The address for callers.
-        metrics: The address of Prometheus metrics and readiness; not for callers.
+        listen: The address that callers connect to.
+        metrics: The address for Prometheus metrics and the readiness probe; not for callers.
         admin_port: Envoy's admin port, on loopback.
         certificate: The front door's certificate chain (PEM).
         private_key: The key of the certificate (PEM).
-        client_ca: The authority whose client certificates callers must present (PEM); by default
-            none is required.
-        tokens: How callers are authenticated.
+        client_ca: The certificate authority (PEM) of the client certificates that callers must
+            present; None requires none.
+        tokens: The authentication of callers.
         triton: Triton servers by group name.
         judges: vLLM servers by the name under which callers reach them.
-        gateway: The Judge service.
-        rate: The rate limit of each team that `rates` does not name.
-        rates: The rate limits of single teams.
-        token_limits: Limits on tokens of judges; none by default.
+        gateway: The replicas of the Judge service.
+        rate: The rate limit of each team without an own one.
+        rates: Rate limits by team.
+        token_limits: Limits on the tokens of teams; None counts no tokens.
         limits: Limits on sizes, durations and concurrency.
-        drain_seconds: How long calls in flight may take when the front door ends.
+        drain_seconds: The time for calls in flight to finish when the front door ends.
         otlp: The address of a trace collector (OTLP over gRPC).
         trace_percent: The share of calls that are traced, in percent.
     """
 
-    listen: At
-    metrics: At
+    listen: AddressField
+    metrics: AddressField
     admin_port: Port
     certificate: Path
     private_key: Path
     client_ca: Path | None = None
-    tokens: Tokens
+    tokens: TokenAuthentication
     triton: dict[str, TritonServers] = Field(default_factory=dict)
     judges: dict[Name, JudgeServers] = Field(default_factory=dict)
     gateway: GatewayServers | None = None
@@ -246,11 +248,11 @@ class FrontValues(Strict):
     token_limits: TokenLimits | None = None
     limits: Limits = Limits()
     drain_seconds: Positive = 30
-    otlp: At | None = None
+    otlp: AddressField | None = None
     trace_percent: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
 
     @model_validator(mode="after")
-    def _check_groups(self) -> Self:
+    def _check_consistency(self) -> Self:
         rest = [name for name, servers in self.triton.items() if not servers.models]
         if len(rest) > 1:
             raise ValueError(f"only one of {', '.join(rest)} can serve what no others do")
@@ -264,7 +266,7 @@ class FrontValues(Strict):
         return self
 
     def required_files(self) -> dict[str, Path]:
-        """The files that Envoy reads when it starts, by the name of the value."""
+        """Return the files that Envoy reads when it starts, by the name of the value."""
         own = {"client_ca": self.client_ca} if self.client_ca else {}
         if not self.tokens.url:
             own["tokens.keys"] = Path(self.tokens.keys)
@@ -273,5 +275,6 @@ class FrontValues(Strict):
         return own
 
 
-OWN_HEADERS = ("x-team", "x-class", "x-llm-d-inference-fairness-id", "x-llm-d-inference-objective")
-"""Headers that only the front door may set; it removes them from what callers send."""
+_LLM_D = "x-llm-d-inference"
+RESERVED_HEADERS = ("x-team", "x-class", f"{_LLM_D}-fairness-id", f"{_LLM_D}-objective")
+"""Headers that only the front door sets. It removes them from requests of callers."""

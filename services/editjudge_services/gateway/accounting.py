@@ -1,4 +1,4 @@
-"""Accounting of requests: who calls, what a request used, and its line in the audit log."""
+"""Accounting of requests: the caller, the usage and the line in the audit log of each request."""
 
 from __future__ import annotations
 
@@ -23,46 +23,45 @@ from editjudge.service import CallLog, CallTerms
 from .errors import find_code
 from .usage import Meter
 
-REQUEST_HEADER = "x-request-id"
-"""The header with the front door's id of a request, which its own log has too."""
+REQUEST_ID_HEADER = "x-request-id"
+"""The header with the id that the front door gives a request and writes into its access log."""
+_INTERACTIVE = "interactive"
 
 
-_URGENT = "interactive"
+def read_call_terms(headers: Mapping[str, str], seconds: float | None = None) -> CallTerms:
+    """Read the priority class of a request from its headers, and compute its deadline.
 
-
-def read_terms(headers: Mapping[str, str], seconds: float | None = None) -> CallTerms:
-    """Read the class and the deadline of a request from its headers.
-
-    Calls of class `interactive` go first. A request without a class is not one of them.
+    Calls of class `interactive` have priority. A request without a class has none.
 
     Args:
-        headers: The front door sets them. Without a front door they are the caller's own claim.
-        seconds: How long the caller still waits; None where it sets no deadline.
+        headers: The headers of the request. The front door sets the class; without a front door
+            the caller does.
+        seconds: The time that is left until the caller's deadline; None if it set no deadline.
     """
     end = math.inf if seconds is None else asyncio.get_running_loop().time() + seconds
-    return CallTerms(end, headers.get(CLASS_HEADER) == _URGENT)
+    return CallTerms(end, headers.get(CLASS_HEADER) == _INTERACTIVE)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request, and how it was sent.
+    """Where a request comes from: its team, method and id, with its priority and deadline.
 
     Attributes:
-        team: The team as the front door names it; "" where no front door does.
+        team: The name of the team, which the front door sets; "" without a front door.
         method: The gRPC method, for example `Score`, or the HTTP route.
-        request: The front door's id of the request, else a new UUID. An id that the caller chose
-            may name people, so it is not used.
-        terms: The class and the deadline of the request.
+        request_id: The front door's id of the request, a UUID; otherwise a new UUID. Other ids come
+            from callers and are not used, since they may contain personal data.
+        terms: The priority and the deadline of the request.
     """
 
     team: str = ""
     method: str = ""
-    request: str = ""
+    request_id: str = ""
     terms: CallTerms = field(default_factory=CallTerms)
 
     @classmethod
     def of(cls, team: str, method: str, request: str, terms: CallTerms) -> Self:
-        """Make a caller; a request id that is no UUID is replaced by a new one."""
+        """Make a caller; an id that is not a UUID is replaced by a new one."""
         try:
             number = UUID(request)
         except ValueError:
@@ -71,24 +70,25 @@ class Caller:
 
 
 class RequestAccount:
-    """The account of one request from its arrival to its answer; use it as a context manager.
+    """The usage, duration and status of one request; a context manager around its processing.
 
-    When the block is left, the account is closed exactly once: after a success, an error or a
+    The account is closed when the block is left, exactly once: after a success, an error or a
     cancellation.
 
     Args:
-        meter: Counts what the request uses.
-        on_end: Called with the account when the request is over.
+        meter: Counts the usage of the request.
+        on_end: Called with the account when it is closed.
 
     Attributes:
-        dimensions: How many dimensions were requested; 0 until they are selected.
-        edits: How many edits a success counts; 0 for requests that judge nothing.
-        is_split: Whether the edits of the request have accounts of their own. This account then
-            reports nothing.
-        code: The outcome as gRPC names it. A code that was set before stays, except where the
-            block ends with an `EditjudgeError`.
-        seconds: The duration; 0 until the request is over.
-        notes: What the request's calls reported.
+        dimensions: The number of requested dimensions; 0 until they are selected.
+        edits: The number of edits that are counted if the request succeeds; 0 for requests that
+            judge no edit.
+        is_split: Whether each edit of the request has an account of its own. This account is then
+            not reported.
+        code: The gRPC status code by name. An `EditjudgeError` that leaves the block sets it; any
+            other error sets it only if it is still `OK`.
+        seconds: The duration; 0 until the account is closed.
+        call_log: Counts the calls of the request and the replies from the cache.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class RequestAccount:
     ) -> None:
         self.caller = caller
         self.meter = meter
-        self.notes = CallLog()
+        self.call_log = CallLog()
         self.dimensions = 0
         self.edits = 1
         self.is_split = False
@@ -121,7 +121,7 @@ class RequestAccount:
             self.code = find_code(error)
         elif error is not None and self.code == "OK":
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
-        notes = self.notes
+        notes = self.call_log
         self.meter.add(cached=notes.stored_count, calls=notes.answer_count)
         if self.code == "OK":
             # A specialist call without an answer has failed.
@@ -131,8 +131,8 @@ class RequestAccount:
         self._on_end(self)
 
     @property
-    def line(self) -> str:
-        """The audit line as JSON, which holds no image, no text of the request and no API token."""
+    def audit_line(self) -> str:
+        """The line for the audit log, as JSON, without images, texts or API tokens."""
         counts = asdict(self.meter.total)
         for name in ("edits", "refused"):
             del counts[name]
@@ -141,7 +141,7 @@ class RequestAccount:
                 "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "team": self.caller.team,
                 "method": self.caller.method,
-                "request": self.caller.request,
+                "request": self.caller.request_id,
                 "dimensions": self.dimensions,
                 "status": self.code,
                 "milliseconds": round(self.seconds * 1000),
@@ -157,7 +157,7 @@ class AuditLog:
     cannot be written is lost, and the request is answered all the same.
 
     Args:
-        where: The file; `-` is standard error, None writes nothing.
+        where: The file. `-` is standard error; None turns the log off.
         on_loss: Called for each line that could not be written.
 
     Raises:
@@ -168,35 +168,35 @@ class AuditLog:
         self._where = where
         self._on_loss = on_loss
         self._failing = False
-        if where is not None and not self._on_screen:
+        if where is not None and not self._uses_stderr:
             try:
                 self._add(where, "")
             except OSError as error:
                 raise ConfigError(f"{where}: {error.strerror}", "give another file") from error
 
     def write(self, line: str) -> None:
-        """Add a line; the first of several failures in a row is logged."""
+        """Append a line. Of several failures in a row only the first prints a notice."""
         if self._where is None:
             return
-        if self._on_screen:
+        if self._uses_stderr:
             print_notice(line)
             return
         try:
             self._add(self._where, f"{line}\n")
         except OSError as error:
             if not self._failing:
-                print_notice(f"{self._where}: lines of the audit are lost: {error.strerror}")
+                print_notice(f"{self._where}: lines of the audit log are lost: {error.strerror}")
             self._failing = True
             self._on_loss()
         else:
             self._failing = False
 
     @property
-    def _on_screen(self) -> bool:
+    def _uses_stderr(self) -> bool:
         return str(self._where) == "-"
 
     @staticmethod
     def _add(where: Path, text: str) -> None:
-        # Opened each time: it may have been moved away, as logs are.
+        # Opened for each line, since log rotation may have moved the file.
         with open(where, "a", encoding="utf-8", opener=private) as file:
             file.write(text)

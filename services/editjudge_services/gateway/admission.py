@@ -1,4 +1,4 @@
-"""Admission control: a limit on what all callers use at once, and a lower one on each caller."""
+"""Admission control: limits on concurrent use, for all callers together and for each caller."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from .schemas import InvalidRequest
 
 
 class SharedLimit:
-    """A limited resource of the server that callers share, such as edits in flight or bytes held.
+    """A weighted semaphore with one limit for all callers together and a lower one for each caller.
 
-    Under overload a caller at its own limit is refused while others are still admitted. What a
-    block has acquired is returned when the block is left, also by an error or a cancellation. Among
-    calls that wait, a small one may overtake a large one.
+    It limits a resource of the server, such as edits in flight or bytes in memory. Under overload a
+    caller at its own limit is refused while others are still admitted. An amount is released when
+    its block is left, also by an error or a cancellation. There is no queue: a small request that
+    waits may be admitted before a larger one that waits longer.
 
     Args:
         limit: How much all callers together may use.
         caller_limit: How much one caller may use; never more than `limit`.
-        unit: The unit as messages call it, for example `edits`.
-        field: The request's field that errors name when one request needs more than
+        unit: The unit in error messages, for example `edits`.
+        field: The field of the request that is named in the error for a single request above
             `caller_limit`.
 
     Attributes:
-        in_use: How much each caller uses now.
+        in_use: The amount in use by each caller.
     """
 
     def __init__(self, limit: int, caller_limit: int, unit: str, field: str = "edit") -> None:
@@ -38,19 +39,19 @@ class SharedLimit:
 
     @contextlib.asynccontextmanager
     async def acquire(self, caller: str, amount: int, *, may_wait: bool) -> AsyncIterator[None]:
-        """Use an amount of the resource until the block is left.
+        """Hold an amount of the resource until the block is left.
 
         Args:
-            may_wait: Whether the call waits for capacity. Otherwise it is refused.
+            may_wait: Whether to wait for capacity; otherwise a lack of it raises `NoCapacity`.
 
         Raises:
-            InvalidRequest: the amount is above the limit of one caller, so waiting cannot help.
-            NoCapacity: there is no capacity now, and the call may not wait.
+            InvalidRequest: the amount exceeds the limit of one caller, so waiting would not help.
+            NoCapacity: there is no capacity now, and `may_wait` is false.
         """
         if amount > self._caller_limit:
             mend = f"send at most {self._caller_limit:,} at a time"
             raise InvalidRequest(self._field, f"{amount:,} {self._unit}", mend)
-        while reason := self._find_obstacle(caller, amount):
+        while reason := self._find_exceeded_limit(caller, amount):
             if not may_wait:
                 raise NoCapacity(reason, "ask again in a second")
             self._release_event.clear()
@@ -64,8 +65,8 @@ class SharedLimit:
                 del self.in_use[caller]
             self._release_event.set()
 
-    def _find_obstacle(self, caller: str, amount: int) -> str:
-        """Say which limit the amount would exceed now; "" where it fits."""
+    def _find_exceeded_limit(self, caller: str, amount: int) -> str:
+        """Return a message about the limit that the amount would exceed now; "" if it fits."""
         if sum(self.in_use.values()) + amount > self._limit:
             return f"{self._limit:,} {self._unit} are in use now"
         if self.in_use.get(caller, 0) + amount > self._caller_limit:

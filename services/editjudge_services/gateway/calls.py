@@ -1,4 +1,4 @@
-"""The cache of calls: one ledger on disk, whose entries each team sees alone or all teams share."""
+"""The cache of calls: a ledger on disk with a part for each team, or one part for all teams."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ T = TypeVar("T")
 FILE = "calls.sqlite"
 _LOCK = "service.lock"
 _MAX_TEAMS = 1024
-"""How many teams have replies in memory."""
+"""The number of teams with replies in memory; the least recently used is dropped."""
 _MAX_REPLIES_IN_MEMORY = 256
-"""How many replies of a team are held in memory while no ledger can be used."""
+"""The number of replies of a team that are held in memory while the ledger cannot be used."""
 _LEDGER_RETRY_SECONDS = 300.0
 _PURGE_INTERVAL_SECONDS = 3600.0
 
 
 class CallCache:
-    """The cache of all teams' calls; use it as an async context manager.
+    """The cache of the calls of all teams; an async context manager.
 
-    A folder belongs to one service at a time, by a lock file. A ledger that fails never fails a
-    request: the failure is logged, calls are made without the cache, and the ledger is tried again
-    after 5 minutes. What was stored before a restart is there after it.
+    A lock file reserves the folder for one Judge service. A failure of the ledger fails no request:
+    the failure is logged, calls are made without the ledger, and the ledger is tried again after
+    5 minutes. The stored replies survive a restart.
 
     Args:
-        folder: Where the ledger is; None holds the latest calls of each team in memory.
-        is_shared: Whether a reply that one team paid for answers the calls of others.
-        say: Called with one line whenever the ledger cannot be used.
+        folder: The folder of the ledger; None holds the latest replies of each team in memory only.
+        is_shared: Whether teams share replies; otherwise each gets only replies to its own calls.
+        say: Called with a message of one line when the ledger fails.
 
     Raises:
-        ConfigError: on entry, where another service has the folder, or it cannot be written.
+        ConfigError: on entry, if another service has locked the folder, or it cannot be written.
     """
 
     def __init__(self, folder: Path | None, *, is_shared: bool, say: Callable[[str], None]) -> None:
@@ -83,10 +83,11 @@ class CallCache:
         return 0 if self.folder is None else sum(map(_size, self.folder.glob("*")))
 
     def for_team(self, team: str) -> CallContext:
-        """The context for calls of a team: its part of the cache, and a salt of its own.
+        """Return the context for the calls of a team: its part of the cache, and its cache salt.
 
-        The salt keeps the prefix caches of judges apart, so that response times tell a team
-        nothing about the prompts of another. It changes with each start of the service.
+        The salt separates the teams in the prefix caches of judges, so that no team can infer the
+        prompts of another from response times. It changes with each start of the service. Teams
+        that share replies have no salt.
         """
         name = "" if self._is_shared else team
         if (calls := self._teams.get(name)) is None:
@@ -95,10 +96,10 @@ class CallCache:
         return CallContext(calls=calls, salt="" if self._is_shared else salt)
 
     async def try_ledger(self, work: Callable[[Ledger], Awaitable[T]], fallback: T) -> T:
-        """Do some work with the ledger; returns `fallback` where the ledger cannot be used now."""
+        """Run `work` with the ledger; return `fallback` if the ledger cannot be used now."""
         if self.folder is None:
             return fallback
-        # One after another, so that one call waits for a locked file and not all of them.
+        # One at a time, so that only one call waits for a locked file.
         async with self._lock:
             if time.monotonic() < self._retry_time:
                 return fallback
@@ -110,7 +111,7 @@ class CallCache:
                 return fallback
 
     async def _open_ledger(self, path: Path) -> Ledger:
-        """Open the ledger once; a caller that is cancelled does not cancel the opening."""
+        """Return the open ledger. A cancelled caller does not cancel the opening for others."""
 
         def open_private() -> Ledger:
             make_private(path)
@@ -127,10 +128,10 @@ class CallCache:
 
 
 class TeamCalls(MemoryReplies):
-    """The calls of one team in the common ledger; a `ReplyStore`.
+    """One team's part of the ledger; a `ReplyStore`.
 
-    While the ledger cannot be used, and where there is none, the latest replies of judges are
-    held in memory. Facts about services are always held in memory.
+    If there is no ledger, or it cannot be used now, the latest replies of judges are held in
+    memory. Facts about services (`MemoryReplies`) are always held in memory.
     """
 
     def __init__(self, cache: CallCache, team: str) -> None:
@@ -139,15 +140,15 @@ class TeamCalls(MemoryReplies):
         self._team = team
 
     async def get(self, call: Call | SpecialistCall) -> Reply | None:
-        """The reply to a call that was made before, or None."""
+        """Return the stored reply to a call; None if there is none."""
         reply = await super().get(call)
         return reply or await self._try_ledger(lambda ledger: ledger.get(call), None)
 
     async def put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:
-        """Store a reply, also where the caller is cancelled meanwhile.
+        """Store a reply; a cancellation of the caller does not stop it.
 
         Returns:
-            The reply that holds for the call: the first one that was stored.
+            The reply that was stored first for this call, which may be another one.
         """
         return await asyncio.shield(asyncio.create_task(self._put(call, reply)))
 
@@ -156,7 +157,7 @@ class TeamCalls(MemoryReplies):
         return await super().put(call, reply) if first_reply is None else first_reply
 
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
-        """The records of calls by key; calls that are not stored are left out."""
+        """Return the records of calls by key; calls that are not stored are left out."""
         names = tuple(keys)
         records: Mapping[str, CallRecord] = await self._try_ledger(
             lambda ledger: ledger.get_records(names), {}
@@ -171,10 +172,10 @@ class TeamCalls(MemoryReplies):
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the lock file of a cache folder until the block is left.
+    """Lock a cache folder until the block is left.
 
     Raises:
-        ConfigError: a service has the folder, or the folder cannot be written.
+        ConfigError: another Judge service has locked the folder, or it cannot be written.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -190,7 +191,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 async def measure_space(folder: Path) -> Mapping[str, int]:
-    """Estimate how many bytes the calls of each team take.
+    """Estimate the size of the calls of each team in bytes, by team.
 
     Raises:
         ConfigError: no service has a cache in the folder.
@@ -204,20 +205,20 @@ async def measure_space(folder: Path) -> Mapping[str, int]:
 
 
 async def purge(folder: Path, teams: Iterable[str], before: float | None) -> dict[str, int]:
-    """Delete calls from the cache, also while a service runs on it.
+    """Delete calls from the cache; a Judge service may use it meanwhile.
 
     Calls are deleted in small batches, so that a running service can write in between. The file
-    shrinks only where no service runs.
+    shrinks only if no service uses it.
 
     Args:
-        teams: Whose calls; none means all teams.
-        before: The time before which a call was stored, in seconds since 1970; None means any.
+        teams: The teams whose calls are deleted; none means all teams.
+        before: Only calls stored before this time, in seconds since 1970; None means all.
 
     Returns:
         The number of deleted calls by team.
 
     Raises:
-        ConfigError: the cache has no calls of a team.
+        ConfigError: there is no cache in the folder, or it has no calls of a team.
         StoreError: the ledger is damaged.
     """
     space = await measure_space(folder)
@@ -246,10 +247,10 @@ async def purge_periodically(
     """Delete old calls of all teams at regular intervals until the block is left.
 
     Args:
-        folder: The cache folder of this process's service.
-        seconds: The age at which a call may be deleted; deletion follows within `every` seconds.
-        say: Called with one line where a purge fails; the next one tries again.
-        every: Seconds between two purges.
+        folder: The cache folder of the Judge service in this process.
+        seconds: The age from which calls are deleted, at the next purge.
+        say: Called with a message of one line if a purge fails; the next purge tries again.
+        every: The interval between purges in seconds.
     """
 
     async def purge_again() -> None:
@@ -271,7 +272,7 @@ async def purge_periodically(
 
 
 def _size(path: Path) -> int:
-    """The size of a file in bytes; 0 where it has been deleted meanwhile."""
+    """Return the size of a file in bytes; 0 if it was deleted meanwhile."""
     with contextlib.suppress(OSError):
         if path.is_file():
             return path.stat().st_size

@@ -16,7 +16,7 @@ from editjudge.base.text import join_surrogates
 from editjudge.base.threads import in_thread
 from editjudge.service import ScoreReport
 
-from .accounting import REQUEST_HEADER, Caller, RequestAccount, read_terms
+from .accounting import REQUEST_ID_HEADER, Caller, RequestAccount, read_call_terms
 from .errors import describe_error, wrap_defect
 from .metrics import CONTENT_TYPE
 from .openapi import make_openapi, render_own_page
@@ -252,8 +252,8 @@ def _reply(
 
 def _caller(request: web.Request) -> Caller:
     headers = request.headers
-    team, number = headers.get(TEAM_HEADER, ""), headers.get(REQUEST_HEADER, "")
-    return Caller.of(team, request.path, number, read_terms(headers))
+    team, number = headers.get(TEAM_HEADER, ""), headers.get(REQUEST_ID_HEADER, "")
+    return Caller.of(team, request.path, number, read_call_terms(headers))
 
 
 async def _add_tokens_header(request: web.Request, response: web.StreamResponse) -> None:

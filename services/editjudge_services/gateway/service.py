@@ -1,4 +1,4 @@
-"""The Judge service itself, on which the gRPC and the HTTP server build."""
+"""The Judge service without its transport, which the gRPC and the HTTP server share."""
 
 from __future__ import annotations
 
@@ -30,19 +30,25 @@ _TEAM_MEND = f"use letters, digits, . _ - alone, {LONGEST_NAME} at most"
 
 
 class JudgeService:
-    """Judges edits for many callers on one panel; use it as an async context manager.
+    """Judges the edits of many callers with one panel of judges and specialists.
 
-    Overload: edits, bytes of requests, streams and decoded pixels are limited for all callers and
-    for each. Beyond a limit a request is refused at once with `NoCapacity`, before its images are
-    decoded; edits of a batch or a stream wait instead. Cancellation: a call to a judge or
-    specialist that no other request waits for is cancelled with its caller; what it has cost is
-    counted, and a reply that arrived is stored. Restart: with a cache folder, replies and usage
-    survive, and a repeated request costs only the calls that were not answered before.
+    It is an async context manager.
+
+    Overload: edits in flight, bytes of requests, streams and decoded pixels are limited, for all
+    callers together and for each caller. A request beyond a limit fails at once with `NoCapacity`,
+    before its images are decoded; the edits of a batch or a stream wait instead.
+
+    Cancellation: when a request is cancelled, so are its calls to judges and specialists, unless
+    other requests wait for them. Their cost so far is counted, and replies that have arrived
+    are stored.
+
+    Restart: with a cache folder, replies and usage survive a restart. A repeated request then pays
+    only for the calls without a stored reply.
 
     Args:
-        settings: Where judges and specialists are.
-        options: Limits, and the files that outlive the process.
-        rebind_seconds: Interval at which services that came or went are discovered.
+        settings: The addresses of judges and specialists.
+        options: The limits, and the paths of the cache and the audit log.
+        discovery_seconds: The interval at which new and lost services are discovered.
 
     Attributes:
         client: The client that judges.
@@ -50,16 +56,16 @@ class JudgeService:
         requests: The limit on bytes of requests in memory.
         streams: The limit on open streams.
         metrics: The Prometheus metrics.
-        is_terminating: Whether the end was announced. Requests are still accepted, but health
-            checks fail, so that load balancers turn to other replicas.
-        shutdown: Set when no further request is accepted. Requests in flight still finish.
+        is_terminating: Whether the service is draining. Requests are still accepted, but health
+            checks fail, so that load balancers use other replicas.
+        shutdown: Set when no more requests are accepted. Requests in flight still finish.
     """
 
     def __init__(
         self,
         settings: Settings,
         options: ServiceOptions | None = None,
-        rebind_seconds: float = 15.0,
+        discovery_seconds: float = 15.0,
     ) -> None:
         options = options or ServiceOptions()
         # A Judge service must not call another one, nor itself.
@@ -77,7 +83,7 @@ class JudgeService:
             cache_bytes=("Size of the cache folder on disk.", self._cache.bytes),
         )
         self._audit = AuditLog(options.audit, self.metrics.audit_lost.inc)
-        self._rebind_seconds = rebind_seconds
+        self._discovery_seconds = discovery_seconds
         self.is_terminating = False
         self.shutdown = asyncio.Event()
         self._resources = contextlib.AsyncExitStack()
@@ -88,7 +94,7 @@ class JudgeService:
             await resources.enter_async_context(self._usage.open())
             await resources.enter_async_context(self.client)
             self._resources = resources.pop_all()
-        rebinding = asyncio.create_task(self._rebind())
+        rebinding = asyncio.create_task(self._discover_services())
 
         async def stop() -> None:
             rebinding.cancel()
@@ -100,16 +106,16 @@ class JudgeService:
     async def __aexit__(self, *_: object) -> None:
         await self._resources.aclose()
 
-    def announce_end(self) -> None:
-        """Let health checks fail from now on, so that load balancers send no further requests."""
+    def start_draining(self) -> None:
+        """Make health checks fail, so that load balancers send no more requests."""
         self.is_terminating = True
 
     @contextlib.contextmanager
     def open_account(self, caller: Caller) -> Iterator[RequestAccount]:
-        """Account for a request until the block is left, however it ends.
+        """Open the account of a request; leaving the block closes it, also after an error.
 
         Raises:
-            InvalidRequest: the team's name is not valid.
+            InvalidRequest: the name of the team is not valid.
         """
         if not _TEAM.fullmatch(caller.team):
             raise InvalidRequest("x-team", "this is not a valid team name", _TEAM_MEND)
@@ -123,7 +129,7 @@ class JudgeService:
 
     def _close_account(self, account: RequestAccount) -> None:
         self.metrics.count(account)
-        self._audit.write(account.line)
+        self._audit.write(account.audit_line)
 
     @property
     def in_flight(self) -> Mapping[str, int]:
@@ -140,14 +146,14 @@ class JudgeService:
         """Judge an edit.
 
         Args:
-            read: Reads the request. It is called only once the edit has been admitted.
-            account: The account of the request, entered.
-            may_wait: Whether the edit waits for capacity, as those of batches and streams do.
-                Otherwise it is refused.
+            read: Reads the request. It is called after the edit is admitted.
+            account: The open account of the request.
+            may_wait: Whether the edit waits for capacity, as in batches and streams; otherwise a
+                lack of capacity raises `NoCapacity`.
 
         Raises:
             InvalidRequest: naming the field of the request that cannot be used.
-            NoCapacity: there is no capacity now, and the edit may not wait.
+            NoCapacity: there is no capacity now, and `may_wait` is false.
         """
         caller = account.caller.team
         async with self.edits.acquire(caller, 1, may_wait=may_wait):
@@ -159,13 +165,13 @@ class JudgeService:
             pixels = await in_thread(request.edit.count_pixels)
             async with self._pixels.acquire(caller, pixels, may_wait=may_wait):
                 edit = await in_thread(request.edit.decode, request.protocol.benchmark == "core")
-                # Made in a thread, so that the event loop finds them in the cache.
-                await self._make_signatures(dimension_set, dimensions)
+                # Computed in a thread, so that the event loop finds them in the cache.
+                await self._make_cached_signatures(dimension_set, dimensions)
                 context = replace(
                     self._cache.for_team(caller),
                     budget=account.meter,
                     terms=account.caller.terms,
-                    logs=(account.notes,),
+                    logs=(account.call_log,),
                 )
                 judgement = await self.client.judge(
                     edit, dimensions, dimension_set.by_id, dimension_set.signatures, context
@@ -173,15 +179,17 @@ class JudgeService:
         await self._usage.flush()
         return judgement
 
-    async def signatures(
+    async def make_signatures(
         self, protocol: Protocol, patterns: Iterable[str], account: RequestAccount
     ) -> dict[str, Signature]:
-        """Make the signatures that values have now under a protocol, by dimension id.
+        """Return the current signatures of dimensions under a protocol, by dimension id.
 
-        The request counts as an edit in flight.
+        A signature states all that a value depends on; see `Signature`. The request counts as an
+        edit in flight.
 
         Args:
-            account: The account of the request, entered.
+            patterns: Ids or globs of dimensions.
+            account: The open account of the request.
 
         Raises:
             InvalidRequest: naming the field of the request that cannot be used.
@@ -192,18 +200,18 @@ class JudgeService:
             dimension_set, dimensions = await in_thread(select_dimensions, protocol, patterns)
             account.dimensions = len(dimensions)
             await self.client.panel.probe_judges()
-            return await self._make_signatures(dimension_set, dimensions)
+            return await self._make_cached_signatures(dimension_set, dimensions)
 
-    async def _make_signatures(
+    async def _make_cached_signatures(
         self, dimension_set: DimensionSet, dimensions: Iterable[Dimension]
     ) -> dict[str, Signature]:
         return await in_thread(
             dimension_set.signatures.of, dimensions, self.client.panel.identities()
         )
 
-    async def _rebind(self) -> None:
+    async def _discover_services(self) -> None:
         while True:
-            await asyncio.sleep(self._rebind_seconds)
+            await asyncio.sleep(self._discovery_seconds)
             try:
                 await self.client.panel.rebind()
                 await self.client.panel.probe_judges()

@@ -11,7 +11,7 @@ from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
-from .accounting import REQUEST_HEADER, Caller, RequestAccount, read_terms
+from .accounting import REQUEST_ID_HEADER, Caller, RequestAccount, read_call_terms
 from .errors import DeadlineExceeded, NoCapacity, abort, make_refusal, wrap_defect
 from .messages import make_dimension, make_response, read_protocol, read_score_request
 from .protocols import list_dimensions
@@ -25,8 +25,8 @@ _IN_STREAM = 16
 def _caller(context: Any, method: str) -> Caller:
     """Read the caller from the metadata, where a front door overwrites what the caller claims."""
     metadata = dict(context.invocation_metadata() or ())
-    terms = read_terms(metadata, context.time_remaining())
-    request = str(metadata.get(REQUEST_HEADER, ""))
+    terms = read_call_terms(metadata, context.time_remaining())
+    request = str(metadata.get(REQUEST_ID_HEADER, ""))
     return Caller.of(metadata.get(TEAM_HEADER, ""), method, request, terms)
 
 
@@ -188,7 +188,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
             if request.HasField("protocol"):
                 protocol = read_protocol(request.protocol)
                 with self._service.open_account(_caller(context, "GetPanel")) as account:
-                    now = await self._service.signatures(protocol, request.dimensions, account)
+                    now = await self._service.make_signatures(protocol, request.dimensions, account)
                 signatures = {name: str(signature) for name, signature in now.items()}
         except Exception as error:  # noqa: BLE001 - of this request alone
             await abort(context, wrap_defect(error))

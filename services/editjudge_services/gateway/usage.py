@@ -1,4 +1,4 @@
-"""Usage by team: counted for each request, and stored by team and day."""
+"""The usage of teams: counted for each request, stored by day and team."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from editjudge.base.config import Price
 
 FILE = "usage.sqlite"
-Day: TypeAlias = tuple[str, str]
-"""A day in UTC (ISO 8601), and a team."""
+DayAndTeam: TypeAlias = tuple[str, str]
+"""A day in UTC (ISO 8601) and the name of a team."""
 
 
 @dataclass(frozen=True, slots=True)
 class TeamUsage:
-    """What a team used; the fields are the columns of the usage file.
+    """The usage of a team. The fields are the columns of the usage file.
 
     Attributes:
         edits: Edits that were judged.
-        refused: Requests that were not answered: invalid, over a limit, too late or cancelled.
-        calls: Calls to judges and specialists that were made and answered.
-        cached: Calls that the cache answered.
+        refused: Requests that failed: invalid, over a limit, past the deadline or cancelled.
+        calls: Calls that judges and specialists answered.
+        cached: Calls answered from the cache of the Judge service.
         failed: Calls that failed after all attempts.
-        prompt_tokens: Prompt tokens of the calls that were made.
-        cached_tokens: How many of these the judge found in its own prefix cache.
-        completion_tokens: Tokens that judges wrote.
-        cost: The cost in the currency of the prices.
+        prompt_tokens: Prompt tokens of calls to judges.
+        cached_tokens: Prompt tokens that judges found in their prefix caches.
+        completion_tokens: Tokens that judges generated.
+        cost: The cost of calls, in the currency of the prices in the settings.
     """
 
     edits: int = 0
@@ -55,7 +55,7 @@ class TeamUsage:
 
     @property
     def tokens(self) -> int:
-        """Tokens that judges read and wrote."""
+        """The sum of prompt tokens and completion tokens."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -72,11 +72,11 @@ _READ = f"SELECT day, team, {', '.join(COUNTS)} FROM used ORDER BY day, team"  #
 
 
 class Meter(Budget):
-    """Counts what one request uses; a `Budget` without a limit.
+    """Counts the usage of one request; a `Budget` without a limit.
 
     Args:
-        on_usage: Called with each addition. That may be after the request was cancelled, where
-            other requests wait for the same calls.
+        on_usage: Called with each addition, even after the request was cancelled if other requests
+            wait for the same calls.
 
     Attributes:
         total: The usage so far.
@@ -88,7 +88,7 @@ class Meter(Budget):
         self.total = TeamUsage()
 
     def add(self, **more: float) -> None:
-        """Add to the total; the names are the fields of `TeamUsage`."""
+        """Add to the total, by fields of `TeamUsage`."""
         usage = TeamUsage(**more)  # type: ignore[arg-type]
         self.total += usage
         self._on_usage(usage)
@@ -97,7 +97,7 @@ class Meter(Budget):
     def reserve_call(
         self, price: Price | None, service: str
     ) -> Iterator[Callable[[Usage], float | None]]:
-        """See `Budget`; a call that fails or is cancelled is counted as failed."""
+        """Reserve the cost of a call, see `Budget`. A failed or cancelled call counts as failed."""
         with super().reserve_call(price, service) as spend:
             try:
                 yield spend
@@ -106,7 +106,7 @@ class Meter(Budget):
                 raise
 
     def count_calls(self, usage: Usage, calls: int = 1) -> None:
-        """See `Budget`."""
+        """Count calls and their tokens."""
         super().count_calls(usage, calls)
         self.add(
             calls=calls,
@@ -116,16 +116,15 @@ class Meter(Budget):
         )
 
     def pay(self, cost: float) -> None:
-        """See `Budget`."""
+        """Add a cost to the usage."""
         super().pay(cost)
         self.add(cost=cost)
 
 
 def make_private(path: Path) -> None:
-    """Create a database file that only its owner can read, or restrict an existing one so.
+    """Create a database file with mode 0600, or set this mode on an existing one.
 
-    The files that SQLite puts beside it get the same mode. The mode of a file that belongs to
-    another user is left alone.
+    The `-wal` and `-shm` files of SQLite get the same mode. A file of another user keeps its mode.
 
     Raises:
         ConfigError: the file cannot be created.
@@ -143,24 +142,24 @@ def make_private(path: Path) -> None:
 class UsageLog:
     """The usage of each team on each day, in an SQLite file.
 
-    Additions are written in the background, many in one transaction. While the file cannot be
-    written they are held in memory, and written with the next additions; a crash loses those.
+    Additions are written in the background, many in one transaction. Additions that could not be
+    written are held in memory and written with the next ones; a crash loses them.
 
     Args:
         folder: The folder of the file; None stores nothing.
-        say: Called with one line for the first of several failures in a row.
+        say: Called with a message of one line for the first of several failures in a row.
     """
 
     def __init__(self, folder: Path | None, say: Callable[[str], None]) -> None:
         self._path = None if folder is None else folder / FILE
         self._say = say
-        self._unwritten: dict[Day, TeamUsage] = {}
+        self._unwritten: dict[DayAndTeam, TeamUsage] = {}
         self._writing: asyncio.Task[None] | None = None
         self._failing = False
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Write additions until the block is left, which waits for the last ones.
+        """Open the file. Leaving the block waits until the last additions are written.
 
         Raises:
             ConfigError: the file cannot be created.
@@ -175,7 +174,7 @@ class UsageLog:
             await self.flush()
 
     def add(self, team: str, more: TeamUsage) -> None:
-        """Add to the usage of a team today; the file is written in the background."""
+        """Add to today's usage of a team; the file is written in the background."""
         if self._path is None:
             return
         day = (datetime.now(UTC).date().isoformat(), team)
@@ -184,7 +183,7 @@ class UsageLog:
             self._writing = asyncio.create_task(self._write(self._path))
 
     async def flush(self) -> None:
-        """Wait until all additions were written, or writing them failed."""
+        """Wait until all additions are written or writing has failed."""
         if self._writing is not None:
             await asyncio.shield(self._writing)
 
@@ -203,11 +202,11 @@ class UsageLog:
             self._failing = False
 
 
-def read_usage(folder: Path) -> Mapping[Day, TeamUsage]:
-    """Read the usage of all teams by day, also while a service writes.
+def read_usage(folder: Path) -> Mapping[DayAndTeam, TeamUsage]:
+    """Read the usage of all teams by day and team; a Judge service may write meanwhile.
 
     Raises:
-        ConfigError: no service has stored usage there.
+        ConfigError: no Judge service has stored usage in the folder.
         StoreError: the file is damaged.
     """
     path = folder / FILE
@@ -217,7 +216,7 @@ def read_usage(folder: Path) -> Mapping[Day, TeamUsage]:
         return {(day, team): TeamUsage(*counts) for day, team, *counts in db.execute(_READ)}
 
 
-def _write(path: Path, usage: Mapping[Day, TeamUsage]) -> None:
+def _write(path: Path, usage: Mapping[DayAndTeam, TeamUsage]) -> None:
     """Add usage to the file in one transaction."""
     rows = [(*day, *(getattr(each, name) for name in COUNTS)) for day, each in usage.items()]
     with _database(path) as db, db:

@@ -1,4 +1,4 @@
-"""Restarts of servers: one that ends, or loses one of its models, is started again."""
+"""Restarts servers that end or lose one of their models."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from .process import Server
 log = logging.getLogger(__name__)
 MAX_RESTARTS = 5
 _HEALTHY_SECONDS = 60.0
-_PAUSE = 0.5
-_LONGEST_PAUSE = 60.0
+_CHECK_SECONDS = 0.5
+_MAX_PAUSE_SECONDS = 60.0
 
 
 class _RestartedServer:
-    """A server, and the state of its restarts.
+    """A running server with the state of its restarts.
 
     Args:
-        server: A server that was started.
-        has_no_limit: Whether it is restarted however often it ends, since the others can do
-            without it.
+        server: A started server.
+        is_dispensable: Whether the other servers work without it, so that the number of its
+            restarts is not limited.
     """
 
     def __init__(self, server: Server, has_no_limit: bool) -> None:
         self._server = server
-        self._has_no_limit = has_no_limit
+        self._is_dispensable = has_no_limit
         self._restarts = 0
-        self._is_degraded = self._is_away = False
+        self._is_degraded = self._is_down = False
         self._since = time.monotonic()
         self._not_before = 0.0
 
     def restart_if_needed(self, stopping: threading.Event) -> bool:
-        """Restart the server if it ended or lost a model; returns whether its state changed."""
+        """Restart the server if it ended or lost a model; return whether its state changed."""
         now = time.monotonic()
         if self._server.is_healthy() or (self._is_degraded and self._server.is_running()):
             if now - self._since > _HEALTHY_SECONDS:
                 self._restarts = 0
             return False
         if now < self._not_before:
-            news, self._is_away = not self._is_away, True
+            news, self._is_down = not self._is_down, True
             return news
         self._restarts += 1
-        if self._restarts > MAX_RESTARTS and not self._has_no_limit:
+        if self._restarts > MAX_RESTARTS and not self._is_dispensable:
             self._give_up()
         else:
             self._start_again(stopping)
@@ -67,38 +67,38 @@ class _RestartedServer:
         try:
             self._server.start(stopping)
         except (StackError, OSError) as error:
-            if not self._has_no_limit:
+            if not self._is_dispensable:
                 raise
             log.error("%s did not start and will be tried again: %s", name, error)  # noqa: TRY400
-        self._is_away = False
+        self._is_down = False
         self._since = time.monotonic()
-        if self._has_no_limit:
-            pause = _PAUSE * 2 ** min(self._restarts, MAX_RESTARTS * 2)
-            self._not_before = self._since + min(pause, _LONGEST_PAUSE)
+        if self._is_dispensable:
+            pause = _CHECK_SECONDS * 2 ** min(self._restarts, MAX_RESTARTS * 2)
+            self._not_before = self._since + min(pause, _MAX_PAUSE_SECONDS)
 
 
 def keep_running(
     servers: Sequence[Server],
     stopping: threading.Event,
     on_change: Callable[[], None] = lambda: None,
-    without_limit: Collection[Server] = (),
+    dispensable: Collection[Server] = (),
 ) -> None:
-    """Watch servers that were started, and restart them, until `stopping` is set.
+    """Watch running servers and restart them if needed, until `stopping` is set.
 
-    A server that ran for a minute has its full number of restarts again. One that still runs but
-    loses a model again and again goes on without the model.
+    A server is restarted at most `MAX_RESTARTS` times in a row; a minute of healthy running resets
+    the count. A server that is still running at the limit, but without a model, is left running.
 
     Args:
-        on_change: Called when a server was restarted, is down, or goes on without a model.
-        without_limit: Servers that the others can do without. They are restarted however often
-            they end or fail to start, after pauses that grow to a minute.
+        on_change: Called after a server was restarted, was found to be down, or was left running
+            without a model.
+        dispensable: Servers that the others work without. Their restarts are not limited, and
+            follow pauses that grow to a minute.
 
     Raises:
-        StackError: another server ended more than `MAX_RESTARTS` times in a row, or did not start
-            again.
+        StackError: a server that is not dispensable reached the limit or failed to start.
     """
-    watched_servers = [_RestartedServer(server, server in without_limit) for server in servers]
-    while not stopping.wait(_PAUSE):
+    watched_servers = [_RestartedServer(server, server in dispensable) for server in servers]
+    while not stopping.wait(_CHECK_SECONDS):
         for each in watched_servers:
             if each.restart_if_needed(stopping):
                 on_change()

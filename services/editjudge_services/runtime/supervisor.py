@@ -1,7 +1,7 @@
-"""The background process of `editjudge up`, which runs the servers of the local stack.
+"""The supervisor, the background process of `editjudge up`: it runs the servers of the stack.
 
-It holds the stack's lock while it lives, writes the servers' addresses into the state file, and
-restarts a server on the same ports when it ends or loses one of its models.
+It holds the lock of the stack while it runs and writes the addresses of the servers into the state
+file. It restarts a server on the same ports if the server ends or loses one of its models.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .triton_server import TritonServer, has_serve_extra
 from .vllm_server import VllmServer, check_model, check_packages, list_packages
 
 _OWN_STOP_SECONDS = 10.0
-"""How long the supervisor itself may take to end, beside its servers."""
+"""The time that the supervisor needs to end in addition to the stop times of its servers."""
 
 
 def up(
@@ -49,15 +49,15 @@ def up(
     """Start the local stack in the background and wait until it is ready.
 
     Args:
-        vllm_python: The Python of the environment that has vLLM; needed for a judge.
+        vllm_python: The Python interpreter of an environment with vLLM; required for a judge.
         config: The settings file of the Judge service; by default that of the current folder.
 
     Raises:
-        ConfigError: there is nothing to start, no vLLM, or no model in the folder.
-        StackError: a stack runs already (the message has its address), or does not start.
+        ConfigError: the settings start no server, vLLM is missing, or the folder has no model.
+        StackError: a stack is running already (the message has its address), or a server fails.
         MissingExtra: the packages of the stack are not installed.
     """
-    _check(settings, vllm_python)
+    _check_settings(settings, vllm_python)
     if (running := running_stack()) is not None:
         where = " and ".join(running.urls)
         raise StackError(f"a local stack runs already at {where}", "editjudge down ends it")
@@ -76,7 +76,7 @@ def up(
         )
     try:
         return _wait_until_ready(process, output, settings)
-    except BaseException:  # also on Ctrl-C: without a state file `down` could not find the stack
+    except BaseException:  # also on Ctrl-C: `down` finds no stack without a state file
         process.terminate()
         raise
 
@@ -99,8 +99,8 @@ def _wait_until_ready(
     raise StackError(f"the local stack is not ready in time, see {output}")
 
 
-def _check(settings: StackSettings, vllm_python: Path | None) -> None:
-    """Find mistakes before the background process starts, while the user sees the message."""
+def _check_settings(settings: StackSettings, vllm_python: Path | None) -> None:
+    """Check settings and packages before the supervisor starts, so that the user sees errors."""
     if not settings.triton and settings.judge is None:
         raise ConfigError("there is nothing to start", "give --judge, or leave Triton on")
     if settings.triton and not has_serve_extra():
@@ -127,7 +127,7 @@ def _require_python(vllm_python: Path | None) -> Path:
 
 
 def down() -> StackState | None:
-    """End the local stack and free its ports; returns its state, None where none runs."""
+    """Stop the local stack and free its ports; return its last state, None if none ran."""
     state = running_stack()
     if state is None:
         return None
@@ -136,7 +136,7 @@ def down() -> StackState | None:
         with stack_lock().acquire(timeout=state.stop_seconds):
             pass
     except Timeout:
-        # The servers lead process groups of their own; the kernel ends them with the supervisor.
+        # Servers have their own process groups; the kernel kills them when the supervisor dies.
         os.killpg(state.pid, signal.SIGKILL)
     state_file().unlink(missing_ok=True)
     return state
@@ -145,10 +145,11 @@ def down() -> StackState | None:
 def supervise(
     settings: StackSettings, vllm_python: Path | None = None, config: Path | None = None
 ) -> None:
-    """Run the stack until SIGTERM.
+    """Run the local stack in this process until SIGTERM or SIGINT.
 
     Raises:
-        StackError: another supervisor holds the lock, or a server does not start.
+        StackError: another supervisor holds the lock, or a server does not start or ends too
+            often.
     """
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -167,7 +168,7 @@ def supervise(
                 write_file(state_file(), stack.state(started_at).model_dump_json().encode())
 
             write_state()
-            # Clients of Triton and vLLM can do without the Judge service.
+            # Clients of Triton and vLLM do not need the Judge service.
             dispensable = [stack.gateway] if stack.gateway else []
             keep_running(stack.servers, stopping, write_state, dispensable)
         finally:
@@ -179,7 +180,7 @@ _LOGS = ("triton.log", "vllm.log", "judge.log", "front.log", "front-calls.jsonl"
 
 
 class _Stack:
-    """The servers of a local stack; the settings say which of them there are."""
+    """The servers of a local stack, as the settings select them."""
 
     def __init__(
         self, settings: StackSettings, vllm_python: Path | None, config: Path | None
@@ -201,7 +202,7 @@ class _Stack:
 
     def start(self, stopping: threading.Event) -> None:
         """Start all servers and wait until they are ready."""
-        # vLLM takes much longer than Triton, so it starts first and is waited for last.
+        # vLLM takes much longer than Triton, so it is started first and awaited last.
         if self.vllm is not None:
             self.servers.append(self.vllm)
             self.vllm.spawn()
@@ -223,12 +224,12 @@ class _Stack:
             self.front.start(stopping)
 
     def stop(self) -> None:
-        """End all servers, the front door first, so that requests in flight can finish."""
+        """Stop all servers, the front door first, so that requests in flight can finish."""
         for server in reversed(self.servers):
             server.stop()
 
     def state(self, started_at: float) -> StackState:
-        """The addresses and logs of the servers."""
+        """Return the state for the state file: processes, addresses and logs of the servers."""
         triton, vllm = self.triton, self.vllm
         has_triton = self._settings.triton
         judge = None
@@ -250,7 +251,7 @@ class _Stack:
 
 
 def main() -> None:
-    """Run the background process; the arguments are settings, vLLM's Python and a settings file."""
+    """Run the supervisor; `sys.argv` has settings as JSON, vLLM's Python and a settings file."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
         python, config = (Path(text) if text else None for text in sys.argv[2:])

@@ -49,7 +49,7 @@ def make(
 
 def told(spec: RunSpec, out: Path) -> str:
     """Why a run refuses, or nothing; `validate` and a dry run say the same."""
-    problems = validate(ResolvedSpec(spec), Settings()).of("shifted")
+    problems = validate(ResolvedSpec(spec), Settings()).select("shifted")
     if not problems:
         preview_run(spec, out, Settings())
         assert editjudge.run(spec, out=out).status == "done"
@@ -146,7 +146,7 @@ def test_who_knows_better_goes_on(tmp_path: Path) -> None:
         preview_run(spec, tmp_path / "other", Settings(), as_named=True)[1].edit_count
         == len(MIXED) - 1
     )
-    assert not validate(ResolvedSpec(spec), Settings(), as_named=True).of("shifted")
+    assert not validate(ResolvedSpec(spec), Settings(), as_named=True).select("shifted")
     notes = [event.text for event in events if isinstance(event, NoteEvent)]
     assert any(
         f"1 file in {tmp_path / 'ours'} belongs to no item (first: 7.png)" in n for n in notes

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from editjudge.app.results import _of_parts as of_parts
+from editjudge.app.results import _extract_part_scores as of_parts
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import NoScore, Score
 from editjudge.benchmarks.registry import load_benchmark

@@ -16,7 +16,7 @@ from cryptography import x509
 from editjudge.base.errors import ConfigError
 from editjudge_services.front import identity
 from editjudge_services.front.identity import ALGORITHM, Authority, TeamKeys
-from editjudge_services.front.values import Tokens
+from editjudge_services.front.values import TokenAuthentication
 
 CLAIMS = {"issuer": "editjudge", "audience": "judges"}
 
@@ -197,7 +197,7 @@ def test_a_client_certificate_is_the_authority_s_and_for_clients_alone(tmp_path:
 
 
 def test_a_token_says_the_team_in_the_claim_that_the_door_reads(tmp_path: Path) -> None:
-    claims = Tokens(keys="", audience="studio", team_claim="org.department").claims
+    claims = TokenAuthentication(keys="", audience="studio", team_claim="org.department").claims
     token = TeamKeys(tmp_path).issue_token("vision", 1, "batch", **claims)
     said = jwt.decode(token, options={"verify_signature": False})
     assert (said["org"]["department"], said["aud"], said["class"]) == ("vision", "studio", "batch")

@@ -17,7 +17,7 @@ from editjudge_services.front.local import (
     make_local_front,
     validate_tokens,
 )
-from editjudge_services.front.values import Tokens
+from editjudge_services.front.values import TokenAuthentication
 from editjudge_services.runtime.process import reserve_ports
 
 JUDGE = LocalGateway(pid=1, url="grpc://127.0.0.1:2", http="http://127.0.0.1:3", log=Path("log"))
@@ -41,12 +41,12 @@ def test_how_a_door_knows_callers_is_known_after_it(state: Path) -> None:
 
 @pytest.mark.parametrize("keys", ["https://id.example.org/keys", "", "keys/jwks.json"])
 def test_where_keys_are_is_remembered_as_it_was_given(tmp_path: Path, keys: str) -> None:
-    given = Tokens.model_validate({"keys": keys})
+    given = TokenAuthentication.model_validate({"keys": keys})
     (tmp_path / "tokens.json").write_text(given.model_dump_json())
     kept = load_last_tokens(tmp_path)
     assert kept == given
     assert (kept.keys, kept.url) == (keys, keys if "://" in keys else "")
-    assert Tokens.model_validate({"keys": Path("/a/b")}).keys == "/a/b"
+    assert TokenAuthentication.model_validate({"keys": Path("/a/b")}).keys == "/a/b"
 
 
 def test_tokens_of_values_are_named_when_they_are_wrong() -> None:

@@ -25,7 +25,7 @@ from editjudge_services.front.local import (
 )
 from editjudge_services.front.render import render, render_and_check
 from editjudge_services.front.server import EnvoyServer
-from editjudge_services.front.values import CLASSES, OWN_HEADERS, FrontValues
+from editjudge_services.front.values import CALL_CLASSES, RESERVED_HEADERS, FrontValues
 
 WHOLE: Mapping[str, Any] = {
     "listen": "127.0.0.1:8443",
@@ -134,7 +134,7 @@ def test_every_group_of_servers_has_a_cluster_for_each_class(tmp_path: Path) -> 
     )
     most = {"interactive": 100, "batch": 7}
     for group in groups:
-        for of in CLASSES:
+        for of in CALL_CLASSES:
             (threshold,) = clusters[f"{group}.{of}"]["circuit_breakers"]["thresholds"]
             assert threshold["max_requests"] == most[of]
     two = clusters["triton.segmentation.batch"]["load_assignment"]["endpoints"][0]["lb_endpoints"]
@@ -175,7 +175,7 @@ def test_streams_meet_servers_as_a_group_of_their_own(tmp_path: Path) -> None:
         way = route["route"]
         endless = "max_stream_duration" in way["max_stream_duration"]
         assert ("-streams." in way["cluster"]) == endless == ("rate_limits" in way)
-    for of in CLASSES:
+    for of in CALL_CLASSES:
         (threshold,) = clusters[f"gateway-streams.{of}"]["circuit_breakers"]["thresholds"]
         assert threshold["max_requests"] == 9
 
@@ -199,7 +199,7 @@ def test_only_who_is_uncounted_reaches_judges_where_tokens_are_counted(
         for route in routes(filled(tmp_path, token_limits=limits))
         if route.get("route", {}).get("cluster", "").startswith("judge.")
     ]
-    assert len(reached) == 2 * len(CLASSES)
+    assert len(reached) == 2 * len(CALL_CLASSES)
     for headers in reached:
         assert headers["x-team"] == {"safe_regex": {"regex": "one[.]two|three"}}
 
@@ -220,7 +220,7 @@ def test_the_door_lets_in_the_teams_that_the_judge_service_takes(tmp_path: Path)
 def test_what_a_caller_says_about_itself_is_taken_away(tmp_path: Path) -> None:
     (extension,) = manager(filled(tmp_path))["early_header_mutation_extensions"]
     removed = [each["remove"] for each in extension["typed_config"]["mutations"]]
-    assert removed == list(OWN_HEADERS)
+    assert removed == list(RESERVED_HEADERS)
 
 
 def test_the_log_holds_no_query_no_token_and_no_body(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_whatever_names_are_stackthe_file_is_yaml(
         for header in route["match"].get("headers", ())
         if header["name"] == "x-model"
     ]
-    assert named[:: len(CLASSES)] == models
+    assert named[:: len(CALL_CLASSES)] == models
 
 
 @pytest.mark.parametrize("name", ["envoy.yaml", "certificate.json"])

@@ -96,7 +96,7 @@ def test_one_that_others_go_on_without_is_tried_for_ever_and_ever_less_often(
             tries.append(moment())
 
     monkeypatch.setattr(restarts.time, "monotonic", moment)
-    keep_running([other, judge], looks, tell, without_limit=[judge])  # type: ignore[arg-type]
+    keep_running([other, judge], looks, tell, dispensable=[judge])  # type: ignore[arg-type]
     pauses = [after - before for before, after in pairwise(tries)]
     assert pauses[0] == 1
     assert pauses == sorted(pauses)
