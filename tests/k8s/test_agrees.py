@@ -21,7 +21,7 @@ from editjudge.base.config import Price, StackSettings, load_settings
 from editjudge.cli import plugin_commands, root
 from editjudge_services.front.local import validate_values
 from editjudge_services.front.render import check, render
-from editjudge_services.front.values import RESERVED_HEADERS, FrontValues, TokenLimits
+from editjudge_services.front.values import OWN_HEADERS, FrontValues, TokenLimits
 from editjudge_services.runtime import triton_server, vllm_server
 from editjudge_services.runtime.repository import find_specialists, render_config
 from editjudge_services.runtime.serving import read_table
@@ -294,7 +294,7 @@ def test_a_gateway_lets_through_what_the_front_door_does(tmp_path: Path) -> None
         assert any(re.fullmatch(pattern, path) for pattern in patterns)
     assert len(paths) == 6
     (taken,) = of(things, "ClientTrafficPolicy")
-    assert tuple(taken["spec"]["headers"]["earlyRequestHeaders"]["remove"]) == RESERVED_HEADERS
+    assert tuple(taken["spec"]["headers"]["earlyRequestHeaders"]["remove"]) == OWN_HEADERS
 
 
 def test_every_default_of_the_front_door_is_its_own() -> None:

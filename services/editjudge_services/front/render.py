@@ -16,7 +16,7 @@ from editjudge.base.contracts import MODEL_HEADER, NAME, TOKENS_HEADER
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.output_files import check_overwrite
 
-from .values import CALL_CLASSES, RESERVED_HEADERS, Address, FrontValues
+from .values import CALL_CLASSES, OWN_HEADERS, Address, FrontValues
 
 FILE = "envoy.yaml"
 CERTIFICATE = "certificate.json"
@@ -58,7 +58,7 @@ def render(values: FrontValues, folder: Path) -> Path:
     )
     text = environment.get_template(FILE).render(
         **dict(values),
-        own_headers=RESERVED_HEADERS,
+        own_headers=OWN_HEADERS,
         certificate_secret=str(secret.resolve()),
         classes=CALL_CLASSES,
         model_header=MODEL_HEADER,

@@ -275,6 +275,5 @@ class FrontValues(Strict):
         return own
 
 
-_LLM_D = "x-llm-d-inference"
-RESERVED_HEADERS = ("x-team", "x-class", f"{_LLM_D}-fairness-id", f"{_LLM_D}-objective")
+OWN_HEADERS = ("x-team", "x-class", "x-llm-d-inference-fairness-id", "x-llm-d-inference-objective")
 """Headers that only the front door sets. It removes them from requests of callers."""

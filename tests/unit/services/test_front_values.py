@@ -25,7 +25,7 @@ from editjudge_services.front.local import (
 )
 from editjudge_services.front.render import render, render_and_check
 from editjudge_services.front.server import EnvoyServer
-from editjudge_services.front.values import CALL_CLASSES, RESERVED_HEADERS, FrontValues
+from editjudge_services.front.values import CALL_CLASSES, OWN_HEADERS, FrontValues
 
 WHOLE: Mapping[str, Any] = {
     "listen": "127.0.0.1:8443",
@@ -220,7 +220,7 @@ def test_the_door_lets_in_the_teams_that_the_judge_service_takes(tmp_path: Path)
 def test_what_a_caller_says_about_itself_is_taken_away(tmp_path: Path) -> None:
     (extension,) = manager(filled(tmp_path))["early_header_mutation_extensions"]
     removed = [each["remove"] for each in extension["typed_config"]["mutations"]]
-    assert removed == list(RESERVED_HEADERS)
+    assert removed == list(OWN_HEADERS)
 
 
 def test_the_log_holds_no_query_no_token_and_no_body(tmp_path: Path) -> None:
