@@ -1,4 +1,4 @@
-"""What every output contract has."""
+"""Base class of output contracts, and helpers for their schemas."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ INSTRUCTIONS = package_tables(__package__, "instructions.toml")
 
 @dataclass(frozen=True)
 class OutputContract(Generic[T_co]):
-    """How a reply must look and what it is read to.
+    """The required form of a reply, and the parser that reads it.
 
     Attributes:
-        name: Of the kind of contract, as `spec` tells it.
-        parser: Raised whenever the same replies may lead to another answer than before.
-        averaged: Whether it reads scores, of which several sampled replies give the mean.
+        name: Kind of the contract, as `spec` gives it.
+        parser: Version of the parser. It is raised whenever the same reply may give another answer.
+        is_averaged: Whether the contract reads scores, so that several sampled replies are
+            averaged.
     """
 
     name: ClassVar[str]
@@ -31,7 +32,7 @@ class OutputContract(Generic[T_co]):
 
     @property
     def instruction(self) -> str:
-        """How the reply must look; empty where other words ask for it.
+        """The part of the prompt that describes the form; empty if other text does.
 
         It is template text and never holds text from data.
         """
@@ -39,10 +40,10 @@ class OutputContract(Generic[T_co]):
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON schema of the reply; None where the reply is not constrained.
+        """JSON schema of the reply; None if the reply is not constrained.
 
-        It has only keywords that constrained decoders know. What it asks for is checked again when
-        the reply is read, because not every server obeys it.
+        It uses only keywords that constrained decoders know. `parse` checks the same again, because
+        not every server obeys the schema.
         """
         return None
 
@@ -50,37 +51,38 @@ class OutputContract(Generic[T_co]):
         """Read a reply.
 
         Args:
-            cut: The reply ended at the token limit.
+            reply: The text of the reply.
+            cut: Whether the reply ended at the token limit.
 
         Raises:
-            Unparsable: it holds no valid answer, or more than one. Nothing else is raised,
-                whatever the text.
+            Unparsable: The reply holds no valid answer, or more than one. No text raises any other
+                error.
         """
         text = ReplyText(reply, cut=cut)
         return text.check_end(self._read(text))
 
     def _read(self, reply: ReplyText) -> T_co:
-        """Read a reply without its draft; `parse` sees to it that nothing follows the answer.
+        """Read a reply without its draft; `parse` then checks that no text follows the answer.
 
         Raises:
-            Unparsable: see `parse`.
+            Unparsable: See `parse`.
         """
         raise NotImplementedError
 
     def spec(self) -> Mapping[str, object]:
-        """The contract as plain fields, for signatures."""
+        """Return the contract as plain fields, for signatures."""
         return {"contract": self.name, "parser": self.parser, **asdict(self)}
 
     @property
     def digest(self) -> str:
-        """`sha256:` and 64 hex digits of all that shapes or reads a reply."""
+        """`sha256:` and 64 hex digits of all that shapes a reply or reads it."""
         specification = [dict(self.spec()), self.instruction, self.schema]
         text = json.dumps(specification, ensure_ascii=True, sort_keys=True)
         return content_digest(text.encode("ascii"))
 
 
 def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an object with these members, all of them, and no others."""
+    """JSON schema of an object with exactly these members."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -90,11 +92,11 @@ def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_schema(items: Mapping[str, Any], low: int, high: int) -> dict[str, Any]:
-    """The schema of a list with so many items."""
+    """JSON schema of a list of `low` to `high` items."""
     return {"type": "array", "items": items, "minItems": low, "maxItems": high}
 
 
 def abbreviate(value: object) -> str:
-    """A value from a reply, short enough for a reason."""
+    """Return a value from a reply as text that is short enough for an error."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "…" + text[-1]

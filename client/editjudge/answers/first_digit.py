@@ -21,26 +21,26 @@ _ANYWHERE = {
 
 @dataclass(frozen=True)
 class FirstDigit(OutputContract[ScoresAnswer]):
-    """The official way to read scores, defects included; for protocols that follow it.
+    """Scores as the official KRIS-Bench scripts read them, defects included.
 
-    The first `{…}` without inner braces that holds the first key is read as JSON, its values
-    through `int()`, so that 4.9 becomes 4. Where it is none, each key is looked for as text, then
-    `n/5`, then `n out of 5`, then the first standalone digit from 1 to 5 anywhere: the number of
-    a list may become the score. No reply is refused, so none is asked for again; what has no score
-    says why, key by key. `steps` are `json`, `prefix`, `n/5`, `n out of 5`, `first digit`.
+    The first `{…}` without inner braces that holds the first key is read as JSON, and its values
+    pass through `int()`, so 4.9 becomes 4. If that fails, each key is searched in the text, then
+    `n/5`, then `n out of 5`, then the first standalone digit from 1 to 5 anywhere, so the number of
+    a list item may become the score. No reply is refused, so none is requested again. A key without
+    a score has a reason. `steps` are `json`, `prefix`, `n/5`, `n out of 5`, `first digit`.
 
-    One thing is not followed: a number in JSON that is not on the scale, which the official code
-    takes as it is, is no score here.
+    One thing differs: a number in JSON that is not on the scale, which the official code accepts,
+    is no score here.
 
     Source: KRIS-Bench, `metrics_common.py` and the four other `metrics_*.py`.
 
     Attributes:
-        keys: Of the scores; the first one tells the JSON object.
-        colon: After a key in text: `required`, or `optional`; None where keys are not looked for
-            in text.
-        anywhere: Whether `n/5` and what follows are looked for.
-        null_ends: Whether `null` in the JSON object means that there is no score; otherwise it
-            is looked for in the text.
+        keys: Keys of the scores; the first one identifies the JSON object.
+        colon: Whether a colon after a key in text is `required` or `optional`; None if keys are not
+            searched in text.
+        anywhere: Whether `n/5` and the later steps are tried.
+        null_ends: Whether `null` in the JSON object means that there is no score; otherwise the
+            search goes on in the text.
         low: The lowest score.
         high: The highest score.
     """
@@ -57,7 +57,7 @@ class FirstDigit(OutputContract[ScoresAnswer]):
     high: int = 5
 
     def parse(self, reply: str, *, cut: bool = False) -> ScoresAnswer:
-        """Read what can be read; nothing is raised."""
+        """Read the scores that can be found; a reply without any raises no error."""
         json_values = self._read_json(reply)
         read = ScoresAnswer({})
         for key in self.keys:

@@ -1,4 +1,4 @@
-"""Questions that a judge writes, with and without their answers."""
+"""Contracts for questions that a judge writes, with or without their answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATTERN = rf'^[^"\\\x00-\x1f]{{2,{LONGEST - 1}}}[{"".join(_ENDS)}]$'
 
 
 def _read_question(value: Value) -> str | None:
-    """A question without the space around it; None where it is not a usable one."""
+    """Return a question without the space around it; None if it is not valid."""
     text = value.strip() if isinstance(value, str) else ""
     return text if 1 < len(text) <= LONGEST and text.endswith(_ENDS) else None
 
@@ -35,19 +35,19 @@ def _check_counts(low: int, high: int) -> None:
 
 @dataclass(frozen=True)
 class Questions(OutputContract[tuple[str, ...]]):
-    """Questions that yes or no answers.
+    """Questions that are answered by yes or no.
 
-    Entries that are no question (no text, no question mark at the end, more than 300
-    characters) and repeated ones (case and spaces apart) are left out; `low` must remain.
-    Whether yes or no can answer a question is not checked: that takes a model, not a rule. A list
-    by itself is read too.
+    Entries that are not questions (no text, no question mark at the end, more than 300 characters)
+    and repeated entries (apart from case and spaces) are dropped; at least `low` must remain.
+    Whether a question can be answered by yes or no is not checked, since only a model could. A bare
+    list is accepted as well.
 
     Source: I2I-Bench, eq. 3 and appendix F: 5 to 7 questions, whose share of yes is the score.
 
     Attributes:
-        low: The fewest.
-        high: The most; a reply that lists more is refused as a whole.
-        key: Of the list.
+        low: The smallest number of questions.
+        high: The largest number; a reply with more is refused as a whole.
+        key: Key of the list.
     """
 
     name: ClassVar[str] = "questions"
@@ -63,7 +63,7 @@ class Questions(OutputContract[tuple[str, ...]]):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """A list of texts that end with a question mark; that they differ is checked on reading."""
+        """JSON schema of a list of texts with a question mark at the end; `parse` drops repeats."""
         item = {"type": "string", "pattern": _PATTERN}
         return object_schema({self.key: list_schema(item, self.low, self.high)})
 
@@ -85,7 +85,7 @@ class Questions(OutputContract[tuple[str, ...]]):
 
 
 class QuestionAnswer(NamedTuple):
-    """A question about the edited image, and the answer that a right edit gives."""
+    """A question about the edited image, and the answer that a correct edit gives."""
 
     question: str
     answer: str
@@ -93,16 +93,16 @@ class QuestionAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
-    """Questions with the answers expected of a right edit.
+    """Questions with the answers that a correct edit gives.
 
-    Every pair counts (one wrong answer makes the edit wrong), so none is left out: one bad or
-    repeated pair makes the whole reply unparsable.
+    Every pair counts, because one wrong answer makes the edit wrong. So one invalid or repeated
+    pair makes the whole reply unparsable.
 
     Source: Omni IIE Bench, section 5.1, step 1: 1 to 3 pairs for an instruction.
 
     Attributes:
-        count_low: The fewest.
-        count_high: The most.
+        count_low: The smallest number of pairs.
+        count_high: The largest number of pairs.
     """
 
     name: ClassVar[str] = "question_answers"
@@ -118,7 +118,7 @@ class QuestionAnswers(OutputContract[tuple[QuestionAnswer, ...]]):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """A list of pairs; what makes a text a question is only checked on reading."""
+        """JSON schema of a list of pairs; only `parse` checks that each has a question."""
         pair = object_schema({"question": {"type": "string"}, "answer": {"type": "string"}})
         return object_schema({self.key: list_schema(pair, self.count_low, self.count_high)})
 
@@ -145,12 +145,12 @@ def _read_pair(value: Value) -> QuestionAnswer:
 
 
 class ChoiceQuestion(NamedTuple):
-    """A question about the edited image, with what may be answered.
+    """A question about the edited image, with its options.
 
     Attributes:
-        options: The right answer, the wrong ones, and last that it cannot be told.
-        answer: The right one.
-        compares: Whether the source must be shown with it, where that was decided.
+        options: The right answer, the wrong ones, and last the option that it cannot be told.
+        answer: The right answer.
+        compares: Whether the source must be shown with the question; None if that was not decided.
     """
 
     question: str
@@ -163,18 +163,18 @@ class ChoiceQuestion(NamedTuple):
 class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
     """One question with its right answer and wrong ones.
 
-    The judge writes the right answer and the wrong ones apart, so that the right one is always
-    among the options. That it cannot be told is an option of our own and is added here, in the
-    same words everywhere. Options that differ in nothing but case, spaces, quotes and a full
-    stop make the reply unparsable: an answer could not be told from another.
+    The judge writes the right answer and the wrong ones under separate keys, so the right one is
+    always among the options. The option that it cannot be told is ours; it is added here in the
+    same words everywhere. Options that differ only in case, spaces, quotes or a full stop make the
+    reply unparsable, because an answer could match both.
 
     Source: GIE-Bench, section 3.2 (two to five answers with plausible distractors); its released
     data have 3 to 5, with one that says that it cannot be told.
 
     Attributes:
-        low: The fewest options, that one included.
-        high: The most.
-        cannot_tell: That option.
+        low: The smallest number of options, `cannot_tell` included.
+        high: The largest number of options.
+        cannot_tell: The option that it cannot be told.
     """
 
     name: ClassVar[str] = "multiple_choice"
@@ -191,12 +191,12 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
 
     @property
     def wrong(self) -> tuple[int, int]:
-        """The fewest wrong answers, and the most."""
+        """The smallest and the largest number of wrong answers."""
         return self.low - 2, self.high - 2
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """An object of texts; that they differ is checked on reading."""
+        """JSON schema of an object of texts; only `parse` checks that they differ."""
         text = {"type": "string"}
         wrong = list_schema(text, *self.wrong)
         return object_schema({"question": text, "answer": text, "wrong": wrong})

@@ -1,4 +1,4 @@
-"""Refusals in words: replies without an answer in which a judge says that it will give none."""
+"""Recognise refusals: replies in which a judge says in words that it will give no answer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..base.parse import package_tables
 from .reply import ReplyText, Unparsable
 
 LONGEST = 600
-"""Of a refusal, in characters without the draft: whoever says more has judged."""
+"""The largest number of characters of a refusal, without the draft; a longer reply is none."""
 REFUSALS: Sequence[dict[str, Any]] = package_tables(__package__, "refusals.toml")["refusals"]
-"""How each language declines; the file says how to read a row."""
+"""Patterns of refusals by language; `refusals.toml` explains its rows."""
 
 
 def _pattern(first: Sequence[str], then: Sequence[str] = (), within: int = 20, **_: str) -> str:
@@ -24,9 +24,9 @@ _REFUSES = re.compile("|".join(_pattern(**row) for row in REFUSALS), re.IGNORECA
 
 
 def is_refusal(reply: str) -> bool:
-    """Whether a reply that holds no answer is a refusal in words.
+    """Whether a reply without a valid answer is a refusal.
 
-    It is short, and it speaks: what is written as JSON is none, whatever its texts say.
+    A refusal is short and in words. A reply in JSON is none, whatever its texts say.
     """
     try:
         text = ReplyText(reply).last.strip()

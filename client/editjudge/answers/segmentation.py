@@ -1,4 +1,4 @@
-"""What a judge has a segmenter outline: by command, or as what an instruction lets change."""
+"""Contracts for what a segmenter finds: phrases, or the part that an instruction may change."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .lenient_json import Value
 from .reply import ReplyText, Unparsable
 
 LONGEST = 120
-"""Of a command, in characters: it names one thing."""
+"""The largest number of characters of a command, which names one thing."""
 _PHRASE = rf'^[^"\\\x00-\x1f]{{1,{LONGEST}}}$'
 # How the paper has a command begin. Segmenters put such words around the phrase themselves.
 _COMMAND_VERB = re.compile(r"^(?:please\s+)?segment\s+", re.IGNORECASE)
 
 
 class Command(NamedTuple):
-    """One thing to outline.
+    """One thing for a segmenter to find.
 
     Attributes:
-        phrase: What it is, as a noun phrase.
-        source_index: The source image that it comes from, from 0.
+        phrase: A noun phrase that names it.
+        source_index: Index of the source image that it comes from, from 0.
     """
 
     phrase: str
@@ -33,26 +33,24 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True)
 class Commands(OutputContract[tuple[Command, ...]]):
-    """Things to outline, each named by a noun phrase.
+    """Things for a segmenter to find, each named by a noun phrase.
 
-    Every command counts, so one that cannot be used makes the whole reply unparsable; one that
-    is given twice (case and spaces apart) counts once. `Please segment` before a phrase is
-    left out.
-
-    A list by itself is read too.
+    Every command counts, so one invalid command makes the whole reply unparsable. A repeated
+    command (apart from case and spaces) counts once. `Please segment` before a phrase is removed. A
+    bare list is accepted as well.
 
     Source: I2I-Bench, appendix F: one command for the edited region, a list of them for the
     subjects of one source image, objects with `source_index` (from 0) for those of several.
     An empty list says that there is nothing to compare.
 
     Attributes:
-        low: The fewest; 0 where an empty list is an answer.
-        high: The most; a reply that lists more is refused as a whole.
-        indexed: Whether each command says which source image it is about.
-        bare: The reply is a list by itself, with keys as the prompt has them; no decoder is held to
-            a form then.
-        sources: How many source images there are, where that is known: a further one in a
-            reply is a mistake. The commands of one source image need no index.
+        low: The smallest number of commands; 0 if an empty list is an answer.
+        high: The largest number; a reply with more is refused as a whole.
+        indexed: Whether each command gives the index of its source image.
+        bare: Whether the reply is a bare list with the keys that the prompt gives. There is no
+            schema then.
+        sources: Number of source images, if known; a higher index in a reply is an error. Commands
+            for one source image need no index.
     """
 
     name: ClassVar[str] = "commands"
@@ -67,13 +65,13 @@ class Commands(OutputContract[tuple[Command, ...]]):
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high or self.high < 1:
-            raise ValueError(f"from {self.low} to {self.high} is no count of commands")
+            raise ValueError(f"from {self.low} to {self.high} is not a range of counts")
         if self.sources is not None and self.sources < 1:
             raise ValueError("an edit has a source image")
 
     @property
     def instruction(self) -> str:
-        """The key, the count and what makes a command."""
+        """The part of the prompt that gives the key, the count and the form of a command."""
         texts = INSTRUCTIONS["commands"]
         what = "object" if self.indexed else "text"
         count = f"exactly one {what}" if self.high == 1 else f"at most {self.high} {what}s"
@@ -84,7 +82,7 @@ class Commands(OutputContract[tuple[Command, ...]]):
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """A list of phrases, or of objects; that they differ is checked on reading."""
+        """JSON schema of a list of phrases or objects; only `parse` checks that they differ."""
         if self.bare:
             return None
         phrase = {"type": "string", "pattern": _PHRASE}
@@ -133,12 +131,12 @@ _SCOPES: tuple[str, ...] = get_args(Scope)
 
 
 class TargetPhrases(NamedTuple):
-    """Which part of the source may change.
+    """The part of the source that may change.
 
     Attributes:
-        scope: `objects`: what the phrases name; `surroundings`: everything but that; `whole`:
-            the whole image, and there is no phrase.
-        phrases: Each names something that can be seen in the source.
+        scope: `objects`: the things that the phrases name; `surroundings`: everything else;
+            `whole`: the whole image, without a phrase.
+        phrases: Phrases that each name something visible in the source.
     """
 
     scope: Scope
@@ -147,17 +145,17 @@ class TargetPhrases(NamedTuple):
 
 @dataclass(frozen=True)
 class Targets(OutputContract[TargetPhrases]):
-    """The part of the source that an instruction lets change.
+    """The part of the source that an instruction allows to change.
 
-    Phrases that differ in case and spaces only count once.
+    Phrases that differ only in case and spaces count once.
 
     Source: GIE-Bench, section 3.3 and appendix A.3 (concise phrases for what is to be edited,
     and a way to say that it is the whole image); Omni IIE Bench, section 3.2.2, stage 2 (entity
-    nouns for Grounded SAM). `surroundings` is ours: of a background that is replaced, the
-    segmenter finds what stays more easily than what goes.
+    nouns for Grounded SAM). `surroundings` is our addition: if a background is replaced, the
+    segmenter finds the part that stays more easily than the part that goes.
 
     Attributes:
-        high: The most phrases.
+        high: The largest number of phrases.
     """
 
     name: ClassVar[str] = "targets"
@@ -171,7 +169,7 @@ class Targets(OutputContract[TargetPhrases]):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """A scope and phrases; that these go together is checked on reading."""
+        """JSON schema of a scope and phrases; only `parse` checks that they go together."""
         phrases = {"type": "array", "items": {"type": "string"}, "maxItems": self.high}
         return object_schema({"scope": {"type": "string", "enum": [*_SCOPES]}, "phrases": phrases})
 

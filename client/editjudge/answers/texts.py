@@ -1,4 +1,4 @@
-"""Answers that are texts: one of a few options, or in words of the judge's own."""
+"""Contracts for replies of text: one of a few options, or the judge's own words."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _AROUND = f"{_QUOTES} \t\r\n*"
 
 
 def _normalise(text: str) -> str:
-    """A text as it is compared: without case, extra space, quotes around it, full stops at its end.
+    """Return a text for comparison: no case, extra spaces, outer quotes or full stops at the end.
 
-    All of them, in whatever order: so what is compared equal stays equal with one more.
+    These are stripped repeatedly, in any order.
     """
     text, before = " ".join(text.split()), ""
     while text != before:
@@ -27,7 +27,7 @@ def _normalise(text: str) -> str:
 
 
 def _unquote(text: str) -> str:
-    """The text of a JSON string, which constrained decoding makes of an option."""
+    """Return the text of a JSON string, which constrained decoding makes of an option."""
     try:
         value = json.loads(text) if text.startswith('"') else text
     except ValueError:
@@ -37,11 +37,11 @@ def _unquote(text: str) -> str:
 
 @dataclass(frozen=True)
 class Option(OutputContract[str]):
-    """One of several given texts, as plain text.
+    """One of several given options, as plain text.
 
-    Case, quotes around the reply, full stops at its end and repeated spaces do not count, unless
-    options differ in nothing else. Text before or after an option is not cut away: `A car, not
-    a bus` names two.
+    Case, quotes around the reply, full stops at its end and repeated spaces do not matter, unless
+    options differ only in these. Text before or after an option is not removed: `A car, not a bus`
+    names two.
 
     Source: GIE-Bench, section 3.5: the judge picks one of up to five answers.
 
@@ -61,9 +61,9 @@ class Option(OutputContract[str]):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """One of the options as a JSON string.
+        """JSON schema of one of the options as a string.
 
-        Some servers take objects only as the outermost value: they are asked without it.
+        Some servers accept only objects at the top level; they get no schema.
         """
         return {"type": "string", "enum": list(self.options)}
 
@@ -87,9 +87,9 @@ class Option(OutputContract[str]):
 class FirstWord(Option):
     """One of several choices, at the start of a reply.
 
-    What follows the choice is not read, as probabilities of the first token do not read it
-    either: `Yes, the vase is gone` is Yes. `Not` is not No, and a word that a judge was cut
-    within is none.
+    Text after the choice is ignored, because probabilities of the first token ignore it too:
+    `Yes, the vase is gone` is Yes. `Not` is not No. A word that the token limit may have cut counts
+    as no choice.
 
     Source: I2I-Bench, appendix F: a reply has to begin with one of five words, or is Yes or No.
     """
@@ -107,10 +107,10 @@ class FirstWord(Option):
 
 @dataclass(frozen=True)
 class Verbatim(OutputContract[str]):
-    """One of the texts that the prompt lists, taken as it stands, space around it apart.
+    """The reply as it is, without the space around it, for an exact comparison.
 
-    Its worth shows when it is compared, to the letter, with the answer that is due: whether it is
-    one of the texts is not checked.
+    Whether it is one of the texts that the prompt lists is not checked; the scorer compares it with
+    the expected answer.
 
     Source: GIE-Bench's official evaluation.
     """
@@ -119,7 +119,7 @@ class Verbatim(OutputContract[str]):
     parser: ClassVar[int] = 2
 
     def parse(self, reply: str, *, cut: bool = False) -> str:
-        """The reply itself; see `OutputContract.parse`."""
+        """Return the reply itself; see `OutputContract.parse`."""
         return _check_complete(reply.strip(), cut=cut)
 
 
@@ -130,7 +130,7 @@ class ShortAnswer(OutputContract[str]):
     Source: Omni IIE Bench, released code, whose model answers in at most 50 tokens.
 
     Attributes:
-        longest: In characters.
+        longest: The largest number of characters.
     """
 
     name: ClassVar[str] = "short_answer"
@@ -146,13 +146,13 @@ class ShortAnswer(OutputContract[str]):
 
 @dataclass(frozen=True)
 class OneText(OutputContract[str]):
-    """One text in one line, under a key that says what it is.
+    """One line of text under a key in a JSON object.
 
     Source: GIE-Bench, section 3.1 and figure 8: the instruction that a judge writes.
 
     Attributes:
-        key: Of the text.
-        longest: In characters.
+        key: Key of the text.
+        longest: The largest number of characters.
     """
 
     name: ClassVar[str] = "one_text"
@@ -162,7 +162,7 @@ class OneText(OutputContract[str]):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """An object with that text; its length is checked on reading."""
+        """JSON schema of an object with that text. Only `parse` checks the text's length."""
         return object_schema({self.key: {"type": "string"}})
 
     def _read(self, reply: ReplyText) -> str:

@@ -1,4 +1,4 @@
-"""Official prompts: nothing of ours is added to them."""
+"""Official prompts as templates; no text of ours is added to them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from . import ORIGINAL, Labels, Template, parse_form
 
 @dataclass(frozen=True, slots=True)
 class OfficialPrompt:
-    """How one official text is asked.
+    """How one official text is sent and its reply is read.
 
     Attributes:
-        name: As templates are called, `<release>/<name>`.
+        name: Name of the template, `<release>/<name>`.
         release: Name of the release that holds it; see `base.prompt_releases`.
-        file: The name that its text is kept under.
+        file: Name of the file in which its text is stored.
         asks: The question in one line.
         source: Paper and figure.
         images: Our fields for the images after the text, in order.
-        labels: Of these images.
-        contract: The form that the text asks for; what reads a reply strictly.
-        fields: Ours by the names of its own fields in braces; None where the official code
-            sends the text as it stands, with doubled braces.
-        system: The name that the text of the system turn is kept under; empty for none.
-        images_first: The images stand before the text.
+        labels: Labels of these images.
+        contract: The form of reply that the text asks for; it parses the reply strictly.
+        fields: Pairs of the text's own field in braces and our field. None if the official code
+            sends the text unchanged, with doubled braces.
+        system: Name of the file with the text of the system turn; empty for none.
+        images_first: Whether the images stand before the text.
     """
 
     name: str
@@ -48,17 +48,17 @@ class OfficialPrompt:
 
     @property
     def template(self) -> Template:
-        """As a template.
+        """The template made from the imported texts.
 
         Raises:
-            ConfigError: a text was not imported.
+            ConfigError: A text was not imported.
         """
         texts = releases.prompt_releases()[self.release]
         system = texts.text(self.system) if self.system else ""
         return _template(self, texts.text(self.file), system)
 
     def with_our_fields(self, text: str) -> str:
-        """The text in the form of our templates, without its images."""
+        """Return the official text with our field names, without its images."""
         if self.fields is None:
             return escape_braces(text)
         ours = dict(self.fields)
@@ -70,10 +70,10 @@ class OfficialPrompt:
 
 @cache
 def load_official_prompts(package: str) -> Mapping[str, OfficialPrompt]:
-    """The official prompts that `official.toml` of a benchmark declares, by the names of ours.
+    """Load the official prompts that `official.toml` of a benchmark declares, by our names.
 
-    Each names its labels and the form of its answer. It is called as its file is, unless it says
-    otherwise.
+    Each row names its labels and the form of its reply. The prompt has the name of its file unless
+    the row gives another.
     """
     tables = package_tables(package, "official.toml")
     return {ours: _official_prompt(tables, **row) for ours, row in tables["prompts"].items()}

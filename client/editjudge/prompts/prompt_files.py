@@ -1,4 +1,4 @@
-"""Files of prompts: how they are found, and the errors of those that cannot be used."""
+"""Find and read files of prompts, with an error for each that is not valid."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class PromptFile(BaseModel):
-    """What a TOML file of prompts may hold."""
+    """Base of the contents of a TOML file of prompts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def parse_file(kind: type[M], text: str, place: str) -> M:
-    """What a file holds.
+    """Parse a file of prompts.
 
     Args:
-        text: Its TOML.
-        place: The file, for errors.
+        kind: The class of its content.
+        text: Its TOML text.
+        place: Its path, for error messages.
 
     Raises:
-        ConfigError: it cannot be used; names the file, the line where there is one, and the key.
+        ConfigError: The content is not valid. The message names the file, the key and, if known,
+            the line.
     """
     try:
         return kind.model_validate(parse_toml(text))
     except ValidationError as invalid:
-        # A key that is misspelt explains the one that is missing.
+        # A misspelt key explains why another is missing, so it is reported first.
         first = min(invalid.errors(), key=lambda error: error["type"] != "extra_forbidden")
         keys = [str(key) for key in first["loc"] if key != "[key]"]
         problem, mend = _problem(first["type"], first["msg"], ".".join(keys)), ""
@@ -59,7 +61,7 @@ def _problem(kind: str, message: str, key: str) -> str:
 
 
 def _line_of(keys: Iterable[str], text: str) -> str:
-    """Where the innermost of some keys stands, as `:3`; empty where none does."""
+    """Return the line of the innermost of some nested keys, as `:3`; empty if none is found."""
     lines = text.splitlines()
     for key in reversed(list(keys)):
         begins = re.compile(rf"""\s*\[?\s*["']?{re.escape(key)}["']?\s*[=\].]""")
@@ -70,10 +72,10 @@ def _line_of(keys: Iterable[str], text: str) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of prompts.
+    """Read the text of a file of prompts.
 
     Raises:
-        ConfigError: it cannot be read, or is none.
+        ConfigError: The file cannot be read, or is not a file of prompts.
     """
     if path.name != SYSTEM and path.suffix != ".toml":
         mend = f"templates and rubrics are <name>.toml, templates with a {SYSTEM} beside them"
@@ -87,12 +89,15 @@ def read_text(path: Path) -> str:
 
 
 def list_files(folder: Path) -> tuple[dict[str, str], tuple[ConfigError, ...]]:
-    """What a folder of templates holds: texts by path, and why other files cannot be used.
+    """List the files in a folder of templates.
 
-    Files whose names begin with a full stop or with README are left aside.
+    Files whose names begin with a full stop or with README are skipped.
+
+    Returns:
+        The texts by path, and an error for each other file.
 
     Raises:
-        ConfigError: there is no such folder, or no template in it.
+        ConfigError: The folder does not exist or holds no template.
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder of prompts", "check the path")
@@ -111,10 +116,13 @@ def list_files(folder: Path) -> tuple[dict[str, str], tuple[ConfigError, ...]]:
 
 
 def load_prompt_files(folder: Path) -> dict[str, str]:
-    """The files of a folder of templates: their texts by path, as a run keeps them.
+    """Load the files in a folder of templates.
+
+    Returns:
+        The texts by path, in the form that a run stores.
 
     Raises:
-        ConfigError: there is no such folder, nothing in it, or a file that is no template.
+        ConfigError: The folder does not exist, holds no template, or holds another file.
     """
     texts, strays = list_files(folder)
     if strays:

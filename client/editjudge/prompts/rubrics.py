@@ -1,7 +1,7 @@
-"""Rubrics of one's own: a criterion and a scale in a TOML file, which becomes a prompt.
+"""Rubrics of the user: a criterion and a scale in a TOML file, from which a prompt is made.
 
-Among templates of one's own they lie in the folder `rubric`: `rubric/light.toml` replaces nothing,
-it is a dimension more, `rubric.light`. So a run keeps, sends and compares them as it does those.
+They stand in the folder `rubric` among the custom templates, so a run stores, sends and compares
+them like those. `rubric/light.toml` replaces no template but adds the dimension `rubric.light`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _FIELD_TEXTS: Mapping[ShownField, str] = {
     "target_text": "The text that it was to write:\n-----\n{target_text}\n-----\n",
     "hint": "What is known about it:\n-----\n{hint}\n-----\n",
 }
-"""How each thing that a rubric may show stands in the prompt, in this order: images first."""
+"""Text of each field that a rubric may show, in the order of the prompt: images first."""
 _HIGHEST = 1000
 _SYSTEM_OF = "core/instruction_following"
 
 
 class RubricFile(PromptFile):
-    """A rubric as it is written."""
+    """Content of a rubric's TOML file."""
 
     asks: Words
     criterion: Words
@@ -75,11 +75,11 @@ class RubricFile(PromptFile):
 
 @dataclass(frozen=True)
 class RubricTemplate(Template):
-    """The prompt of a rubric, whose dimension is made of it.
+    """The prompt made from a rubric; a dimension is made from it.
 
     Attributes:
-        low: The lowest number of the scale, itself allowed.
-        high: The highest, itself allowed.
+        low: The lowest number of the scale.
+        high: The highest number of the scale.
         higher_is_better: Direction of the scale.
     """
 
@@ -89,20 +89,20 @@ class RubricTemplate(Template):
 
     @property
     def dimension(self) -> str:
-        """Id of its dimension: `rubric.light` of `rubric/light`."""
+        """Id of the dimension: `rubric.light` for `rubric/light`."""
         return self.name.replace("/", ".")
 
 
 def select_rubrics(custom: Iterable[Template]) -> tuple[RubricTemplate, ...]:
-    """The rubrics among templates of one's own."""
+    """Return the rubrics among custom templates."""
     return tuple(template for template in custom if isinstance(template, RubricTemplate))
 
 
 def load_rubric_files(paths: Iterable[Path]) -> dict[str, str]:
-    """The texts of rubrics, as they lie among templates of one's own.
+    """Load the texts of rubrics, by their paths among custom templates (`rubric/<name>.toml`).
 
     Raises:
-        ConfigError: a file cannot be read or used, or two have the same name.
+        ConfigError: A file cannot be read or is not valid, or two have the same name.
     """
     files: dict[str, str] = {}
     for path in paths:
@@ -115,15 +115,15 @@ def load_rubric_files(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def make_rubric(name: str, text: str, place: str) -> RubricTemplate:
-    """The prompt that a rubric becomes.
+    """Make the prompt of a rubric.
 
     Args:
         name: `rubric/<file>`, without the suffix.
-        text: Its TOML.
-        place: The file, for errors.
+        text: The TOML text of the file.
+        place: Path of the file, for error messages.
 
     Raises:
-        ConfigError: it cannot be used; names file, line and mend.
+        ConfigError: The rubric is not valid. The message names the file, the line and the mend.
     """
     file = name.partition("/")[2]
     if not _NAME.fullmatch(file):
