@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Required, Self, TypeAlias, TypedDict
 
@@ -186,13 +187,13 @@ class Edit:
         item = Item(
             id=item_id,
             instruction=instruction,
-            sources=tuple(load_image(image) for image in images),  # type: ignore[arg-type]
-            mask=None if mask is None else load_mask(mask),
-            target=None if target is None else load_image(target),
+            sources=tuple(_load_field("source", image, load_image) for image in images),
+            mask=None if mask is None else _load_field("mask", mask, load_mask),
+            target=None if target is None else _load_field("target", target, load_image),
             target_text=target_text,
         )
         item.check_mask()
-        return cls(item, model, load_image(edited))
+        return cls(item, model, _load_field("edited", edited, load_image))
 
     @property
     def output(self) -> Image:
@@ -206,6 +207,16 @@ class Edit:
         """All images and masks of the edit: sources, mask, target and output."""
         item = self.item
         return tuple(filter(None, (*item.sources, item.mask, item.target, self.image)))
+
+
+def _load_field(field_name: str, image: Any, load: Callable[[Any], Any]) -> Any:
+    """Load an image. An error names its file, or the field of an image in memory."""
+    try:
+        return load(image)
+    except ImageError as error:
+        if isinstance(image, str | os.PathLike):
+            raise
+        raise ImageError(field_name, error.reason, error.mend) from error
 
 
 def check_text(name: str, text: str) -> None:

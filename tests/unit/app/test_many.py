@@ -266,7 +266,7 @@ def test_another_process_judges_a_pickled_edit_and_gives_it_back(
     assert value(judged) == 4
     assert judged.edit.item.instruction == "x"
     assert isinstance(error, ImageError)
-    assert (error.name, error.reason) == ("image bytes", "0 bytes")
+    assert (error.name, error.reason) == ("source", "0 bytes")
 
 
 @pytest.mark.parametrize(
