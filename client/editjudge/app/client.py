@@ -345,6 +345,16 @@ def score_many(
     return run_sync(score_all())
 
 
+def check_type(name: str, value: object, kind: type, mend: str) -> None:
+    """Refuse an argument of another type.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name}: {type(value).__name__} is no {kind.__name__}", mend)
+
+
 def resolve_settings(settings: Settings | None, judges: JudgeConfigs | None = None) -> Settings:
     """Return the settings to judge with: read where none are given, with a running local stack.
 
@@ -354,7 +364,9 @@ def resolve_settings(settings: Settings | None, judges: JudgeConfigs | None = No
     Raises:
         ConfigError: the settings or a judge cannot be used.
     """
-    settings = settings or load_settings()
+    settings = load_settings() if settings is None else settings
+    check_type("settings", settings, Settings, "give editjudge.Settings(attempts=1) or the like")
+    check_type("judges", judges or {}, Mapping, 'give {"judge": {"url": "http://host:8000/v1"}}')
     endpoints: dict[str, JudgeEndpoint] = {}
     for name, judge_ in (judges or {}).items():
         try:
@@ -436,7 +448,12 @@ def _custom_templates(
 def _as_tuple(
     dimensions: str | Dimension | Iterable[str | Dimension],
 ) -> tuple[str | Dimension, ...]:
-    return (dimensions,) if isinstance(dimensions, str | Dimension) else tuple(dimensions)
+    is_several = isinstance(dimensions, Iterable) and not isinstance(dimensions, str)
+    requests = tuple(dimensions) if is_several else (dimensions,)  # type: ignore[arg-type]
+    for each in requests:
+        if not isinstance(each, str | os.PathLike | Dimension):
+            raise ConfigError(f"dimensions: {type(each).__name__} is no id, glob or Dimension")
+    return requests  # type: ignore[return-value]
 
 
 def _select_dimensions(

@@ -42,7 +42,7 @@ from ..panel.budget import Budget
 from ..panel.calls import CallStore
 from ..storage.shared_ledger import open_call_store
 from ..storage.store import RunStore
-from .client import JudgeConfigs, add_local_stack, resolve_settings, run_sync
+from .client import JudgeConfigs, add_local_stack, check_type, resolve_settings, run_sync
 from .estimate import Estimate, estimate, judge_notes
 from .judge_spread import JudgeSpread
 from .ledger_hits import count_ledger_hits
@@ -190,6 +190,7 @@ async def run_async(spec: RunSpec, *, out: Path | str, **options: Unpack[RunOpti
     option_names = RunOptions.__annotations__
     if unknown := options.keys() - option_names.keys():
         raise TypeError(f"run has no option {min(unknown)!r}; it has {', '.join(option_names)}")
+    check_type("spec", spec, RunSpec, "give editjudge.RunSpec(benchmark=…, data=…, outputs=…)")
     judges = options.get("judges") or {}
     if others := [name for name in judges if name not in spec.judges]:
         raise ConfigError(f"the spec has no judge {others[0]!r}", f"RunSpec(judges={[*judges]})")

@@ -133,7 +133,7 @@ class RunSpec(BaseModel):
             roots: Mapping[str, Path] | Mapping[str, str] = ...,
             judges: Sequence[str] = ...,
             rounds: int = 1,
-            dimensions: Sequence[str | Dimension] = (),
+            dimensions: str | Dimension | Sequence[str | Dimension] = (),
             limit: int | None = None,
             tasks: Sequence[str] = (),
             prompts: Path | str | Mapping[str, str] = ...,
@@ -180,6 +180,8 @@ class RunSpec(BaseModel):
     @classmethod
     def _in_one_line(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         own: dict[str, Dimension] = {}
+        if isinstance(data, dict) and isinstance(data.get("dimensions"), str | Dimension):
+            data = data | {"dimensions": [data["dimensions"]]}  # as `score` takes them
         if isinstance(data, dict) and isinstance(data.get("dimensions"), list | tuple):
             entries = data["dimensions"]
             own = {each.id: each for each in entries if isinstance(each, Dimension)}

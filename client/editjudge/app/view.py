@@ -87,6 +87,9 @@ class RunView:
         self._own_dimensions = tuple(dimensions)
         self._store = RunStore.open(self.folder, read_only=True)
 
+    def __repr__(self) -> str:
+        return f"RunView({str(self.folder)!r})"
+
     @classmethod
     def from_store(cls, store: RunStore) -> Self:
         """Make the view of an open run, which stays open."""

@@ -107,6 +107,8 @@ class Judgement(Mapping[str, Outcome]):
         Raises:
             KeyError: no dimension here, or several, have this name; it names close ids.
         """
+        if not isinstance(name, str):
+            raise KeyError(name)
         if name in self.outcomes:
             return self.outcomes[name]
         try:

@@ -215,7 +215,8 @@ class Panel:
         if service.is_judge:
             endpoint = self._settings.judges.get(service.variant)
             if endpoint is None:
-                return "no judge is configured (--judge URL, or docs/configuration.md)"
+                mend = "(--judge URL, or docs/configuration.md)"
+                return f"no judge is configured as {service.variant!r} {mend}"
             urls = [endpoint.url, *endpoint.replicas]
             return "; ".join(f"{url}: {self.problems.get(url, 'not bound')}" for url in urls)
         urls = [endpoint.url for endpoint in self._settings.endpoints.values()]

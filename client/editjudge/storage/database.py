@@ -380,6 +380,8 @@ class Database:
             return StoreError(f"{self.path}: the file is damaged ({error.reason})", RESTORE)
         if str(error).startswith(_NOT_READ):
             return StoreError(f"{self.path}: the file is damaged ({error})", RESTORE)
+        if str(error) == _CLOSED_MESSAGE:
+            return StoreError(f"{self.path} was closed", "open it again, and read it inside `with`")
         code = getattr(error, "sqlite_errorcode", None)
         if code is None or isinstance(error, sqlite3.IntegrityError):
             return error
@@ -395,6 +397,7 @@ _READ_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite raises; the latter where its message about a damaged file is no valid text."""
 _NOT_READ = "Could not decode to UTF-8"
 """How the message of `sqlite3` about a text that is no UTF-8 begins."""
+_CLOSED_MESSAGE = "Cannot operate on a closed database."
 RESTORE = "restore a copy; what can still be read: sqlite3 FILE .recover"
 _ROOM = "make room on its disk and give the same command again; what was stored is kept"
 _WRITABLE = "give another file, or make it and its folder writable"

@@ -245,3 +245,71 @@ def test_pandas_is_loaded_by_its_method_alone() -> None:
     code = "import sys, editjudge.app.results; print('pandas' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"
+
+
+PIXELS = np.zeros((8, 8, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"source": None}, "source: NoneType is not an image"),
+        ({"edited": PIXELS.astype(float)}, "edited: array of float64"),
+        ({"edited": b""}, "edited: 0 bytes"),
+        ({"mask": [[True]]}, "mask: list is not an image"),
+        ({"target": 3}, "target: int is not an image"),
+        ({"source": "nowhere.png"}, "nowhere.png: no such file"),
+        ({"dimensions": 3}, "dimensions: int is no id"),
+        ({"dimensions": [BRIGHT, 3]}, "dimensions: int is no id"),
+        ({"settings": {"attempts": 1}}, "settings: dict is no Settings"),
+        ({"judges": ["http://127.0.0.1:9/v1"]}, "judges: list is no Mapping"),
+    ],
+)
+def test_an_argument_of_another_type_is_named_in_one_line(
+    arguments: dict[str, Any], message: str
+) -> None:
+    complete = {"source": PIXELS, "edited": PIXELS, "instruction": "x", "dimensions": BRIGHT}
+    with pytest.raises(editjudge.EditjudgeError) as raised:
+        editjudge.score(**(complete | arguments))
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_run_of_no_spec_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="spec: dict is no RunSpec"):
+        editjudge.run({"benchmark": "core"}, out=tmp_path / "run")  # type: ignore[arg-type]
+
+
+def test_a_judgement_has_no_dimension_that_is_no_text() -> None:
+    judged = editjudge.score(source=PIXELS, edited=PIXELS, instruction="x", dimensions=BRIGHT)
+    assert 3 not in judged
+    assert judged.get(3) is None  # type: ignore[call-overload]
+    with pytest.raises(KeyError, match="3"):
+        judged[3]  # type: ignore[index]
+
+
+def test_a_judge_of_another_name_is_not_the_one_that_is_missing() -> None:
+    judged = editjudge.score(
+        source=PIXELS,
+        edited=PIXELS,
+        instruction="x",
+        dimensions="core.instruction_following",
+        judges={"other": {"url": "http://127.0.0.1:9/v1", "model": "m"}},
+    )
+    assert "no judge is configured as 'judge'" in str(judged["instruction_following"].reason)
+
+
+def test_a_spec_takes_one_dimension_as_score_does(spec: RunSpec) -> None:
+    def make(dimensions: Any) -> RunSpec:
+        return RunSpec(benchmark="core", data=spec.data, dimensions=dimensions)
+
+    assert make("core.psnr.*") == make(["core.psnr.*"])
+    assert make(BRIGHT) == make([BRIGHT])
+
+
+def test_a_closed_view_says_so(spec: RunSpec, tmp_path: Path) -> None:
+    editjudge.run(spec, out=tmp_path / "run")
+    with RunView(tmp_path / "run") as view:
+        assert repr(view) == f"RunView({str(tmp_path / 'run')!r})"
+    with pytest.raises(editjudge.EditjudgeError, match="was closed; open it again"):
+        view.results()
