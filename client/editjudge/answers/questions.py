@@ -30,7 +30,7 @@ def _normalise(question: str) -> str:
 
 def _check_counts(low: int, high: int) -> None:
     if not 1 <= low <= high:
-        raise ValueError(f"from {low} to {high} is no count of questions")
+        raise ValueError(f"the count of questions cannot be {low} to {high}")
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class MultipleChoiceQuestion(OutputContract[ChoiceQuestion]):
 
     def __post_init__(self) -> None:
         if not 3 <= self.low <= self.high or not self.cannot_tell.strip(AROUND):
-            raise ValueError(f"from {self.low} to {self.high} is no count of options")
+            raise ValueError(f"the count of options cannot be {self.low} to {self.high}")
 
     @property
     def wrong(self) -> tuple[int, int]:

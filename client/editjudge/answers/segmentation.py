@@ -65,7 +65,7 @@ class Commands(OutputContract[tuple[Command, ...]]):
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high or self.high < 1:
-            raise ValueError(f"from {self.low} to {self.high} is not a range of counts")
+            raise ValueError(f"the count of commands cannot be {self.low} to {self.high}")
         if self.sources is not None and self.sources < 1:
             raise ValueError("an edit has a source image")
 
@@ -165,7 +165,7 @@ class Targets(OutputContract[TargetPhrases]):
 
     def __post_init__(self) -> None:
         if self.high < 1:
-            raise ValueError(f"{self.high} is no count of phrases")
+            raise ValueError(f"the count of phrases cannot be {self.high}")
 
     @property
     def schema(self) -> Mapping[str, Any]:

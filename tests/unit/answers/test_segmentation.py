@@ -133,7 +133,7 @@ def test_the_instruction_says_what_is_due() -> None:
 
 @pytest.mark.parametrize("given", [{"low": -1}, {"low": 3, "high": 2}, {"low": 0, "high": 0}])
 def test_counts_that_make_no_sense(given: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="no count of commands"):
+    with pytest.raises(ValueError, match="the count of commands"):
         Commands(**given)
     with pytest.raises(ValueError, match="source image"):
         Commands(sources=0)
