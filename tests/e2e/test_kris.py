@@ -389,7 +389,7 @@ def test_core_has_a_table_too(tmp_path: Path) -> None:
     items.write_text(items.read_text() * 2)
     wrong = verb("validate", *given)
     assert wrong.code == 2
-    assert "is that of line 1 already" in wrong.out
+    assert "is already used by line 1" in wrong.out
 
 
 def test_a_run_remembers_who_takes_one_image_only(kris: Kris) -> None:

@@ -341,7 +341,7 @@ BAD: list[tuple[str, Callable[[Set], list[Any]], int, str]] = [
         "a folder with other items",
         lambda d: d.asked("questions", "--generalist", URL, out=_other(d)),
         2,
-        "comes from no preparation",
+        "no preparation wrote it",
     ),
     ("no kind", lambda d: d.asked("answers"), 2, "'answers' is not one of"),
     ("not for it", lambda d: d.asked("facts", "--select", "all"), 2, "it is for masks"),

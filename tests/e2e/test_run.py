@@ -422,8 +422,8 @@ def test_bad_data_is_told_before_anything_is_judged(data: Data) -> None:
         file.write('{"id": "x", "instruction": "x", "source": "nowhere.png", "taget": "y"}\n')
     done = command("run", *data.arguments(PIXELS))
     assert done.code == 2
-    assert "line 4: the id 'set/1' is that of line 1 already" not in done.err
-    assert "line 4: the id 'set/1' is that of line 2 already" in done.err
+    assert "line 4: the id 'set/1' is already used by line 1" not in done.err
+    assert "line 4: the id 'set/1' is already used by line 2" in done.err
     assert "line 5: instruction: is missing" in done.err
     assert "line 6: taget: no such field" in done.err
     assert not data.out.exists()

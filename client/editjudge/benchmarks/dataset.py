@@ -383,7 +383,7 @@ class Dataset(ABC):
                 yield name, flaw(f"{name}: {NO_FILE}: {', '.join(absent)}")
             elif outside:
                 first = Path(_resolve_parents(outside[0]))
-                mend = f"if you mean it, add --root {format_path(first.parent)}"
+                mend = f"to allow its folder, add --root {format_path(first.parent)}"
                 yield name, flaw(f"{name}: {OUTSIDE}: {format_path(first)}; {mend}")
 
 

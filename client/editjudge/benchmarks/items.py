@@ -237,7 +237,7 @@ def _why_unclear(text: bytes, line: Line, numbers: Mapping[str, int]) -> str:
     if odd and (why := find_misreading(text)):
         return why
     number = numbers.get(line.id)
-    return f"the id {line.id!r} is that of line {number} already" if number else ""
+    return f"the id {line.id!r} is already used by line {number}" if number else ""
 
 
 def _file(path: Path) -> Path:

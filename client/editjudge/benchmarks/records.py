@@ -118,7 +118,7 @@ class RecordsFile(Dataset):
             if isinstance(item, str):
                 problems.append((where, item))
             elif item.id in items:
-                problems.append((where, f"the id {item.id!r} is that of {first[item.id]} already"))
+                problems.append((where, f"the id {item.id!r} is already used by {first[item.id]}"))
             else:
                 item.index = len(items)
                 items[item.id], first[item.id] = item, where

@@ -208,6 +208,6 @@ def _of_one_benchmark(names: Iterable[str], pattern: str) -> Iterator[str]:
     by_benchmark = {name.partition(".")[0]: name for name in names}
     if len(by_benchmark) > 1:
         ids = ", ".join(sorted(by_benchmark.values()))
-        what = f"{pattern!r} may be of several benchmarks: {ids}"
+        what = f"{pattern!r} matches dimensions of several benchmarks: {ids}"
         raise ConfigError(what, "give an id, or a glob")
     yield from names

@@ -402,7 +402,7 @@ def check_items(dataset: Dataset, items: Iterable[str], store: VerdictStore) -> 
     judged_ids = store.items()
     if judged_ids and set(judged_ids).isdisjoint(items):
         raise ConfigError(
-            f"{format_count(len(judged_ids), 'item')} were judged (first: {judged_ids[0]}), and"
-            f" {dataset.path} has none of them",
+            f"{dataset.path} has none of the {format_count(len(judged_ids), 'item')} that the run"
+            f" has judged (first: {judged_ids[0]})",
             "give the run's own data, or another folder for this run",
         )

@@ -82,9 +82,9 @@ class RunHeader(BaseModel):
                 )
         if differ := self._find_changed_prompts(later):
             raise ConfigError(
-                f"{where} asks in other words than these: {', '.join(differ)}",
+                f"{where} was judged with other prompts: {', '.join(differ)}",
                 mend
-                or "leave --prompts and --rubric out to go on in its words, or give another folder",
+                or "leave --prompts and --rubric out to use its prompts, or give another folder",
             )
         identities = {**self.identities, **later.identities}
         absent = {**self.not_served, **later.not_served}

@@ -66,7 +66,7 @@ def describe_data_problems(dataset: Dataset, flawed_items: Sequence[FlawedItem])
     left_out = dataset.list_rejected_entries()
     if left_out:
         where, what = left_out[0]
-        entries = format_count(len(left_out), "entry is no item", "entries are no items")
+        entries = format_count(len(left_out), "entry cannot be used", "entries cannot be used")
         lines.append(f"{entries} (first: {where}: {what})")
     if flawed_items:
         count = format_count(len(flawed_items), "item is", "items are")
@@ -232,7 +232,7 @@ def inspect_items(inputs: RunInputs, before: FileCache | None = None) -> RunPlan
         raise _no_such_task(inputs)
     for model, folder in inputs.outputs.items():
         if not inputs.dataset.has_outputs(folder):
-            raise InputError(format_path(folder), f"no such folder (outputs of {model})")
+            raise InputError(format_path(folder), f"no such folder for the outputs of {model}")
     return plan
 
 
@@ -378,7 +378,7 @@ def _compare_outputs(
     place = plan.inputs.output_folders[model]
     if before != place and other_count and not matching_count:
         raise ConfigError(
-            f"the outputs of {model} were judged from {before}, and {place} holds none of them",
+            f"{place} holds none of the outputs of {model} that were judged from {before}",
             "give these outputs another model's name, or another folder for this run",
         )
     missing, reason = plan.missing[model]
@@ -466,7 +466,7 @@ def _no_such_task(inputs: RunInputs) -> InputError:
     return InputError(
         "--task",
         f"no item has a task like {', '.join(inputs.tasks)}",
-        f"there is {', '.join(sorted(filter(None, tasks))) or 'none'}",
+        f"the data's tasks: {', '.join(sorted(filter(None, tasks))) or 'none'}",
     )
 
 
@@ -523,7 +523,7 @@ def describe_inapplicable(plan: RunPlan) -> tuple[str, ...]:
     lines = []
     for why, names in find_inapplicable(plan).items():
         more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-        lines.append(f"no item can be asked {', '.join(names[:_MAX_NAMES])}{more} ({why})")
+        lines.append(f"{', '.join(names[:_MAX_NAMES])}{more}: applies to no item ({why})")
     return tuple(lines)
 
 

@@ -101,7 +101,7 @@ class _SharedItem:
             content = self._contents.read(self.ref, read)
             other_readings = (readings[path] for path in readings.keys() - read.keys())
             if any(reading.has_changed() for reading in other_readings):
-                return InputError(self.ref.id, "its files change while they are read")
+                return InputError(self.ref.id, "its files changed while they were read")
         except EditjudgeError as error:
             return error
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this item's edits

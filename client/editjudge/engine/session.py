@@ -311,7 +311,7 @@ class Session:
             ):
                 raise ConfigError(
                     f"{role} cannot be used: {panel.why_not(role)}",
-                    "mend that; editjudge doctor checks it",
+                    "mend its settings or its server; editjudge doctor checks both",
                 )
 
     def _explain_not_served(self, panel: Panel) -> dict[str, list[str]]:

@@ -237,18 +237,20 @@ def _read(file: Path, record: Record) -> dict[str, Decision]:
         raise InputError(name, f"cannot be read: {error.strerror}", "check the path") from error
     except ValidationError as error:
         raise InputError(
-            name, f"no decisions: {describe_error(error, Decisions)}", "give what the page saved"
+            name,
+            f"is no file of decisions: {describe_error(error, Decisions)}",
+            "give the file that the page saved",
         ) from error
     if (read.what, read.data_digest) != (record.what, record.data_digest):
         raise InputError(
             name,
             f"decisions about {read.what} for other data ({read.data_digest[:19]}…), not about"
             f" {record.what} for {record.data} ({record.data_digest[:19]}…)",
-            "give what this folder's page saved",
+            "give the file that this folder's page saved",
         )
     twice = [name for name, n in Counter(d.id for d in read.decisions).items() if n > 1]
     if twice:
-        raise InputError(name, f"two decisions about {shorten_list(twice, _MAX_IDS)}")
+        raise InputError(name, f"has several decisions about {shorten_list(twice, _MAX_IDS)}")
     return {decision.id: decision for decision in read.decisions}
 
 
@@ -264,7 +266,7 @@ def _check(
     if others:
         raise InputError(
             format_path(file),
-            f"decisions about items that have nothing to review: {shorten_list(others, _MAX_IDS)}",
+            f"decides about items that have nothing to review: {shorten_list(others, _MAX_IDS)}",
         )
     stale_ids = [
         name for name, d in decisions.items() if folder.review_digest(lines[name]) != d.seen
@@ -272,6 +274,6 @@ def _check(
     if stale_ids:
         raise InputError(
             format_path(file),
-            f"what was made for these items has changed since: {shorten_list(stale_ids, _MAX_IDS)}",
-            "open the page again and decide about them anew",
+            f"items have changed since they were reviewed: {shorten_list(stale_ids, _MAX_IDS)}",
+            "reload the page and review them again",
         )

@@ -399,7 +399,7 @@ _NOT_READ = "Could not decode to UTF-8"
 """How the message of `sqlite3` about a text that is no UTF-8 begins."""
 _CLOSED_MESSAGE = "Cannot operate on a closed database."
 RESTORE = "restore a copy; what can still be read: sqlite3 FILE .recover"
-_ROOM = "make room on its disk and give the same command again; what was stored is kept"
+_ROOM = "free space on its disk and repeat the command; nothing that was stored is lost"
 _WRITABLE = "give another file, or make it and its folder writable"
 _KINDS: dict[int, tuple[type[EditjudgeError], str, str]] = {
     sqlite3.SQLITE_FULL: (StoreError, "the disk is full", _ROOM),
@@ -407,7 +407,7 @@ _KINDS: dict[int, tuple[type[EditjudgeError], str, str]] = {
     sqlite3.SQLITE_CORRUPT: (StoreError, "the file is damaged", RESTORE),
     sqlite3.SQLITE_BUSY: (
         StoreError,
-        f"another process writes for more than {_BUSY_SECONDS} s",
+        f"another process has been writing to the file for {_BUSY_SECONDS} s",
         "wait for it or end it",
     ),
     sqlite3.SQLITE_NOTADB: (ConfigError, "this is no ledger and no run", "give another file"),

@@ -249,7 +249,7 @@ class Ledger:
         """
         row = self._database.row(CALLS, "WHERE id = ?", number, long=True)
         if row is None:
-            raise StoreError(f"{self.path} is damaged: it lacks call {number}", RESTORE)
+            raise StoreError(f"{self.path} is damaged: call {number} is missing", RESTORE)
         return self._make_record(row)
 
     def _make_record(self, row: Row) -> CallRecord:

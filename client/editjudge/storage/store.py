@@ -312,7 +312,7 @@ class RunStore:
         if number not in self._signings:
             row = self.database.row(SIGNINGS, "WHERE id = ?", number)
             if row is None:
-                raise StoreError(f"{self.database.path} is damaged: it lacks signing {number}")
+                raise StoreError(f"{self.database.path} is damaged: signing {number} is missing")
             self._signings[number] = tuple(
                 Provenance(*one) for one in parse_json(decode_text(row[1]))
             )

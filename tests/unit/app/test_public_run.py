@@ -273,7 +273,7 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(spec: RunSpec, tmp_path: Pa
         prompts = {"core/editing_artifacts.txt": "Look twice."}
         store._put_header(store.header.model_copy(update={"prompts": prompts}))
     for work in (lambda: editjudge.run(spec, out=out), lambda: preview_run(spec, out, Settings())):
-        with pytest.raises(ConfigError, match="asks in other words than these"):
+        with pytest.raises(ConfigError, match="was judged with other prompts"):
             work()
 
 
@@ -282,7 +282,7 @@ MASKED = "core.psnr.source.outside"
 
 def test_a_dimension_that_asks_nothing_is_told(spec: RunSpec, tmp_path: Path) -> None:
     both = spec.model_copy(update={"dimensions": (PSNR, MASKED)})
-    line = f"no item can be asked {MASKED} (needs a mask)"
+    line = f"{MASKED}: applies to no item (needs a mask)"
     events: list[RunEvent] = []
     editjudge.run(both, out=tmp_path / "run", progress=events.append)
     assert line in [one.text for one in events if isinstance(one, NoteEvent)]
@@ -308,7 +308,7 @@ def test_a_run_that_asks_nothing_is_none(spec: RunSpec, tmp_path: Path) -> None:
         lambda: editjudge.run(masked, out=out),
         lambda: preview_run(masked, out, Settings()),
     ):
-        with pytest.raises(InputError, match=r"no item can be asked .*outside \(needs a mask\)"):
+        with pytest.raises(InputError, match=r"outside: applies to no item \(needs a mask\)"):
             work()
     assert not out.exists()
 

@@ -80,7 +80,7 @@ def test_a_spec_cannot_be_changed() -> None:
         ({"benchmrk": "core"}, "benchmrk: Extra inputs are not permitted; it has benchmark, data"),
         ({"benchmark": "korn"}, "no benchmark is called 'korn'"),
         ({"on": ["nonsense"]}, "kris has no switch 'nonsense'; it has "),
-        ({"off": ["first_digit"]}, "first_digit is both asked for and left out"),
+        ({"off": ["first_digit"]}, "first_digit is both turned on and turned off"),
         ({"protocol": "letter"}, "kris has no protocol 'letter'"),
         ({"protocol": "kris.paper.99"}, "by version 99 of our reading of kris"),
         ({"rounds": 0}, "rounds: Input should be greater than or equal to 1"),
@@ -199,7 +199,7 @@ def test_a_stored_run_keeps_its_words(core: RunSpec, words: Path) -> None:
     ours = ResolvedSpec(core).header(Settings())
     for one, other in ((header, ours), (ours, header)):
         with pytest.raises(
-            ConfigError, match=r"asks in other words than these: core/instr.*--prompts"
+            ConfigError, match=r"was judged with other prompts: core/instr.*--prompts"
         ):
             one.join(other, "the run")
 

@@ -71,7 +71,7 @@ def test_what_is_lost_for_want_of_a_field_is_noted(folder: Path) -> None:
 
 def test_data_that_nothing_can_be_asked_is_wrong(folder: Path) -> None:
     validation = found(folder, {}, {})
-    nothing = "no item can be asked core.psnr.source.outside (needs a mask)"
+    nothing = "core.psnr.source.outside: applies to no item (needs a mask)"
     assert told(validation)[-1] == ("field", "data", nothing, False)
     assert validation.wrong
 

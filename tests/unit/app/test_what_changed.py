@@ -118,7 +118,7 @@ def test_a_model_may_move_and_may_not_become_another(folder: Path) -> None:
     with RunView(folder / "run") as view:
         assert view.spec.outputs == {"ours": folder / "moved"}
     for _ in range(2):
-        with pytest.raises(ConfigError, match=r"moved, and .*/v2 holds none of them; give these"):
+        with pytest.raises(ConfigError, match=r"/v2 holds none of the outputs .*moved; give these"):
             again(folder, outputs={"ours": folder / "v2"})
     shutil.copyfile(folder / "v1" / "0.bmp", folder / "v2" / "0.bmp")
     assert again(folder, outputs={"ours": folder / "v2"})[0].last_event.edits == COUNT - 1
@@ -206,7 +206,7 @@ def test_outputs_whose_items_could_not_be_loaded_are_no_others_than_last_time(
 ) -> None:
     """Nobody looked at them: they may lie in another folder now, too."""
     with monkeypatch.context() as patched:
-        lost = InputError("0", "its files change while they are read")
+        lost = InputError("0", "its files changed while they were read")
         patched.setattr(scheduler._SharedItem, "_read", lambda *_: lost)
         assert str(lost) in str(again(folder)[0].last_event.first_failure)
     result, said = again(folder, outputs={"ours": folder / "v2"})

@@ -197,7 +197,7 @@ def test_an_item_comes_back_with_its_verdicts(folder: Path) -> None:
 def test_data_of_something_else_is_refused(folder: Path) -> None:
     again(folder)
     write(folder, [line | {"id": f"other/{line['id']}"} for line in lines_of(folder)])
-    with pytest.raises(ConfigError, match=r"4 items were judged \(first: \d\), and .* has none of"):
+    with pytest.raises(ConfigError, match=r"has none of the 4 items that .* \(first: \d\)"):
         again(folder, outputs={"ours": folder / "v1"})
 
 

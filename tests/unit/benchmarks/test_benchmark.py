@@ -144,7 +144,11 @@ def test_known_are_its_own_by_these_rules_and_all_others() -> None:
             "b has no switch 'gate'; it has first_digit, no_gate, uniform_weights",
         ),
         (BENCHMARK, {"without": ["gate"]}, "b has no switch 'gate'"),
-        (BENCHMARK, {"with_": ["no_gate"], "without": ["no_gate"]}, "both asked for and left out"),
+        (
+            BENCHMARK,
+            {"with_": ["no_gate"], "without": ["no_gate"]},
+            "both turned on and turned off",
+        ),
         (
             made(protocols={"paper": Made()}, no_official_reason="its authors released no code"),
             {"protocol": "official"},

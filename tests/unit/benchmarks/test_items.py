@@ -121,7 +121,7 @@ def test_a_mark_and_line_ends_of_other_systems_and_empty_lines_do_not_count(
 
 
 NO_LINE: dict[str, tuple[Callable[[str], str], str]] = {
-    "twice": (line_of, "the id '1' is that of line 1 already"),
+    "twice": (line_of, "the id '1' is already used by line 1"),
     "comma within": (
         lambda name: line_of(name, "2")[:-1] + ",}",
         r"this is no JSON, at character \d+: trailing comma",

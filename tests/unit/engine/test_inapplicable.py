@@ -52,12 +52,12 @@ def test_what_some_item_is_asked_is_not_told(tmp_path: Path) -> None:
 )
 def test_what_no_item_is_asked_is_told_with_the_reason(tmp_path: Path, name: str, why: str) -> None:
     plan = asked(tmp_path, "one", name)
-    assert describe_inapplicable(plan) == (f"no item can be asked test.{name} ({why})",)
+    assert describe_inapplicable(plan) == (f"test.{name}: applies to no item ({why})",)
     check_applicable(plan)
 
 
 def test_where_nothing_asks_anything_it_is_refused(tmp_path: Path) -> None:
-    lines = r"test.masked \(needs a mask\); no item can be asked test.never \(not for even\)"
+    lines = r"masked: applies to no item \(needs a mask\); .*never: .* \(not for even\)"
     with pytest.raises(InputError, match=lines):
         check_applicable(asked(tmp_path, "masked", "never"))
 

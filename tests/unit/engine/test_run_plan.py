@@ -30,7 +30,9 @@ def test_tasks_are_names_or_globs(tmp_path: Path, tasks: tuple[str, ...], left: 
 
 def test_an_unknown_task_is_told_with_those_there_are(tmp_path: Path) -> None:
     asked = replace(order(tmp_path, Log(), 3, "a"), tasks=("colour",))
-    with pytest.raises(InputError, match=r"no item has a task like colour; there is even, odd"):
+    with pytest.raises(
+        InputError, match=r"no item has a task like colour; the data's tasks: even, odd"
+    ):
         inspect_items(asked)
 
 

@@ -75,7 +75,7 @@ def test_a_folder_with_work_of_ones_own_is_not_taken(tmp_path: Path, name: str) 
     mine = tmp_path / "mine" / name
     mine.parent.mkdir(parents=True)
     mine.write_bytes(b"mine")
-    with pytest.raises(ConfigError, match="comes from no preparation"):
+    with pytest.raises(ConfigError, match="no preparation wrote it"):
         masked(tmp_path / "mine", data(tmp_path / "data", LINES["core"]))
     assert mine.read_bytes() == b"mine"
 

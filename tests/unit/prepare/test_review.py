@@ -96,9 +96,9 @@ def test_decisions_part_the_items(prepared: Folder) -> None:
 
 
 BAD: list[tuple[str, Callable[[Folder], Any], str]] = [
-    ("no JSON", lambda f: "accept all", "no decisions"),
-    ("another file", lambda f: {"a": 1}, "no decisions"),
-    ("another format", lambda f: decisions(f) | {"review": "x"}, "no decisions"),
+    ("no JSON", lambda f: "accept all", "is no file of decisions"),
+    ("another file", lambda f: {"a": 1}, "is no file of decisions"),
+    ("another format", lambda f: decisions(f) | {"review": "x"}, "is no file of decisions"),
     ("no decision", lambda f: decisions(f, a="maybe"), "decision"),
     ("other data", lambda f: decisions(f) | {"data_digest": "sha256:0"}, "for other data"),
     ("other things", lambda f: decisions(f) | {"what": "masks"}, "about masks for other data"),
@@ -108,15 +108,15 @@ BAD: list[tuple[str, Callable[[Folder], Any], str]] = [
     (
         "twice",
         lambda f: (one := decisions(f, a="accept")) | {"decisions": one["decisions"] * 2},
-        "two decisions about a",
+        "several decisions about a",
     ),
     (
-        "changed since",
+        "changed since they were reviewed",
         lambda f: (
             decisions(f)
             | {"decisions": [{"id": "b", "seen": "sha256:0", "decision": "accept", "note": ""}]}
         ),
-        "changed since: b",
+        "since they were reviewed: b",
     ),
 ]
 

@@ -219,8 +219,8 @@ class GieData(RecordsFile):
         here = [path.parent for path in images if path.is_absolute() and path.is_file()]
         if here:
             folder = format_path(Path(os.path.commonpath(here)))
-            return f"`image` holds paths of this machine: add --root {folder}"
-        return "where images lie in another folder, add --root /=FOLDER"
+            return f"`image` holds absolute paths: to allow them, add --root {folder}"
+        return "if the images are in another folder, add --root /=FOLDER"
 
 
 def read_listed_outputs(file: Path, records: Sequence[Any]) -> NamedOutputs:

@@ -174,7 +174,7 @@ def _in_place(folder: str, number: str, fields: Any) -> ItemRef | str:
         if len(missing) != 1 or len(sources) != FRAMES - 1:
             # Which task it is, and so in which column it would count, nobody can tell.
             frames = list(map(_frame, sources))
-            return f"ori_img: three of the frames 1 to {FRAMES} are due, not {frames}"
+            return f"ori_img must name three of the frames 1 to {FRAMES}, not {frames}"
         frame = extra["position"] = missing.pop()
         if record.gt_img and _frame(record.gt_img) != frame:
             wrong["gt_img"] = f"{record.gt_img} is not frame {frame}, which is the one left out"

@@ -174,7 +174,7 @@ class OmniData(RecordsFile):
 
     def mend(self, refs: Sequence[ItemRef]) -> str:
         """Return that `--root` maps the authors' paths."""
-        return "say where the authors' folders lie here: --root OLD=NEW" if refs else ""
+        return "map the authors' folders to yours: --root OLD=NEW" if refs else ""
 
     def _in_place(self, entry: Any) -> ItemRef | str:
         """Make an item of a record, or return why it is none."""

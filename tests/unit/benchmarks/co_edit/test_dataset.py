@@ -128,7 +128,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "no source": (line(source=None), "either `source` or `sources`"),
     "unknown field": (line(kind="x"), "kind: no such field"),
-    "an id twice": (line(id="first"), "the id 'first' is that of line 1 already"),
+    "an id twice": (line(id="first"), "the id 'first' is already used by line 1"),
 }
 
 

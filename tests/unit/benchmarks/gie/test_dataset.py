@@ -135,7 +135,7 @@ def test_where_images_lie_is_told(tmp_path: Path) -> None:
     real.mkdir()
     (real / "gie_bench.json").write_text(json.dumps([record(image=str(there))]))
     folder = str(there.parent)
-    mend = f"; `image` holds paths of this machine: add --root {folder}"
+    mend = f"; `image` holds absolute paths: to allow them, add --root {folder}"
     with pytest.raises(InputError, match=f"{mend}$"):
         list(GieData(real).check_items())
     for roots in ({folder: folder}, {"/": "/"}):
@@ -143,7 +143,9 @@ def test_where_images_lie_is_told(tmp_path: Path) -> None:
         assert data.image_paths(ref) == {"source": (there,)}
     there.unlink()
     for data in (GieData(path), GieData(real)):
-        with pytest.raises(InputError, match="; where images lie in another folder, add --root /="):
+        with pytest.raises(
+            InputError, match="; if the images are in another folder, add --root /="
+        ):
             list(data.check_items())
     assert GieData(path).mend([]) == ""
 
@@ -332,7 +334,7 @@ def test_nothing_but_text_is_no_benchmark(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "gie_bench.json"
     for content in ('["' + "x" * (2 << 20) + '"]', '[{"object_mask": [' + "0," * (1 << 20)):
         path.write_text(content)
-        with pytest.raises(InputError, match="no masks"):
+        with pytest.raises(InputError, match="besides its masks"):
             GieData(path)
 
 
@@ -578,7 +580,7 @@ def test_the_sources_themselves_as_outputs(tmp_path: Path) -> None:
     outputs = data.outputs((tmp_path / ":sources").resolve())
     assert outputs.path("0") == str(tmp_path / "add" / "pexels-someone-1.jpg")
     assert outputs.path("1") is None
-    assert "has not one source" in outputs.why_not("1").reason
+    assert "exactly one source file" in outputs.why_not("1").reason
 
 
 @pytest.mark.parametrize("place", ['"Add Object"', '"Color Change"'])

@@ -124,7 +124,7 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
     assert f"biology/4: source: no such file: {path / 'biology' / '4.jpg'}" in said
     assert "viewpoint_change/1: gt_img" in said
     assert "temporal_prediction/1: gt_img: 1-3.jpg is not frame 1" in said
-    assert "temporal_prediction/2: ori_img: three of the frames" in said
+    assert "temporal_prediction/2: ori_img must name three of the frames" in said
     assert "count_change/1: twice in the file" in said
 
 
@@ -170,7 +170,7 @@ def test_a_list_names_its_folders_and_ids_once(tmp_path: Path) -> None:
     (entry,) = json.loads(file.read_text())
     file.write_text(json.dumps([entry, entry, {**entry, "type": "astrology"}, 5]))
     said = told(KrisData(file))
-    assert "entry 2: the id 'biology/1' is that of" in said
+    assert "entry 2: the id 'biology/1' is already used by" in said
     assert "type 'astrology' is none of the 20 folders" in said
     assert "entry 4: is no object" in said
 

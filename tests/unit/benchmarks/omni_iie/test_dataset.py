@@ -177,7 +177,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         ({"qa_pairs": [{"question": "Is it?", "answer": "Yes"}]}, "qa_pairs: no pair has"),
         ({"qa_pairs": [{"question": 3, "correct_answer": "Yes"}]}, "qa_pairs: Input should be"),
         ({"scale": "medium"}, "scale: Input should be 'low' or 'high'"),
-        ({}, "entry 2: the id 'gqa/7_1' is that of final_dataset.json, entry 1 already"),
+        ({}, "entry 2: the id 'gqa/7_1' is already used by final_dataset.json, entry 1"),
     ],
 )
 def test_entries_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], said: str) -> None:
