@@ -224,20 +224,15 @@ class Panel:
             return "; ".join(problems)
         if not self._settings.endpoints:
             return "no endpoint is configured and no local stack runs (editjudge up)"
-        mend = (
-            "docs/models.md adds it"
-            if service in SPECIALISTS
-            else f"load it there as {model_name(service)}: docs/own.md"
-        )
+        own = f"load it there as {model_name(service)}: docs/own.md"
+        mend = "docs/models.md adds it" if service in SPECIALISTS else own
         return f"not among the models ready at {', '.join(urls)} ({mend})"
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         """Identity of every bound service, for signatures."""
+        specialists = self.specialists.items()
         return {
-            **{
-                name: service.identity.without_fingerprint
-                for name, service in self.specialists.items()
-            },
+            **{name: specialist.identity.without_fingerprint for name, specialist in specialists},
             **{name: judge.identity for name, judge in self.judges.items()},
         }
 
@@ -285,9 +280,8 @@ class Panel:
         async with self._binding:
             problems: dict[str, str] = dict(self._refused_urls)
             specialists = await self._find_specialists(problems)
-            judges = await asyncio.gather(
-                *(self._open_judge(name, problems) for name in self._transports)
-            )
+            bindings = (self._open_judge(name, problems) for name in self._transports)
+            judges = await asyncio.gather(*bindings)
             replace_contents(self.specialists, specialists)
             replace_contents(self.judges, {judge.name: judge for judge in judges if judge})
             replace_contents(self.problems, problems)
@@ -297,9 +291,8 @@ class Panel:
         if self._replaying:
             return ()
         specialists = (self._list_triton_changes(*triton) for triton in self._tritons)
-        judges = (
-            one.list_model_changes(self._settings.probe_timeout) for one in self.judges.values()
-        )
+        timeout = self._settings.probe_timeout
+        judges = (judge.list_model_changes(timeout) for judge in self.judges.values())
         changes = await asyncio.gather(*specialists, *judges)
         return tuple(line for lines in changes for line in lines)
 
@@ -321,13 +314,12 @@ class Panel:
 
     async def _find_specialists(self, problems: dict[str, str]) -> dict[ServiceName, Specialist]:
         """The specialists that any Triton server has ready."""
-        answers = await asyncio.gather(
-            *(self._find_ready(triton, names, problems) for triton, names in self._tritons)
-        )
+        ready = (self._find_ready(*triton, problems) for triton in self._tritons)
+        answers = await asyncio.gather(*ready)
         serving: dict[ServiceName, list[Replica[TritonEndpoint]]] = {}
         identities: dict[ServiceName, ModelIdentity] = {}
-        for (triton, _), ready in zip(self._tritons, answers, strict=True):
-            for name, identity in ready.items():
+        for (triton, _), services in zip(self._tritons, answers, strict=True):
+            for name, identity in services.items():
                 first = identities.setdefault(name, identity)
                 if identity == first:
                     serving.setdefault(name, []).append(triton)
@@ -374,9 +366,8 @@ class Panel:
     async def _connect_triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
         from .triton import TritonEndpoint
 
-        return await self._connect_replica(
-            endpoint.url, lambda policy: TritonEndpoint(endpoint, policy)
-        )
+        url = endpoint.url
+        return await self._connect_replica(url, lambda policy: TritonEndpoint(endpoint, policy))
 
     async def _connect_judge(
         self, name: ServiceName, endpoint: JudgeEndpoint

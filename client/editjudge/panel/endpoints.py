@@ -45,9 +45,8 @@ async def find_identity(
     triton: TritonEndpoint, name: ServiceName, timeout: float
 ) -> ModelIdentity | None:
     """Identity of the model behind a specialist at a Triton server; None where it is not ready."""
-    if not await triton.ready(model_name(name), timeout):
-        return None
-    return await triton.identity(model_name(name), timeout)
+    model = model_name(name)
+    return await triton.identity(model, timeout) if await triton.ready(model, timeout) else None
 
 
 def describe_difference(identity: ModelIdentity, first: ModelIdentity) -> str:

@@ -169,11 +169,8 @@ class Judge:
         if not open_replicas:
             raise next(error for error in models if isinstance(error, ServiceError))
         self._pool = self._pool and self._pool.with_replicas(open_replicas)
-        if (
-            self._prefix_first is None
-            and len(open_replicas) == 1
-            and self.model.server.startswith("vllm")
-        ):
+        is_vllm = self.model.server.startswith("vllm")
+        if self._prefix_first is None and len(open_replicas) == 1 and is_vllm:
             self._leaders = PrefixLeaders(is_enabled=False)
         await self._load_method()
 
@@ -545,11 +542,8 @@ async def _ask(
     sampling = Sampling(**call.form["sampling"])
     schema = call.form["schema"]
     completion: Completion = await transport.complete(call.prompt, sampling, schema, context)
-    return (
-        {"text": completion.text, "finish": completion.finish},
-        completion.model,
-        completion.usage,
-    )
+    content = {"text": completion.text, "finish": completion.finish}
+    return content, completion.model, completion.usage
 
 
 def _format_limit(limit: int | None) -> str:
@@ -575,9 +569,8 @@ def _identity_facts(model: JudgeModel) -> dict[str, str]:
 
 
 def _make_identity(model: JudgeModel) -> ModelIdentity:
-    return ModelIdentity(
-        model.name, {name: fact for name, fact in _identity_facts(model).items() if fact}
-    )
+    facts = _identity_facts(model)
+    return ModelIdentity(model.name, {name: fact for name, fact in facts.items() if fact})
 
 
 def describe_change(service: str, url: str, then: ModelIdentity, now: ModelIdentity) -> str:

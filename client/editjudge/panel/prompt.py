@@ -208,20 +208,17 @@ class Prompt:
     @cached_property
     def digest(self) -> str:
         """Digest of all that a model sees of it: `sha256:` and 64 hex digits."""
-        contents = [
-            self.system,
-            *([p.digest] if isinstance(p, Picture) else [p.text, p.is_data] for p in self.parts),
-        ]
-        return content_digest(json.dumps(contents, ensure_ascii=False).encode("utf-8"))
+        parts = ([p.digest] if isinstance(p, Picture) else [p.text, p.is_data] for p in self.parts)
+        text = json.dumps([self.system, *parts], ensure_ascii=False)
+        return content_digest(text.encode("utf-8"))
 
     @cached_property
     def prefix(self) -> str:
         """Digest of the prompt up to the last image: equal prefixes can share a prefix cache."""
         last = max((i for i, p in enumerate(self.parts) if isinstance(p, Picture)), default=-1)
+        end = last + 1
         return (
-            Prompt(self.system, self.parts[: last + 1]).digest
-            if last + 1 < len(self.parts)
-            else self.digest
+            self.digest if end == len(self.parts) else Prompt(self.system, self.parts[:end]).digest
         )
 
     def followed_by(self, *parts: Part) -> Prompt:

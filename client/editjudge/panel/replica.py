@@ -295,10 +295,8 @@ class Replica(Generic[E]):
         if heavy or error.retryable:
             self._failures.add_failure(self._limit.size)
             what = "room" if heavy else "another attempt"
-            self._latest_failure = (
-                f"{what}: {error.detail}",
-                now + max(_REASON_SECONDS, error.retry_after or 0.0),
-            )
+            end = now + max(_REASON_SECONDS, error.retry_after or 0.0)
+            self._latest_failure = f"{what}: {error.detail}", end
 
     def assign(self, place: Place[E], task: asyncio.Task[Any] | None) -> None:
         """Note which task makes the call of a place, so that `pause` finds the place."""

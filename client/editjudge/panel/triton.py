@@ -188,9 +188,8 @@ class TritonEndpoint(GrpcConnection):
     def _request(
         self, contract: Contract, model: str, inputs: Mapping[str, bytes], service: str
     ) -> Any:
-        request = self._messages.ModelInferRequest(
-            model_name=model, model_version=self._versions.get(model, "")
-        )
+        version = self._versions.get(model, "")
+        request = self._messages.ModelInferRequest(model_name=model, model_version=version)
         for tensor in contract.inputs:
             payload = inputs.get(tensor.name)
             if payload is None and tensor.optional:
@@ -257,9 +256,8 @@ def _read_outputs(contract: Contract, reply: Any) -> Tensors:
     """
     if len(reply.outputs) != len(reply.raw_output_contents):
         raise ValueError("the reply's tensors are not in raw form")
-    tensors = {
-        t.name: (t, raw) for t, raw in zip(reply.outputs, reply.raw_output_contents, strict=True)
-    }
+    pairs = zip(reply.outputs, reply.raw_output_contents, strict=True)
+    tensors = {output.name: (output, raw) for output, raw in pairs}
     if len(tensors) < len(reply.outputs):
         raise ValueError("the reply holds two tensors of one name")
     outputs: Tensors = {}
@@ -275,9 +273,8 @@ def _read_outputs(contract: Contract, reply: Any) -> Tensors:
             )
         if max(shape) > MAX_ROWS:
             raise ValueError(f"{tensor.name} is {max(shape):,} long; at most {MAX_ROWS:,} is taken")
-        outputs[tensor.name] = (
-            _bytes(tensor, raw) if tensor.dtype == "BYTES" else _array(tensor, raw, shape[1:])
-        )
+        is_bytes = tensor.dtype == "BYTES"
+        outputs[tensor.name] = _bytes(tensor, raw) if is_bytes else _array(tensor, raw, shape[1:])
     lengths = {name: len(outputs[name]) for name in contract.alike}
     if len(set(lengths.values())) > 1:
         lengths_text = ", ".join(f"{length:,} of {name}" for name, length in lengths.items())
@@ -286,10 +283,8 @@ def _read_outputs(contract: Contract, reply: Any) -> Tensors:
 
 
 def _fits(shape: Sequence[int], tensor: Tensor) -> bool:
-    full_shape = (1, *tensor.shape)
-    return len(shape) == len(full_shape) and all(
-        e in {-1, s} for s, e in zip(shape, full_shape, strict=True)
-    )
+    full = (1, *tensor.shape)
+    return len(shape) == len(full) and all(map(lambda n, m: m in {-1, n}, shape, full))
 
 
 def _bytes(tensor: Tensor, raw: bytes) -> bytes:
@@ -298,9 +293,8 @@ def _bytes(tensor: Tensor, raw: bytes) -> bytes:
     value = raw[_LENGTH.size :]
     if tensor.holds == "text":
         if len(value) > MAX_TEXT_BYTES:
-            raise ValueError(
-                f"{tensor.name} has {len(value):,} bytes; at most {MAX_TEXT_BYTES:,} are taken"
-            )
+            size, limit = f"{len(value):,}", f"{MAX_TEXT_BYTES:,}"
+            raise ValueError(f"{tensor.name} has {size} bytes; at most {limit} are taken")
         try:
             value.decode()
         except UnicodeDecodeError as error:

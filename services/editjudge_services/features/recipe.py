@@ -220,11 +220,9 @@ def _write_processor(folder: Path, processor: str, rule: Rule) -> None:
 def _check_processor(checkpoint: Path, rule: Rule) -> None:
     """Refuse a checkpoint whose image normalisation differs from the service's."""
     settings = _read(checkpoint / PROCESSOR)
-    for name, rule_value in zip(("image_mean", "image_std"), rule.statistics, strict=True):
-        if not np.allclose(settings.get(name, ()) or np.nan, rule_value, atol=1e-4):
-            raise ConfigError(
-                f"{checkpoint / PROCESSOR}: {name} {settings.get(name)}, not {rule_value}"
-            )
+    for name, value in zip(("image_mean", "image_std"), rule.statistics, strict=True):
+        if not np.allclose(settings.get(name, ()) or np.nan, value, atol=1e-4):
+            raise ConfigError(f"{checkpoint / PROCESSOR}: {name} {settings.get(name)}, not {value}")
 
 
 RECIPES: Mapping[str, Recipe] = {

@@ -85,15 +85,13 @@ def _check_name(name: str) -> None:
 def _check_pair(values: FrontValues) -> None:
     """Check certificate and key; Envoy would start with bad ones and accept nobody."""
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
-            values.certificate, values.private_key, password=""
-        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(values.certificate, values.private_key, password="")
     except OSError as error:  # an SSLError is one
         pair = f"{values.certificate}, {values.private_key}"
         reason = getattr(error, "reason", None) or error.strerror or error
-        raise ConfigError(
-            f"{pair}: {reason}", "give a certificate (PEM) and the key that belongs to it"
-        ) from error
+        mend = "give a certificate (PEM) and the key that belongs to it"
+        raise ConfigError(f"{pair}: {reason}", mend) from error
 
 
 def make_local_front(
@@ -164,9 +162,7 @@ def _prepare_identity(host: str, further: tuple[str, ...], folder: Path) -> Path
     return authority.certificate
 
 
-def _make_values(
-    settings: StackSettings, upstreams: Mapping[str, Any], folder: Path
-) -> FrontValues:
+def _make_values(settings: StackSettings, servers: Mapping[str, Any], folder: Path) -> FrontValues:
     further = read_values(settings.front_values) if settings.front_values else {}
     values: dict[str, Any] = {
         "listen": settings.front_address,
@@ -175,7 +171,7 @@ def _make_values(
         "certificate": folder / "served" / "server.pem",
         "private_key": folder / "served" / "server.key",
         "tokens": {"keys": folder / "keys" / "jwks.json"},
-        **upstreams,
+        **servers,
     }
     if isinstance(further.get("tokens"), dict):
         further = {**further, "tokens": {**values["tokens"], **further["tokens"]}}

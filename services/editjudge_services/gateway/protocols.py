@@ -50,9 +50,8 @@ def select_dimensions(
     dimensions = load_dimensions(protocol)
     patterns = tuple(dict.fromkeys(names))
     if any(len(name) > _MAX_NAME_CHARS for name in patterns):
-        raise InvalidRequest(
-            field, f"a name of more than {_MAX_NAME_CHARS} characters", "send its id"
-        )
+        what = f"a name of more than {_MAX_NAME_CHARS} characters"
+        raise InvalidRequest(field, what, "send its id")
     globs = [name for name in patterns if name not in dimensions.by_id]
     if len(globs) > _MAX_GLOBS:
         raise InvalidRequest(field, f"{len(globs):,} globs", f"send {_MAX_GLOBS} at most")

@@ -161,9 +161,8 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
             with self._service.open_account(caller) as account:
                 response = await self._score(request, account, admission=admission)
         except Exception as error:  # noqa: BLE001 - of this request alone
-            return pb.ScoreStreamResponse(
-                refusal=make_refusal(wrap_defect(error), request.request_id)
-            )
+            refusal = make_refusal(wrap_defect(error), request.request_id)
+            return pb.ScoreStreamResponse(refusal=refusal)
         finally:
             admission.set()
         return pb.ScoreStreamResponse(response=response)

@@ -45,11 +45,9 @@ def find_loop(tokens: Sequence[int]) -> int:
     A piece counts as a loop from 8 repetitions in a row and 48 tokens in total.
     """
     for unit in range(1, _LONGEST_UNIT + 1):
-        loop_length = max(_REPETITIONS * unit, _SHORTEST_LOOP)
-        tail = tokens[-loop_length:]
-        if len(tail) == loop_length and all(
-            a == b for a, b in zip(tail, tail[unit:], strict=False)
-        ):
+        length = max(_REPETITIONS * unit, _SHORTEST_LOOP)
+        tail = tokens[-length:]
+        if len(tail) == length and all(a == b for a, b in zip(tail, tail[unit:], strict=False)):
             return unit
     return 0
 

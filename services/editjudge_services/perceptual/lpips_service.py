@@ -144,14 +144,12 @@ class LpipsSpecialist(Specialist):
         self, keys: Sequence[_Keys], pairs: Sequence[_Pair]
     ) -> list[tuple[np.float32, NDArray[np.float32]]]:
         """Compute distance and map (1, H, W) of pairs of one size."""
-        taps = self._cached_taps([a for a, _ in keys], [pair.a for pair in pairs])
+        taps = self._find_taps([a for a, _ in keys], [pair.a for pair in pairs])
         images = np.stack([pair.b for pair in pairs])
         distances, maps = self._network.compare(taps, self._network.taps(images), images)
         return list(zip(distances, maps, strict=True))
 
-    def _cached_taps(
-        self, keys: Sequence[str], images: Sequence[NDArray[np.float32]]
-    ) -> list[Taps]:
+    def _find_taps(self, keys: Sequence[str], images: Sequence[NDArray[np.float32]]) -> list[Taps]:
         """Return taps from the cache, or from one run for all that are missing."""
         taps_by_key = {key: taps for key in keys if (taps := self.cache.get(key)) is not None}
         new = {

@@ -52,9 +52,8 @@ def compute_piqe(image: NDArray[np.uint8]) -> float:
     variance = blocks.var(axis=(1, 2), ddof=1)
     active = variance > _ACTIVE
     if not active.any():
-        raise Abstention(
-            "degenerate", "PIQE is undefined: no part of the image has enough contrast to judge"
-        )
+        why = "PIQE is undefined: no part of the image has enough contrast to judge"
+        raise Abstention("degenerate", why)
     blocks, variance = blocks[active], variance[active]
     penalty = _has_flat_border(blocks) * (1 - variance) + _is_noisy(blocks, variance) * variance
     # One is added to both, as in the paper's equation for pooling, so that few blocks count less.
@@ -100,10 +99,8 @@ def _normalise(grey: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def _blur(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
-    blurred_pixels = cv2.GaussianBlur(
-        pixels, ksize=(7, 7), sigmaX=7 / 6, borderType=cv2.BORDER_REPLICATE
-    )
-    return np.asarray(blurred_pixels, dtype=np.float64)
+    blur = cv2.GaussianBlur(pixels, ksize=(7, 7), sigmaX=7 / 6, borderType=cv2.BORDER_REPLICATE)
+    return np.asarray(blur, dtype=np.float64)
 
 
 def _blocks(pixels: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -38,11 +38,8 @@ def find_lost_models(repository: Path, processes: Path = Path("/proc")) -> str:
         write_file(record, json.dumps(now).encode())
     before = json.loads(record.read_text()) if record.is_file() else {}
     shrunk_models = [model for model in models if now[model] < before.get(model, 1)]
-    return (
-        f"no process any more: {', '.join(sorted({*missing_models, *shrunk_models}))}"
-        if missing_models or shrunk_models
-        else ""
-    )
+    lost_models = ", ".join(sorted({*missing_models, *shrunk_models}))
+    return f"no process any more: {lost_models}" if lost_models else ""
 
 
 def find_stubs(processes: Path = Path("/proc"), pid: str = "[0-9]*") -> dict[int, list[str]]:

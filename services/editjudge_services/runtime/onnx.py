@@ -92,20 +92,17 @@ def _in_fp32(path: Path, settings: OnnxSettings) -> Network:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Errors only: what ONNX Runtime warns of is how it optimised the graph.
     options.log_severity_level = 3
-    session: Any = onnxruntime.InferenceSession(
-        str(path), options, providers=_providers(settings.device)
-    )
+    providers = _providers(settings.device)
+    session: Any = onnxruntime.InferenceSession(str(path), options, providers=providers)
     # One whose libraries of CUDA do not load is a CPU's, and says so in its log alone.
     if settings.device == "cuda" and _CUDA[0] not in session.get_providers():
-        raise ConfigError(
-            f"{_NO_CUDA} that works", "give it a GPU and the libraries of CUDA it is built for"
-        )
+        mend = "give it a GPU and the libraries of CUDA it is built for"
+        raise ConfigError(f"{_NO_CUDA} that works", mend)
     names = [each.name for each in session.get_inputs()]
 
     def run(*inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        outputs: list[NDArray[np.float32]] = session.run(
-            None, dict(zip(names, inputs, strict=True))
-        )
+        feed = dict(zip(names, inputs, strict=True))
+        outputs: list[NDArray[np.float32]] = session.run(None, feed)
         return outputs
 
     return run
@@ -137,7 +134,6 @@ def _providers(device: str) -> list[Any]:
     if _CUDA[0] in onnxruntime.get_available_providers():
         return [_CUDA, _CPU]
     if device == "cuda":
-        raise ConfigError(
-            _NO_CUDA, "install onnxruntime-gpu in place of onnxruntime, or say device cpu"
-        )
+        mend = "install onnxruntime-gpu in place of onnxruntime, or say device cpu"
+        raise ConfigError(_NO_CUDA, mend)
     return [_CPU]

@@ -79,15 +79,8 @@ def fetch(url: str, data: bytes | None = None) -> bytes | None:
 
 def _parent_death_prefix(ending: signal.Signals) -> list[str]:
     """The prefix of a command that makes the kernel signal it when its parent thread ends."""
-    return [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        _PARENT_DEATH_CODE,
-        str(os.getpid()),
-        str(int(ending)),
-    ]
+    python = (sys.executable, "-I", "-S", "-c", _PARENT_DEATH_CODE)
+    return [*python, str(os.getpid()), str(int(ending))]
 
 
 class Server(ABC):

@@ -23,14 +23,11 @@ def find_specialists() -> tuple[type[Specialist], ...]:
     """
     package = Specialist.__module__.partition(".")[0]
     areas = Path(__file__).parents[1]
-    names = sorted(
-        f"{package}.{one.parent.name}.{one.stem}" for one in areas.glob("*/*_service.py")
-    )
+    files = areas.glob("*/*_service.py")
+    names = sorted(f"{package}.{file.parent.name}.{file.stem}" for file in files)
     modules = map(import_module, names)
-    definitions = (
-        kind for module in modules for kind in vars(module).values() if _is_ours(kind, module)
-    )
-    return tuple(sorted(definitions, key=lambda kind: kind.__name__))
+    kinds = (kind for module in modules for kind in vars(module).values() if _is_ours(kind, module))
+    return tuple(sorted(kinds, key=lambda kind: kind.__name__))
 
 
 def _is_ours(kind: object, module: ModuleType) -> bool:
@@ -68,9 +65,8 @@ def build_repository(
     models = models or {}
     kinds = {specialist.name: specialist for specialist in find_specialists()}
     if unknown := sorted(set(models) - set(kinds)):
-        raise ConfigError(
-            f"no model is named {', '.join(unknown)}", f"there are {', '.join(sorted(kinds))}"
-        )
+        names = ", ".join(sorted(kinds))
+        raise ConfigError(f"no model is named {', '.join(unknown)}", f"there are {names}")
     folder.mkdir(parents=True, exist_ok=True)
     unusable: dict[str, str] = {}
     for specialist in kinds.values():
@@ -114,6 +110,7 @@ def render_config(
 
     contract = specialist.contract
     types = {"BYTES": pb.TYPE_STRING, "FP32": pb.TYPE_FP32}
+    kind = _kind(specialist, serving)
     config = pb.ModelConfig(
         name=specialist.name,
         backend="python",
@@ -126,9 +123,7 @@ def render_config(
             pb.ModelOutput(name=t.name, data_type=types[t.dtype], dims=t.shape)
             for t in contract.outputs
         ],
-        instance_group=[
-            pb.ModelInstanceGroup(count=serving.instances, kind=_kind(specialist, serving))
-        ],
+        instance_group=[pb.ModelInstanceGroup(count=serving.instances, kind=kind)],
         dynamic_batching=pb.ModelDynamicBatching(
             # Level 1 is for interactive callers; a request without a level is not one of them.
             priority_levels=2,
@@ -142,10 +137,8 @@ def render_config(
     )
     text = _HEADER + text_format.MessageToString(config)
     # A protobuf map has no order, so the entries are written here, sorted.
-    device_parameter = {DEVICE: "gpu"} if serving.device == "gpu" else {}
-    for key, value in sorted(
-        {**specialist.identity, **(identity or {}), **device_parameter}.items()
-    ):
+    device = {DEVICE: "gpu"} if serving.device == "gpu" else {}
+    for key, value in sorted({**specialist.identity, **(identity or {}), **device}.items()):
         entry = pb.ModelConfig(parameters={key: pb.ModelParameter(string_value=value)})
         text += text_format.MessageToString(entry)
     return str(text)
@@ -155,9 +148,8 @@ def _kind(specialist: type[Specialist], serving: Serving) -> str:
     """Triton's kind of the instances; without device numbers it uses every GPU that it sees."""
     able = serving.precision in specialist.on_gpu
     if serving.device == "gpu" and not able:
-        raise ConfigError(
-            f"{specialist.name} cannot run on a GPU in {serving.precision}", "say device cpu"
-        )
+        what = f"{specialist.name} cannot run on a GPU in {serving.precision}"
+        raise ConfigError(what, "say device cpu")
     if serving.device == "cpu" or not able:
         return "KIND_CPU"
     return "KIND_GPU" if serving.device == "gpu" else "KIND_AUTO"

@@ -130,13 +130,10 @@ def load_declared_artefact(entry: str, parameters: Mapping[str, str]) -> Artefac
         artefact.verify()
     except ConfigError as error:
         raise RuntimeError(str(error)) from error
-    declared_weights, actual = (
-        parameters.get("weights", "none declared"),
-        artefact.identity["weights"],
-    )
-    if actual != declared_weights:
+    declaration = parameters.get("weights", "none declared")
+    if (actual := artefact.identity["weights"]) != declaration:
         raise RuntimeError(
             f"{entry} in {precision} has weights {actual}, but its configuration declares"
-            f" {declared_weights}; stop the stack and start it again to serve what is installed"
+            f" {declaration}; stop the stack and start it again to serve what is installed"
         )
     return artefact

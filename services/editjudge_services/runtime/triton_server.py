@@ -107,10 +107,9 @@ class TritonServer(Server):
         if self._runtime is None:
             return self._unloaded_models
         runtime = self._runtime.name
-        ended_models = [
-            model for model, pid in self._stub_pids.items() if not _find_stubs(runtime, str(pid))
-        ]
-        return {**self._unloaded_models, **dict.fromkeys(ended_models, f"it ended, see {self.log}")}
+        pids = self._stub_pids.items()
+        lost_models = [model for model, pid in pids if not _find_stubs(runtime, str(pid))]
+        return {**self._unloaded_models, **dict.fromkeys(lost_models, f"it ended, see {self.log}")}
 
     def start(self, stopping: threading.Event | None = None) -> None:
         """Start it and wait until every model is ready or failed, or until `stopping` is set.
@@ -122,12 +121,9 @@ class TritonServer(Server):
                 that it could load, or was stopped.
         """
         if not self._grpc:  # one that is started again keeps its ports
-            asked_for = (
-                self._settings.grpc_port,
-                self._settings.http_port,
-                self._settings.metrics_port,
-            )
-            self._grpc, self._http, self._metrics = reserve_ports(asked_for)
+            own = self._settings
+            ports = reserve_ports((own.grpc_port, own.http_port, own.metrics_port))
+            self._grpc, self._http, self._metrics = ports
         self._runtime = tempfile.TemporaryDirectory(prefix="editjudge-triton-")
         try:
             command, environment = self._command(Path(self._runtime.name))
@@ -154,9 +150,8 @@ class TritonServer(Server):
         super().stop()
         self._stub_pids = {}
         if self._runtime is not None:
-            for pid in _find_stubs(
-                self._runtime.name
-            ):  # a Python model that hangs outlives its server
+            # A Python model that hangs outlives its server.
+            for pid in _find_stubs(self._runtime.name):
                 with suppress(OSError):  # it ended meanwhile
                     os.kill(pid, signal.SIGKILL)
             for region in _SHARED_MEMORY.glob(f"{self.region}*"):
@@ -230,12 +225,9 @@ class TritonServer(Server):
             if each["name"] not in ready:
                 self._unloaded_models[each["name"]] = _first_line(each.get("reason", ""))
         if not ready:
-            reasons = "; ".join(
-                f"{name}: {why}" for name, why in sorted(self._unloaded_models.items())
-            )
-            raise StackError(
-                f"no model could be loaded: {reasons or 'none is here'}", f"see {self.log}"
-            )
+            reasons = [f"{name}: {why}" for name, why in sorted(self._unloaded_models.items())]
+            what = f"no model could be loaded: {'; '.join(reasons) or 'none is here'}"
+            raise StackError(what, f"see {self.log}")
         runtime = self._runtime.name if self._runtime else ""
         # The process of a model that could not be loaded may still be about to end; one that was
         # ready may have ended already, and is then no process.
@@ -262,9 +254,8 @@ def temporary_stack(settings: StackSettings | None = None) -> Iterator[TritonSer
     stopping = threading.Event()
     startup: Future[None] = Future()
     # The kernel ends the server with the thread that started it, so that thread also restarts it.
-    keeper = threading.Thread(
-        target=_run_until_stopped, args=(server, stopping, startup), name="triton"
-    )
+    arguments = server, stopping, startup
+    keeper = threading.Thread(target=_run_until_stopped, args=arguments, name="triton")
     keeper.start()
     try:
         startup.result()
@@ -277,20 +268,18 @@ def temporary_stack(settings: StackSettings | None = None) -> Iterator[TritonSer
             log.unlink(missing_ok=True)
 
 
-def _run_until_stopped(
-    server: TritonServer, stopping: threading.Event, startup: Future[None]
-) -> None:
-    """Start a server and keep it running until `stopping` is set, then end it."""
+def _run_until_stopped(server: TritonServer, stop: threading.Event, startup: Future[None]) -> None:
+    """Start a server and keep it running until `stop` is set, then end it."""
     try:
-        server.start(stopping)
+        server.start(stop)
     except BaseException as error:  # noqa: BLE001 - raised where it is waited for
         startup.set_exception(error)
         return
     startup.set_result(None)
     try:
-        keep_running([server], stopping)
+        keep_running([server], stop)
     except EditjudgeError as error:
-        if not stopping.is_set():
+        if not stop.is_set():
             logger.error("the local services are gone: %s", error)  # noqa: TRY400 - one line
     finally:
         server.stop()
@@ -340,9 +329,8 @@ def _link_backends(pytriton: Path, runtime: Path) -> Path:
     stub = pytriton / "tritonserver" / "python_backend_stubs" / _PYTHON
     if not (stub / "triton_python_backend_stub").is_file():
         versions = sorted(p.name for p in stub.parent.iterdir())
-        raise StackError(
-            f"Triton has no stub for Python {_PYTHON}", f"use one of {', '.join(versions)}"
-        )
+        what = f"Triton has no stub for Python {_PYTHON}"
+        raise StackError(what, f"use one of {', '.join(versions)}")
     backend = runtime / "backends" / "python"
     backend.mkdir(parents=True)
     originals = [p for p in (pytriton / "tritonserver/backends/python").iterdir() if p.is_file()]

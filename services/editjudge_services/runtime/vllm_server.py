@@ -262,9 +262,7 @@ def check_packages(python: Path, protocol: Protocol, packages: Mapping[str, str]
 
 def find_last_error(text: str) -> str:
     """Find the last error in vLLM's log that states a cause, in one line."""
-    lines = [
-        text_line for line in text.splitlines() if (text_line := _PREFIX.sub("", line).strip())
-    ]
+    lines = [row for line in text.splitlines() if (row := _PREFIX.sub("", line).strip())]
     errors = [line for line in lines if _ERROR.match(line)]
     causes = [line for line in errors if not any(echo in line for echo in _ECHO)]
     return (causes or errors or lines or ["no output"])[-1]

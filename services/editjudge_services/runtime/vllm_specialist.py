@@ -110,11 +110,10 @@ class VllmModel:
         self._http = httpx2.Client(timeout=backend.timeout, limits=limits, follow_redirects=True)
         weakref.finalize(self, self._http.close)  # Triton may drop a model without `finalize`
         self._threads = ThreadPoolExecutor(backend.concurrency, thread_name_prefix="vllm")
-        model_names = [
-            model.get("id") for model in self._send("GET", f"{self._url}/models").get("data", [])
-        ]
-        if backend.model not in model_names:
-            raise RuntimeError(f"{self._url} serves {model_names}, not {backend.model!r}")
+        models = self._send("GET", f"{self._url}/models").get("data", [])
+        names = [model.get("id") for model in models]
+        if backend.model not in names:
+            raise RuntimeError(f"{self._url} serves {names}, not {backend.model!r}")
 
     def map(self, ask: Callable[[RGB], float], images: Sequence[RGB]) -> list[Outputs | Abstention]:
         """Score images concurrently; an abstention becomes the result of its image.

@@ -104,12 +104,10 @@ class GroundedSam:
 
     def segment_all(self, requests: Sequence[tuple[RGB, str, Select]]) -> list[Segmentation]:
         """Segment several requests; their results do not depend on each other."""
-        detections_by_request = self.detector.detect(
-            [(image, prompt) for image, prompt, _ in requests]
-        )
+        results = self.detector.detect([(image, prompt) for image, prompt, _ in requests])
         return [
             self._cut(image, *select_detections(detections, select))
-            for (image, _, select), detections in zip(requests, detections_by_request, strict=True)
+            for (image, _, select), detections in zip(requests, results, strict=True)
         ]
 
     def _cut(

@@ -124,9 +124,7 @@ class Detector:
         """
         scores = logits.sigmoid().amax(-1)
         is_above = scores > BOX_THRESHOLD
-        x, y, width, height = boxes[is_above].unbind(-1)
-        corners = torch.stack(
-            [x - 0.5 * width, y - 0.5 * height, x + 0.5 * width, y + 0.5 * height], -1
-        )
+        x, y, w, h = boxes[is_above].unbind(-1)
+        corners = torch.stack([x - 0.5 * w, y - 0.5 * h, x + 0.5 * w, y + 0.5 * h], -1)
         scale = torch.tensor([size[1], size[0], size[1], size[0]], device=corners.device)
         return (corners * scale).cpu().numpy(), scores[is_above].cpu().numpy()

@@ -51,10 +51,8 @@ def export(entry: Entry, precision: Precision) -> Artefact:
     """
     recipe = load_recipe(entry)
     if precision not in recipe.precisions:
-        precisions = ", ".join(recipe.precisions)
-        raise ConfigError(
-            f"{entry.name} cannot be exported as {precision}", f"it can as {precisions}"
-        )
+        choices = ", ".join(recipe.precisions)
+        raise ConfigError(f"{entry.name} cannot be exported as {precision}", f"it can as {choices}")
     with lock_entry(entry.name):
         checkpoint = load_checkpoint(entry.name)
         if checkpoint is None:

@@ -65,7 +65,7 @@ def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
         hub.download(entry, commit, remote_files, staging)
         files = _check_files(entry, remote_files, staging)
         _drop_other_files(remote_files, staging)
-        return _install_checkpoint(entry, staging, files, commit)
+        return _install(entry, staging, files, commit)
 
 
 def _assemble_parts(entry: Entry, accept_license: bool) -> Checkpoint:
@@ -113,18 +113,16 @@ def import_file(entry: Entry, file: Path, *, accept_license: bool = False) -> Ch
         ZooError: the disk is full.
     """
     if entry.supply != "file":
-        raise ConfigError(
-            f"{entry.name} comes from the hub", f"run: editjudge models pull {entry.name}"
-        )
+        mend = f"run: editjudge models pull {entry.name}"
+        raise ConfigError(f"{entry.name} comes from the hub", mend)
     _check_licence(entry, accept_license)
     (name,) = entry.files
     if not file.is_file():
         raise InputError(str(file), "there is no such file")
     digest = hash_file(file)
     if digest != entry.sha256[name]:
-        raise InputError(
-            str(file), f"sha256 is {digest}, not {entry.sha256[name]}", entry.instructions
-        )
+        what = f"sha256 is {digest}, not {entry.sha256[name]}"
+        raise InputError(str(file), what, entry.instructions)
     final = checkpoint_dir(entry.name)
     record = Checkpoint(
         entry=entry.name, licence=entry.licence, accepted=entry.restricted, files={name: digest}
@@ -156,22 +154,20 @@ def _check_space(remote_files: Files, staging: Path) -> None:
         )
 
 
-def _check_files(entry: Entry, remote_files: Files, staging: Path) -> dict[str, str]:
+def _check_files(entry: Entry, files: Files, staging: Path) -> dict[str, str]:
     """Check the digest of every file that arrived, and return the digests.
 
     A wrong file is removed, so that the next pull fetches it again.
     """
-    digests = {
-        name: hash_file(staging / name) for name in remote_files if (staging / name).is_file()
-    }
-    missing = sorted({*remote_files, *entry.sha256} - digests.keys())
+    digests = {name: hash_file(staging / name) for name in files if (staging / name).is_file()}
+    missing = sorted({*files, *entry.sha256} - digests.keys())
     if missing:
         raise ZooError(
             f"{entry.name}: {', '.join(missing)} did not arrive",
             "pull again; nothing was installed",
         )
     for name, digest in digests.items():
-        expected_digest, origin = _expected_digest(entry, remote_files, staging, name)
+        expected_digest, origin = _expected_digest(entry, files, staging, name)
         if expected_digest not in {"", digest}:
             (staging / name).unlink()
             raise ZooError(
@@ -181,13 +177,11 @@ def _check_files(entry: Entry, remote_files: Files, staging: Path) -> dict[str, 
     return digests
 
 
-def _expected_digest(
-    entry: Entry, remote_files: Files, staging: Path, name: str
-) -> tuple[str, str]:
+def _expected_digest(entry: Entry, files: Files, staging: Path, name: str) -> tuple[str, str]:
     """Return the expected sha256 of a file, "" if there is none, and its origin."""
     if name in entry.sha256:
         return entry.sha256[name], "the manifest"
-    remote = remote_files[name]
+    remote = files[name]
     if remote and remote.lfs:
         return remote.lfs.sha256, "the hub"
     if remote and remote.blob_id:
@@ -206,9 +200,7 @@ def _drop_other_files(remote_files: Files, staging: Path) -> None:
     shutil.rmtree(staging / ".cache", ignore_errors=True)
 
 
-def _install_checkpoint(
-    entry: Entry, staging: Path, files: dict[str, str], commit: str
-) -> Checkpoint:
+def _install(entry: Entry, staging: Path, files: dict[str, str], commit: str) -> Checkpoint:
     record = Checkpoint(
         entry=entry.name,
         hub=entry.hub,

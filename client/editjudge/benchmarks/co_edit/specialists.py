@@ -267,10 +267,7 @@ class KeptDistance(ServiceScorer):
         if background is None:
             raise Abstention("degenerate", "there is no mask")
         pixels, note = fitted(edit.output, source)
-        weights, under = (
-            background[..., None],
-            np.uint8(0) if self.blacked_out else source.rgb,
-        )
+        weights, under = background[..., None], np.uint8(0) if self.blacked_out else source.rgb
         output = load_image(np.where(weights, pixels, under), edit.output.name)
         reference = source
         if self.blacked_out:

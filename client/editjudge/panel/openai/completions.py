@@ -27,6 +27,8 @@ Part: TypeAlias = "str | Picture"
 # may be inside the others.
 _ANGLE_TOKEN = re.compile(r"<[^<>\s]{1,64}>|<([|\uff5c])[^<>]{1,64}\1>")
 _BRACKET_TOKEN = re.compile(r"\[/?[A-Za-z0-9_]{2,32}\]")
+Body: TypeAlias = list[bytes | Picture]
+"""A request's body in pieces: a picture stands for its base64."""
 _ROUNDING = 1e-3  # of a logarithm that should not be above 0
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
@@ -36,9 +38,7 @@ def dump_json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def make_chat_body(
-    fields: Mapping[str, Any], system: str, parts: Sequence[Part]
-) -> list[bytes | Picture]:
+def make_chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]) -> Body:
     """The body of a request in pieces: a picture stands for its base64, made when it is sent.
 
     Args:
@@ -47,7 +47,7 @@ def make_chat_body(
         parts: The user turn. Without images it is sent as plain text, which servers of text-only
             models need.
     """
-    pieces: list[bytes | Picture] = []
+    pieces: Body = []
     pending = dump_json(fields)[:-1] + b',"messages":['
     if system:
         pending += dump_json({"role": "system", "content": system}) + b","
@@ -183,9 +183,8 @@ def _is_data(part: Text | Picture) -> bool:
 
 
 def _token(item: Any) -> tuple[str, float]:
-    token, value = (
-        (item.get("token"), item.get("logprob")) if isinstance(item, dict) else (None, None)
-    )
+    fields = item if isinstance(item, dict) else {}
+    token, value = fields.get("token"), fields.get("logprob")
     if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("logprobs hold an entry that is no token with a number")  # noqa: TRY004
     try:

@@ -11,7 +11,7 @@ import math
 import re
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import aiohttp
 
     from ...base.config import JudgeEndpoint
+    from .completions import Body
 
 _POLICY_CODES = re.compile(
     r"content_?filter|content_?policy|moderation|responsible_?ai|data_?inspection|safety",
@@ -177,9 +178,7 @@ class HttpServer:
         if self._session is not None:
             await self._session.close()
 
-    async def ask(
-        self, url: str, body: Sequence[bytes | Picture] | None = None, *, model: str = ""
-    ) -> HttpReply:
+    async def ask(self, url: str, body: Body | None = None, *, model: str = "") -> HttpReply:
         """Send a GET, or a POST of a JSON body in pieces (`make_chat_body`), without a time limit.
 
         Raises:
@@ -231,9 +230,7 @@ class HttpServer:
             error.retryable = again  # type: ignore[misc]  # the server knows better than the class
         return error
 
-    async def _request(
-        self, url: str, body: Sequence[bytes | Picture] | None, model: str
-    ) -> HttpReply:
+    async def _request(self, url: str, body: Body | None, model: str) -> HttpReply:
         import aiohttp
 
         if self._is_closed:
@@ -267,9 +264,8 @@ class HttpServer:
         self, status: int, headers: Mapping[str, str], payload: bytes | None, model: str
     ) -> HttpReply:
         if payload is None:
-            raise self.make_error(
-                BadReply, f"a reply of more than {MAX_REPLY_BYTES:,} bytes", model
-            )
+            what = f"a reply of more than {MAX_REPLY_BYTES:,} bytes"
+            raise self.make_error(BadReply, what, model)
         try:
             data = self._secrets.redact_json(parse_json(payload))
         except ValueError:
@@ -330,7 +326,7 @@ def _make_payload_type() -> type[Any]:
     from aiohttp.payload import Payload
 
     class Pieces(Payload):
-        def __init__(self, pieces: Sequence[bytes | Picture]) -> None:
+        def __init__(self, pieces: Body) -> None:
             super().__init__(pieces, content_type="application/json")
             self._size = sum(p.base64_size if isinstance(p, Picture) else len(p) for p in pieces)
 
@@ -341,9 +337,7 @@ def _make_payload_type() -> type[Any]:
             for piece in self._value:
                 await writer.write(_encode_piece(piece))
 
-        async def write_with_length(
-            self, writer: AbstractStreamWriter, content_length: int | None
-        ) -> None:
+        async def write_with_length(self, writer: AbstractStreamWriter, _: int | None) -> None:
             await self.write(writer)
 
     return Pieces

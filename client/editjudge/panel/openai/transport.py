@@ -216,11 +216,8 @@ class OpenAiTransport(Transport):
         server = card.get("owned_by")
         vllm = server == "vllm"
         facts = {n: str(card[n]) for n in ("root", "max_model_len", "owned_by") if card.get(n)}
-        return JudgeModel(
-            card["id"],
-            f"vllm {await self._version()}".strip() if vllm else str(server or ""),
-            facts,
-        )
+        software = f"vllm {await self._version()}".strip() if vllm else str(server or "")
+        return JudgeModel(card["id"], software, facts)
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
@@ -370,9 +367,8 @@ class OpenAiTransport(Transport):
         cards = data.get("data") if isinstance(data, dict) else None
         if not isinstance(cards, list):
             raise self._error(BadReply, "/models gives no list")
-        by_name = {
-            c["id"]: c for c in cards if isinstance(c, dict) and isinstance(c.get("id"), str)
-        }
+        objects = [card for card in cards if isinstance(card, dict)]
+        by_name = {card["id"]: card for card in objects if isinstance(card.get("id"), str)}
         if not self._model_name and len(by_name) == 1:
             return next(iter(by_name.values()))
         if self._model_name in by_name:
@@ -406,9 +402,8 @@ class OpenAiTransport(Transport):
             raise self._error(BadReply, str(error)) from error
 
     def _error(self, kind: type[ServiceError], detail: str) -> ServiceError:
-        return self._server.make_error(
-            kind, detail, self._model.name if self._model else self._model_name
-        )
+        model = self._model.name if self._model else self._model_name
+        return self._server.make_error(kind, detail, model)
 
 
 def _is_vllm(model: JudgeModel) -> bool:

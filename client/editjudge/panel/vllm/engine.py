@@ -102,9 +102,8 @@ class Engine(GrpcConnection):
 
     async def _report(self, method: str, request: Any, end: float) -> Any:
         """The reply to a call that every such server takes."""
-        call = getattr(self.stub, method)(
-            request, timeout=seconds_left(end), metadata=self.metadata
-        )
+        seconds = seconds_left(end)
+        call = getattr(self.stub, method)(request, timeout=seconds, metadata=self.metadata)
         try:
             return await self.await_reply(call)
         except ServiceError as failure:

@@ -288,11 +288,9 @@ class ChatTemplate:
         """
         ids = self.tokens.encode(self.pieces(prompt))
         images = len(prompt.pictures)
-        if self._image_id in ids and ids.count(self._image_id) != images:
-            raise ValueError(
-                f"the chat template writes {ids.count(self._image_id)} placeholders for"
-                f" {images} images"
-            )
+        count = 0 if self._image_id is None else ids.count(self._image_id)
+        if count not in (0, images):
+            raise ValueError(f"the chat template writes {count} placeholders for {images} images")
         return ids
 
     def pieces(self, prompt: Prompt) -> list[Piece]:
@@ -334,19 +332,16 @@ class ChatTemplate:
                 reasons.append(str(error))
                 continue
             parts = self._mark.split(text)
-            if [int(number) for number in parts[1::2]] == order and self._key not in "".join(
-                parts[::2]
-            ):
+            texts = "".join(parts[::2])
+            if [int(number) for number in parts[1::2]] == order and self._key not in texts:
                 return parts
             reasons.append("it leaves out texts or changes their order")
         raise ValueError(f"the chat template does not take the prompt: {'; '.join(reasons)}")
 
     def _as_parts(self, system: bool, shape: _Shape) -> list[dict[str, Any]]:
         """Messages in OpenAI's form; a template that expects text prints the key, and is found."""
-        text = [
-            {"type": "text", "text": f"{self._key}x{i}x", self._key: ""}
-            for i in range(len(shape) + 1)
-        ]
+        key, count = self._key, len(shape) + 1
+        text = [{"type": "text", "text": f"{key}x{i}x", key: ""} for i in range(count)]
         image = {"type": "image"}
         content = [image if is_image else text[i] for i, is_image in enumerate(shape, 1)]
         turns: list[dict[str, Any]] = [{"role": "user", "content": content}]

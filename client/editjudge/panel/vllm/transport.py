@@ -53,7 +53,7 @@ _FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
 
 @dataclass(frozen=True)
-class _ServedModel:
+class _Model:
     """The model that the server has, as `identify` found it."""
 
     model: JudgeModel
@@ -86,7 +86,7 @@ class VllmTransport(Transport):
         self._accepted_names = (endpoint.model, *endpoint.accept) if endpoint.model else ("*",)
         self._policy = policy
         self._engine = Engine(endpoint, service, policy)
-        self._served_model: _ServedModel | None = None
+        self._served_model: _Model | None = None
         self._lock = asyncio.Lock()
         self._may_have_changed = False
         self._includes_bias: bool | None = None
@@ -142,7 +142,7 @@ class VllmTransport(Transport):
             params = request.message.sampling_params
             params.max_tokens = 1
             params.logit_bias.update(dict.fromkeys(ids, BIAS))
-            reply = await self._generate_listing(request, len(ids) + 1, model, end)
+            reply = await self._list_tokens(request, len(ids) + 1, model, end)
             logprobs = self._read_first_tokens(reply)
             try:
                 spread = _distribute(choices, ids, logprobs)
@@ -206,7 +206,7 @@ class VllmTransport(Transport):
 
         return await self._engine.call_with_retries(attempt, policy, terms)
 
-    async def _get_served_model(self, end: float) -> _ServedModel:
+    async def _get_served_model(self, end: float) -> _Model:
         async with self._lock:
             if self._served_model is None:
                 self._served_model = await self._fetch_model(end)
@@ -223,7 +223,7 @@ class VllmTransport(Transport):
                 self._may_have_changed = False
             return self._served_model
 
-    async def _fetch_model(self, end: float) -> _ServedModel:
+    async def _fetch_model(self, end: float) -> _Model:
         engine = self._engine
         await engine.check_ready(end)
         info = await engine.ask("GetModelInfo", end)
@@ -239,9 +239,8 @@ class VllmTransport(Transport):
             digest = self._served_model.model.facts["tokenizer"]
         else:
             # Reading a vocabulary of 150,000 tokens takes a second.
-            chat, stops, digest = await asyncio.to_thread(
-                _read_tokenizer, await engine.tokenizer(end), engine
-            )
+            archive = await engine.tokenizer(end)
+            chat, stops, digest = await asyncio.to_thread(_read_tokenizer, archive, engine)
             stops |= frozenset(info.eos_token_ids)
             self._label_sets.clear()
         schemes = server.mm_media_ref_schemes.split(",")
@@ -254,7 +253,7 @@ class VllmTransport(Transport):
             "media": server.mm_processor if media else "off",
         }
         model = JudgeModel(name, f"vllm {await self._version(end)}".strip(), facts)
-        return _ServedModel(model, info, chat, stops, media)
+        return _Model(model, info, chat, stops, media)
 
     async def _version(self, end: float) -> str:
         try:
@@ -262,11 +261,10 @@ class VllmTransport(Transport):
         except ServiceError:
             return ""  # nothing depends on the version
 
-    def _make_request(self, model: _ServedModel, prompt: Prompt) -> Request:
+    def _make_request(self, model: _Model, prompt: Prompt) -> Request:
         if prompt.pictures and not model.media:
-            raise self._engine.make_error(
-                Rejection, f"the server does not take images: {MEDIA_OFF}"
-            )
+            what = f"the server does not take images: {MEDIA_OFF}"
+            raise self._engine.make_error(Rejection, what)
         try:
             ids = model.chat.ids(prompt)
         except ValueError as error:
@@ -280,9 +278,7 @@ class VllmTransport(Transport):
             self._may_have_changed |= isinstance(error, DeadlineExceeded) or error.retryable
             raise
 
-    async def _generate_listing(
-        self, request: Request, least: int, model: _ServedModel, end: float
-    ) -> Any:
+    async def _list_tokens(self, request: Request, least: int, model: _Model, end: float) -> Any:
         """Generate, and list as many tokens as the server allows, `least` at least."""
         # Asking for more tokens than there are would stop the engine.
         there = min(n for n in (model.info.vocab_size, model.chat.tokens.size) if n)
@@ -290,9 +286,8 @@ class VllmTransport(Transport):
         while True:
             count = min(max(least, TOKEN_COUNT), there, self._max_logprobs)
             if count < least:
-                raise self._engine.make_error(
-                    LogprobsUnavailable, f"it lists {count} tokens, {least} are needed: {_MODE}"
-                )
+                what = f"it lists {count} tokens, {least} are needed: {_MODE}"
+                raise self._engine.make_error(LogprobsUnavailable, what)
             request.message.sampling_params.logprobs = count
             try:
                 return await self._generate(request, end)
@@ -302,7 +297,7 @@ class VllmTransport(Transport):
                     raise
                 self._max_logprobs = int(limit[1])
 
-    async def _check_bias(self, model: _ServedModel, end: float) -> None:
+    async def _check_bias(self, model: _Model, end: float) -> None:
         """Find out once whether probabilities include the logit bias.
 
         Two tokens are raised, one after the other. Each must then have all the probability, which
@@ -321,7 +316,7 @@ class VllmTransport(Transport):
                         params = request.message.sampling_params
                         params.max_tokens = 1
                         params.logit_bias[token] = BIAS
-                        reply = await self._generate_listing(request, 1, model, end)
+                        reply = await self._list_tokens(request, 1, model, end)
                         alone = self._read_first_tokens(reply).get(token, -math.inf)
                         self._includes_bias &= abs(alone) < 1e-2
                 except BaseException as error:  # also when cancelled: nothing is known then
@@ -331,9 +326,8 @@ class VllmTransport(Transport):
                         raise self._engine.make_error(LogprobsUnavailable, error.detail) from error
                     raise
         if not self._includes_bias:
-            raise self._engine.make_error(
-                LogprobsUnavailable, f"its probabilities leave out the logit bias: {_MODE}"
-            )
+            what = f"its probabilities leave out the logit bias: {_MODE}"
+            raise self._engine.make_error(LogprobsUnavailable, what)
 
     def _read_first_tokens(self, reply: Any) -> dict[int, float]:
         try:
@@ -341,16 +335,15 @@ class VllmTransport(Transport):
         except ValueError as error:
             raise self._engine.make_error(BadReply, str(error)) from error
 
-    def _get_label_tokens(self, model: _ServedModel, choices: tuple[str, ...]) -> dict[int, str]:
+    def _get_label_tokens(self, model: _Model, choices: tuple[str, ...]) -> dict[int, str]:
         """The label tokens, each with its choice."""
         if choices not in self._label_sets:
             tokens = {text: model.chat.tokens.single_token(text) for text in list_labels(choices)}
             self._label_sets[choices] = select_label_tokens(choices, tokens)
         speaks = self._label_sets[choices]
         if missing := [choice for choice in choices if choice not in speaks.values()]:
-            raise self._engine.make_error(
-                LogprobsUnavailable, f"no token of the model begins {missing[0]!r} only"
-            )
+            what = f"no token of the model begins {missing[0]!r} only"
+            raise self._engine.make_error(LogprobsUnavailable, what)
         return speaks
 
 
