@@ -22,9 +22,9 @@ class DecodingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     In a stream such a message ends the stream.
     """
 
-    async def intercept_service(self, proceed: Callable[[Any], Awaitable[Any]], call: Any) -> Any:
+    async def intercept_service(self, resolve: Callable[[Any], Awaitable[Any]], call: Any) -> Any:
         """Wrap the handler of a method; None where there is no such method."""
-        handler = await proceed(call)
+        handler = await resolve(call)
         if handler is None:
             return None
         kind = next(name for name in _KINDS if getattr(handler, name) is not None)
