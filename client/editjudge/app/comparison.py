@@ -212,7 +212,7 @@ class _Score(NamedTuple):
 
     Attributes:
         signature: What the number depends on.
-        imputed: A rule put it in.
+        is_imputed: Whether a rule set the value.
     """
 
     value: float
@@ -275,7 +275,7 @@ def _read_numbers(
 def _shared_dimensions(
     view: RunView, other: RunView, patterns: tuple[str, ...]
 ) -> tuple[Dimension, ...]:
-    """Select the dimensions that both runs have, without single rounds."""
+    """Select the dimensions of both runs, without dimensions of a single judging round."""
     # A dimension of the data alone has the same value for all models.
     candidates = [d for d in view.resolved_spec.dimensions if not (d.round_of or d.of_data)]
     in_both = {d.id for d in other.resolved_spec.dimensions}
@@ -288,7 +288,7 @@ def _shared_dimensions(
 def _compare_on(
     dimension: Dimension, first: _ModelNumbers, second: _ModelNumbers, clusters: Mapping[str, int]
 ) -> DimensionComparison:
-    """Compare two models on one dimension, over the items that have a cluster."""
+    """Compare two models on one dimension, over the items in `clusters`."""
     scores_a, scores_b = first.scores[dimension.id], second.scores[dimension.id]
     items_a, items_b = scores_a.keys() & clusters.keys(), scores_b.keys() & clusters.keys()
     unequal = sorted(i for i in items_a & items_b if scores_a[i].signature != scores_b[i].signature)

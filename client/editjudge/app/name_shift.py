@@ -31,7 +31,7 @@ MIN_FITTING = 3
 MIN_SHARE_OF_ALL = 0.8
 """The least share of all outputs that fit the neighbour's source."""
 MIN_SHARE_OF_FITTING = 0.9
-"""The least share among the outputs that fit only one of the neighbour's and their own source."""
+"""The least share of these among the outputs that fit exactly one of the two sources."""
 MAX_ASPECT_DIFFERENCE = 0.06
 """Aspect ratios are equal up to this difference of logarithms, since editors round sizes."""
 
@@ -95,7 +95,7 @@ def sample_blocks(dataset: Dataset, count: int) -> list[Block]:
 
 
 def find_shift(blocks: Sequence[Block], outputs: Outputs) -> NameShift | None:
-    """Find a shift of a model's outputs; None if there is none, or sizes do not show it."""
+    """Find a shift of a model's outputs; None if there is none or sizes cannot show one."""
     for block in blocks:
         if len({place.size for place in block}) < 2:
             continue  # sources of one size show nothing, so no output is opened

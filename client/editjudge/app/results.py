@@ -1,4 +1,4 @@
-"""Making the table of a benchmark's paper from a run: outcomes of edits, then columns."""
+"""Computes the results table of a run: an outcome for each edit and dimension, then columns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Comparability:
     """Whether a column's number can be compared with the printed one.
 
     Attributes:
-        comparable: Whether it can, by the switches that are on.
+        comparable: Whether it can, with the switches that are on in the run.
         why: The condition, or the difference.
     """
 
@@ -63,12 +63,12 @@ class Comparability:
 
 @result(frozen=True, slots=True, config=STRICT)
 class PublishedNumbers:
-    """The numbers that a paper prints of a run's columns; no number of the run rests on them.
+    """The numbers that a paper prints for the columns of a run, for comparison only.
 
     Attributes:
         title: The title of the benchmark.
         shared_columns: The columns of the run that the paper prints too.
-        tables: The tables of the paper with these columns alone; a table without any is left out.
+        tables: The tables of the paper, reduced to these columns; tables without any are left out.
         columns: Whether each column can be compared, by column id.
     """
 
@@ -95,11 +95,11 @@ class Results(JudgeSpread):
     ```
 
     Attributes:
-        switches: Names of the switches that are on.
+        switches: Names of the protocol's switches that are on.
         items: The number of items in the data.
-        prompts: Whose words the prompts are in: `own`, `original`, `custom`, or several joined by
-            `+`; None without prompts.
-        services: Identities of the services that the columns can rest on.
+        prompts: Who wrote the prompts: `own`, `original`, `custom`, or several joined by `+`; None
+            without prompts.
+        services: Identities of the services that the columns may depend on.
         columns: The columns of the table, in order.
         models: Cells by model under test and column id.
         count_missing: Whether missing outputs count as the worst value, marked as imputed.
@@ -126,7 +126,7 @@ class Results(JudgeSpread):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def untrained(self) -> tuple[str, ...]:
-        """The services whose weights are random: what rests on them is no result."""
+        """Services with random weights; values that depend on them are no results."""
         return tuple(map(str, untrained_services(self.services)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -191,14 +191,14 @@ def make_results(
     Every other requested dimension counts as `pending`.
 
     Args:
-        single_image: Models under test that take one image only: what they gave no output for
-            counts as the benchmark says, marked as imputed. Beside those that the run remembers.
+        single_image: Models under test that take one image only, beside those stored in the run.
+            Their missing outputs get the value that the benchmark defines, marked as imputed.
         count_missing: Other missing outputs count as the worst value of each dimension
             (`Dimension.worst`), marked as imputed; otherwise they are left out of means.
-        common: Count in each dimension the items alone on which all models have a number; the
-            others' are `left_out`.
-        resolved_spec: The spec of the run, perhaps by other rules: derived dimensions are derived
-            anew, and dimensions that need new calls count as `pending`.
+        common: Count in each dimension only the items on which all models have a number; numbers
+            on other items become `left_out`.
+        resolved_spec: The spec of the run, or the same with other rules: derived dimensions are
+            then computed again, and dimensions that need new calls count as `pending`.
         each: A function that gets every edit with its stored verdicts.
         evidence: Whether these have evidence and replies too.
 
@@ -264,12 +264,12 @@ def make_results(
 
 
 def _extend_signatures(row: Mapping[str, Cell], key: str, how: str) -> dict[str, Cell]:
-    """Add a field to the signatures of cells that count other edits than usual."""
+    """Add a field to the signatures of cells, since options changed which edits they count."""
     return {n: replace(cell, signature=cell.signature | {key: how}) for n, cell in row.items()}
 
 
 def _restrict_to_common_items(edit_rows: Iterator[Row], models: int) -> Iterator[Row]:
-    """Leave out the numbers of a dimension on items where a model has none."""
+    """Leave out the numbers of a dimension on items on which any model has none."""
     while rows := list(islice(edit_rows, models)):
         everywhere = {
             name
@@ -290,7 +290,7 @@ def _leave_out_scores(
 
 
 def make_item_contents(store: RunStore, resolved_spec: ResolvedSpec) -> ItemContents:
-    """Read what the items of a run hold now."""
+    """Return the reader of the current contents of the items of a run."""
     return ItemContents(resolved_spec.dataset, store.file_cache())
 
 
@@ -307,7 +307,7 @@ def _select_table_columns(resolved_spec: ResolvedSpec) -> tuple[Column, ...]:
 
 
 def select_columns(columns: Iterable[Column], requested_ids: Collection[str]) -> tuple[Column, ...]:
-    """Select the columns of these dimensions, and columns made of selected columns alone."""
+    """Select the columns of these dimensions, and columns whose parts are all selected."""
     selected_columns: dict[str, Column] = {}
     for column in columns:
         if column.parts:
@@ -416,7 +416,7 @@ def read_rows(
 def _find_current_edit(
     edit_rows: Sequence[EditRow], contents: ItemContents, ref: ItemRef, outputs: Outputs | None
 ) -> EditRow | None:
-    """Find the stored edit that has the contents of today.
+    """Find the stored edit whose item and output are the same as now; None if there is none.
 
     Args:
         edit_rows: The stored rows of the edit, the latest last.
@@ -444,12 +444,12 @@ def _extract_part_scores(
     dimensions_by_id: Mapping[str, Dimension],
     today: Mapping[str, Signature],
 ) -> dict[str, Score]:
-    """Return the values of parts that a composite stores in its evidence, by dimension id.
+    """Return the scores of the parts that a composite stores in its evidence, by dimension id.
 
     Args:
         stored_verdict: A verdict with its evidence.
         dimensions_by_id: All dimensions.
-        today: Their signatures: a part counts if it was made as it would be now.
+        today: Their current signatures: a part counts only if its own is the same.
     """
     dimension, verdict = dimensions_by_id.get(stored_verdict.dimension), stored_verdict.verdict
     if dimension is None or not isinstance(dimension.how, Formula):

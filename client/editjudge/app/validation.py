@@ -37,7 +37,7 @@ _MAX_NAMES = 3  # dimensions in a line
 
 @result(frozen=True, slots=True, config=STRICT)
 class Problem:
-    """A problem or a note.
+    """A finding in data or outputs: a problem, or only a note.
 
     Attributes:
         kind: `data` (fields, ids or files of the benchmark), `release` (a remark of the reader on
@@ -59,7 +59,7 @@ class Problem:
 
 @result(config=STRICT)
 class Validation:
-    """`validate --json`: the counts of items and outputs, and their problems.
+    """The result of `validate`: the numbers of items and outputs, and their problems.
 
     Attributes:
         items: Number of usable items.
@@ -93,7 +93,7 @@ class Validation:
     @computed_field  # type: ignore[prop-decorator]
     @property
     def wrong(self) -> bool:
-        """Whether there is a problem, and not only notes."""
+        """Whether there is any problem that is not only a note."""
         return any(not one.note for one in self.problems)
 
     def select(self, kind: Kind) -> list[Problem]:
@@ -265,7 +265,7 @@ class _Check(NamedTuple):
     Attributes:
         problem: The problem of the picture, if any.
         size: Width and height; None if the picture cannot be read.
-        flat: It is of one colour alone.
+        is_flat: Whether all pixels have the same colour.
     """
 
     problem: Problem | None
@@ -279,7 +279,7 @@ def _check(path: Path, where: str) -> _Check:
     except ImageError as error:
         return _Check(Problem("unreadable", where, f"{error.name}: {error.reason}"))
     misnamed_notes = (
-        # Images are told by their content: in official data this is as it was published.
+        # The content decides the format; official data was published with wrong names.
         Problem("misnamed", where, f"{image.name}: {note}", note=where == "data")
         for note in image.notes
         if note.kind == "misnamed"
@@ -333,9 +333,9 @@ class _MaskResult(NamedTuple):
     """The result of checking an item's mask.
 
     Attributes:
-        unusable: Why it cannot be used.
+        error: Why the mask cannot be used; "" if it can.
         share: The share of the image that the mask selects, 0..1.
-        resized: Its size and that of the image, where they differ.
+        size_change: The sizes of mask and image if they differ; otherwise "".
     """
 
     error: str = ""

@@ -1,4 +1,4 @@
-"""Reading a stored run: commands and pages use this view alone."""
+"""A read-only view of a stored run, the only access of commands and pages to it."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class RunView:
         return frozenset(dimension.id for dimension in matches)
 
     def resolve_by(self, rules: Rules | None) -> ResolvedSpec:
-        """Resolve the spec by other rules than the run's own; all its dimensions must be known.
+        """Resolve the spec with other rules (None: those of the run); all dimensions must be known.
 
         Raises:
             ConfigError: it has dimensions that this editjudge does not know, or its data has none
@@ -238,7 +238,7 @@ class RunView:
         return lambda name: _pictures(dataset, refs.get(name), name, folders)
 
     def make_item_filter(self) -> Callable[[StoredEdit | StoredVerdict], bool]:
-        """Return a test whether the data has the item of a record; true where there is no data."""
+        """Return a function that tells if the data has the item of a record; true without data."""
         if self.missing_data_reason:
             return lambda _: True
         there = {ref.id for ref in self.resolved_spec.dataset.items()}
@@ -254,7 +254,7 @@ class RunView:
         return ""
 
     def flawed_outcomes(self, only: str | None = None) -> dict[str, dict[str, NoScore]]:
-        """Return the outcomes that flaws of the data decide, by item and dimension; none is stored.
+        """Return outcomes that flaws of the data cause, by item and dimension; none is stored.
 
         Empty where the data is gone; see `missing_data_reason`.
 
