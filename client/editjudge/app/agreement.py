@@ -50,10 +50,8 @@ def inter_judge_agreement(pairs: Sequence[Pair], *, two_valued: bool) -> dict[st
     """
     if two_valued:
         return {"agreement": agreement(pairs), "kappa": kappa(pairs)}
-    return {
-        "spearman": spearman(pairs),
-        "mean_absolute_difference": mean_absolute_difference(pairs),
-    }
+    difference = mean_absolute_difference(pairs)
+    return {"spearman": spearman(pairs), "mean_absolute_difference": difference}
 
 
 def intra_judge_agreement(edits: Sequence[Sequence[float]]) -> dict[str, Statistic]:
@@ -70,10 +68,8 @@ def intra_judge_agreement(edits: Sequence[Sequence[float]]) -> dict[str, Statist
         return {"equal": _NO_DATA, "standard_deviation": _NO_DATA}
     equal = sum(max(values) - min(values) < _TOLERANCE for values in edits)
     spread = math.fsum(standard_deviation(values) or 0.0 for values in edits)
-    return {
-        "equal": Statistic(equal / len(edits)),
-        "standard_deviation": Statistic(spread / len(edits)),
-    }
+    deviation = Statistic(spread / len(edits))
+    return {"equal": Statistic(equal / len(edits)), "standard_deviation": deviation}
 
 
 def agreement(pairs: Sequence[Pair]) -> Statistic:

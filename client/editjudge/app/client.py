@@ -47,14 +47,7 @@ from ..panel.calls import CallRecord
 from ..panel.context import CallContext, CallLog
 from ..panel.specialists import list_custom_services
 
-__all__ = [
-    "Client",
-    "Judgement",
-    "add_local_stack",
-    "resolve_settings",
-    "score",
-    "score_many",
-]
+__all__ = ["Client", "Judgement", "add_local_stack", "resolve_settings", "score", "score_many"]
 
 if TYPE_CHECKING:
     from ..gateway.panel import Gateway
@@ -161,25 +154,21 @@ class Client:
         edit = await _load_edit("edit", edit)
         texts = _texts(prompts)
         custom, rubrics = _custom_templates(texts)
-        selected_dimensions = use_templates(
-            _select_dimensions(dimensions, self._own(rubrics)), custom
-        )
-        others = all_dimensions(dimension.id for dimension in selected_dimensions).values()
-        dimensions_by_id = {d.id: d for d in (*use_templates(others, custom), *selected_dimensions)}
-        signatures = self._signatures(dimensions_by_id)
+        selection = use_templates(_select_dimensions(dimensions, self._own(rubrics)), custom)
+        others = all_dimensions(dimension.id for dimension in selection).values()
+        by_id = {d.id: d for d in (*use_templates(others, custom), *selection)}
+        signatures = self._signatures(by_id)
         if self._gateway is None:
             context = CallContext(budget or self.budget)
-            return await self.judge(
-                edit, selected_dimensions, dimensions_by_id, signatures, context
-            )
+            return await self.judge(edit, selection, by_id, signatures, context)
         from ..benchmarks.rounds import JudgeRounds
         from ..gateway.messages import make_protocol
         from ..gateway.session import GatewaySession
 
         protocol = make_protocol(CORE, "", JudgeRounds(), texts)
         judges = GatewaySession(self._gateway, protocol, budget or self.budget)
-        await judges.begin(selected_dimensions, dimensions_by_id, signatures)
-        return await judges.judge(edit, selected_dimensions, dimensions_by_id, signatures)
+        await judges.begin(selection, by_id, signatures)
+        return await judges.judge(edit, selection, by_id, signatures)
 
     async def score_many(
         self,
@@ -410,11 +399,9 @@ async def _load_edit(name: str, edit: object) -> Edit:
     if not isinstance(edit, Mapping):
         kind = type(edit).__name__
         raise InputError(name, f"{kind} is neither an edit nor the arguments of one")
-    argument_names = EditArguments.__annotations__
-    if unknown := [key for key in edit if key not in argument_names]:
-        raise InputError(
-            name, f"unknown {unknown[0]!r}", f"Edit.load takes {', '.join(argument_names)}"
-        )
+    names = EditArguments.__annotations__
+    if unknown := [key for key in edit if key not in names]:
+        raise InputError(name, f"unknown {unknown[0]!r}", f"Edit.load takes {', '.join(names)}")
     try:
         return await in_thread(lambda: Edit.load(**edit))
     except (TypeError, ValueError) as error:
@@ -477,18 +464,14 @@ def _select_dimensions(
             "name some, or leave it out for those of core",
         )
     return tuple(
-        dimension
+        d
         for one in requests
-        for dimension in (
-            (one,) if isinstance(one, Dimension) else select_dimensions([os.fspath(one)])
-        )
+        for d in ((one,) if isinstance(one, Dimension) else select_dimensions([os.fspath(one)]))
     )
 
 
 async def iterate_completed(
-    things: Iterable[T],
-    work: Callable[[int, T], Coroutine[Any, Any, R]],
-    at_once: int = AT_ONCE,
+    things: Iterable[T], work: Callable[[int, T], Coroutine[Any, Any, R]], at_once: int = AT_ONCE
 ) -> AsyncGenerator[tuple[int, R], None]:
     """Work on the elements of an iterable side by side, taking no more than can begin.
 

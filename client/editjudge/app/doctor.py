@@ -48,9 +48,7 @@ Facts: TypeAlias = Mapping[str, str]
 Services: TypeAlias = Mapping[ServiceName, Facts]
 DEVICE, ROOT = "device", "root"
 _UNTRAINED_FACT = "untrained"
-_PANEL: TypeAdapter[dict[ServiceName, dict[str, str]]] = TypeAdapter(
-    dict[ServiceName, dict[str, str]]
-)
+_PANEL = TypeAdapter(dict[ServiceName, dict[str, str]])
 _ROUND_TRIPS = 5
 _CHOICES = ("Yes", "No")
 _QUESTION = Prompt("", (Text("Is water wet? Answer with one word, Yes or No."),))
@@ -212,11 +210,7 @@ async def _check_at(endpoint: TritonEndpoint, service: Specialist, settings: Set
 
 async def _check_judge(judge: Judge, settings: Settings) -> Finding:
     """Ask a judge a question of common knowledge; untrained weights need not answer correctly."""
-    finding = Finding(
-        service=judge.name,
-        endpoint=judge.endpoint.url,
-        server=judge.model.server,
-    )
+    finding = Finding(service=judge.name, endpoint=judge.endpoint.url, server=judge.model.server)
     start = time.perf_counter()
     try:
         method = await judge.probe()
@@ -274,14 +268,12 @@ async def _check_gateway(
         mend = "check the address, the certificate and the token, and that the service runs"
         return [_update(finding, problem=str(error), mend=mend)]
     finding = _update(finding, server=f"editjudge {gateway.version}", round_trip_ms=milliseconds)
-    own_version = package_version("editjudge")
+    own = package_version("editjudge")
     findings = [
         _update(
             finding,
             identity=f"it has {len(identities)} services",
-            answer="same version as here"
-            if gateway.version == own_version
-            else f"{own_version} here",
+            answer="same version as here" if gateway.version == own else f"{own} here",
             team=panel.team,
             access=await _try_gateway(endpoint, settings),
         )
@@ -414,11 +406,10 @@ def compare_panels(
         if name not in actual:
             yield name, "it is expected, and not served"
             continue
-        expected_facts = {_UNTRAINED_FACT: "", **facts}
         there = actual[name]
         differ = [
             f"{fact} {value or 'none'} is expected, and {there.get(fact) or 'none'} is served"
-            for fact, value in expected_facts.items()
+            for fact, value in {_UNTRAINED_FACT: "", **facts}.items()
             if fact not in unknown and there.get(fact, "") != value
         ]
         if differ:

@@ -114,9 +114,8 @@ def estimate(
     for ref, models in plan.list_unfinished_items():
         item, is_sampled = dataset.outline(ref), forecast.items % step == 0
         for model, names in models.items():
-            calls, questions = _count_calls(
-                plan.select_dimensions(names), plan.inputs.dimensions_by_id, item
-            )
+            dimensions = plan.select_dimensions(names)
+            calls, questions = _count_calls(dimensions, plan.inputs.dimensions_by_id, item)
             forecast.calls.update(calls)
             for service, question in questions:
                 forecast.calls[service] += question.max_calls(_endpoint(service, settings))
@@ -189,12 +188,10 @@ def describe_estimate(forecast: Estimate, plan: RunPlan) -> list[str]:
     lines = [
         f"{format_count(forecast.verdicts, 'verdict')} on"
         f" {format_count(forecast.edits, 'edit')} of {format_count(forecast.items, 'item')}"
-        + (f"; {earlier:,} exist already" if earlier else ""),
+        + (f"; {earlier:,} exist already" if earlier else "")
     ]
     lines += describe_calls(forecast)
-    lines += [
-        f"{service}: about {n:,} prompt tokens" for service, n in forecast.prompt_tokens.items()
-    ]
+    lines += [f"{judge}: about {n:,} prompt tokens" for judge, n in forecast.prompt_tokens.items()]
     if forecast.per_edit:
         parts = (_describe_per_edit(name, one) for name, one in forecast.per_edit.items())
         lines.append(f"an edit: {'; '.join(parts)}")

@@ -145,12 +145,8 @@ def long_rows(view: RunView) -> Iterator[Row]:
         yield Row(dimension=name, status="not_served", reason=reason)
     for edit in filter(view.make_item_filter(), view.edits()):
         if edit.digest is None:
-            yield Row(
-                item=edit.item,
-                model=edit.model,
-                status="missing_output",
-                reason=str(edit.missing),
-            )
+            reason = str(edit.missing)
+            yield Row(item=edit.item, model=edit.model, status="missing_output", reason=reason)
     spoilt = view.flawed_outcomes()
     stored_keys: set[tuple[str, str, str]] = set()
     for verdict in filter(view.make_item_filter(), view.verdicts()):
@@ -195,15 +191,10 @@ def _write_parquet(file: Path, rows: Iterable[JsonRow], fields: Fields, header: 
         raise ConfigError(
             f"pyarrow cannot be loaded: {error}", 'run: pip install "pyarrow<26"'
         ) from error
-    kinds = {"value": pa.float64(), "imputed": pa.bool_()}
-    texts = {*FIELDS, *_EDIT_COLUMNS, *PICTURES}
-    schema = pa.schema(
-        [
-            pa.field(name, kinds.get(name, pa.string() if name in texts else pa.float64()))
-            for name in fields
-        ],
-        metadata={METADATA: header},
-    )
+    kinds = dict.fromkeys((*FIELDS, *_EDIT_COLUMNS, *PICTURES), pa.string())
+    kinds |= {"value": pa.float64(), "imputed": pa.bool_()}
+    columns = [pa.field(name, kinds.get(name, pa.float64())) for name in fields]
+    schema = pa.schema(columns, metadata={METADATA: header})
     count = 0
     remaining = map(_as_text, rows)
     with parquet.ParquetWriter(file, schema, use_dictionary=list(_REPEATING_COLUMNS)) as writer:

@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,12 @@ class _Estimate:
     is_heavy: bool = False
 
 
+_Cells: TypeAlias = Mapping[str, Cell]
+_Samples: TypeAlias = Mapping[str, Sample]
+_Parts: TypeAlias = Mapping[str, _Estimate]
+"""The estimates of columns, by id."""
+
+
 class Intervals:
     """Adds intervals to the cells of a table.
 
@@ -81,9 +88,7 @@ class Intervals:
         self._count = int(self._clusters.max(initial=-1)) + 1
         self._groups = jackknife_groups(self._count)
 
-    def add_intervals(
-        self, cells: Mapping[str, Cell], samples: Mapping[str, Sample]
-    ) -> dict[str, Cell]:
+    def add_intervals(self, cells: _Cells, samples: _Samples) -> dict[str, Cell]:
         """Return the cells of a model with their intervals.
 
         Args:
@@ -135,33 +140,25 @@ class Intervals:
         return _Estimate(None, zeros + np.nan, zeros, zeros > 0, clusters)
 
     def _estimate_composite(
-        self,
-        column: Column,
-        cells: Mapping[str, Cell],
-        parts: Mapping[str, _Estimate],
-        operands: Sequence[_Estimate],
+        self, column: Column, cells: _Cells, parts: _Parts, operands: Sequence[_Estimate]
     ) -> _Estimate:
-        groups_in = reduce(np.logical_or, (part.groups_in for part in operands))
-        clusters_in = reduce(np.logical_or, (part.clusters_in for part in operands))
+        groups = reduce(np.logical_or, (part.groups_in for part in operands))
+        clusters = reduce(np.logical_or, (part.clusters_in for part in operands))
         scores = np.sum([part.scores for part in operands], axis=0)
-        without = np.full(len(groups_in), np.nan)
-        value, count = cells[column.id].value, int(clusters_in.sum())
+        without = np.full(len(groups), np.nan)
+        value, count = cells[column.id].value, int(clusters.sum())
         if value is None:
-            return _Estimate(None, without, scores, groups_in, clusters_in)
+            return _Estimate(None, without, scores, groups, clusters)
         # Leaving out a group that the value does not depend on does not change it.
-        without = np.where(groups_in, self._leave_groups_out(column, cells, parts), value)
-        error = jackknife_error(without[groups_in])
+        without = np.where(groups, self._leave_groups_out(column, cells, parts), value)
+        error = jackknife_error(without[groups])
         freedom, heavy = _pool_freedom(operands, list(_sensitivities(column, cells, parts)))
-        why = _no_interval(count, error, float(np.abs(without[groups_in]).max(initial=0.0)))
+        why = _no_interval(count, error, float(np.abs(without[groups]).max(initial=0.0)))
         why = why or HEAVY * heavy
         interval = _interval(value, error or 0.0, freedom, count, "jackknife", why)
-        return _Estimate(
-            interval, without, scores, groups_in, clusters_in, error or 0, freedom, heavy
-        )
+        return _Estimate(interval, without, scores, groups, clusters, error or 0, freedom, heavy)
 
-    def _leave_groups_out(
-        self, column: Column, cells: Mapping[str, Cell], parts: Mapping[str, _Estimate]
-    ) -> Floats:
+    def _leave_groups_out(self, column: Column, cells: _Cells, parts: _Parts) -> Floats:
         """Compute a composite without each group of clusters."""
         how = column.how
         if isinstance(how, Composite):
@@ -210,9 +207,7 @@ def _evaluate(how: Composite, values: Mapping[str, float]) -> float:
         return math.nan
 
 
-def _sensitivities(
-    column: Column, cells: Mapping[str, Cell], parts: Mapping[str, _Estimate]
-) -> Iterator[float]:
+def _sensitivities(column: Column, cells: _Cells, parts: _Parts) -> Iterator[float]:
     """Yield how much a composite changes if each of its columns changes by its standard error."""
     how = column.how
     if isinstance(how, Composite):
@@ -307,10 +302,7 @@ def with_intervals(
 
 
 def _count_capped(
-    column: Column,
-    cells: Mapping[str, Cell],
-    samples: Mapping[str, Sample],
-    caps: Mapping[str, float],
+    column: Column, cells: _Cells, samples: _Samples, caps: Mapping[str, float]
 ) -> int:
     """Count the capped values of a column, or of the parts of a composite."""
     cap = caps.get(column.dimensions[0]) if column.dimensions else None

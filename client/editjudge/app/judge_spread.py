@@ -74,7 +74,7 @@ class JudgeSpreadBuilder:
 
     Args:
         columns: Of the table.
-        judge_rounds: Where they are one, there is nothing to tell.
+        rounds: Where they are one, there is nothing to tell.
         known: All dimensions by id.
         asked: Ids of those that were asked for.
     """
@@ -82,27 +82,25 @@ class JudgeSpreadBuilder:
     def __init__(
         self,
         columns: Sequence[Column],
-        judge_rounds: JudgeRounds,
-        dimensions: Mapping[str, Dimension],
+        rounds: JudgeRounds,
+        by_id: Mapping[str, Dimension],
         requests: Collection[str],
     ) -> None:
-        self._judge_rounds = judge_rounds
+        self._rounds = rounds
         self._ensemble: _JudgeTable | None = None
         self._judges: dict[str, _JudgeTable] = {}
         self._agreements: list[_Agreements] = []
-        each = judge_rounds.each_round
+        each = rounds.each_round
         if len(each) < 2:
             return
         names = dict.fromkeys(name for column in columns for name in column.dimensions)
-        ids = [name for name in names if each[0].dimension_id(name) in dimensions]
+        ids = [name for name in names if each[0].dimension_id(name) in by_id]
         self._ensemble = _JudgeTable(columns, ids, each)
-        if len(judge_rounds.judges) > 1:
-            for judge in judge_rounds.judges:
+        if len(rounds.judges) > 1:
+            for judge in rounds.judges:
                 own = [judge_round for judge_round in each if judge_round.judge == judge]
                 self._judges[judge] = _JudgeTable(columns, ids, own, own_cells=True)
-        self._agreements = [
-            _Agreements(n, judge_rounds, dimensions[n].range) for n in ids if n in requests
-        ]
+        self._agreements = [_Agreements(n, rounds, by_id[n].range) for n in ids if n in requests]
 
     def add(self, row: Row) -> None:
         """Add an edit, whose row holds the outcomes of every round."""
@@ -117,12 +115,12 @@ class JudgeSpreadBuilder:
     def build(self, cells: Cells) -> tuple[Cells, JudgeSpread]:
         """Return the table's cells with the values of each round, and the results per judge."""
         if self._ensemble is None:
-            return cells, JudgeSpread(judge_rounds=self._judge_rounds)
+            return cells, JudgeSpread(judge_rounds=self._rounds)
         ensemble = self._ensemble.cells(cells)
-        by_judge = dict.fromkeys(self._judge_rounds.judges, ensemble)
+        by_judge = dict.fromkeys(self._rounds.judges, ensemble)
         by_judge |= {judge: together.cells() for judge, together in self._judges.items()}
         spread = JudgeSpread(
-            judge_rounds=self._judge_rounds,
+            judge_rounds=self._rounds,
             judges={model: {judge: of[model] for judge, of in by_judge.items()} for model in cells},
             agreement=tuple(figures for each in self._agreements for figures in each.figures()),
         )
@@ -160,17 +158,17 @@ class _JudgeTable:
         self,
         columns: Sequence[Column],
         ids: Sequence[str],
-        judge_rounds: Sequence[JudgeRound],
+        rounds: Sequence[JudgeRound],
         *,
         own_cells: bool = False,
     ) -> None:
         self._column_ids = _column_ids_using(columns, ids)
         self._ids = ids
-        self._judge_rounds = judge_rounds
+        self._rounds = rounds
         self._own_tabulation = Tabulation(columns) if own_cells else None
-        numbers = dict.fromkeys(judge_round.round for judge_round in judge_rounds)
+        numbers = dict.fromkeys(each.round for each in rounds)
         self._round_tabulations = [
-            ([each for each in judge_rounds if each.round == number], Tabulation(columns))
+            ([each for each in rounds if each.round == number], Tabulation(columns))
             for number in (numbers if len(numbers) > 1 else ())
         ]
 
@@ -179,17 +177,14 @@ class _JudgeTable:
         if self._own_tabulation is None:
             joint_outcomes = {name: row.outcomes[name] for name in self._ids}
         else:
-            joint_outcomes = self._mean_outcomes(row, self._judge_rounds)
+            joint_outcomes = self._mean_outcomes(row, self._rounds)
             self._own_tabulation.add(_replace_outcomes(row, joint_outcomes))
         for of_round, tabulation in self._round_tabulations:
             round_outcomes = _restrict_to_scored(self._mean_outcomes(row, of_round), joint_outcomes)
             tabulation.add(_replace_outcomes(row, round_outcomes))
 
-    def _mean_outcomes(self, row: Row, judge_rounds: Sequence[JudgeRound]) -> _Outcomes:
-        return {
-            n: _mean_outcome(row, [each.dimension_id(n) for each in judge_rounds])
-            for n in self._ids
-        }
+    def _mean_outcomes(self, row: Row, rounds: Sequence[JudgeRound]) -> _Outcomes:
+        return {n: _mean_outcome(row, [each.dimension_id(n) for each in rounds]) for n in self._ids}
 
     def cells(self, cells: Cells = MappingProxyType({})) -> Cells:
         """Return the columns with the mean of the rounds and the value of each round.
@@ -241,19 +236,13 @@ class _Agreements:
         ends: The dimension's range; where nothing else was said, values are one of two.
     """
 
-    def __init__(
-        self, dimension: str, judge_rounds: JudgeRounds, ends: tuple[float, float]
-    ) -> None:
-        self._dimension = dimension
-        self._judge_rounds = judge_rounds
+    def __init__(self, name: str, rounds: JudgeRounds, ends: tuple[float, float]) -> None:
+        self._dimension = name
+        self._rounds = rounds
         self._ends = ends
         self._ids = {
-            judge: [
-                each.dimension_id(dimension)
-                for each in judge_rounds.each_round
-                if each.judge == judge
-            ]
-            for judge in judge_rounds.judges
+            judge: [each.dimension_id(name) for each in rounds.each_round if each.judge == judge]
+            for judge in rounds.judges
         }
         self._models: dict[str, dict[str, array[float]]] = {}
 
@@ -266,8 +255,8 @@ class _Agreements:
 
     def figures(self) -> Iterator[Agreement]:
         """Yield the agreement of each two judges, then of each judge with itself."""
-        rounds, dimension = self._judge_rounds.rounds, self._dimension
-        for first, second in combinations(self._judge_rounds.judges, 2):
+        rounds, dimension = self._rounds.rounds, self._dimension
+        for first, second in combinations(self._rounds.judges, 2):
             pairs = [
                 pair
                 for pair in zip(self._values_of(first), self._values_of(second), strict=True)
@@ -275,7 +264,7 @@ class _Agreements:
             ]
             figures = inter_judge_agreement(pairs, two_valued=self._is_two_valued())
             yield Agreement(dimension, (first, second), len(pairs) // rounds, figures)
-        for judge in self._judge_rounds.judges if rounds > 1 else ():
+        for judge in self._rounds.judges if rounds > 1 else ():
             values = [value for value in self._values_of(judge) if not math.isnan(value)]
             edits = [values[start : start + rounds] for start in range(0, len(values), rounds)]
             yield Agreement(dimension, (judge,), len(edits), intra_judge_agreement(edits))

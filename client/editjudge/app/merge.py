@@ -79,13 +79,11 @@ def merge(
     shutil.rmtree(partial, ignore_errors=True)
     try:
         with wrap_disk_errors(out):
-            with ExitStack() as open_runs:
-                runs = [
-                    open_runs.enter_context(RunStore.open(folder, read_only=True))
-                    for folder in folders
-                ]
+            with ExitStack() as stack:
+                stores = (RunStore.open(each, read_only=True) for each in folders)
+                runs = list(map(stack.enter_context, stores))
                 header = _join_headers(runs)
-                target = open_runs.enter_context(RunStore.open(partial, header))
+                target = stack.enter_context(RunStore.open(partial, header))
                 merger = _Merger(target, dimensions(header), prefer)
                 with target.database.transaction():
                     for run in runs:

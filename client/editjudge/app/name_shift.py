@@ -81,10 +81,8 @@ def sample_blocks(dataset: Dataset, count: int) -> list[Block]:
     if count <= BLOCK_COUNT * BLOCK_LENGTH:
         starts = {0: count}
     else:
-        starts = {
-            (count - BLOCK_LENGTH) * n // (BLOCK_COUNT - 1): BLOCK_LENGTH
-            for n in range(BLOCK_COUNT)
-        }
+        last = count - BLOCK_LENGTH
+        starts = {last * n // (BLOCK_COUNT - 1): BLOCK_LENGTH for n in range(BLOCK_COUNT)}
     indices = {index for start, size in starts.items() for index in range(start, start + size)}
     sizes: dict[Path, Size | None] = {}
     by_index = {ref.index: _measure_source(dataset, ref, sizes) for ref in dataset.items(indices)}

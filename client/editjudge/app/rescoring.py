@@ -186,12 +186,11 @@ def _drop_unjudged(plan: RunPlan, store: RunStore) -> None:
         plan.todo[model] = [same_sets.setdefault(names, names) for names in left]
 
 
-def _why_not_comparable(edit: JudgedEdit, judged_edit: JudgedEdit) -> str:
+def _why_not_comparable(edit: JudgedEdit, before: JudgedEdit) -> str:
     """Why an edit differs from the one that was judged; empty if it does not."""
-    now, then = (
-        None if one.output_file is None else one.output_file.digest for one in (edit, judged_edit)
-    )
-    item, former = (None if one.content is None else one.content.key for one in (edit, judged_edit))
+    files = edit.output_file, before.output_file
+    now, then = (None if file is None else file.digest for file in files)
+    item, former = (None if one.content is None else one.content.key for one in (edit, before))
     if former and item != former:
         return "the item has changed since it was judged"
     return "" if now == then else "the output has changed since it was judged"

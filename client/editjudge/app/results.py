@@ -176,7 +176,7 @@ class Results(JudgeSpread):
 
 def make_results(
     store: RunStore,
-    resolved_spec: ResolvedSpec,
+    spec: ResolvedSpec,
     single_image: Collection[str] = (),
     *,
     count_missing: bool = False,
@@ -197,7 +197,7 @@ def make_results(
             (`Dimension.worst`), marked as imputed; otherwise they are left out of means.
         common: Count in each dimension only the items on which all models have a number; numbers
             on other items become `left_out`.
-        resolved_spec: The spec of the run, or the same with other rules: derived dimensions are
+        spec: The spec of the run, or the same with other rules: derived dimensions are
             then computed again, and dimensions that need new calls count as `pending`.
         each: A function that gets every edit with its stored verdicts.
         evidence: Whether these have evidence and replies too.
@@ -206,20 +206,18 @@ def make_results(
         ConfigError: a model is not in the run, or the benchmark has no rule for such models.
     """
     header = store.header
-    rules = resolved_spec.rules
-    resolved_spec.check_single_image(single_image)
-    table = _select_table_columns(resolved_spec)
+    rules = spec.rules
+    spec.check_single_image(single_image)
+    table = _select_table_columns(spec)
     alone = frozenset((*header.single_image, *single_image))
-    requested_ids = {d.id for d in resolved_spec.dimensions}
+    requested_ids = {d.id for d in spec.dimensions}
     tabulation = Tabulation(table)
-    spreading = JudgeSpreadBuilder(
-        table, resolved_spec.judge_rounds, resolved_spec.dimensions_by_id, requested_ids
-    )
-    contents = make_item_contents(store, resolved_spec)
-    clusters = compute_clusters(contents, resolved_spec.dataset.items())
+    spreading = JudgeSpreadBuilder(table, spec.judge_rounds, spec.dimensions_by_id, requested_ids)
+    contents = make_item_contents(store, spec)
+    clusters = compute_clusters(contents, spec.dataset.items())
     edit_rows = read_rows(
         store,
-        resolved_spec,
+        spec,
         single_image=alone,
         count_missing=count_missing,
         contents=contents,
@@ -229,31 +227,26 @@ def make_results(
     for row in _restrict_to_common_items(edit_rows, len(header.outputs)) if common else edit_rows:
         tabulation.add(row)
         spreading.add(row)
-    caps = {d.id: d.cap for d in resolved_spec.dimensions_by_id.values() if d.cap is not None}
+    caps = {d.id: d.cap for d in spec.dimensions_by_id.values() if d.cap is not None}
     cells = with_intervals(table, tabulation, clusters, caps)
     if count_missing:
         cells = {model: _extend_signatures(row, "missing", "worst") for model, row in cells.items()}
     if common:
         models = "+".join(sorted(header.outputs))
         cells = {model: _extend_signatures(row, "common", models) for model, row in cells.items()}
-    words = {
-        part
-        for d in resolved_spec.dimensions
-        if d.prompt_origins
-        for part in d.prompt_origins.split("+")
-    }
+    tags = {one for d in spec.dimensions if d.prompt_origins for one in d.prompt_origins.split("+")}
     of = {name for column in table for name in column.dimensions}
-    roles = resolved_spec.roles(name for name in resolved_spec.dimensions_by_id if name in of)
+    roles = spec.roles(name for name in spec.dimensions_by_id if name in of)
     with_rounds, spread = spreading.build(cells)
     return Results(
         judge_rounds=spread.judge_rounds,
         judges=spread.judges,
         agreement=spread.agreement,
-        benchmark=resolved_spec.benchmark,
+        benchmark=spec.benchmark,
         protocol=rules.protocol,
         switches=rules.switches.on,
         items=len(clusters),
-        prompts="+".join(sorted(words)) or None,
+        prompts="+".join(sorted(tags)) or None,
         services={r: identity for r, identity in header.identities.items() if r in roles},
         columns=table,
         models=with_rounds,
@@ -272,9 +265,7 @@ def _restrict_to_common_items(edit_rows: Iterator[Row], models: int) -> Iterator
     """Leave out the numbers of a dimension on items on which any model has none."""
     while rows := list(islice(edit_rows, models)):
         everywhere = {
-            name
-            for name in rows[0].outcomes
-            if all(isinstance(row.outcomes[name], Score) for row in rows)
+            n for n in rows[0].outcomes if all(isinstance(row.outcomes[n], Score) for row in rows)
         }
         for row in rows:
             yield replace(row, outcomes=_leave_out_scores(row.outcomes, everywhere))
@@ -289,19 +280,19 @@ def _leave_out_scores(
     }
 
 
-def make_item_contents(store: RunStore, resolved_spec: ResolvedSpec) -> ItemContents:
+def make_item_contents(store: RunStore, spec: ResolvedSpec) -> ItemContents:
     """Return the reader of the current contents of the items of a run."""
-    return ItemContents(resolved_spec.dataset, store.file_cache())
+    return ItemContents(spec.dataset, store.file_cache())
 
 
-def _select_table_columns(resolved_spec: ResolvedSpec) -> tuple[Column, ...]:
+def _select_table_columns(spec: ResolvedSpec) -> tuple[Column, ...]:
     """Return the requested columns of the paper, then means of the other dimensions."""
-    rules = resolved_spec.rules
+    rules = spec.rules
     paper_ids = {name for column in rules.columns for name in column.dimensions}
-    others = means(d for d in resolved_spec.dimensions if d.id not in paper_ids and not d.round_of)
+    others = means(d for d in spec.dimensions if d.id not in paper_ids and not d.round_of)
     if not rules.columns:
         return others
-    return select_columns(rules.columns, resolved_spec.requested_ids) + tuple(
+    return select_columns(rules.columns, spec.requested_ids) + tuple(
         Column(c.id, c.id, c.how, c.higher_is_better, c.source, OTHER_COLUMNS_GROUP) for c in others
     )
 
@@ -321,7 +312,7 @@ def select_columns(columns: Iterable[Column], requested_ids: Collection[str]) ->
 
 def read_rows(
     store: RunStore,
-    resolved_spec: ResolvedSpec,
+    spec: ResolvedSpec,
     *,
     items: Collection[str] | None = None,
     single_image: Collection[str] = (),
@@ -342,57 +333,45 @@ def read_rows(
         each: A function that gets every edit with its stored verdicts.
         evidence: Whether these have evidence and replies too.
     """
-    header, contents = store.header, contents or make_item_contents(store, resolved_spec)
-    single_image_value = resolved_spec.rules.single_image
-    of = {name for column in _select_table_columns(resolved_spec) for name in column.dimensions}
-    dimensions_by_id = resolved_spec.dimensions_by_id
-    dimensions = sort_by_dependency(
-        (dimensions_by_id[name] for name in dimensions_by_id if name in of), dimensions_by_id
-    )
-    signatures = resolved_spec.signature_cache.of(dimensions, header.identities)
+    header, contents = store.header, contents or make_item_contents(store, spec)
+    value_alone = spec.rules.single_image
+    of = {name for column in _select_table_columns(spec) for name in column.dimensions}
+    by_id = spec.dimensions_by_id
+    dimensions = sort_by_dependency((by_id[name] for name in by_id if name in of), by_id)
+    signatures = spec.signature_cache.of(dimensions, header.identities)
     today = {name: str(signature) for name, signature in signatures.items()}
     # What is made of readings and of other dimensions is judged with all of them.
     missing_roles = {
         d.id: ", ".join(sorted(absent))
         for d in dimensions
-        for absent in [resolved_spec.roles([d.id]) & header.not_served.keys()]
+        for absent in [spec.roles([d.id]) & header.not_served.keys()]
         if absent
     }
     part_ids = signatures.keys() - set(header.dimensions)
-    check_items(resolved_spec.dataset, (ref.id for ref in resolved_spec.dataset.items()), store)
+    check_items(spec.dataset, (ref.id for ref in spec.dataset.items()), store)
     outputs = {
-        model: resolved_spec.dataset.outputs(Path(folder)).index()
+        model: spec.dataset.outputs(Path(folder)).index()
         for model, folder in header.outputs.items()
-        if resolved_spec.dataset.has_outputs(Path(folder))
+        if spec.dataset.has_outputs(Path(folder))
     }
     number = 0
-    remaining = (
-        ref for ref in resolved_spec.dataset.check_items() if items is None or ref.id in items
-    )
+    remaining = (ref for ref in spec.dataset.check_items() if items is None or ref.id in items)
     evidence = evidence or bool(part_ids)
     while refs := list(islice(remaining, _ITEMS_AT_ONCE)):
         rows_of = store.rows_of([ref.id for ref in refs], evidence=evidence)
-        numbered_items = enumerate(
-            ((ref, resolved_spec.dataset.outline(ref)) for ref in refs), number
-        )
+        entries = enumerate(((ref, spec.dataset.outline(ref)) for ref in refs), number)
         number += len(refs)
-        for (place, (ref, item)), model in product(numbered_items, header.outputs):
+        for (place, (ref, item)), model in product(entries, header.outputs):
             of_edit = rows_of.get((model, ref.id), ())
-            stored_edit = _find_current_edit(of_edit, contents, ref, outputs.get(model))
-            why = None if stored_edit is None else missing_of(stored_edit)
-            stored_verdicts = (
-                ()
-                if stored_edit is None
-                else tuple(store.verdicts_in(stored_edit, evidence=evidence))
-            )
+            edit = _find_current_edit(of_edit, contents, ref, outputs.get(model))
+            why = None if edit is None else missing_of(edit)
+            records = () if edit is None else tuple(store.verdicts_in(edit, evidence=evidence))
             verdicts: dict[str, Outcome] = {}
-            for stored_verdict in stored_verdicts:
-                if today.get(stored_verdict.dimension) == stored_verdict.signature:
-                    verdicts[stored_verdict.dimension] = stored_verdict.verdict
+            for record in records:
+                if today.get(record.dimension) == record.signature:
+                    verdicts[record.dimension] = record.verdict
                 if part_ids:
-                    parts = _extract_part_scores(
-                        stored_verdict, dimensions_by_id, signatures
-                    ).items()
+                    parts = _extract_part_scores(record, by_id, signatures).items()
                     verdicts |= {name: part for name, part in parts if name in part_ids}
             alone = model in single_image and len(item.sources) > 1
             outcomes = decide_outcomes(
@@ -401,15 +380,13 @@ def read_rows(
                 missing=why,
                 why_not_served=missing_roles,
                 verdicts=verdicts,
-                value_if_missing=single_image_value
-                if alone and not (why and why.was_given)
-                else None,
+                value_if_missing=value_alone if alone and not (why and why.was_given) else None,
                 count_missing=count_missing,
             )
             verdict_signatures = {name: signatures[name] for name in verdicts}
             row = Row(item, model, outcomes, verdict_signatures, place)
             if each is not None:
-                each(row, stored_verdicts)
+                each(row, records)
             yield row
 
 
@@ -440,24 +417,22 @@ def compute_clusters(contents: ItemContents, refs: Iterable[ItemRef]) -> array[i
 
 
 def _extract_part_scores(
-    stored_verdict: StoredVerdict,
-    dimensions_by_id: Mapping[str, Dimension],
-    today: Mapping[str, Signature],
+    record: StoredVerdict, by_id: Mapping[str, Dimension], today: Mapping[str, Signature]
 ) -> dict[str, Score]:
     """Return the scores of the parts that a composite stores in its evidence, by dimension id.
 
     Args:
-        stored_verdict: A verdict with its evidence.
-        dimensions_by_id: All dimensions.
+        record: A verdict with its evidence.
+        by_id: All dimensions.
         today: Their current signatures: a part counts only if its own is the same.
     """
-    dimension, verdict = dimensions_by_id.get(stored_verdict.dimension), stored_verdict.verdict
+    dimension, verdict = by_id.get(record.dimension), record.verdict
     if dimension is None or not isinstance(dimension.how, Formula):
         return {}
     if not isinstance(verdict, Score) or verdict.imputed:
         return {}
     values = verdict.evidence.get("parts")
-    parts_text = dict(Signature.parse(stored_verdict.signature).fields).get("parts", "")
+    parts_text = dict(Signature.parse(record.signature).fields).get("parts", "")
     part_digests = dict(part.rpartition("=")[::2] for part in parts_text.split("+"))
     if not isinstance(values, Mapping):
         return {}
@@ -467,7 +442,7 @@ def _extract_part_scores(
         if not isinstance(of, str) or of not in today or not isinstance(value, float):
             continue
         if part_digests.get(name) == today[of].digest:
-            parts[of] = Score(value=value, evidence={"from": stored_verdict.dimension})
+            parts[of] = Score(value=value, evidence={"from": record.dimension})
     return parts
 
 
@@ -477,10 +452,8 @@ def read_published(results: Results) -> PublishedNumbers:
     Raises:
         ConfigError: there is no file of its numbers.
     """
-    paper_tables = printed_tables(results.benchmark.name)
-    column_ids = {
-        name for table in paper_tables.tables for row in table.models.values() for name in row
-    }
+    paper = printed_tables(results.benchmark.name)
+    column_ids = {name for table in paper.tables for row in table.models.values() for name in row}
     columns = tuple(column for column in results.columns if column.id in column_ids)
     ids = {column.id for column in columns}
     tables = (
@@ -491,15 +464,12 @@ def read_published(results: Results) -> PublishedNumbers:
                 for model, row in table.models.items()
             },
         )
-        for table in paper_tables.tables
+        for table in paper.tables
     )
-    comparisons = {name: paper_tables.comparison(name) for name in sorted(ids)}
+    rows = {name: paper.comparison(name) for name in sorted(ids)}
     return PublishedNumbers(
-        paper_tables.title,
+        paper.title,
         columns,
         tuple(table for table in tables if any(table.models.values())),
-        {
-            name: Comparability(one.holds(results.switches), one.why)
-            for name, one in comparisons.items()
-        },
+        {name: Comparability(one.holds(results.switches), one.why) for name, one in rows.items()},
     )

@@ -326,12 +326,10 @@ class RunSession:
         order, store = self.resolved_spec, self._store
         before = store.verdict_count
         above = order.dependents
-        names = {dimension.id for dimension in order.dimensions}
-        dropped_count = store.drop_verdicts(
-            status, models=order.outputs, dimensions=names, derived_ids=above
-        )
-        beside = before - store.verdict_count - dropped_count
-        note = f"{dropped_count:,} {status} verdicts are asked for again"
+        ids = {dimension.id for dimension in order.dimensions}
+        count = store.drop_verdicts(status, models=order.outputs, dimensions=ids, derived_ids=above)
+        beside = before - store.verdict_count - count
+        note = f"{count:,} {status} verdicts are asked for again"
         return f"{note}, and {beside:,} that rest on the same replies" if beside else note
 
     def _tell_outputs(self) -> None:
@@ -383,10 +381,9 @@ def preview_run(
             header = store.header
             header.join(resolved_spec.header(settings), str(out))  # what a session would refuse
             compare_with_last_session(plan, store, header, settings)
-    run_estimate = estimate(plan, at_hand, count_ledger_hits(plan, header, at_hand))
-    return replace(
-        run_estimate, notes=(*_describe_idle_dimensions(resolved_spec, plan), *run_estimate.notes)
-    ), plan
+    work = estimate(plan, at_hand, count_ledger_hits(plan, header, at_hand))
+    notes = (*_describe_idle_dimensions(resolved_spec, plan), *work.notes)
+    return replace(work, notes=notes), plan
 
 
 def _look(
@@ -448,10 +445,7 @@ def _judges_of(resolved_spec: ResolvedSpec) -> OpenJudges:
 
     @contextlib.asynccontextmanager
     async def open_judges(
-        settings: Settings,
-        calls: CallStore,
-        policy: PoolPolicy,
-        budget: Budget,
+        settings: Settings, calls: CallStore, policy: PoolPolicy, budget: Budget
     ) -> AsyncIterator[Judges]:
         if settings.gateway is None:
             async with open_local_judges(settings, calls, policy, budget) as judges:

@@ -250,12 +250,9 @@ class RunSpec(BaseModel):
     @property
     def digest(self) -> str:
         """`sha256:` and 64 hex digits: the same for the same run in any process."""
-        plain = self.model_copy(
-            update={
-                name: _sort_by_name(getattr(self, name)) for name in ("outputs", "roots", "prompts")
-            }
-        )
-        return content_digest(plain.model_dump_json().encode())
+        names = "outputs", "roots", "prompts"
+        update = {name: _sort_by_name(getattr(self, name)) for name in names}
+        return content_digest(self.model_copy(update=update).model_dump_json().encode())
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -352,13 +349,10 @@ class ResolvedSpec(RunInputs):
             ConfigError: a dimension given as an object has the id of a registered one.
         """
         own = {dimension.id: dimension for dimension in self.spec.own_dimensions}
-        others = all_dimensions(
-            [self.spec.benchmark, *(n for n in self.spec.dimensions if n not in own)]
-        )
-        if taken_ids := [name for name in own if others.get(name, own[name]) != own[name]]:
-            raise ConfigError(
-                f"another dimension is called {taken_ids[0]}", "give yours another id"
-            )
+        names = (name for name in self.spec.dimensions if name not in own)
+        others = all_dimensions([self.spec.benchmark, *names])
+        if ids := [name for name in own if others.get(name, own[name]) != own[name]]:
+            raise ConfigError(f"another dimension is called {ids[0]}", "give yours another id")
         return make_rounds(self.rules.dimensions_by_id(others), self.spec.judge_rounds)
 
     @cached_property

@@ -91,10 +91,7 @@ def judge_spread(order: RunInputs, cells: Cells) -> JudgeSpread:
     }
     judges = {
         model: {
-            judge: {
-                name: _join_rounds([row[each.dimension_id(name)] for each in rounds])
-                for name in ids
-            }
+            judge: {n: _join_rounds([row[each.dimension_id(n)] for each in rounds]) for n in ids}
             for judge, rounds in rounds_by_judge.items()
         }
         for model, row in cells.items()

@@ -108,7 +108,7 @@ def _make_note(
 
     Args:
         lines: A text for each item or file.
-        singular: The words for a single one.
+        noun: The words for a single one.
         plural: The words for several.
     """
     what = f"{format_count(len(lines), singular, plural)} (first: {lines[0]})" if lines else ""
@@ -116,11 +116,7 @@ def _make_note(
 
 
 def validate(
-    inputs: RunInputs,
-    settings: Any,
-    single_image: Collection[str] = (),
-    *,
-    as_named: bool = False,
+    inputs: RunInputs, settings: Any, single_image: Collection[str] = (), *, as_named: bool = False
 ) -> Validation:
     """Check data and outputs, and estimate a run; every image is decoded.
 

@@ -20,23 +20,11 @@ from ..benchmarks.registry import select_among
 from ..engine.judge import roles_of
 from ..engine.outcomes import decide_outcomes, sort_by_dependency
 from ..engine.run_header import RunHeader
-from ..storage.store import (
-    FILE,
-    RunStore,
-    StoredEdit,
-    StoredPrompt,
-    StoredVerdict,
-)
+from ..storage.store import FILE, RunStore, StoredEdit, StoredPrompt, StoredVerdict
 from . import results as tables
 from .spec import ResolvedSpec, RunSpec, check_known
 
-__all__ = [
-    "Pictures",
-    "RunView",
-    "StoredEdit",
-    "StoredPrompt",
-    "StoredVerdict",
-]
+__all__ = ["Pictures", "RunView", "StoredEdit", "StoredPrompt", "StoredVerdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +220,8 @@ class RunView:
         """
         dataset = self.resolved_spec.dataset
         refs = {ref.id: ref for ref in dataset.items()}
-        folders = {
-            model: dataset.outputs(folder).index() for model, folder in self.spec.outputs.items()
-        }
+        outputs = self.spec.outputs.items()
+        folders = {model: dataset.outputs(folder).index() for model, folder in outputs}
         return lambda name: _pictures(dataset, refs.get(name), name, folders)
 
     def make_item_filter(self) -> Callable[[StoredEdit | StoredVerdict], bool]:
@@ -351,15 +338,13 @@ class RunView:
         if not header.not_served:
             return {}
         try:
-            dimensions_by_id = ResolvedSpec(self.spec).dimensions_by_id
+            by_id = ResolvedSpec(self.spec).dimensions_by_id
         except ConfigError:
             return {}
         absent = {
-            name: sorted(
-                roles_of(dimensions_by_id[name], dimensions_by_id) & header.not_served.keys()
-            )
+            name: sorted(roles_of(by_id[name], by_id) & header.not_served.keys())
             for name in header.dimensions
-            if name in dimensions_by_id
+            if name in by_id
         }
         return {
             name: "; ".join(f"{role}: {header.not_served[role]}" for role in roles)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from .errors import ConfigError, StoreError
 
@@ -73,3 +75,22 @@ def wrap_disk_errors(out: Path) -> Iterator[None]:
         raise ConfigError(f"{out}: {error.strerror}", _OTHER) from error
     except OSError as error:
         raise StoreError(f"{out}: {error}", f"make room, or {_OTHER}") from error
+
+
+def lock_folder(folder: Path, name: str) -> AbstractContextManager[object]:
+    """Make a folder and lock it; the lock is released by leaving its `with`, or with the process.
+
+    Args:
+        name: The name of the lock file in the folder.
+
+    Raises:
+        ConfigError: another process holds the lock, or the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder / name).acquire(timeout=0)
+    except Timeout as error:
+        why = f"{folder} is in use by another process"
+        raise ConfigError(why, "wait for it, or end it") from error
+    except (OSError, NotImplementedError) as error:
+        raise ConfigError(f"{folder}: {error}", "give a folder that can be written") from error

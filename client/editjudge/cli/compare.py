@@ -52,20 +52,18 @@ def compare_command(
             _print_ranking(view, dimension, as_json=json)
             return 0
         second = stack.enter_context(RunView(other)) if other else view
-        comparison = compare_models((view, models[0]), (second, models[1]), dimension)
+        result = compare_models((view, models[0]), (second, models[1]), dimension)
         identities = {**second.header.identities, **view.header.identities}
         checks = last_checks_line(view.header.identities, second.header.identities)
     if json:
-        print_json(comparison)
+        print_json(result)
     else:
-        _print_comparison(comparison, identities)
+        _print_comparison(result, identities)
         if checks:
             print_text(checks)
-    if fail_if and comparison.pending:
-        raise ConfigError(
-            format_pending_warning(comparison.pending), "finish it first: editjudge run"
-        )
-    return _FAILURE_CODE if fail_if and _has_failed(comparison.dimensions, fail_if) else 0
+    if fail_if and result.pending:
+        raise ConfigError(format_pending_warning(result.pending), "finish it first: editjudge run")
+    return _FAILURE_CODE if fail_if and _has_failed(result.dimensions, fail_if) else 0
 
 
 def _has_failed(rows: Sequence[DimensionComparison], what: str) -> bool:
@@ -121,29 +119,23 @@ def _arrow(row: Ranking | DimensionComparison) -> str:
     return "↑" if row.higher_is_better else "↓"
 
 
-def _print_comparison(comparison: ModelComparison, identities: Identities) -> None:
-    heading = f"{comparison.second} (B) against {comparison.first} (A)"
-    items = format_count(comparison.items, "item")
-    if comparison.other_items:
-        items += (
-            f"; {format_count(comparison.other_items, 'item differs', 'items differ')} in the runs"
-        )
+def _print_comparison(result: ModelComparison, identities: Identities) -> None:
+    heading = f"{result.second} (B) against {result.first} (A)"
+    items = format_count(result.items, "item")
+    if result.other_items:
+        items += f"; {format_count(result.other_items, 'item differs', 'items differ')} in the runs"
     print_text(f"{heading}, {items}")
     if warning := untrained_warning(identities):
         print_text(warning, fg="red", bold=True)
-    print_tables([_comparison_table(comparison.dimensions, comparison.items)])
-    for line in describe_comparison(comparison):
+    print_tables([_comparison_table(result.dimensions, result.items)])
+    for line in describe_comparison(result):
         print_text(line)
     print_notice("next: editjudge show RUN ITEM, one edit with all its verdicts and replies")
 
 
 def _comparison_table(dimensions: Iterable[DimensionComparison], items: int) -> Table:
     figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "detects ≥", "edits")
-    heads = (
-        Head("dimension"),
-        *(Head(name, right=True) for name in figures),
-        Head("better"),
-    )
+    heads = (Head("dimension"), *(Head(name, right=True) for name in figures), Head("better"))
     rows = [
         Row((f"{each.dimension} {_arrow(each)}", *_cells(each, items), _winner(each)))
         for each in dimensions

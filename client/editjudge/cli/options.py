@@ -119,9 +119,8 @@ def bind_single_judge(settings: Settings, options: Options) -> Settings:
     if not names or names == ("judge",) or settings.gateway is not None:
         return settings
     check_judges(names, settings)
-    return settings.model_copy(
-        update={"judges": {**settings.judges, "judge": settings.judges[names[0]]}}
-    )
+    judges = {**settings.judges, "judge": settings.judges[names[0]]}
+    return settings.model_copy(update={"judges": judges})
 
 
 def rules_from(options: Options, spec: RunSpec) -> Rules:

@@ -59,7 +59,7 @@ def plot_command(
     count = 0
     for number, each in enumerate(selection, 1):
         if each.kind == "masks":
-            content = _draw_masks(dataset, each, format_, with_paper=published)
+            content = _draw_masks(dataset, each, format_, paper=published)
         else:
             content = _draw_figure(each, results, numbers, format_, warning)
         if content:
@@ -87,14 +87,10 @@ def _select_figures(results: Results, kind: Kind | None) -> list[Figure]:
     return matching
 
 
-def _draw_masks(dataset: Dataset, figure: Figure, form: Format, *, with_paper: bool) -> bytes:
+def _draw_masks(dataset: Dataset, figure: Figure, form: Format, *, paper: bool) -> bytes:
     """Draw the figure of masks; empty if the data has no masks."""
     shares = mask_shares(dataset)
-    return (
-        draw_mask_sizes(shares, form, figure.printed_share if with_paper else None)
-        if shares
-        else b""
-    )
+    return draw_mask_sizes(shares, form, figure.printed_share if paper else None) if shares else b""
 
 
 def _draw_figure(

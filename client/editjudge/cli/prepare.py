@@ -122,12 +122,10 @@ def _prepare(maker: Maker, options: Options, *, json: bool) -> int:
     roots = {name: str(folder) for name, folder in parse_roots(options["root"]).items()}
     if has_path_mapping(roots):
         raise ConfigError("items.jsonl names no official paths", "give --root FOLDER")
-    with open_preparation(
-        options["data"], out, maker, settings, options["limit"], roots
-    ) as preparation:
-        if preparation.pending_count:
-            _make(preparation)
-    result = preparation.result()
+    with open_preparation(options["data"], out, maker, settings, options["limit"], roots) as work:
+        if work.pending_count:
+            _make(work)
+    result = work.result()
     if json:
         print_json(result)
     else:
@@ -176,7 +174,6 @@ def review_command(folder: Path, decisions: Path, *, json: bool) -> None:
         f"{review.accepted:,} accepted, {len(review.rejected):,} rejected,"
         f" {len(review.undecided):,} undecided, {review.untouched:,} without a decision to make"
     )
-    print_text(
-        f"{review.accepted_data}: {format_count(review.accepted + review.untouched, 'item')}"
-    )
+    count = review.accepted + review.untouched
+    print_text(f"{review.accepted_data}: {format_count(count, 'item')}")
     print_text(f"{review.rejected_data}: {format_count(len(review.rejected), 'item')}")

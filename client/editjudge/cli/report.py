@@ -31,17 +31,13 @@ def report_command(
         with LiveRuns(runs, with_published=published) as live:
             asyncio.run(_serve(live, port))
     else:
-        _write(runs, out, with_paper=published, side=size)
+        _write(runs, out, paper=published, size=size)
 
 
-def _write(runs: tuple[Path, ...], out: Path, *, with_paper: bool, side: int) -> None:
+def _write(runs: tuple[Path, ...], out: Path, *, paper: bool, size: int) -> None:
+    side = size or SIDE
     report = write_report(
-        runs,
-        out,
-        with_published=with_paper,
-        pictures=side > 0,
-        side=side or SIDE,
-        progress=_progress,
+        runs, out, with_published=paper, pictures=size > 0, side=side, progress=_progress
     )
     for line in report.picture_problems[:_MAX_LISTED]:
         print_notice(f"not shown: {line}")

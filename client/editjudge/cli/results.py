@@ -124,12 +124,8 @@ def _print_summary(
 
 
 def _print_heading(results: Results) -> None:
-    about = [
-        results.benchmark.title,
-        results.benchmark.table,
-        results.protocol,
-        format_count(results.items, "item"),
-    ]
+    title, table = results.benchmark.title, results.benchmark.table
+    about = [title, table, results.protocol, format_count(results.items, "item")]
     if results.prompts:
         about.append(f"prompts: {results.prompts}")
     print_text(", ".join(filter(None, about)))

@@ -64,22 +64,20 @@ def validate_command(benchmark: str, *, json: bool, **options: Any) -> int:
     spec = spec_from(benchmark, options, settings)
     if settings.judges:
         check_judges(parse_judges(options), settings)
-    validation = validate(
-        ResolvedSpec(spec), settings, spec.single_image, as_named=options["as_named"]
-    )
+    result = validate(ResolvedSpec(spec), settings, spec.single_image, as_named=options["as_named"])
     if json:
-        print_json(validation)
+        print_json(result)
     else:
-        _print_validation(validation)
-    return 2 if validation.wrong else 0
+        _print_validation(result)
+    return 2 if result.wrong else 0
 
 
-def _print_validation(validation: Validation) -> None:
-    print_text(f"{format_count(validation.items, 'item')} can be used")
-    for model, count in validation.outputs.items():
+def _print_validation(result: Validation) -> None:
+    print_text(f"{format_count(result.items, 'item')} can be used")
+    for model, count in result.outputs.items():
         print_text(f"{model}: {format_count(count, 'output')}")
     counts: Counter[tuple[str, str]] = Counter()
-    for problem in validation.problems:
+    for problem in result.problems:
         counts[problem.where, problem.kind] += 1
         if counts[problem.where, problem.kind] <= _MAX_LISTED:
             kind = f"{problem.kind} (note)" if problem.note else problem.kind
@@ -87,10 +85,10 @@ def _print_validation(validation: Validation) -> None:
     for (where, kind), count in counts.items():
         if count > _MAX_LISTED:
             print_text(f"{where}: {kind}: and {count - _MAX_LISTED:,} more")
-    if validation.estimate is not None:
-        for line in (*describe_calls(validation.estimate), *validation.estimate.notes):
+    if result.estimate is not None:
+        for line in (*describe_calls(result.estimate), *result.estimate.notes):
             print_text(line)
-    if validation.wrong:
+    if result.wrong:
         print_text("problems found: mend them, or judge the usable items with editjudge run")
     else:
         print_text("no problems found; next: editjudge run")
@@ -122,23 +120,19 @@ def run_command(
     return 0
 
 
-def _judge(
-    spec: RunSpec, out: Path, settings: Settings, options: RunOptions, *, as_json: bool
-) -> int:
+def _judge(spec: RunSpec, out: Path, settings: Settings, how: RunOptions, *, as_json: bool) -> int:
     with (
         make_display(as_json=as_json) as bar,
         RunSession(
-            spec, out, settings, {**options, "progress": bar, "every": bar.seconds_between}
-        ) as running,
+            spec, out, settings, {**how, "progress": bar, "every": bar.seconds_between}
+        ) as run,
     ):
-        result = _judge_rest(running, settings)
+        result = _judge_rest(run, settings)
     if result is None:
         print_notice(f"interrupted; {_RESUME}")
         return 130
     if not as_json:
-        _print_result(
-            result, running.idle_dimensions, column_titles(running.resolved_spec.rules.columns)
-        )
+        _print_result(result, run.idle_dimensions, column_titles(run.resolved_spec.rules.columns))
         if checks := last_checks_line(result.services, settings=settings):
             print_notice(checks)
     return result.last_event.exit_code
@@ -285,13 +279,11 @@ def _end_lines(result: RunResult) -> list[str]:
         f" (first: {kind.first})"
         for name, kind in by_count
     ]
-    failure_count = sum(line.failed for line in event.verdicts.values())
-    if failure_count:
-        lines.append(
-            f"{format_count(failure_count, 'verdict')} failed (first: {event.first_failure})"
-        )
+    failures = sum(line.failed for line in event.verdicts.values())
+    if failures:
+        lines.append(f"{format_count(failures, 'verdict')} failed (first: {event.first_failure})")
     reason = _EARLY_ENDS.get(event.ended)
-    if reason or failure_count:
+    if reason or failures:
         lines.append(f"{reason}; {_RESUME}" if reason else _RESUME)
     return lines
 
@@ -348,10 +340,7 @@ def changes_table(changes: Changes) -> Table:
         count = sum(change.before.all_counts.values())
         rows.append(Row((model, dimension, count, *means, change.changed_count, change.kept_count)))
     return Table(
-        (
-            *(Head(name, fold=True) for name in words),
-            *(Head(name, right=True) for name in figures),
-        ),
+        (*(Head(name, fold=True) for name in words), *(Head(name, right=True) for name in figures)),
         rows,
         notes=["Means of the scored verdicts; missing outputs have none."],
     )

@@ -151,10 +151,8 @@ def _print_finding(finding: Finding) -> None:
     if finding.team:
         print_text(f"  the front door identifies you as team {finding.team}")
     if finding.access:
-        print_text(
-            f"  key and headers: {finding.access}",
-            fg=None if finding.access == KEY_REQUIRED else "yellow",
-        )
+        access_colour = None if finding.access == KEY_REQUIRED else "yellow"
+        print_text(f"  key and headers: {finding.access}", fg=access_colour)
 
 
 class Stack(StackState):
@@ -186,14 +184,8 @@ def status_command(*, json: bool) -> int:
     missing = missing_services(services)
     seconds = max(0.0, time.time() - state.started)
     if json:
-        stack = Stack(
-            **dict(state),
-            uptime_seconds=seconds,
-            services=services,
-            problem=problem,
-            unserved=missing,
-        )
-        print_json(stack)
+        texts: dict[str, Any] = {"services": services, "problem": problem, "unserved": missing}
+        print_json(Stack(**dict(state), uptime_seconds=seconds, **texts))
         return 1 if problem else 0
     _print_stack(state, seconds)
     for name, identity in services.items():
@@ -214,27 +206,18 @@ def _print_stack(state: StackState, seconds: float) -> None:
     if state.judge:
         print_text(f"  vLLM     {state.judge.url} (pid {state.judge.pid})")
         print_text(f"  vLLM log {state.judge.log}")
-    if state.gateway:
-        print_text(
-            f"  gateway  {state.gateway.url}, {state.gateway.http} (log {state.gateway.log})"
-        )
-    if state.front:
-        print_text(
-            f"  front    {state.front.url} (authority {state.front.ca}, log {state.front.log})"
-        )
-        print_text(f"           its calls: {state.front.calls}")
+    if gateway := state.gateway:
+        print_text(f"  gateway  {gateway.url}, {gateway.http} (log {gateway.log})")
+    if front := state.front:
+        print_text(f"  front    {front.url} (authority {front.ca}, log {front.log})")
+        print_text(f"           its calls: {front.calls}")
     print_text(f"  log      {state.log}")
 
 
 async def _find_services() -> tuple[dict[str, str], str]:
     # Only the services of the stack, whatever else is configured; identifying them costs nothing.
-    only_stack: dict[str, object] = {
-        "endpoints": {},
-        "judges": {},
-        "max_cost": None,
-        "ledger": None,
-    }
-    settings = add_local_stack(settings_from().model_copy(update=only_stack))
+    changes: dict[str, Any] = {"endpoints": {}, "judges": {}, "max_cost": None, "ledger": None}
+    settings = add_local_stack(settings_from().model_copy(update=changes))
     async with Panel(settings) as panel:
         return format_identities(panel.identities()), "; ".join(panel.problems.values())
 

@@ -253,10 +253,8 @@ class ItemContents:
         for path in self.dataset.files(ref):
             number = self._get_file_number(path)
             before = self._known_content(number)
-            if (file_state := loaded_files.get(path)) is not None:
-                contents[number] = FileContent(
-                    file_state.stat, digest_bytes(file_state.digest)[:KEY_BYTES]
-                )
+            if (state := loaded_files.get(path)) is not None:
+                contents[number] = FileContent(state.stat, digest_bytes(state.digest)[:KEY_BYTES])
             elif before is not None and stat_of(path) in {before.stat, ABSENT}:
                 contents[number] = before
             else:
@@ -279,18 +277,13 @@ class ItemContents:
 
     def updates(self) -> FileCache:
         """Collect what differs from what the run has stored, so that it can be stored."""
-        digest, changed_files = (
-            self.dataset.digest,
-            dict(self.changed_files),
-        )  # others go on reading
+        digest, changes = self.dataset.digest, dict(self.changed_files)  # others go on reading
         if self._before.data == digest:
-            return FileCache(changed_files)
-        records = {
-            ref.index: self.dataset.record_digest(ref)[:KEY_BYTES] for ref in self.dataset.items()
-        }
+            return FileCache(changes)
+        records = {r.index: self.dataset.record_digest(r)[:KEY_BYTES] for r in self.dataset.items()}
         positions = range(max(records, default=-1) + 1)
         digests = b"".join(records.get(place, bytes(KEY_BYTES)) for place in positions)
-        return FileCache(changed_files, digest, digests)
+        return FileCache(changes, digest, digests)
 
     def _known_content(self, number: int) -> FileContent | None:
         return self.changed_files.get(number) or self._before.files.get(number)
@@ -308,12 +301,10 @@ class ItemContents:
         return number
 
     def _read(self, path: str, number: int, before: FileContent | None) -> FileContent:
-        file_state = self.files.get_state(path)
-        if file_state is None:
+        state = self.files.get_state(path)
+        if state is None:
             return before or FileContent(ABSENT, _NO_FILE)
-        self.changed_files[number] = FileContent(
-            file_state.stat, digest_bytes(file_state.digest)[:KEY_BYTES]
-        )
+        self.changed_files[number] = FileContent(state.stat, digest_bytes(state.digest)[:KEY_BYTES])
         return self.changed_files[number]
 
 

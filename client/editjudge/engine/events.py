@@ -141,10 +141,8 @@ class ProgressEvent(CountsEvent):
             )
             for url, load in loads.items()
         }
-        done_edits = round(progress.done_edits, 3)
-        return cls.of(
-            progress, done=done_edits, endpoints=endpoints, usage=summarise_usage(panel, progress)
-        )
+        count, usage = round(progress.done_edits, 3), summarise_usage(panel, progress)
+        return cls.of(progress, done=count, endpoints=endpoints, usage=usage)
 
 
 class NoteEvent(Event):

@@ -8,7 +8,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Collection,
     Iterable,
     Iterator,
     Mapping,
@@ -149,7 +148,7 @@ class Judgement(Mapping[str, Outcome]):
 
 
 def plan_calls(
-    edit: Edit, dimensions: Iterable[Dimension], reasons_not_served: Mapping[str, str]
+    edit: Edit, dimensions: Iterable[Dimension], reasons: Mapping[str, str]
 ) -> dict[Scorer, frozenset[str]]:
     """Plan the calls for one edit: the fields to compute, by scorer; equal scorers are one.
 
@@ -158,10 +157,8 @@ def plan_calls(
         unserved: By dimension id, why its own readings cannot be made.
     """
     dimensions = tuple(dimensions)
-    outcomes = decide_outcomes(
-        dimensions, edit.item, missing=missing_of(edit), why_not_served=reasons_not_served
-    )
-    return find_pending_fields(dimensions, outcomes)
+    plan = decide_outcomes(dimensions, edit.item, missing=missing_of(edit), why_not_served=reasons)
+    return find_pending_fields(dimensions, plan)
 
 
 def missing_of(edit: Edit) -> Missing | None:
@@ -190,13 +187,13 @@ async def judge(
         wait_for_identities: Awaited before anything is signed.
         report_progress: Gets the share of the edit, 0 to 1, that has been answered since.
     """
-    requested_dimensions = tuple(dimensions)
-    dimensions_by_id = {**dimensions_by_id, **{d.id: d for d in requested_dimensions}}
+    requests = tuple(dimensions)
+    dimensions_by_id = {**dimensions_by_id, **{d.id: d for d in requests}}
     signatures = signatures or Signatures(dimensions_by_id)
-    ordered_dimensions = sort_by_dependency(requested_dimensions, dimensions_by_id)
+    sequence = sort_by_dependency(requests, dimensions_by_id)
     before = panel.identities()
-    reasons_not_served = explain_unserved(ordered_dimensions, panel)
-    calls = plan_calls(edit, ordered_dimensions, reasons_not_served)
+    reasons = explain_unserved(sequence, panel)
+    calls = plan_calls(edit, sequence, reasons)
     scorers = list(calls)
     errors: dict[Scorer, ServiceError] = {}
 
@@ -214,28 +211,24 @@ async def judge(
         await wait_for_identities()
     readings = dict(zip(scorers, results, strict=True))
     decided_outcomes = decide_outcomes(
-        ordered_dimensions,
-        edit.item,
-        missing=missing_of(edit),
-        why_not_served=reasons_not_served,
-        readings=readings,
+        sequence, edit.item, missing=missing_of(edit), why_not_served=reasons, readings=readings
     )
     identities = panel.identities()
     outcomes = _of_one_panel(decided_outcomes, dimensions_by_id, _others(before, identities))
     random = set(untrained_services(identities))
     return Judgement(
         edit=edit,
-        dimensions={d.id: d for d in requested_dimensions},
-        outcomes={d.id: outcomes[d.id] for d in requested_dimensions},
-        signatures=signatures.of(requested_dimensions, identities),
+        dimensions={d.id: d for d in requests},
+        outcomes={d.id: outcomes[d.id] for d in requests},
+        signatures=signatures.of(requests, identities),
         services=identities,
         untrained_ids=frozenset(
-            d.id for d in requested_dimensions if random and roles_of(d, dimensions_by_id) & random
+            d.id for d in requests if random and roles_of(d, dimensions_by_id) & random
         ),
         usage=notes.usage,
         errors={
             d.id: error
-            for d in requested_dimensions
+            for d in requests
             if isinstance(outcomes[d.id], Failure)
             for error in [_error(d, dimensions_by_id, errors)]
             if error is not None
@@ -257,7 +250,7 @@ def _others(before: Identities, after: Identities) -> set[ServiceName]:
 
 def _of_one_panel(
     outcomes: Mapping[str, Outcome],
-    dimensions_by_id: Mapping[str, Dimension],
+    by_id: Mapping[str, Dimension],
     others: set[ServiceName],
 ) -> Mapping[str, Outcome]:
     """Turn outcomes into failures where a service changed: its model of that moment is unknown."""
@@ -265,7 +258,7 @@ def _of_one_panel(
         return outcomes
     new_outcomes = dict(outcomes)
     for name, outcome in outcomes.items():
-        roles = roles_of(dimensions_by_id[name], dimensions_by_id) & others
+        roles = roles_of(by_id[name], by_id) & others
         if roles and isinstance(outcome, Score | NoScore | NotApplicable):
             role_names = ", ".join(sorted(map(str, roles)))
             error = f"{role_names}: became another model, or went, while this edit was judged"
@@ -293,54 +286,43 @@ class Signatures:
         if identities != before:
             # Two threads that make one make the same.
             before, signatures = self._latest = dict(identities), {}
-        return {
-            dimension.id: self._make_signature(dimension, before, signatures)
-            for dimension in dimensions
-        }
+        return {each.id: self._make_signature(each, before, signatures) for each in dimensions}
 
     def _make_signature(
-        self, dimension: Dimension, identities: Identities, signatures: dict[str, Signature]
+        self, dimension: Dimension, identities: Identities, cache: dict[str, Signature]
     ) -> Signature:
-        if dimension.id not in signatures:
+        if dimension.id not in cache:
             operands = ((name, self.dimensions_by_id[name]) for name in dimension.operands)
-            parts = {
-                name: self._make_signature(part, identities, signatures) for name, part in operands
-            }
-            signatures[dimension.id] = dimension.signature(identities, parts)
-        return signatures[dimension.id]
+            parts = {name: self._make_signature(part, identities, cache) for name, part in operands}
+            cache[dimension.id] = dimension.signature(identities, parts)
+        return cache[dimension.id]
 
 
 def _error(
-    dimension: Dimension,
-    dimensions_by_id: Mapping[str, Dimension],
-    errors: Mapping[Scorer, ServiceError],
+    dimension: Dimension, by_id: Mapping[str, Dimension], errors: Mapping[Scorer, ServiceError]
 ) -> ServiceError | None:
     """Return the first error of the scorers of a dimension and of its operands."""
     for reading in dimension.readings:
         if reading.scorer in errors:
             return errors[reading.scorer]
-    of_parts = (
-        _error(dimensions_by_id[part], dimensions_by_id, errors) for part in dimension.operands
-    )
+    of_parts = (_error(by_id[part], by_id, errors) for part in dimension.operands)
     return next((error for error in of_parts if error is not None), None)
 
 
-def roles_of(dimension: Dimension, dimensions_by_id: Mapping[str, Dimension]) -> set[ServiceName]:
+def roles_of(dimension: Dimension, by_id: Mapping[str, Dimension]) -> set[ServiceName]:
     """Return the services that a dimension and its operands call."""
-    return set(dimension.roles).union(
-        *(roles_of(dimensions_by_id[part], dimensions_by_id) for part in dimension.operands)
-    )
+    return set(dimension.roles).union(*(roles_of(by_id[one], by_id) for one in dimension.operands))
 
 
-def computes_pixels(dimension: Dimension, dimensions_by_id: Mapping[str, Dimension]) -> bool:
+def computes_pixels(dimension: Dimension, by_id: Mapping[str, Dimension]) -> bool:
     """Return whether a dimension, or one of its operands, computes on pixels here."""
-    parts = (dimensions_by_id[part] for part in dimension.operands)
+    parts = (by_id[part] for part in dimension.operands)
     return any(reading.scorer.reads_pixels for reading in dimension.readings) or any(
-        computes_pixels(part, dimensions_by_id) for part in parts
+        computes_pixels(part, by_id) for part in parts
     )
 
 
-def _slowest(scorers: Collection[Scorer]) -> frozenset[Scorer]:
+def _slowest(scorers: list[Scorer]) -> frozenset[Scorer]:
     """Those by which progress is told: that ask judges, else that ask services, else all."""
     asking_any = frozenset(scorer for scorer in scorers if scorer.roles)
     with_judges = frozenset(s for s in asking_any if any(r.is_judge for r in s.roles))
@@ -387,12 +369,10 @@ def explain_unserved(
     Args:
         here: Whether it is this machine that computes on pixels.
     """
-    served_roles = panel.service_names
+    names = panel.service_names
     absent: dict[str, list[str]] = {}
     for dimension in dimensions:
-        why = [
-            f"{role}: {panel.why_not(role)}" for role in dimension.roles if role not in served_roles
-        ]
+        why = [f"{role}: {panel.why_not(role)}" for role in dimension.roles if role not in names]
         absent[dimension.id] = [*why, dimension.unavailable_reason] if is_local else why
     return {name: "; ".join(filter(None, why)) for name, why in absent.items() if any(why)}
 

@@ -176,13 +176,9 @@ def _add_reading_evidence(outcome: Outcome, readings: Mapping[str, Outcome]) -> 
     if not isinstance(outcome, Score):
         return outcome
     scores = {name: reading for name, reading in readings.items() if isinstance(reading, Score)}
-    reading_evidence = {
-        name: reading.evidence for name, reading in scores.items() if reading.evidence
-    }
+    proofs = {name: reading.evidence for name, reading in scores.items() if reading.evidence}
     calls = dict.fromkeys(key for reading in scores.values() for key in reading.calls)
-    evidence = (
-        {**outcome.evidence, "readings": reading_evidence} if reading_evidence else outcome.evidence
-    )
+    evidence = {**outcome.evidence, "readings": proofs} if proofs else outcome.evidence
     return outcome.model_copy(update={"evidence": evidence, "calls": tuple(calls)})
 
 

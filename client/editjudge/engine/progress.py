@@ -80,15 +80,12 @@ class Progress:
 
     @classmethod
     def of(
-        cls,
-        plan: RunPlan,
-        standing_counts: Mapping[str, Mapping[str, int]],
-        budget: Budget | None = None,
+        cls, plan: RunPlan, valid: Mapping[str, Mapping[str, int]], budget: Budget | None = None
     ) -> Progress:
         """Make the progress at the start of a session.
 
         Args:
-            standing_counts: By dimension, how many valid verdicts have each status, on items of
+            valid: By dimension, how many valid verdicts have each status, on items of
                 the data; items that are not selected now count, too.
             budget: What the session may spend; None for no limit.
         """
@@ -96,20 +93,15 @@ class Progress:
         for row in plan.counts.values():
             for name, count in row.items():
                 lines[name].total += count["todo"]
-        for name, counts in standing_counts.items():
+        for name, counts in valid.items():
             line = lines[name]
             line.scored += counts.get("scored", 0)
             line.unscored += counts.get("unscored", 0)
             line.total += line.verdict_count
         missing = sum(number for number, _ in plan.missing.values())
-        nonempty_lines = {name: line for name, line in lines.items() if line.total}
-        return cls(
-            nonempty_lines,
-            edits=plan.edit_count,
-            judged_before=plan.finished_edits,
-            missing=missing,
-            budget=budget or Budget(),
-        )
+        lines = {name: line for name, line in lines.items() if line.total}
+        edits, before = plan.edit_count, plan.finished_edits
+        return cls(lines, edits, 0, before, missing, budget=budget or Budget())
 
     @property
     def done_edits(self) -> float:

@@ -60,9 +60,7 @@ class RunInputs:
     @cached_property
     def reads_pixels(self) -> bool:
         """Whether the scorer of any dimension reads decoded pixels; see `Scorer.reads_pixels`."""
-        return any(
-            computes_pixels(dimension, self.dimensions_by_id) for dimension in self.dimensions
-        )
+        return any(computes_pixels(each, self.dimensions_by_id) for each in self.dimensions)
 
     def why_unavailable(self, name: str) -> str:
         """Say why a dimension, or a part of it, cannot be computed here; empty where it can."""
@@ -89,7 +87,5 @@ class RunInputs:
         Args:
             dimensions: Their ids.
         """
-        chosen_dimensions = (self.dimensions_by_id[name] for name in dimensions)
-        return frozenset().union(
-            *(roles_of(dimension, self.dimensions_by_id) for dimension in chosen_dimensions)
-        )
+        chosen = (self.dimensions_by_id[name] for name in dimensions)
+        return frozenset().union(*(roles_of(each, self.dimensions_by_id) for each in chosen))

@@ -60,7 +60,7 @@ class FlawedItem(NamedTuple):
         return f"{self.ref.id}: {'; '.join(flaw.reason for flaw in self.flaws.values())}"
 
 
-def describe_data_problems(dataset: Dataset, flawed_items: Sequence[FlawedItem]) -> tuple[str, ...]:
+def describe_data_problems(dataset: Dataset, items: Sequence[FlawedItem]) -> tuple[str, ...]:
     """Describe the rejected entries of the data and the flawed items: one line for each kind."""
     lines = []
     left_out = dataset.list_rejected_entries()
@@ -68,13 +68,11 @@ def describe_data_problems(dataset: Dataset, flawed_items: Sequence[FlawedItem])
         where, what = left_out[0]
         entries = format_count(len(left_out), "entry cannot be used", "entries cannot be used")
         lines.append(f"{entries} (first: {where}: {what})")
-    if flawed_items:
-        count = format_count(len(flawed_items), "item is", "items are")
-        no_file = [
-            one.ref for one in flawed_items if any(NO_FILE in f.reason for f in one.flaws.values())
-        ]
+    if items:
+        count = format_count(len(items), "item is", "items are")
+        no_file = [one.ref for one in items if any(NO_FILE in f.reason for f in one.flaws.values())]
         mend = f"; {dataset.mend(no_file)}" if no_file and dataset.mend(no_file) else ""
-        lines.append(f"{count} judged in part only (first: {flawed_items[0].description}){mend}")
+        lines.append(f"{count} judged in part only (first: {items[0].description}){mend}")
     return tuple(lines)
 
 
@@ -146,10 +144,8 @@ class RunPlan:
         lines = []
         for model, (count, name) in self.unmatched_files.items():
             if count:
-                folder = format_path(self.inputs.outputs[model])
-                files = format_count(
-                    count, f"file in {folder} belongs", f"files in {folder} belong"
-                )
+                place = format_path(self.inputs.outputs[model])
+                files = format_count(count, f"file in {place} belongs", f"files in {place} belong")
                 lines.append(f"{model}: {files} to no item (first: {name})")
         return lines
 
@@ -180,10 +176,8 @@ class RunPlan:
 
     def list_unfinished_items(self) -> Iterator[tuple[ItemRef, dict[str, frozenset[str]]]]:
         """Yield each item with something left to judge, and by model the dimensions' ids."""
-        unfinished_positions = {
-            index for todo in self.todo.values() for index, names in enumerate(todo) if names
-        }
-        for ref in self.inputs.dataset.items(unfinished_positions):
+        places = {index for todo in self.todo.values() for index, names in enumerate(todo) if names}
+        for ref in self.inputs.dataset.items(places):
             yield ref, {model: t[ref.index] for model, t in self.todo.items() if t[ref.index]}
 
 
@@ -535,12 +529,8 @@ def check_applicable(plan: RunPlan) -> None:
     """
     order = plan.inputs
     nothing = find_inapplicable(plan)
-    selected_count = sum(not one.round_of for one in order.dimensions)
-    if (
-        order.shard == (0, 1)
-        and selected_count
-        and sum(map(len, nothing.values())) == selected_count
-    ):
+    count = sum(not one.round_of for one in order.dimensions)
+    if order.shard == (0, 1) and count and sum(map(len, nothing.values())) == count:
         raise InputError(
             "--dimension",
             "; ".join(describe_inapplicable(plan)),

@@ -213,10 +213,8 @@ class Scheduler:
                         break
                     self._bytes_in_flight[id(job)] = None
                     group.create_task(self._run_job(job))
-        except* _StopError as several:
-            self.end_reason = next(
-                e.reason for e in several.exceptions if isinstance(e, _StopError)
-            )
+        except* _StopError as errors:
+            self.end_reason = next(e.reason for e in errors.exceptions if isinstance(e, _StopError))
         return self.end_reason
 
     def _has_room(self) -> bool:
@@ -231,10 +229,7 @@ class Scheduler:
         Before any edit is loaded it counts as the maximum, so the first edit is loaded alone.
         """
         loading = max(self._recent_sizes, default=MAX_HELD)
-        return sum(
-            loading if byte_count is None else byte_count
-            for byte_count in self._bytes_in_flight.values()
-        )
+        return sum(loading if size is None else size for size in self._bytes_in_flight.values())
 
     async def _note_loaded(self, job: Job, byte_count: int) -> None:
         self._bytes_in_flight[id(job)] = byte_count
@@ -299,10 +294,8 @@ class Scheduler:
         image, missing, output_file = self._load_output(job, max_lazy_pixels)
         images = [*item.sources, *filter(None, (item.target, image))]
         # Images are encoded for the judges here, in a thread: it would block the event loop.
-        prompt_images = [
-            judge.prepare_picture(image).ready() for judge in judges for image in images
-        ]
-        sizes = [one.memory_bytes for one in images] + [one.memory_bytes for one in prompt_images]
+        pictures = [judge.prepare_picture(image).ready() for judge in judges for image in images]
+        sizes = [one.memory_bytes for one in images] + [one.memory_bytes for one in pictures]
         sizes.append(item.mask.memory_bytes if item.mask else 0)
         return Edit(item, job.model, image, missing), output_file, sum(sizes)
 
@@ -344,11 +337,8 @@ class Scheduler:
         item = job.shared_item.ref.id
         content = await job.shared_item.read_content()
         path = self._get_outputs(job.model).path(item)
-        output_file = (
-            None
-            if path is None
-            else await asyncio.to_thread(self.plan.contents.files.get_state, path)
-        )
+        get_state = self.plan.contents.files.get_state
+        output_file = None if path is None else await asyncio.to_thread(get_state, path)
         return JudgedEdit(item, job.model, output_file, None, content)
 
     def _get_outputs(self, model: str) -> Outputs:

@@ -97,15 +97,9 @@ class Sample(Strict):
     @classmethod
     def of(cls, edit: Edit) -> Self:
         """Describe an edit without its pixels."""
-        item = edit.item
-        pictures = {
-            "sources": item.sources,
-            "edited": edit.image,
-            "mask": item.mask,
-            "target": item.target,
-        }
-        texts = {name: getattr(item, name) for name in ("id", "instruction", "target_text")}
-        return cls.model_validate({"model": edit.model, **texts, **pictures})
+        names = cls.model_fields.keys() - {"model", "edited"}
+        fields = {name: getattr(edit.item, name) for name in names}
+        return cls.model_validate({"model": edit.model, "edited": edit.image, **fields})
 
 
 class JudgedRow(Row):

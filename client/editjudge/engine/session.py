@@ -81,11 +81,9 @@ def _find_changed_judges(
 ) -> frozenset[ServiceName]:
     """Find the judges whose settings differ from the stored ones: their identity may differ."""
     earlier, later = before.get("judges"), now["judges"]
-    earlier_by_name = earlier if isinstance(earlier, dict) else {}
+    old = earlier if isinstance(earlier, dict) else {}
     names = later if isinstance(later, dict) else {}
-    return frozenset(
-        ServiceName.judge(name) for name in names if names[name] != earlier_by_name.get(name)
-    )
+    return frozenset(ServiceName.judge(name) for name in names if names[name] != old.get(name))
 
 
 class Session:
@@ -158,20 +156,15 @@ class Session:
         budget = Budget(self.settings.max_cost)
         budget.add_earlier_cost(*self._store.costs)
         policy = PoolPolicy(patience=self.settings.patience)
-        judges_context = self._open_judges(self.settings, self._calls, policy, budget)
+        context = self._open_judges(self.settings, self._calls, policy, budget)
         try:
-            async with (
-                judges_context as judges,
-                _background_task(judges.panel.probe_judges()) as probe_task,
-            ):
-                await self._compare(judges, probe_task)
+            async with context as judges, _background_task(judges.panel.probe_judges()) as probe:
+                await self._compare(judges, probe)
                 await _in_thread(lambda: self._count(budget))
-                async with _background_task(
-                    self._store_identities(judges.panel, probe_task)
-                ) as identities_task:
-                    return await self._judge(judges, identities_task, fail_on_error)
-        except BaseExceptionGroup as several:
-            raise first_error(several) from several
+                async with _background_task(self._store_identities(judges.panel, probe)) as task:
+                    return await self._judge(judges, task, fail_on_error)
+        except BaseExceptionGroup as group:
+            raise first_error(group) from group
 
     async def _compare(self, judges: Judges, probe_task: asyncio.Task[None]) -> None:
         """Find what is left to judge with the available services.
@@ -186,11 +179,9 @@ class Session:
             await probe_task
         identities = self._collect_identities(header, panel)
         has_changed = has_verdicts and plan.signatures != self.inputs.signatures(identities)
-        why_not_served = explain_unserved(plan.needed_dimensions, panel, is_local=judges.is_local)
-        if has_changed or why_not_served:
-            await _in_thread(
-                lambda: compare_with_run(plan, self._store, identities, why_not_served)
-            )
+        reasons = explain_unserved(plan.needed_dimensions, panel, is_local=judges.is_local)
+        if has_changed or reasons:
+            await _in_thread(lambda: compare_with_run(plan, self._store, identities, reasons))
         self._check_judges(panel)
 
     async def _store_identities(self, panel: Panel, probe_task: asyncio.Task[None]) -> None:
@@ -275,9 +266,7 @@ class Session:
         The stored identity of a judge whose settings have changed is left out.
         """
         others = _find_changed_judges(header.settings, self._service_settings)
-        before = {
-            role: identity for role, identity in header.identities.items() if role not in others
-        }
+        before = {role: one for role, one in header.identities.items() if role not in others}
         return {**before, **panel.identities()}
 
     def _amend_header(self, header: RunHeader, identities: Identities, panel: Panel) -> None:
@@ -304,11 +293,9 @@ class Session:
 
     def _check_judges(self, panel: Panel) -> None:
         """Refuse to run without a needed judge. A missing specialist is no reason to refuse."""
-        for name in self.settings.judges:
-            role = ServiceName.judge(name)
-            if role not in panel.service_names and role in self.inputs.roles(
-                _list_not_served(self.plan)
-            ):
+        roles = self.inputs.roles(_list_not_served(self.plan)) - panel.service_names
+        for role in map(ServiceName.judge, self.settings.judges):
+            if role in roles:
                 raise ConfigError(
                     f"{role} cannot be used: {panel.why_not(role)}",
                     "mend its settings or its server; editjudge doctor checks both",
@@ -318,17 +305,16 @@ class Session:
         """Group the dimensions that wait for a service by reason, which names the services."""
         by_missing_package: dict[str, list[str]] = {}
         roles: dict[str, set[str]] = {}
-        names_by_reason: dict[str, dict[str, None]] = {}
+        by_reason: dict[str, dict[str, None]] = {}
         for name in _list_not_served(self.plan):
             if lacking := self.inputs.why_unavailable(name):
                 by_missing_package.setdefault(lacking, []).append(name)
             for role in sorted(self.inputs.roles([name]) - panel.service_names):
                 why = panel.why_not(role)
                 roles.setdefault(why, set()).add(role)
-                names_by_reason.setdefault(why, {})[name] = None
+                by_reason.setdefault(why, {})[name] = None
         by_missing_service = {
-            f"{', '.join(sorted(roles[why]))}: {why}": [*names]
-            for why, names in names_by_reason.items()
+            f"{', '.join(sorted(roles[why]))}: {why}": [*names] for why, names in by_reason.items()
         }
         return by_missing_service | by_missing_package
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
 
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..answers import ChoiceQuestion, QuestionAnswer
 from ..base.digest import content_digest, file_digest
 from ..base.errors import ConfigError, InputError, StoreError
 from ..base.images import format_path
-from ..base.output_files import wrap_disk_errors, write_file
+from ..base.output_files import lock_folder, wrap_disk_errors, write_file
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.texts import describe_error
 from .items import FIELDS, Entry, Status, What, by_its_mask
@@ -72,26 +71,13 @@ class Folder:
         """The path of the completed data."""
         return self.path / DATA
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other processes out of the folder.
+    def lock(self) -> AbstractContextManager[object]:
+        """Keep other processes out of the folder as long as the returned lock is held.
 
         Raises:
             ConfigError: another process uses the folder, or it cannot be written.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / _LOCK).acquire(timeout=0)
-        except Timeout as error:
-            raise ConfigError(
-                f"{self.path} is in use by another process", "wait for it, or end it"
-            ) from error
-        except (OSError, NotImplementedError) as error:
-            raise ConfigError(
-                f"{self.path}: {error}", "give a folder that can be written"
-            ) from error
-        with lock:
-            yield
+        return lock_folder(self.path, _LOCK)
 
     def record(self) -> Record | None:
         """Read the record of the preparation; None for a folder without one.

@@ -98,9 +98,8 @@ def _needs_no_instruction(line: Line) -> Entry | None:
 async def _instruction(item: Item, panel: Panel) -> Entry:
     kind = TASKS.get(normalise_key(item.task))
     words = _TYPES[kind]["is"] if kind else "Any that suits the picture."
-    return Entry(
-        "made", instruction=await _ask_judge(item, panel, get_template(INSTRUCTION), kind=words)
-    )
+    instruction = await _ask_judge(item, panel, get_template(INSTRUCTION), kind=words)
+    return Entry("made", instruction=instruction)
 
 
 def questions(what: Literal["choice", "facts"], custom: tuple[Template, ...] = ()) -> Maker:
@@ -258,7 +257,7 @@ def _entry_of_regions(source: Image, targets: TargetPhrases, regions_by_image: _
         for label, phrases in (("named", regions), ("not found", absent)):
             if phrases:
                 notes.append((f"{label}{where}", ", ".join(phrases)))
-    editable = _join_editable_regions(source, targets, regions_by_image)
+    editable = _join_regions(source, targets, regions_by_image)
     if editable is None or not editable.any():
         nothing = "nothing was found of" if editable is None else "nothing is left around"
         every = dict.fromkeys(phrase for regions in regions_by_image.values() for phrase in regions)
@@ -279,16 +278,12 @@ def _entry_of_regions(source: Image, targets: TargetPhrases, regions_by_image: _
     )
 
 
-def _join_editable_regions(
-    source: Image, targets: TargetPhrases, regions_by_image: _Regions
-) -> _Mask | None:
+def _join_regions(source: Image, targets: TargetPhrases, by_image: _Regions) -> _Mask | None:
     """Join the pixels that may change in the source or in the target; None if nothing was found."""
     if targets.scope == "whole":
         width, height = source.size
         return np.ones((height, width), bool)
-    sides = (
-        [m for m in regions.values() if m is not None] for regions in regions_by_image.values()
-    )
+    sides = ([m for m in regions.values() if m is not None] for regions in by_image.values())
     masks_by_side = [np.logical_or.reduce(side, axis=0) for side in sides if side]
     if not masks_by_side:
         return None

@@ -52,7 +52,7 @@ from .review import write_page
 _FATAL = (CostLimit, NoAccess, WrongModel)
 """Errors that every later call would have too."""
 _IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
-_WHOEVER_IS_ASKED = {"had", "unsuited", "left"}
+_INDEPENDENT = {"had", "unsuited", "left"}
 """Statuses that do not depend on the services."""
 _WITH_REASONS = ("not_found", "unsuited", "failed")
 
@@ -240,9 +240,7 @@ class Preparation:
             if self.identities.get(role, identity) != identity:
                 print_notice(f"{role} is another model than before, so all results are made anew")
                 self.entries = {
-                    name: entry
-                    for name, entry in self.entries.items()
-                    if entry.status in _WHOEVER_IS_ASKED
+                    name: one for name, one in self.entries.items() if one.status in _INDEPENDENT
                 }
         self.identities = used_identities
 
@@ -298,10 +296,8 @@ class Preparation:
 
     def _list_mask_phrase_fields(self) -> dict[str, tuple[str, ...]]:
         """Find, by item id, the fields that hold the phrase for what its new mask shows."""
-        phrase_fields = {
-            ref.id: named_by_mask(ref.data, self.entries[ref.id]) for ref in self.data.items()
-        }
-        return {name: tuple(fields) for name, fields in phrase_fields.items() if fields}
+        words = {ref.id: named_by_mask(ref.data, self.entries[ref.id]) for ref in self.data.items()}
+        return {name: tuple(fields) for name, fields in words.items() if fields}
 
     def _fact_name(self) -> str:
         """Make the key under which the ledger stores the identities of the services."""
@@ -329,11 +325,9 @@ class Preparation:
 
     def result(self) -> PreparationResult:
         """Make the result of the preparation."""
-        counts = Counter(entry.status for entry in self.entries.values())
+        counts = Counter(one.status for one in self.entries.values())
         reasons = {
-            status: {
-                name: entry.reason for name, entry in self.entries.items() if entry.status == status
-            }
+            status: {name: one.reason for name, one in self.entries.items() if one.status == status}
             for status in _WITH_REASONS
         }
         return PreparationResult(

@@ -209,20 +209,16 @@ def _apply(folder: Folder, file: Path, record: Record) -> ReviewResult:
     _check(file, folder, record, decisions, lines)
     untouched_ids = [name for name in lines if record.statuses[name] in {"had", "unsuited"}]
     accepted_ids = [name for name, of in decisions.items() if of.decision == "accept"]
-    rejected_ids = [name for name in lines if name in decisions and name not in accepted_ids]
-    accepted_or_own = {*untouched_ids, *accepted_ids}
+    bad_ids = [name for name in lines if name in decisions and name not in accepted_ids]
+    good_ids = {*untouched_ids, *accepted_ids}
     accepted_data, rejected_data = folder.path / ACCEPT_FILE, folder.path / REJECT_FILE
-    write_lines(accepted_data, (line for name, line in lines.items() if name in accepted_or_own))
-    undone = (
-        strip_made(lines[name], record.what, record.named.get(name, ())) for name in rejected_ids
-    )
+    write_lines(accepted_data, (line for name, line in lines.items() if name in good_ids))
+    undone = (strip_made(lines[name], record.what, record.named.get(name, ())) for name in bad_ids)
     write_lines(rejected_data, undone)
     return ReviewResult(
         accepted=len(accepted_ids),
-        rejected={name: decisions[name].note for name in rejected_ids},
-        undecided=tuple(
-            name for name in lines if name not in accepted_or_own and name not in decisions
-        ),
+        rejected={name: decisions[name].note for name in bad_ids},
+        undecided=tuple(name for name in lines if name not in good_ids and name not in decisions),
         untouched=len(untouched_ids),
         accepted_data=accepted_data,
         rejected_data=rejected_data,
@@ -268,12 +264,10 @@ def _check(
             format_path(file),
             f"decides about items that have nothing to review: {shorten_list(others, _MAX_IDS)}",
         )
-    stale_ids = [
-        name for name, d in decisions.items() if folder.review_digest(lines[name]) != d.seen
-    ]
-    if stale_ids:
+    stale = [name for name, d in decisions.items() if folder.review_digest(lines[name]) != d.seen]
+    if stale:
         raise InputError(
             format_path(file),
-            f"items have changed since they were reviewed: {shorten_list(stale_ids, _MAX_IDS)}",
+            f"items have changed since they were reviewed: {shorten_list(stale, _MAX_IDS)}",
             "reload the page and review them again",
         )

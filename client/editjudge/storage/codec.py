@@ -43,9 +43,7 @@ def digest_from_bytes(data: bytes) -> str:
     return decode_text(data[1:]) if is_text else f"sha256:{data.hex()}"
 
 
-def outputs_to_bytes(
-    contract_role: str, outputs: Mapping[str, NDArray[np.float32] | bytes]
-) -> bytes:
+def outputs_to_bytes(role: str, outputs: Mapping[str, NDArray[np.float32] | bytes]) -> bytes:
     """Encode a specialist's outputs.
 
     The type of a stored array tells what it stands for: float32 for itself, float16 for an
@@ -55,7 +53,7 @@ def outputs_to_bytes(
         contract_role: Key of `CONTRACTS`: it says which tensors are masks.
         outputs: The tensors by name, as the specialist sent them.
     """
-    contract = CONTRACTS.get(contract_role)
+    contract = CONTRACTS.get(role)
     masks = {t.name for t in contract.outputs if t.holds == "mask"} if contract else set()
     arrays = {name: _encode_output(name, one, mask=name in masks) for name, one in outputs.items()}
     file = io.BytesIO()

@@ -49,7 +49,7 @@ class Compressor:
         self._keep = keep
         self._dictionaries: dict[int, bytes] | None = None
         self._latest = b""
-        self._first_documents: list[bytes] = []
+        self._samples: list[bytes] = []
 
     def forget(self) -> None:
         """Read the dictionaries again at the next use: the last one may have been rolled back."""
@@ -64,9 +64,9 @@ class Compressor:
         data = dumps(value).encode("utf-8", "surrogatepass")
         if self._dictionaries is None:
             self._load()
-        if self._keep is not None and len(self._first_documents) < FIRST:
-            self._first_documents.append(data)
-            if len(self._first_documents) == FIRST:
+        if self._keep is not None and len(self._samples) < FIRST:
+            self._samples.append(data)
+            if len(self._samples) == FIRST:
                 self._add_dictionary(self._keep)
         return min(data, deflate(data, self._latest), key=len)
 
@@ -103,15 +103,12 @@ class Compressor:
 
     def _add_dictionary(self, keep: Callable[[bytes], None]) -> None:
         """Store a dictionary of the first documents if it makes them enough smaller."""
-        candidate = make_dictionary(self._first_documents)
-        sizes = [
-            sum(len(deflate(d, by)) for d in self._first_documents)
-            for by in (self._latest, candidate)
-        ]
+        new = make_dictionary(self._samples)
+        sizes = [sum(len(deflate(d, by)) for d in self._samples) for by in (self._latest, new)]
         if sizes[1] < _ENOUGH * sizes[0]:
-            keep(zlib.compress(candidate, 9))
-            self._dictionaries = {**(self._dictionaries or {}), zlib.adler32(candidate): candidate}
-            self._latest = candidate
+            keep(zlib.compress(new, 9))
+            self._dictionaries = {**(self._dictionaries or {}), zlib.adler32(new): new}
+            self._latest = new
 
 
 def make_dictionary(documents: Iterable[bytes]) -> bytes:

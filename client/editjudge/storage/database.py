@@ -109,9 +109,7 @@ class Database:
         future = self._thread.submit(functools.partial(work, *args, **more))
         result = asyncio.wrap_future(future)
         # Nobody is left to ask why it failed where the caller is cancelled meanwhile.
-        result.add_done_callback(
-            lambda finished_future: finished_future.cancelled() or finished_future.exception()
-        )
+        result.add_done_callback(lambda task: task.cancelled() or task.exception())
         return await asyncio.shield(result)
 
     @contextlib.contextmanager

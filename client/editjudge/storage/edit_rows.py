@@ -108,10 +108,8 @@ class StandingFinder:
             self._by_signing[row.signing] = stands
         if _FAILED_STATUS in row.outcomes:
             there = zip(self._signing(row.signing), parse_outcomes(row.outcomes), strict=True)
-            failed_names = {
-                one.dimension for one, outcome in there if status_of(outcome) == "failed"
-            }
-            stands = stands - failed_names
+            failures = {one.dimension for one, outcome in there if status_of(outcome) == "failed"}
+            stands = stands - failures
             stands = self._unique_sets.setdefault(stands, stands)
         return StandingVerdicts(row.content, row.output, row.stat, missing_of(row), stands)
 

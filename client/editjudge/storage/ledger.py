@@ -105,7 +105,7 @@ class Ledger:
                 self._put_specialist(call, reply)
                 return self._get(call) or reply
             self._write_prompt(call.prompt.digest, _prompt_to_json(call.prompt))
-            document = {
+            record = {
                 "service": call.judge,
                 "form": call.form,
                 "repeat": call.repeat,
@@ -113,9 +113,7 @@ class Ledger:
                 "model": reply.model,
                 **asdict(reply.usage),
             }
-            is_new = self._write_reply(
-                call.key, document, prompt=call.prompt.digest, cost=reply.cost
-            )
+            is_new = self._write_reply(call.key, record, prompt=call.prompt.digest, cost=reply.cost)
             return reply if is_new else self._get(call) or reply
 
     def _put_specialist(self, call: SpecialistCall, reply: Reply) -> None:
@@ -187,11 +185,8 @@ class Ledger:
         return await self._database.run_in_thread(self._purge, before, team, shrink)
 
     def _purge(self, before: float | None, team: str | None, shrink: bool) -> int:
-        values_by_condition = {
-            "made < ?": before,
-            "team = ?": None if team is None else encode_text(team),
-        }
-        conditions = {sql: value for sql, value in values_by_condition.items() if value is not None}
+        values = {"made < ?": before, "team = ?": None if team is None else encode_text(team)}
+        conditions = {sql: value for sql, value in values.items() if value is not None}
         which = " AND ".join(conditions) or "1"
         self._database.run("PRAGMA secure_delete = ON")
         purged_count = self._database.delete(CALLS, which, *conditions.values())
@@ -210,9 +205,8 @@ class Ledger:
         for table in (CALLS, PROMPTS):
             team_index = table.short.index("team")
             for row in self._database.rows(table, long=True):
-                sizes[decode_text(row[team_index])] += sum(
-                    len(one) for one in row if isinstance(one, bytes)
-                )
+                size = sum(len(one) for one in row if isinstance(one, bytes))
+                sizes[decode_text(row[team_index])] += size
         return dict(sizes)
 
     async def get_dropped_keys(self) -> frozenset[str]:
@@ -303,7 +297,7 @@ class Ledger:
         Returns:
             By row number of a call in this ledger, its row number in the other.
         """
-        own, target = self._database, other._database
+        own, target, packer = self._database, other._database, other._database.compressor
         for _, _, digest, _, document in own.rows(PROMPTS, long=True):
             other._write_prompt(digest_from_bytes(digest), own.compressor.decompress(document))
         for _, name, value in own.rows(FACTS):
@@ -313,20 +307,12 @@ class Ledger:
         names = (*CALLS.columns, *CALLS.long)
         for number, *values in own.rows(CALLS, long=True):
             row = dict(zip(names, values, strict=True))
-            other_row = other._row(digest_from_bytes(row["key"]))
+            twin = other._row(digest_from_bytes(row["key"]))
             document = own.compressor.decompress(row["document"])
-            if other_row is not None:
-                same = (
-                    target.compressor.decompress(other_row[7]) == document
-                    and other_row[8] == row["outputs"]
-                )
-                if same:
-                    numbers[number] = int(other_row[0])
-                    continue
-            row |= {
-                "document": target.compressor.compress(document),
-                "dropped": bool(row["dropped"] or other_row),
-            }
+            if twin and twin[8] == row["outputs"] and packer.decompress(twin[7]) == document:
+                numbers[number] = int(twin[0])
+                continue
+            row |= {"document": packer.compress(document), "dropped": bool(row["dropped"] or twin)}
             numbers[number] = target.put(CALLS, **row)
         return numbers
 

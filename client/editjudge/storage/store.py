@@ -19,11 +19,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from ..base.errors import ConfigError, StoreError
 from ..base.file_states import ABSENT, FileState
+from ..base.output_files import lock_folder
 from ..base.parse import parse_json
 from ..base.signature import versions as versions_of_today
 from ..base.text import shorten_list
@@ -104,7 +104,7 @@ class RunStore:
             raise _no_run(folder)
         with ExitStack() as resources:
             if not read_only:
-                _lock(folder, resources)
+                resources.enter_context(lock_folder(folder, _LOCK))
             database = Database(file, read_only=read_only, is_run=True)
             resources.callback(database.close)
             store = cls(folder, database, resources)
@@ -202,10 +202,8 @@ class RunStore:
             documents = self._documents(row)
             for name, verdict in verdicts.items():
                 keys = () if name in calls else calls_of(verdict)
-                row_numbers = map(self.ledger.find_number, keys)
-                numbers = calls.get(name) or [
-                    number for number in row_numbers if number is not None
-                ]
+                rows = map(self.ledger.find_number, keys)
+                numbers = calls.get(name) or [number for number in rows if number is not None]
                 provenance = Provenance(name, signatures[name], made_with)
                 documents[name] = (provenance, *verdict_to_json(verdict, numbers))
             self._put_verdicts(row, documents)
@@ -265,13 +263,11 @@ class RunStore:
 
     def _documents(self, row: EditRow) -> dict[str, _Document]:
         """Decode the verdicts of a row that was read with its details, by dimension."""
-        outcomes = list(self._outcomes(row))
-        details = (
-            [None] * len(outcomes)
-            if row.details is None
-            else self.database.compressor.decompress(row.details)
-        )
-        whole = zip(outcomes, details, strict=True)
+        pairs = list(self._outcomes(row))
+        details = [None] * len(pairs)
+        if row.details is not None:
+            details = self.database.compressor.decompress(row.details)
+        whole = zip(pairs, details, strict=True)
         return {one.dimension: (one, outcome, detail) for (one, outcome), detail in whole}
 
     def _outcomes(self, row: EditRow) -> Iterator[tuple[Provenance, Any]]:
@@ -282,9 +278,7 @@ class RunStore:
         details = [detail for _, _, detail in sorted_documents]
         self._put_row(
             row._replace(
-                signing=self._save_provenances(
-                    tuple(provenance for provenance, _, _ in sorted_documents)
-                ),
+                signing=self._save_provenances(tuple(one for one, _, _ in sorted_documents)),
                 outcomes=encode_text(dumps([outcome for _, outcome, _ in sorted_documents])),
                 details=self.database.compressor.compress(details) if any(details) else None,
             )
@@ -313,9 +307,8 @@ class RunStore:
             row = self.database.row(SIGNINGS, "WHERE id = ?", number)
             if row is None:
                 raise StoreError(f"{self.database.path} is damaged: signing {number} is missing")
-            self._signings[number] = tuple(
-                Provenance(*one) for one in parse_json(decode_text(row[1]))
-            )
+            signing = parse_json(decode_text(row[1]))
+            self._signings[number] = tuple(Provenance(*one) for one in signing)
         return self._signings[number]
 
     # Reading
@@ -385,12 +378,8 @@ class RunStore:
     def judged_edit(self, edit: StoredEdit) -> JudgedEdit:
         """Read an edit with its content, to store it in another run."""
         row = next(self._rows("WHERE id = ?", edit.id))
-        output_file = (
-            None if row.output is None else FileState(row.stat, digest_from_bytes(row.output))
-        )
-        return JudgedEdit(
-            edit.item, edit.model, output_file, edit.missing, ItemContent(row.content)
-        )
+        output = None if row.output is None else FileState(row.stat, digest_from_bytes(row.output))
+        return JudgedEdit(edit.item, edit.model, output, edit.missing, ItemContent(row.content))
 
     def verdicts(
         self,
@@ -504,13 +493,11 @@ class RunStore:
         }
         for call in dropped_calls:
             self.database.change(CALLS, call, dropped=1)
-        dropped_names = matching_names | {name for name in documents if calls[name] & dropped_calls}
-        dropped_names.update(*(derived_ids.get(name, ()) for name in dropped_names))
-        if dropped_names:
-            kept_documents = {
-                name: one for name, one in documents.items() if name not in dropped_names
-            }
-            self._put_verdicts(row, kept_documents)
+        drops = matching_names | {name for name in documents if calls[name] & dropped_calls}
+        drops.update(*(derived_ids.get(name, ()) for name in drops))
+        if drops:
+            rest = {name: one for name, one in documents.items() if name not in drops}
+            self._put_verdicts(row, rest)
         return len(matching_names)
 
     # Rows
@@ -539,9 +526,8 @@ class RunStore:
             if not evidence:
                 for provenance, outcome in self._outcomes(row):
                     name, signature, versions = provenance
-                    yield StoredVerdict(
-                        item, model, name, verdict_from_json(outcome), signature, versions
-                    )
+                    verdict = verdict_from_json(outcome)
+                    yield StoredVerdict(item, model, name, verdict, signature, versions)
                 return
             for (name, signature, versions), outcome, detail in self._documents(row).values():
                 replies = tuple(map(self.ledger.read_record, (detail or {}).get("calls", ())))
@@ -565,20 +551,3 @@ def _no_run(folder: Path) -> ConfigError:
     below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
     runs = f", such as {shorten_list(below)}" if below else ""
     return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")
-
-
-def _lock(folder: Path, resources: ExitStack) -> None:
-    """Lock a run until `resources` are closed or the process ends.
-
-    Raises:
-        ConfigError: another process holds it, or the folder cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        resources.enter_context(FileLock(folder / _LOCK).acquire(timeout=0))
-    except Timeout as error:
-        raise ConfigError(
-            f"{folder} is in use by another process", "wait for it, or end it"
-        ) from error
-    except (OSError, NotImplementedError) as error:
-        raise ConfigError(f"{folder}: {error}", "give a folder that can be written") from error
