@@ -73,10 +73,10 @@ class JudgeSpreadBuilder:
     """Aggregates the results of each judge and each round, edit by edit.
 
     Args:
-        columns: Of the table.
-        rounds: Where they are one, there is nothing to tell.
-        known: All dimensions by id.
-        asked: Ids of those that were asked for.
+        columns: The columns of the table.
+        rounds: The judges and their rounds; a single round of a single judge has no spread.
+        by_id: All dimensions by id.
+        requests: Ids of the requested dimensions.
     """
 
     def __init__(

@@ -421,10 +421,8 @@ class ResolvedSpec(RunInputs):
             ConfigError: one is no model of the run, or the rules say nothing of such models.
         """
         outputs = self.spec.outputs
-        if unknown := [model for model in models if model not in outputs]:
-            raise ConfigError(
-                f"the run has no model {unknown[0]!r}", f"it has {', '.join(outputs)}"
-            )
+        if other := [model for model in models if model not in outputs]:
+            raise ConfigError(f"the run has no model {other[0]!r}", f"it has {', '.join(outputs)}")
         if models and self.rules.single_image is None:
             raise ConfigError(
                 f"{self.rules.protocol} has no rule for models that take one image only",

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -249,9 +242,7 @@ def _others(before: Identities, after: Identities) -> set[ServiceName]:
 
 
 def _of_one_panel(
-    outcomes: Mapping[str, Outcome],
-    by_id: Mapping[str, Dimension],
-    others: set[ServiceName],
+    outcomes: Mapping[str, Outcome], by_id: Mapping[str, Dimension], others: set[ServiceName]
 ) -> Mapping[str, Outcome]:
     """Turn outcomes into failures where a service changed: its model of that moment is unknown."""
     if not others:

@@ -87,5 +87,5 @@ class RunInputs:
         Args:
             dimensions: Their ids.
         """
-        chosen = (self.dimensions_by_id[name] for name in dimensions)
-        return frozenset().union(*(roles_of(each, self.dimensions_by_id) for each in chosen))
+        objects = (self.dimensions_by_id[name] for name in dimensions)
+        return frozenset().union(*(roles_of(each, self.dimensions_by_id) for each in objects))
