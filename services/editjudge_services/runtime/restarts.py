@@ -27,9 +27,9 @@ class _RestartedServer:
             restarts is not limited.
     """
 
-    def __init__(self, server: Server, has_no_limit: bool) -> None:
+    def __init__(self, server: Server, is_dispensable: bool) -> None:
         self._server = server
-        self._is_dispensable = has_no_limit
+        self._is_dispensable = is_dispensable
         self._restarts = 0
         self._is_degraded = self._is_down = False
         self._since = time.monotonic()
