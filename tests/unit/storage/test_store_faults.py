@@ -99,7 +99,7 @@ def test_a_full_disk_is_one_clear_error_and_loses_nothing(tmp_path: Path) -> Non
     *reported, error = said.splitlines()
     assert process.returncode == 1
     assert error.startswith(f"1 {folder / FILE}: the disk is full")
-    assert "make room" in error
+    assert "free space on its disk" in error
     assert len(reported) > 20
     assert {int(line) for line in reported} == kept(folder)
     process = writer(folder, start=len(reported))  # room was made
