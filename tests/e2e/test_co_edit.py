@@ -355,7 +355,7 @@ async def test_weights_of_the_paper_from_a_run_with_uniform_ones(tmp_path: Path)
     check(paper)
     both = verb("summary", bench.out, "--without", "uniform_weights", "--with", "uniform_weights")
     assert both.code == 2
-    assert "uniform_weights is both turned on and turned off" in both.err
+    assert "uniform_weights is both turned on and off" in both.err
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -184,9 +184,7 @@ class Targets(OutputContract[TargetPhrases]):
             raise Unparsable(f"{len(entries)} phrases, more than {self.high}")
         if (scope == "whole") == bool(entries):
             raise Unparsable(f'"scope" is "{scope}" with {len(entries)} phrases')
-        phrases = {
-            normalise_key(one): one for one in reversed([_target(value) for value in entries])
-        }
+        phrases = {normalise_key(p): p for p in reversed([_target(value) for value in entries])}
         return TargetPhrases(cast("Scope", scope), tuple(reversed(phrases.values())))
 
 

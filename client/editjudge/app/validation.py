@@ -342,9 +342,8 @@ class _MaskResult(NamedTuple):
 def _check_mask(dataset: Dataset, ref: ItemRef) -> _MaskResult:
     item = dataset.load(ref)
     if "mask" in item.flaws:
-        unreadable = any(
-            _check(path, "data").size is None for path in _list_image_paths(dataset, ref)
-        )
+        paths = _list_image_paths(dataset, ref)
+        unreadable = any(_check(path, "data").size is None for path in paths)
         return _MaskResult("" if unreadable else item.flaws["mask"].reason)  # reported already
     # If masks are not files, the reader of the data reports their oddities.
     mask, over = item.mask, item.source or item.target

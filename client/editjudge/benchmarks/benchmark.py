@@ -143,9 +143,7 @@ class Benchmark:
                 has = f"has {', '.join(sorted(switch_names))}" if switch_names else "has none"
                 raise ConfigError(f"{self.name} has no switch {switch!r}", f"it {has}")
         if both := set(with_) & set(without):
-            raise ConfigError(
-                f"{min(both)} is both turned on and turned off", "give one of the two"
-            )
+            raise ConfigError(f"{min(both)} is both turned on and off", "give one of the two")
         usual = self.protocols[name].on
         on = (usual | frozenset(with_)) - frozenset(without)
         changes = [*(f"+{s}" for s in sorted(on - usual)), *(f"-{s}" for s in sorted(usual - on))]

@@ -64,9 +64,7 @@ class ReleasedRecord(BaseModel):
             for name, value in fields.items()
             if name in cls.model_fields and not _is_nothing(value, blank_too=name in optional)
         }
-        wrong = {
-            n: "is missing" for n, field in gives.items() if field.is_required and n not in there
-        }
+        wrong = {n: "is missing" for n, f in gives.items() if f.is_required and n not in there}
         wrong |= _misspelt(fields.keys() - cls.model_fields.keys(), gives.keys() - fields.keys())
         try:
             return cls.model_validate(there), wrong

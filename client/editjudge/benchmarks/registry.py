@@ -24,9 +24,7 @@ GROUP = "editjudge.dimensions"
 BENCHMARKS = "editjudge.benchmarks"
 CORE = "core"
 """The generic dimensions: listed first."""
-_PIXEL_IDS = frozenset(
-    name for d in PIXEL_DIMENSIONS for name in (d.id, d.id.removeprefix(f"{CORE}."))
-)
+_PIXEL_IDS = frozenset(i for d in PIXEL_DIMENSIONS for i in (d.id, d.id.removeprefix(f"{CORE}.")))
 """Ids of dimensions that compare pixels, with and without their benchmark."""
 
 

@@ -118,9 +118,7 @@ def detect_drift(
         why = f"{how} (of {LOW:g} to {HIGH:g}; {limit:.2f} is noise), {changes} of {n} canaries"
         return drift._replace(state="shifted", why=f"{why} since {baseline.when}{lacking}")
     if tau is not None and tau < LEAST_TAU:
-        why = (
-            f"cannot order the canaries (tau {tau:.2f}, at least {LEAST_TAU} is asked for){lacking}"
-        )
+        why = f"cannot order the canaries (tau {tau:.2f}, below {LEAST_TAU}){lacking}"
         return drift._replace(state="disordered", why=why)
     return drift._replace(
         why=f"steady: {shift:+.2f} since {baseline.when}, {limit:.2f} is noise{lacking}"

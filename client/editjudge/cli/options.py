@@ -51,9 +51,8 @@ def settings_from(options: Options | None = None) -> Settings:
         )
     if options.get("endpoint"):
         settings = settings.at(*options["endpoint"])
-    changes = {
-        name: options[name] for name in ("max_cost", "ledger") if options.get(name) is not None
-    }
+    names = [n for n in ("max_cost", "ledger") if options.get(n) is not None]
+    changes = {name: options[name] for name in names}
     changes["judges"] = _judges(settings, options)
     settings = settings.model_copy(update=changes)
     if options.get("gateway"):

@@ -136,9 +136,7 @@ def load_photograph(name: str) -> RGB:
     entry = DEMO["photographs"][name]
     path = package_folder("skimage") / "data" / entry["file"]
     if not path.is_file():
-        raise ImageError(
-            str(path), "not in this release of scikit-image", "install scikit-image 0.26"
-        )
+        raise ImageError(str(path), "not in this scikit-image", "install scikit-image 0.26")
     with Image.open(path) as image:
         picture = image.convert("RGB").crop(tuple(entry["box"]))
     picture.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE), Image.Resampling.LANCZOS)

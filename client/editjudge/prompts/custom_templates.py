@@ -84,9 +84,8 @@ def _check_folder(folder: str, place: str) -> None:
 def _find_replaced(name: str, place: str) -> Template:
     """Return the built-in template that a file of this name replaces."""
     if name not in load_templates():
-        beside = [
-            one for one in load_templates() if one.partition("/")[0] == name.partition("/")[0]
-        ]
+        folder = name.partition("/")[0]
+        beside = [each for each in load_templates() if each.partition("/")[0] == folder]
         mend = _list_names(beside) if beside else "see: editjudge list prompts"
         raise ConfigError(f"{place}: no prompt is called {name}", mend)
     return load_templates()[name]

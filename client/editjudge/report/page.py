@@ -43,13 +43,7 @@ Mode: TypeAlias = Literal["file", "folder", "view"]
 _WEB = "web"
 _JSON = "application/json"
 # Characters that would end the script element, begin another, or break a line of JavaScript.
-_ESCAPES = {
-    "<": "\\u003c",
-    ">": "\\u003e",
-    "&": "\\u0026",
-    "\u2028": "\\u2028",
-    "\u2029": "\\u2029",
-}
+_ESCAPE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _MORE_PICTURES = {"file": "", "folder": " 'self' file:", "view": " 'self'"}
 _MORE_SCRIPTS = {"file": "", "folder": " 'self' file:", "view": ""}
 _CONNECTS = {"file": "'none'", "folder": "'none'", "view": "'self'"}
@@ -351,7 +345,7 @@ def dump_script_json(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:  # a service may return NaN or infinity
         text = json.dumps(_replace_nan(value), ensure_ascii=False, separators=(",", ":"))
-    for character, escape in _ESCAPES.items():
+    for character, escape in _ESCAPE.items():
         text = text.replace(character, escape)
     return text.encode("utf-8", "backslashreplace").decode()
 

@@ -264,9 +264,7 @@ class FactCheck(JudgeScorer):
         facts = [{**texts, "true": first_share(replies[-1])} for texts, replies in results]
         evidence = {"facts": facts, "generated": bool(pair_answers)}
         holds = all(first_share(replies[-1]) > 0.5 for _, replies in results)
-        calls = merge_calls(
-            [*pair_answers, *(reply for _, replies in results for reply in replies)]
-        )
+        calls = merge_calls([*pair_answers, *(r for _, replies in results for r in replies)])
         return {"correct": _make_score(float(holds), evidence, calls)}
 
 

@@ -125,6 +125,4 @@ class SharedCalls:
 
 def _abandonment_notice(path: Path | None, error: Exception) -> str:
     why = str(error) if str(path) in str(error) else f"{path}: {error}"
-    return (
-        f"this session does not use the ledger any more (the run stores all replies itself): {why}"
-    )
+    return f"this session no longer uses the ledger (the run stores all replies itself): {why}"

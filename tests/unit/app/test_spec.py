@@ -80,7 +80,7 @@ def test_a_spec_cannot_be_changed() -> None:
         ({"benchmrk": "core"}, "benchmrk: Extra inputs are not permitted; it has benchmark, data"),
         ({"benchmark": "korn"}, "no benchmark is called 'korn'"),
         ({"on": ["nonsense"]}, "kris has no switch 'nonsense'; it has "),
-        ({"off": ["first_digit"]}, "first_digit is both turned on and turned off"),
+        ({"off": ["first_digit"]}, "first_digit is both turned on and off"),
         ({"protocol": "letter"}, "kris has no protocol 'letter'"),
         ({"protocol": "kris.paper.99"}, "by version 99 of our reading of kris"),
         ({"rounds": 0}, "rounds: Input should be greater than or equal to 1"),

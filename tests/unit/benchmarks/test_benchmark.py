@@ -147,7 +147,7 @@ def test_known_are_its_own_by_these_rules_and_all_others() -> None:
         (
             BENCHMARK,
             {"with_": ["no_gate"], "without": ["no_gate"]},
-            "both turned on and turned off",
+            "both turned on and off",
         ),
         (
             made(protocols={"paper": Made()}, no_official_reason="its authors released no code"),

@@ -101,7 +101,7 @@ async def test_a_locked_ledger_costs_no_reply(
     other.execute("BEGIN IMMEDIATE")
     await asyncio.gather(*(run.calls.put(call(number), REPLY) for number in range(5)))
     (note,) = run.notes
-    assert note.startswith("this session does not use the ledger any more")
+    assert note.startswith("this session no longer uses the ledger")
     assert str(shared) in note
     assert run.own.reply_count == 5
     other.execute("ROLLBACK")

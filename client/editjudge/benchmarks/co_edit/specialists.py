@@ -145,9 +145,8 @@ class SubjectSimilarity(ServiceScorer):
             output, note = await in_thread(_as_large, edit.output, image)
             subject = output, within
             evidence |= note
-        vectors = await asyncio.gather(
-            *(self._embedding(one, panel) for one in (original, subject))
-        )
+        embeddings = (self._embedding(each, panel) for each in (original, subject))
+        vectors = await asyncio.gather(*embeddings)
         return {"subject": Score(value=compute_cosine(*vectors), evidence=evidence)}
 
     async def _found_anew(self, edit: Edit, panel: Panel) -> RegionMask | None:

@@ -179,9 +179,7 @@ class GieData(RecordsFile):
                 id_ for id_, question in pairs if "in_line" in question
             ],
             "an all-black mask: nothing may change": [id_ for id_, m in masks if not m.any()],
-            "an all-white mask: nothing is left outside it": [
-                i for i, m in masks if m.min() == 255
-            ],
+            "an all-white mask: nothing is outside it": [i for i, m in masks if m.min() == 255],
         }
         notes = [*question_notes(pairs), *format_notes(odd)]
         if duplicate_count := sum(count - 1 for count in same.values()):

@@ -40,9 +40,7 @@ class Pair(BaseModel):
 def _is_whole(pair: Any) -> bool:
     """Whether a pair has a question and an answer; the released scorer skips others."""
     texts = (pair.get("question"), pair.get("correct_answer")) if isinstance(pair, dict) else ("",)
-    return all(
-        text is not None and not (isinstance(text, str) and is_blank(text)) for text in texts
-    )
+    return all(t is not None and not (isinstance(t, str) and is_blank(t)) for t in texts)
 
 
 def _whole_pairs(pairs: Any) -> Any:

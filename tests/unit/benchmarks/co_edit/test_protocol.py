@@ -402,7 +402,7 @@ def test_weights_are_those_asked_for(base: str) -> None:
     assert asked(base).protocol == (base or PLAIN)
     assert asked(base, on=uniform).protocol == UNIFORM
     assert asked(base, off=uniform).protocol == PLAIN
-    with pytest.raises(ConfigError, match="uniform_weights is both turned on and turned off"):
+    with pytest.raises(ConfigError, match="uniform_weights is both turned on and off"):
         asked(base, on=uniform, off=uniform)
 
 

@@ -259,7 +259,7 @@ def test_notes_tell_what_is_odd(tmp_path: Path) -> None:
         "2 items: the expected answer is no option to the letter",
         "1 item: the question compares with the source",
         "1 item: an all-black mask: nothing may change",
-        "1 item: an all-white mask: nothing is left outside it",
+        "1 item: an all-white mask: nothing is outside it",
         "1 item repeats another's instruction and image",
     ]
     assert [one.rpartition("(")[2] for one in notes[:3]] == ["2)", "2, 3)", "1)"]
