@@ -118,6 +118,23 @@ def test_names_say_what_they_hold() -> None:
     assert not left, "a participle alone does not say what it is:\n" + "\n".join(left)
 
 
+def attributes(node: ast.ClassDef) -> set[str]:
+    """The attributes that a class documents."""
+    _, _, section = (ast.get_docstring(node) or "").partition("Attributes:\n")
+    return set(re.findall(r"^    (\w+):", re.split(r"\n\S", section)[0], re.MULTILINE))
+
+
+def test_documented_attributes_are_there() -> None:
+    """In the class or, where it may inherit them, anywhere."""
+    texts = {path: path.read_text("utf-8") for path in modules()}
+    every = {name for text in texts.values() for _, name in bindings(text)}
+    for path, text in texts.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef) and (names := attributes(node)):
+                bound = every if node.bases else {name for _, name in bindings(ast.unparse(node))}
+                assert names <= bound, f"{path.relative_to(ROOT)}: {node.name}: {names - bound}"
+
+
 def test_exceptions_are_needed() -> None:
     for module, names in SERIALISED.items():
         (path,) = (p for p in (CLIENT.parent / module, SERVICES.parent / module) if p.is_file())

@@ -96,7 +96,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
     A Judge service is only asked for the team of the caller and its list of services.
 
     Args:
-        expected: What a panel file says; what is served otherwise is a problem.
+        reference: Services of a panel file; a service that differs from it is a problem.
     """
     if settings.gateway is not None:
         return await _check_gateway(settings.gateway, settings, reference)
@@ -399,8 +399,9 @@ def compare_panels(
     Untrained weights are a difference unless the file lists them.
 
     Args:
-        served: What is known of the services that are there.
-        untold: Facts that nobody tells on this way; they are not compared.
+        reference: Facts by service, from the panel file.
+        actual: Facts by service, as the servers report them.
+        unknown: Facts that are not compared, since the servers do not report them.
     """
     for name, facts in reference.items():
         if name not in actual:

@@ -103,7 +103,7 @@ def estimate(
     """Count every call of a plan; read image sizes of a sample of items, spread over all.
 
     Args:
-        known: What the ledger answers; None where that cannot be told.
+        ledger_hits: Calls that the ledger answers; None if that is not known.
     """
     forecast = Estimate(verdicts=plan.total("todo"), known=Counter(ledger_hits))
     edit_count = sum(1 for todo in zip(*plan.todo.values(), strict=True) if any(todo))

@@ -109,7 +109,8 @@ class _CountingLedger(Ledger):
     """A ledger that records which calls it answered.
 
     Attributes:
-        answered: By key of a call, the service: a judge by its identity.
+        hits: The service of each call that was answered, by the key of the call; a judge by its
+            identity.
     """
 
     def __init__(self, path: Path | None = None, *, team: str = "", database: Database) -> None:

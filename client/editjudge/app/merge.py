@@ -34,8 +34,8 @@ class MergeCounts:
     Attributes:
         edits: Edits in the new run.
         verdicts: Verdicts in it.
-        same: Verdicts that were in several runs.
-        preferred: Of these, how many differed and were decided by `prefer`.
+        duplicates: Verdicts that were in several runs.
+        conflicts: Duplicates that differed; `prefer` decided between them.
     """
 
     edits: int = 0
@@ -65,7 +65,7 @@ def merge(
         out: Folder of the new run, which is written completely or not at all.
         prefer: The run to use if outputs or signatures differ, or only one run has a score; None
             makes such a difference an error.
-        known: Dimensions by id, for their tolerances.
+        dimensions: Returns the dimensions of a run by id, for their tolerances.
 
     Raises:
         ConfigError: the runs differ in their benchmark, protocol, judges or in an item; values of

@@ -31,8 +31,8 @@ class ScoreChange:
     Attributes:
         before: The stored verdicts, scored or unscored.
         after: The same verdicts scored again; the stored ones where that was not possible.
-        changed: How many have another value or status.
-        kept: How many could not be judged again.
+        changed_count: How many have another value or status.
+        kept_count: How many could not be judged again.
         why: The reason for the first of these.
     """
 

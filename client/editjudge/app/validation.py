@@ -108,7 +108,7 @@ def _make_note(
 
     Args:
         lines: A text for each item or file.
-        noun: The words for a single one.
+        singular: The words for a single item or file.
         plural: The words for several.
     """
     what = f"{format_count(len(lines), singular, plural)} (first: {lines[0]})" if lines else ""

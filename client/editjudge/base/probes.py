@@ -73,7 +73,7 @@ def wrong_answer(service: str, reply: Tensors, facts: Mapping[str, str]) -> str 
     """Describe what is wrong with a service's reply to its probe; None if nothing is.
 
     Args:
-        declared: The facts of its identity.
+        facts: The facts of its identity.
     """
     if service in _CHECKS:
         return _CHECKS[service](reply)

@@ -204,7 +204,7 @@ def to_rgb(
 
     Args:
         levels: Its values, where they have 16 bits.
-        turned: Its orientation by EXIF.
+        orientation: Its orientation by EXIF, 1 to 8.
     """
     notes: Notes = ()
     mode = picture.mode

@@ -77,7 +77,7 @@ class NamedOutputs(Outputs):
     """Outputs whose files are named one by one.
 
     Attributes:
-        folder: Where they are named.
+        folder: Folder or file that names them.
         paths: By item.
         absence_reason: Why an item has no file; `{item}` stands for its id.
     """

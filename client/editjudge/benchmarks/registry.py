@@ -73,9 +73,9 @@ def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
     """Load dimensions by id, in the order of their declaration; those of other packages last.
 
     Args:
-        names: Ids and patterns: those of `core` come, and of each benchmark that one begins with.
-            Where all are ids of dimensions that compare pixels, only these come.
-            By default, or where one begins with no benchmark's name, all come.
+        names: Ids and patterns. The dimensions of `core` are loaded, and those of each benchmark
+            whose name one of them begins with. If all are ids of dimensions that compare pixels,
+            only these are loaded. By default all are loaded.
 
     Raises:
         ConfigError: two of them have the same id.
@@ -85,8 +85,7 @@ def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
     if names is not None:
         operands = (operand for dimension in plugins for operand in dimension.operands)
         requested_ids = {*names, *operands} - {dimension.id for dimension in plugins}
-        prefixes = {CORE, *(name.partition(".")[0] for name in requested_ids)}
-        benchmarks = min(prefixes, benchmarks)
+        benchmarks &= {CORE, *(name.partition(".")[0] for name in requested_ids)}
     by_id: dict[str, Dimension] = {}
     ours: Iterable[Dimension] = (
         d for name in _points() if name in benchmarks for d in _dimensions_of(name)

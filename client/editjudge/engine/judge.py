@@ -147,7 +147,7 @@ def plan_calls(
 
     Args:
         dimensions: In order, see `sort_by_dependency`.
-        unserved: By dimension id, why its own readings cannot be made.
+        reasons: By dimension id, why its own readings cannot be made.
     """
     dimensions = tuple(dimensions)
     plan = decide_outcomes(dimensions, edit.item, missing=missing_of(edit), why_not_served=reasons)
@@ -358,7 +358,7 @@ def explain_unserved(
     """Explain, by dimension id, why its own readings cannot be made.
 
     Args:
-        here: Whether it is this machine that computes on pixels.
+        is_local: Whether this machine computes on pixels.
     """
     names = panel.service_names
     absent: dict[str, list[str]] = {}
@@ -375,7 +375,7 @@ class Judges:
     Attributes:
         panel: The services that judge: which there are, and what they are.
         judge: Judges one edit, as the function `judge` does with a panel.
-        here: Whether edits are judged in this process, so that it decodes their pictures.
+        is_local: Whether this process judges the edits, so that it decodes their pictures.
     """
 
     panel: Panel

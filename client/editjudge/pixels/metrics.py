@@ -21,7 +21,7 @@ class Psnr(NamedTuple):
 
     Attributes:
         value: 0..`PSNR_CAP` dB, higher is closer.
-        capped: The images are identical or closer than the cap can say.
+        is_capped: The images are identical or closer than the cap can say.
     """
 
     value: float

@@ -28,8 +28,8 @@ class Number:
 
     Attributes:
         text: The number; "-" where there is none.
-        place: 1 for the best of its column, 2 for the second, 0 for all others.
-        beside: Half of its interval and further signs.
+        rank: 1 for the best of its column, 2 for the second, 0 for all others.
+        suffix: Half of its interval and further signs.
         coverage: Coverage as a terminal shows it, `3/4`.
         footnote: Coverage as a paper shows it; equal footnotes share a mark.
     """

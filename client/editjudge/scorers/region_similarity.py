@@ -142,14 +142,15 @@ def _verdict(
 
 
 class _Pair:
-    """The region of a command in the source and in the edited image; of several all together.
+    """The region of a command in the source and in the edited image.
 
-    Outside of one edited region alone, the others would count. One of several that is not found
-    leaves the whole without a number, as its region would be taken for one that was not edited.
+    Several commands make one pair with the union of their regions: what lies outside of one edited
+    region may lie in another. If one region is not found, the pair has no number, since that region
+    would count as not edited.
 
     Attributes:
         evidence: What was found.
-        lost: What is said of it where it was found in the source, and not in the edited image.
+        losses: Descriptions of regions that were found in the source, and not in the edited image.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ def encode_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, b
     """Encode a region as services take it: `{"MASK": PNG}`, or `{}` for the whole image.
 
     Raises:
-        Abstention: as `comparable`.
+        Abstention: as `require_region`.
     """
     mask = require_region(edit, region, size)
     return {} if mask is None else {"MASK": encode_png(mask)}

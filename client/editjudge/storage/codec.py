@@ -50,7 +50,7 @@ def outputs_to_bytes(role: str, outputs: Mapping[str, NDArray[np.float32] | byte
     embedding, uint8 for bytes, uint16 and uint32 for a mask's height, width and run lengths.
 
     Args:
-        contract_role: Key of `CONTRACTS`: it says which tensors are masks.
+        role: Key of `CONTRACTS`: the contract says which tensors are masks.
         outputs: The tensors by name, as the specialist sent them.
     """
     contract = CONTRACTS.get(role)

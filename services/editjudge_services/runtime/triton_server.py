@@ -58,7 +58,7 @@ class TritonServer(Server):
         extra: Further command-line arguments.
 
     Attributes:
-        unloaded: Models that it could not load, and why.
+        unloaded_models: Models that it could not load, and why.
     """
 
     name = "tritonserver"

@@ -55,7 +55,7 @@ def to_sam2_state(weights: Mapping[str, torch.Tensor]) -> State:
     """Rename SAM-2's weights for `Sam2Model` and join its four point embeddings.
 
     Args:
-        published: By name without the prefix `grounding_encoder.sam2_model.`.
+        weights: Weights by name, without the prefix `grounding_encoder.sam2_model.`.
     """
     used_weights = {n: w for n, w in weights.items() if not n.startswith(tuple(_TABLE["unused"]))}
     state = {_rename_layer(n): w for n, w in used_weights.items() if not n.startswith(_POINT)}

@@ -90,7 +90,7 @@ def export_to_onnx(
         examples: One for each input, with a batch of 2 or more.
         inputs: Their names.
         outputs: Names of what the module returns.
-        varying: Name of each axis whose size may change, the same for all inputs; axis 0 is
+        dynamic_axes: Name of each axis whose size may change, the same for all inputs; axis 0 is
             the batch, also of the outputs.
         dynamo: Use the newer exporter; slower, and the only one without `If` nodes for
             rotary embeddings.

@@ -101,7 +101,7 @@ class Record(ReleasedRecord):
         """Return the question in the form that `MultipleChoice` asks.
 
         Args:
-            decided: Whether it compares with the source, where somebody said so.
+            decision: Whether it compares with the source, where somebody said so.
         """
         options = [one.strip() for one in self.multiple_choice_options]
         choices = list(_choices(options))
