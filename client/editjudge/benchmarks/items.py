@@ -166,7 +166,7 @@ class ItemsFile(Dataset):
     Args:
         path: `items.jsonl`, or the folder that it lies in; UTF-8, one JSON object per line,
             empty lines do not count.
-        roots: Folders outside its own whose pictures it may name; see `Consent`.
+        roots: Folders outside its own whose pictures it may name; see `AllowedFolders`.
 
     Raises:
         InputError: there is no such file.

@@ -40,8 +40,8 @@ class ItemField:
 class ReleasedRecord(BaseModel):
     """A record as it was released: a field that cannot be used does not spoil the others.
 
-    Each field says by `Gives` what it is of an item, and has an empty default. Fields that are not
-    declared are left aside, but for one whose name is nearly that of one that is absent.
+    Each field says by an `ItemField` which field of an item it becomes, and has an empty default.
+    Fields that are not declared are ignored, unless their name is close to that of an absent one.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)

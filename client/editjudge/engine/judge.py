@@ -398,6 +398,6 @@ OpenJudges: TypeAlias = Callable[
 async def open_local_judges(
     settings: Settings, calls: CallStore, policy: PoolPolicy, budget: Budget
 ) -> AsyncIterator[Judges]:
-    """Judges with the services of the settings; an `Opened`."""
+    """Open judges with the services of the settings; an `OpenJudges`."""
     async with Panel(settings, ledger=calls, policy=policy) as panel:
         yield make_judges(panel.with_context(CallContext(budget)))

@@ -135,7 +135,7 @@ class VllmServer(Server):
         return not (self._ready and self._over_grpc and self._health() == _IDLE)
 
     def is_running(self) -> bool:
-        """As `alive`: it has one model, and is nothing without it."""
+        """Return whether the server is healthy: without its one model it is of no use."""
         return self.is_healthy()
 
     def stop(self) -> None:

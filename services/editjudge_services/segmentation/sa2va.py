@@ -59,7 +59,7 @@ class Sa2Va:
     Args:
         lmm: `Qwen3VLForConditionalGeneration`, any precision.
         tokenizer: Its tokenizer, with [SEG].
-        head: `linears`, in the same precision.
+        head: As `make_linears` makes it, in the same precision.
         sam2: `Sam2Model` in fp32, since logits near 0 decide the edge of a mask.
         steering: Makes a processor that steers the answer; for tests, since an untrained model
             never answers [SEG].
