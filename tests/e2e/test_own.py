@@ -83,7 +83,7 @@ async def test_a_rubric_from_an_empty_folder(folder: Path) -> None:
         rubric.write_text(rubric.read_text().replace("pasted in", "wrong"))
         other = await run(*judge)
         assert other.code == 2
-        assert "in other words than these: rubric/light.toml" in other.err
+        assert "was judged with other prompts: rubric/light.toml" in other.err
         # Another one joins it.
         rubric.rename(folder / "lamp.toml")
         more = [word.replace("light.toml", "lamp.toml") for word in judge]

@@ -103,7 +103,7 @@ async def test_a_full_disk_is_one_line_and_the_run_goes_on_afterwards(
         (line,) = [one for one in full.stderr.splitlines() if one.startswith("error: ")]
         assert "the disk is full" in line
         assert "run.sqlite" in line
-        assert "give the same command again" in line
+        assert "repeat the command" in line
         assert "Traceback" not in full.stderr, full.stderr
         kept = data.verdicts()
         assert 0 < len(kept) < 2 * count, "the limit comes in the middle"
@@ -148,7 +148,7 @@ async def test_a_run_that_is_interrupted_while_it_connects_ends_at_once(data: Da
         started.send_signal(signal.SIGINT)
         _, err = await asyncio.to_thread(started.communicate, timeout=patience(30))
     assert started.returncode == 130, err
-    assert err == "interrupted; give the same command again to resume\n"
+    assert err == "interrupted; repeat the command to resume\n"
 
 
 CLOCK = """
