@@ -250,7 +250,7 @@ async def test_a_server_that_dies_midway_is_gone_on_with(data: Set) -> None:
         dying = await written(*asked)
         assert dying.code == 3, dying.err
         assert "failed: set/" in dying.err
-        assert "give the same command again" in dying.err
+        assert "repeat the command" in dying.err
     answered = [line["id"] for line in data.items() if "questions" in line]
     assert len(answered) == 6
 
@@ -279,7 +279,7 @@ async def test_an_interrupted_preparation_goes_on(data: Set) -> None:
             started.send_signal(signal.SIGINT)
             _, err = await asyncio.to_thread(started.communicate, timeout=20)
         assert started.returncode == 130, err
-        assert "interrupted; give the same command again" in err
+        assert "interrupted; repeat the command" in err
         assert "Traceback" not in err
         server.script = [None]
         again = await written(*asked)

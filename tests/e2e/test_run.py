@@ -181,7 +181,7 @@ async def test_an_interrupted_run_cancels_its_calls_and_goes_on(data: Data) -> N
             started.send_signal(signal.SIGINT)
             _, err = await asyncio.to_thread(started.communicate, timeout=20)
         assert started.returncode == 130, err
-        assert "interrupted; give the same command again" in err
+        assert "interrupted; repeat the command" in err
         await until(lambda: server.cancelled >= 1)
         kept = data.verdicts()
         assert all(one["status"] == "scored" for one in kept.values())

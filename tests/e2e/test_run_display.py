@@ -38,7 +38,7 @@ async def test_progress_is_drawn_interrupted_and_goes_on(tmp_path: Path) -> None
         assert max(sum("in flight" in line for line in screen) for screen in terminal.screens) == 1
         assert "stored in" in "".join(terminal.screens[-1])
     ended = "\n".join(first.screens[-1])
-    assert "interrupted; give the same command again to resume" in ended
+    assert "interrupted; repeat the command to resume" in ended
     assert " left" not in ended, "nothing is waited for after Ctrl-C"
     resumed = next(filter(None, map(edits, second.screens)))
     assert resumed >= 4, "the second session begins where the first one ended"

@@ -139,7 +139,7 @@ def _make(preparation: Preparation) -> None:
         with provide_services(preparation.settings, start=start, say=print_notice) as at_hand:
             asyncio.run(preparation.make(at_hand))
     except KeyboardInterrupt:
-        print_notice("interrupted; give the same command again to resume")
+        print_notice("interrupted; repeat the command to resume")
         raise
 
 
@@ -152,7 +152,7 @@ def _print_result(result: PreparationResult, out: Path) -> None:
         print_text(f"judges took {format_usage(result.usage)}")
     print_text(f"stored in {out}; open {result.review} to accept or reject")
     if result.exit_code:
-        print_notice("give the same command again to retry the failed items")
+        print_notice("repeat the command to retry the failed items")
 
 
 def _print_reasons(status: str, reasons: dict[str, str]) -> None:

@@ -41,7 +41,7 @@ from .options import check_judges, parse_judges, parse_shard, settings_from, spe
 from .output import print_json, print_tables
 from .services import provide_services
 
-_RESUME = "give the same command again to resume"
+_RESUME = "repeat the command to resume"
 _WAIT_FOR_CALLS = 10.0
 """Seconds from an interruption until the process exits, even if calls are still in flight."""
 _WAIT_FOR_THREADS = 1.0
