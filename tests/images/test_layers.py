@@ -147,10 +147,10 @@ def test_the_judge_service_starts_and_is_healthy(judge: Layer, tmp_path: Path) -
 
 
 def test_the_judge_image_has_envoy(judge: Layer) -> None:
-    code = "from editjudge_services.front.render import envoy_binary; print(envoy_binary())"
+    code = "from editjudge_services.front.render import find_envoy; print(find_envoy())"
     envoy = judge.said("python", "-c", code).strip()
     assert "1.40.0" in judge.said(envoy, "--version")
-    assert "Be the front door" in judge.said("editjudge", "front", "serve", "--help")
+    assert "front door" in judge.said("editjudge", "front", "serve", "--help")
 
 
 ASKED = """
@@ -217,7 +217,7 @@ def test_the_models_of_the_triton_image_answer_in_a_real_triton(
 
 def test_every_model_imports_in_the_triton_image(triton: Layer) -> None:
     code = (
-        "import runpy; from editjudge_services.runtime.repository import model_repository as at;"
+        "import runpy; from editjudge_services.runtime.repository import find_model_repository as at;"
         "[runpy.run_path(str(one))['TritonPythonModel'] for one in at().glob('*/1/model.py')]"
     )
     triton.said("python", "-c", code)
