@@ -217,8 +217,9 @@ def test_the_models_of_the_triton_image_answer_in_a_real_triton(
 
 def test_every_model_imports_in_the_triton_image(triton: Layer) -> None:
     code = (
-        "import runpy; from editjudge_services.runtime.repository import find_model_repository as at;"
-        "[runpy.run_path(str(one))['TritonPythonModel'] for one in at().glob('*/1/model.py')]"
+        "import runpy; from editjudge_services.runtime import repository as r;"
+        "models = r.find_model_repository().glob('*/1/model.py');"
+        "[runpy.run_path(str(model))['TritonPythonModel'] for model in models]"
     )
     triton.said("python", "-c", code)
 
