@@ -14,6 +14,7 @@ from .conftest import Command, Ran, here
 
 GENERIC = {
     "core.instruction_following": 0.875,
+    "core.preservation": 0.875,
     "core.blending_naturalness": 0.875,
     "core.editing_artifacts": 0.875,
     "core.physical_plausibility": 0.8,
@@ -68,7 +69,7 @@ async def test_every_generic_dimension_is_scored_and_no_call_made_twice(
         assert verdict["untrained"] is True
         assert verdict["prompts"] == "own"
         assert "generalist.judge:tiny-untrained(" in verdict["signature"]
-    made = 3 + 2 + 2 * len(QUESTIONS)
+    made = 4 + 2 + 2 * len(QUESTIONS)
     assert first.json["usage"]["calls"] == made
     assert len(server.requests) == made + 1, "one more asks whether it tells probabilities"
 

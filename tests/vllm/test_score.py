@@ -17,6 +17,7 @@ from .conftest import Pair
 
 GENERIC = (
     "core.instruction_following",
+    "core.preservation",
     "core.blending_naturalness",
     "core.editing_artifacts",
     "core.physical_plausibility",

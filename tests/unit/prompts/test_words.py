@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -124,18 +125,47 @@ def test_the_page_maps_every_prompt() -> None:
     assert [name for name in named if "*" not in name and name not in load_templates()] == []
 
 
-def quoted() -> list[tuple[tuple[str, ...], str]]:
-    """What the page quotes, each with the templates of its row."""
+def rows() -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
+    """The rows of the page: their templates, the criterion, and what they quote."""
     names: tuple[str, ...] = ()
-    quotes = []
     for line in PAGE.read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not line.startswith("|") or len(cells) != 3:
             continue
         names = tuple(re.findall(r"`(\w+/\w+)`", cells[0])) or names
         parts = (part for quote in re.findall(r'"([^"]+)"', cells[2]) for part in quote.split("…"))
-        quotes += [(names, part.strip()) for part in parts]
-    return quotes
+        yield names, cells[1], [part.strip() for part in parts]
+
+
+def quoted() -> list[tuple[tuple[str, ...], str]]:
+    """What the page quotes, each with the templates of its row."""
+    return [(names, part) for names, _, parts in rows() for part in parts]
+
+
+def test_preservation_is_of_the_rest_alone() -> None:
+    """What was asked for is settled and set aside before the rest is compared and rated."""
+    template = get_template("core/preservation")
+    assert set(template.fields) == {"sources", "edited", "instruction"}
+    by_criterion = {
+        criterion: [template.user.index(part) for part in parts]
+        for names, criterion, parts in rows()
+        if names == (template.name,)
+    }
+
+    def places(word: str) -> list[int]:
+        return [place for text, of in by_criterion.items() if word in text for place in of]
+
+    told = template.user.index("{instruction}")
+    assert told < min(places("is ignored"))
+    assert len(places("the change that was asked for is ignored")) == 2
+    assert max(places("the change that was asked for is ignored")) < min(places("the rest:"))
+    assert len(places("quality is ignored")) == 1
+    assert max(places("ignored")) < min(places("five levels"))
+    levels = re.findall(r"^- (\w+): (.+)$", template.user, re.MULTILINE)
+    assert tuple(level for level, _ in levels) == template.choices
+    for level, meaning in levels:
+        assert not re.search("instruct|quality|natural", meaning), level
+    assert template.choices == get_template("core/instruction_following").choices
 
 
 def test_what_the_page_quotes_is_said() -> None:

@@ -117,6 +117,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
     _text("core.text_content_accuracy.got", "ocr.got", "GOT-OCR2.0"),
     *(_alone(service, **row) for service, row in _TABLES["alone"].items()),
     _levels("instruction_following"),
+    _levels("preservation"),
     _levels("blending_naturalness"),
     _levels("editing_artifacts"),
     _list("physical_plausibility", "Does the edited scene obey physics?"),
