@@ -15,7 +15,7 @@ from .questions import (
     QuestionAnswers,
     Questions,
 )
-from .reply import Unparsable
+from .reply import Refusal, Unparsable
 from .scores import ScoreField, Scores, ScoresAnswer
 from .segmentation import Command, Commands, TargetPhrases, Targets
 from .texts import FirstWord, OneText, Option, ShortAnswer, Verbatim
@@ -32,6 +32,7 @@ __all__ = [
     "QuestionAnswer",
     "QuestionAnswers",
     "Questions",
+    "Refusal",
     "ScoreField",
     "Scores",
     "ScoresAnswer",

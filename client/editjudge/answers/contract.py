@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ..base.digest import content_digest
 from ..base.parse import package_tables
-from .reply import ReplyText
+from .refusals import is_refusal
+from .reply import Refusal, ReplyText
 
 T_co = TypeVar("T_co", covariant=True)
 INSTRUCTIONS = package_tables(__package__, "instructions.toml")
@@ -24,10 +25,13 @@ class OutputContract(Generic[T_co]):
         parser: Version of the parser. It is raised whenever the same reply may give another answer.
         is_averaged: Whether the contract reads scores, so that several sampled replies are
             averaged.
+        reads_words: Whether the judge's words beside an answer decide whether it is one. What is
+            judged by such a contract names `WORDS`.
     """
 
     name: ClassVar[str]
     parser: ClassVar[int] = 3
+    reads_words: ClassVar[bool] = True
     is_averaged: ClassVar[bool] = False
 
     @property
@@ -55,11 +59,16 @@ class OutputContract(Generic[T_co]):
             cut: Whether the reply ended at the token limit.
 
         Raises:
+            Refusal: The judge declines, whatever else the reply holds.
             Unparsable: The reply holds no valid answer, or more than one. No text raises any other
                 error.
         """
         text = ReplyText(reply, cut=cut)
-        return text.check_end(self._read(text))
+        try:
+            return text.check_end(self._read(text))
+        finally:
+            if is_refusal(text.words):
+                raise Refusal(text.words)
 
     def _read(self, reply: ReplyText) -> T_co:
         """Read a reply without its draft; `parse` then checks that no text follows the answer.

@@ -47,6 +47,7 @@ class FirstDigit(OutputContract[ScoresAnswer]):
 
     name: ClassVar[str] = "first_digit"
     parser: ClassVar[int] = 2
+    reads_words: ClassVar[bool] = False
     is_averaged: ClassVar[bool] = True
 
     keys: tuple[str, ...]

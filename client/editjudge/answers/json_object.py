@@ -129,7 +129,7 @@ def _bare_list(reply: ReplyText, at: int) -> list[Value]:
         raise _describe_malformed(error, "list", cut=reply.cut) from None
     if re.search(r"[\[{]", reply.text[reader.at :]):
         raise Unparsable("more than one JSON list")
-    reply.end = reader.at
+    reply.end, reply.words = reader.at, ""
     return values
 
 
@@ -183,7 +183,8 @@ def _find_object(
             "cut at the token limit before the JSON object" if reply.cut else "no JSON object"
         )
     start, reply.end, members = objects[0]
-    return reply.text[begin:start], members
+    reply.words = reply.text[begin:start]
+    return reply.words, members
 
 
 def _next_closing_tag(reply: ReplyText, at: int) -> int | None:

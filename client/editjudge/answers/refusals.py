@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.parse import package_tables
-from .reply import ReplyText, Unparsable
 
+WORDS = 1
+"""Raised whenever a judge's words beside an answer, or a reply that goes on after a choice, may be
+read otherwise; what is judged by a contract that reads them names it."""
 LONGEST = 600
 """The largest number of characters of a refusal, without the draft; a longer reply is none."""
 REFUSALS: Sequence[dict[str, Any]] = package_tables(__package__, "refusals.toml")["refusals"]
@@ -20,18 +22,19 @@ def _pattern(first: Sequence[str], then: Sequence[str] = (), within: int = 20, *
     return f"(?:{'|'.join(first)}){after}"
 
 
+_JSON = re.compile(r"""[{\[]\s*["'{]|`{3}""")
 _REFUSES = re.compile("|".join(_pattern(**row) for row in REFUSALS), re.IGNORECASE)
 
 
-def is_refusal(reply: str) -> bool:
-    """Whether a reply without a valid answer is a refusal.
+def is_refusal(words: str) -> bool:
+    """Whether a judge declines in words, which stand beside an answer or in the place of one.
 
-    A refusal is short and in words. A reply in JSON is none, whatever its texts say.
+    A refusal is short. What stands in JSON is none, whatever its texts say.
+
+    Args:
+        words: What the judge says, without the draft.
     """
-    try:
-        text = ReplyText(reply).last.strip()
-    except Unparsable:
+    words = _JSON.split(words, 1)[0]
+    if len(words) > LONGEST:
         return False
-    if len(text) > LONGEST or text.startswith(("{", "[", "```")):
-        return False
-    return _REFUSES.search(" ".join(text.replace("\u2019", "'").split())) is not None
+    return _REFUSES.search(" ".join(words.replace("\u2019", "'").split())) is not None

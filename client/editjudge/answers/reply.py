@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from ..base.parse import package_tables
 
@@ -15,12 +15,32 @@ class Unparsable(Exception):
 
     Attributes:
         reason: One line for people; short, whatever the reply's length.
+        kind: Kind of the missing score.
     """
+
+    kind: ClassVar[str] = "unparsable"
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
+
+class Refusal(Unparsable):
+    """A reply declines in words to answer; the caller stores `refused`.
+
+    Args:
+        words: What the judge says.
+    """
+
+    kind: ClassVar[str] = "refused"
+
+    def __init__(self, words: str) -> None:
+        words = " ".join(words.split())
+        super().__init__(f"declined: {words[:LONGEST_QUOTE]}")
+
+
+LONGEST_QUOTE = 150
+"""The largest number of characters of a refusal that an error quotes."""
 
 # A server removes the drafts of models that it knows; other drafts arrive in the reply.
 # No answer is read from a draft.
@@ -56,6 +76,8 @@ class ReplyText:
         opens: Where each opening tag of a draft begins in the text.
         closes: Where each closing tag begins and ends.
         end: Where the answer ends in the text, once it was read; None if text may follow it.
+        words: The judge's own words, in which it may decline: all but an answer in JSON or one that
+            is copied from the prompt.
 
     Raises:
         Unparsable: The reply is empty, or a draft that it begins with is not closed.
@@ -80,6 +102,7 @@ class ReplyText:
         self.closes = tuple(tag.span() for tag in _CLOSES.finditer(text))
         self.opens = tuple(tag.start() for tag in _OPENS.finditer(text))
         self.end: int | None = None
+        self.words = self.last
 
     @property
     def last(self) -> str:

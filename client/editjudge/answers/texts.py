@@ -117,6 +117,7 @@ class Verbatim(OutputContract[str]):
 
     name: ClassVar[str] = "verbatim"
     parser: ClassVar[int] = 2
+    reads_words: ClassVar[bool] = False
 
     def parse(self, reply: str, *, cut: bool = False) -> str:
         """Return the reply itself; see `OutputContract.parse`."""

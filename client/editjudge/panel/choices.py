@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias
 
 Method: TypeAlias = Literal["logprobs", "top_logprobs", "sampled"]
 LABELS = 2
-"""Raised whenever other texts stand for a choice, as a first token or at the start of a sampled
-reply; what is judged by choices names it."""
+"""Raised whenever other texts stand for a choice as a first token; what is judged by choices names
+it."""
 LABEL_TOKENS = 64
 
 

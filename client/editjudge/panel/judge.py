@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ..answers import FirstWord, Option, OutputContract, Unparsable
-from ..answers.refusals import is_refusal
 from ..base.config import JudgeEndpoint
 from ..base.errors import (
     Abstention,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from ..base.images import Image
 
 T = TypeVar("T")
-LONGEST_REASON = 300
 _PROBE = Prompt("", (Text("Is ice frozen water? Answer with one word, Yes or No."),))
 
 
@@ -242,7 +240,7 @@ class Judge:
             "images": self._pictures.rule,
             "choices": method,
             # Sampled choices are replies in words. What begins a reply is signed by the scorers
-            # that ask for choices (`labels`): nothing else depends on it.
+            # that ask for choices (`words`): nothing else depends on it.
             "reads": f"{Option.name}.{Option.parser}" if method == "sampled" else "",
             "temperature": f"{self.endpoint.temperature:g}",
             "max_tokens": _format_limit(self.endpoint.max_tokens),
@@ -321,6 +319,7 @@ class Judge:
         calls: list[str] = []
         request = prompt
         reasons: list[str] = []
+        kind = Unparsable.kind
         limit = self.endpoint.max_tokens or max_tokens
         form = self._form(contract.schema, repeat, limit)
         for _ in range(2):
@@ -331,6 +330,7 @@ class Judge:
             try:
                 value = contract.parse(content["text"], cut=cut)
             except Unparsable as error:
+                kind = error.kind
                 if cut:
                     mend = f"set a higher one for {self.name}"
                     reasons.append(f"{error} (the reply was cut at max_tokens = {limit}; {mend})")
@@ -344,10 +344,7 @@ class Judge:
                 )
                 continue
             return Answer(value, tuple(calls), _make_evidence(reasons))
-        if is_refusal(content["text"]):
-            words = " ".join(content["text"].split())[:LONGEST_REASON]
-            raise Abstention("refused", f"declined: {words}", _make_evidence(reasons), tuple(calls))
-        raise Abstention("unparsable", reasons[-1], _make_evidence(reasons), tuple(calls))
+        raise Abstention(kind, reasons[-1], _make_evidence(reasons), tuple(calls))
 
     async def find_choice_method(self) -> str:
         """How choices are scored: `logprobs`, `top_logprobs` or `sampled`.

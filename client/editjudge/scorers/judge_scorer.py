@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from ..answers import OutputContract
+from ..answers.refusals import WORDS
 from ..base.identity import JUDGE
 from ..base.images import Image
 from ..base.item import Edit, Item
@@ -194,7 +195,8 @@ class JudgeScorer(ServiceScorer):
     def spec(self) -> Mapping[str, object]:
         """Return the parameters, with the origin and digest of each template.
 
-        If a template has choices, `labels` lists the labels that stand for them in the prompt.
+        `labels` is the version of the labels that stand for choices, if a template has any; `words`
+        is the version in which words beside an answer are read.
         """
         parameters: dict[str, object] = {
             f.name: getattr(self, f.name)
@@ -209,7 +211,14 @@ class JudgeScorer(ServiceScorer):
             parameters["by_task"] = group_tasks(pairs)
         if any(template.choices for template in self.templates):
             parameters["labels"] = LABELS
+        if self.reads_words:
+            parameters["words"] = WORDS
         return parameters
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether a reply's words beside its answer decide whether it is one."""
+        return any(t.choices or (t.contract and t.contract.reads_words) for t in self.templates)
 
     def _describe_template(self, name: str) -> str:
         """Return a template as it stands in `spec`: its name, origin and digest."""

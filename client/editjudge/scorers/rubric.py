@@ -95,6 +95,11 @@ class OfficialRubric(Rubric):
         """True if images of some task are encoded again as JPEG."""
         return bool(self.jpeg)
 
+    @property
+    def reads_words(self) -> bool:
+        """False if the official readers read all replies."""
+        return not self.readers and super().reads_words
+
     def spec(self) -> Mapping[str, object]:
         """The parameters, with the digests of templates and readers."""
         readers = ((task or "others", f"{r.name}({r.digest[:15]})") for task, r in self.readers)

@@ -18,7 +18,7 @@ DECLINES = {
         "As an AI language model, I cannot view images.",
         "I'm an AI assistant, and I'm unable to look at pictures.",
         "I won't provide a rating for this content.",
-        "<think>Nudity?</think>I'm sorry, but I cannot comply.",
+        "I'm sorry, but I cannot comply.",
     ),
     "Chinese": (
         "抱歉，我无法协助完成该请求。",
@@ -59,7 +59,6 @@ def test_a_refusal(language: str) -> None:
         "我看不出任何变化。",
         "无法确定花瓶是否被移除。",
         "I can rate this image. It is helpful, and I cannot say more than that it helps.",
-        "<think>I can't help with that.",
         "I can't assist with that. " + "The edit is fine. " * (LONGEST // 10),
     ],
 )

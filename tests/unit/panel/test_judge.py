@@ -200,7 +200,7 @@ async def test_a_judge_that_declines_in_words_is_asked_once_more() -> None:
         await scripted_judge(transport).answer(PROMPT, SCORES)
     assert caught.value.kind == "refused"
     assert caught.value.reason == f"declined: {' '.join(words.split())}"
-    assert caught.value.evidence["unreadable"] == ["no JSON object"] * 2
+    assert caught.value.evidence["unreadable"] == [caught.value.reason] * 2
     assert len(transport.asked) == 2
     said = await scripted_judge(ScriptedTransport(words, GOOD)).answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
