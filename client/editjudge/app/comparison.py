@@ -9,6 +9,8 @@ from heapq import nlargest
 from itertools import combinations
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from ..base.differences import Difference, compare_signatures
 from ..base.errors import ConfigError
 from ..base.identity import untrained_services
@@ -17,7 +19,13 @@ from ..base.verdict import NotApplicable, Pending, Score
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
-from ..stats.paired_comparison import Comparison, compare, difference_p, holm, rank_ranges
+from ..stats.paired_comparison import (
+    Comparison,
+    compare,
+    holm,
+    measure_differences,
+    rank_ranges,
+)
 from .view import RunView
 
 LEVEL = 0.05
@@ -340,9 +348,10 @@ def _rank(
     means = {model: math.fsum(of) / len(items) for model, of in values.items() if items}
     above: dict[str, set[str]] = {model: set() for model in means}
     pairs, of_items = [*combinations(means, 2)], [clusters[item] for item in items]
-    ps = (difference_p(values[first], values[second], of_items) for first, second in pairs)
-    # A comparison of a single source has no p.
-    sure = holm([1.0 if p is None else p for p in ps])
+    gains = np.array([np.subtract(values[second], values[first]) for first, second in pairs])
+    tests = measure_differences(gains, of_items) if pairs else ()
+    # A comparison without intervals has no p.
+    sure = holm([1.0 if test.p is None else test.p for test in tests])
     for (first, second), p in zip(pairs, sure, strict=True):
         if p < LEVEL:
             ahead = (means[second] > means[first]) is dimension.higher_is_better

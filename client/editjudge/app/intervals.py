@@ -5,7 +5,10 @@ that share a source picture. So has a mean difference of pairs, of which both si
 to one cluster, and a mean after a transformation fitted to all models, which is taken as fitted.
 What is made of other columns has that of the jackknife over the same clusters, in at most 100
 parts. The interval is Student's, with as many degrees of freedom as the clusters that decide it:
-few where few sources, or a heavy one, have most of the weight or of the variance.
+few where few sources, or a heavy one, have most of the weight or of the variance. It assumes values
+that are not skewed, so two kinds of means have another: a mean of the two ends of a scale, such as
+Yes and No, that of Korn and Graubard (`stats.shares`), and a skewed one that of the bootstrap-t
+(`stats.bootstrap`).
 
 How many edits a column asks about (`WeightedMean`) is taken as given.
 """
@@ -22,9 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..benchmarks.cell import Cell, Interval, Method
-from ..benchmarks.column import Column, Composite, WeightedMean
+from ..benchmarks.column import Column, Composite, Mean, WeightedMean
 from ..benchmarks.tabulation import Sample, Tabulation
+from ..stats.bootstrap import bootstrap_t
 from ..stats.clusters import (
+    FEW_DIFFER,
     HEAVY,
     SAME,
     Clusters,
@@ -37,8 +42,10 @@ from ..stats.clusters import (
     link_clusters,
     pooled_freedom,
 )
+from ..stats.shares import share_interval
 
 Cells = Mapping[str, Mapping[str, Cell]]
+Ranges: TypeAlias = Mapping[str, tuple[float, float]]
 _MIN_WEIGHT = 1e-12
 """Share of the total weight below which a weight is a rounding error."""
 
@@ -80,10 +87,12 @@ class Intervals:
     Args:
         columns: The columns of the table; a composite follows its parts.
         clusters: The cluster of each item, by the number of the item.
+        ranges: The lowest and the highest value of each dimension.
     """
 
-    def __init__(self, columns: Sequence[Column], clusters: Sequence[int]) -> None:
+    def __init__(self, columns: Sequence[Column], clusters: Sequence[int], ranges: Ranges) -> None:
         self._columns = columns
+        self._ranges = ranges
         self._clusters = np.asarray(clusters, dtype=np.int64)
         self._count = int(self._clusters.max(initial=-1)) + 1
         self._groups = jackknife_groups(self._count)
@@ -98,7 +107,7 @@ class Intervals:
         for column in self._columns:
             cell = cells[column.id]
             if column.id in samples:
-                parts[column.id] = self._estimate_mean(cell, samples[column.id])
+                parts[column.id] = self._estimate_mean(column, cell, samples[column.id])
             elif column.operands:
                 operands = [parts[part] for part in column.operands]
                 parts[column.id] = self._estimate_composite(column, cells, parts, operands)
@@ -106,7 +115,7 @@ class Intervals:
                 parts[column.id] = self._empty_estimate
         return {name: replace(cell, interval=parts[name].interval) for name, cell in cells.items()}
 
-    def _estimate_mean(self, cell: Cell, sample: Sample) -> _Estimate:
+    def _estimate_mean(self, column: Column, cell: Cell, sample: Sample) -> _Estimate:
         clusters = self._clusters[np.asarray(sample.items, dtype=np.int64)]
         if sample.partner_items:
             partners = np.asarray(sample.partner_items, dtype=np.int64)
@@ -129,7 +138,19 @@ class Intervals:
             return _Estimate(None, without, scores, group_counts > 0, has_part)
         why = explain_no_interval(by_cluster, float(np.abs(values).max(initial=0.0)))
         error, freedom = by_cluster.error or 0.0, by_cluster.freedom
-        interval = _interval(cell.value, error, freedom, by_cluster.count, "clustered", why)
+        ends = _find_ends(column, sample, self._ranges)
+        if ends and why in {"", SAME}:
+            first, last = ends
+            share = (cell.value - first) / (last - first)
+            low, high = (
+                first + end * (last - first)
+                for end in share_interval(share, len(values), by_cluster)
+            )
+            interval = Interval(low, high, error or None, by_cluster.count, "korn-graubard")
+        elif not why and by_cluster.is_skewed:
+            interval = _bootstrap_interval(by_cluster)
+        else:
+            interval = _interval(cell.value, error, freedom, by_cluster.count, "clustered", why)
         groups_in, heavy = group_counts > 0, why == HEAVY
         return _Estimate(interval, without, scores, groups_in, has_part, error, freedom, heavy)
 
@@ -192,6 +213,30 @@ class Intervals:
 
     def _sum_by_group(self, values: Floats) -> Floats:
         return _sum_by_place(self._groups, values, self._group_count)
+
+
+def _find_ends(column: Column, sample: Sample, ranges: Ranges) -> tuple[float, float] | None:
+    """Return the ends of the column's scale if all its values are ends; None otherwise.
+
+    Of all values with a given mean on a scale those at its ends vary most, so the interval of a
+    share is never too short for a column whose values happen to be all at one end.
+    """
+    if not isinstance(column.how, Mean) or column.how.weighted_by or not len(sample.raw_values):
+        return None
+    ends = ranges.get(column.how.of)
+    if ends is None or not np.isin(sample.raw_values, ends).all():
+        return None
+    scale, offset = column.how.affine
+    low, high = sorted(scale * end + offset for end in ends)
+    return low, high
+
+
+def _bootstrap_interval(of: Clusters) -> Interval:
+    result = bootstrap_t(of.sums[None], of.counts)
+    low, high = float(result.low[0]), float(result.high[0])
+    if math.isinf(low) or math.isinf(high):
+        return Interval(None, None, None, of.count, "bootstrap-t", FEW_DIFFER)
+    return Interval(low, high, of.error, of.count, "bootstrap-t")
 
 
 def _sum_by_place(places: NDArray[np.int64], values: Floats, size: int) -> Floats:
@@ -270,6 +315,7 @@ def with_intervals(
     tabulation: Tabulation,
     clusters: Sequence[int],
     caps: Mapping[str, float],
+    ranges: Ranges,
 ) -> dict[str, dict[str, Cell]]:
     """Return the cells of a table with intervals and capped counts.
 
@@ -279,9 +325,10 @@ def with_intervals(
         columns: The columns of the table; a composite follows its parts.
         clusters: The cluster of each item, by the number of the item.
         caps: The value at which a dimension is capped, by dimension.
+        ranges: The lowest and the highest value of each dimension.
     """
     table = tabulation.cells()
-    intervals = Intervals(columns, clusters)
+    intervals = Intervals(columns, clusters, ranges)
     items: dict[str, dict[str, NDArray[np.uint32]]] = {column.id: {} for column in columns}
     for model, cells in table.items():
         samples = {column.id: sample for column, sample in tabulation.samples(model)}

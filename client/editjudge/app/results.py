@@ -228,7 +228,8 @@ def make_results(
         tabulation.add(row)
         spreading.add(row)
     caps = {d.id: d.cap for d in spec.dimensions_by_id.values() if d.cap is not None}
-    cells = with_intervals(table, tabulation, clusters, caps)
+    ranges = {d.id: d.range for d in spec.dimensions_by_id.values()}
+    cells = with_intervals(table, tabulation, clusters, caps, ranges)
     if count_missing:
         cells = {model: _extend_signatures(row, "missing", "worst") for model, row in cells.items()}
     if common:

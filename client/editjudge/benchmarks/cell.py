@@ -23,7 +23,7 @@ NO_SCALING: Affine = (1.0, 0.0)
 """The affine map that leaves values on the scale on which they were judged."""
 
 
-Method: TypeAlias = Literal["clustered", "jackknife"]
+Method: TypeAlias = Literal["clustered", "korn-graubard", "bootstrap-t", "jackknife"]
 """How an interval is made; see `app.intervals`."""
 
 
@@ -36,7 +36,8 @@ class Interval:
         high: Where it ends.
         error: The standard error; None likewise.
         clusters: Groups of edits that share no source picture with each other.
-        method: `clustered` of means; `jackknife`, over the same clusters, of what is made of them.
+        method: `clustered` of means, `korn-graubard` of means of two values, `bootstrap-t` of means
+            of skewed values; `jackknife`, over the same clusters, of what is made of means.
     """
 
     low: float | None

@@ -170,22 +170,31 @@ def format_number(value: float, decimals: int | None) -> str:
 
 
 def format_uncertainty(cell: Cell, decimals: int | None = None) -> str:
-    """Format what follows a mean: half of its interval, its spread over rounds, and signs.
+    """Format what follows a mean: the ends of its interval, its spread over rounds, and signs.
 
     `*2` says that a rule set two of its values, `^3` that three values are capped, `~` that the
     mean rests on other items than those that all models share; see `explain_signs`.
     """
     form = ".2g" if decimals is None else f".{decimals}f"
-    half = cell.interval.half_width if cell.interval else None
     return "".join(
         (
-            "" if half is None else f" ±{format_half_width(half, decimals)}",
+            _format_ends(cell, decimals),
             "" if cell.sd is None else f" sd {cell.sd:{form}}",
             f" *{cell.imputed}" if cell.imputed else "",
             f" ^{cell.capped}" if cell.capped else "",
             " ~" if cell.other_items else "",
         )
     )
+
+
+def _format_ends(cell: Cell, decimals: int | None) -> str:
+    """Format how far the ends of a mean's interval are from it."""
+    of = cell.interval
+    if cell.value is None or of is None or of.low is None or of.high is None:
+        return ""
+    up, down = of.high - cell.value, cell.value - of.low
+    above, below = (format_half_width(d, decimals) if d > 0 else "0" for d in (up, down))
+    return f" ±{above}" if above == below else f" +{above}/-{below}"
 
 
 def format_interval(low: float, high: float) -> str:
@@ -231,8 +240,11 @@ def explain_signs(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:
         mend: Also name the option that avoids it.
     """
     with_value = [cell for cell in cells if cell.value is not None]
-    if any(cell.interval and cell.interval.half_width is not None for cell in with_value):
+    intervals = "".join(_format_ends(cell, None) for cell in with_value)
+    if "±" in intervals:
         yield "±: half of the 95 % interval, clustered by source picture"
+    if "/" in intervals:
+        yield "+a/-b: how far the ends of the 95 % interval are, clustered by source picture"
     if any(cell.imputed for cell in with_value):
         yield "*n: imputed: a rule put n of these numbers in, no judge did"
     if any(cell.capped for cell in with_value):

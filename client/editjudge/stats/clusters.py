@@ -15,13 +15,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .distributions import interpolate_t
-
 Floats: TypeAlias = NDArray[np.float64]
 CONFIDENCE = 0.95
 _MOST = 0.5 + 1e-9
 """The largest share of all weight of one cluster; with more, it decides the mean alone."""
-_SAME = 1e-12
+_MAX_SKEWNESS = 1.0
+"""The largest skewness of clusters for which Student's interval covers about what it claims."""
+_MIN_CLUSTERS = 8
+ROUNDING = 1e-12
 """A standard error below this share of the largest value counts as rounding."""
 
 
@@ -75,13 +76,24 @@ class Clusters:
         where one cluster pulls the mean towards itself. Where each cluster is one item, the result
         is the usual standard error of a mean.
         """
-        if self.count < 2 or self.heaviest >= 1 - _SAME:
+        if self.count < 2 or self.heaviest >= 1 - ROUNDING:
             return None
         own = self.counts > 0
         sums, counts = self.sums[own], self.counts[own]
         items = counts.sum()
         shifts = (sums - sums.sum() / items * counts) / (items - counts)
         return float(np.sqrt((self.count - 1) / self.count * (shifts * shifts).sum()))
+
+    @property
+    def is_skewed(self) -> bool:
+        """Whether what the clusters add to the mean is too skewed for Student's distribution.
+
+        Fewer than eight clusters do not show it.
+        """
+        rests = self.sums - self.value * self.counts
+        variance = float((rests**2).mean())
+        skewness = float((rests**3).mean()) / variance**1.5 if variance else 0.0
+        return self.count >= _MIN_CLUSTERS and abs(skewness) > _MAX_SKEWNESS
 
     @property
     def heaviest(self) -> float:
@@ -118,6 +130,7 @@ def explain_no_interval(by_cluster: Clusters, largest: float) -> str:
 
 HEAVY = "one source picture has more than half of the weight"
 SAME = "it is the same by every source picture"
+FEW_DIFFER = "too few source pictures differ from the others"
 
 
 def is_rounding(error: float, largest: float) -> bool:
@@ -125,7 +138,7 @@ def is_rounding(error: float, largest: float) -> bool:
 
     An interval of width 0 would claim a certainty that the data do not give.
     """
-    return error <= _SAME * largest
+    return error <= ROUNDING * largest
 
 
 def half_width(error: float, freedom: float) -> float:
@@ -135,7 +148,19 @@ def half_width(error: float, freedom: float) -> float:
         error: The standard error.
         freedom: Its degrees of freedom, at least 1.
     """
-    return interpolate_t((1 + CONFIDENCE) / 2, freedom) * error
+    return t_quantile((1 + CONFIDENCE) / 2, freedom) * error
+
+
+def t_quantile(share: float, freedom: float) -> float:
+    """Return the quantile of Student's t distribution.
+
+    Args:
+        share: Share of the distribution below the quantile, inside 0..1.
+        freedom: Degrees of freedom, above 0; any number.
+    """
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, share))
 
 
 GROUPS = 100

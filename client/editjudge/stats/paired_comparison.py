@@ -1,25 +1,38 @@
-"""Compare two models on the same items: their difference, its interval and its p value.
+"""Compare two models on the same items: their difference, its intervals and its p value.
 
 Holm's method adjusts the p values of several comparisons that are made together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base.strict import Strict
-from .clusters import CONFIDENCE, Clusters, Floats, explain_no_interval, half_width
-from .distributions import interpolate_t
+from .bootstrap import bootstrap_t
+from .clusters import (
+    CONFIDENCE,
+    SAME,
+    Clusters,
+    Floats,
+    explain_no_interval,
+    half_width,
+    t_quantile,
+)
 
 POWER = 0.8
 _EXACT = 16
 """The largest number of clusters for which every combination of signs is tried."""
 _FLIPS = 9_999
-_AT_ONCE = 2_000_000
+_CHUNK_SIZE = 4_000_000
 """The largest number of signs in memory at once."""
 _ROUNDING = 1e-9
+_RULE_OF_THREE = 3.0
 
 
 class Ends(Strict):
@@ -27,6 +40,18 @@ class Ends(Strict):
 
     low: float
     high: float
+
+
+class OpenEnds(Strict):
+    """The ends of a 95 % interval that may be open.
+
+    Attributes:
+        low: The lower end; None where there is none, because few clusters differ from the others.
+        high: The upper end; None likewise.
+    """
+
+    low: float | None
+    high: float | None
 
 
 class Comparison(Strict):
@@ -40,10 +65,17 @@ class Comparison(Strict):
         difference: Second minus first.
         error: Standard error of the difference, clustered by source; None without an interval.
         freedom: Degrees of freedom of that error.
-        interval: 95 % interval of the difference; None where there is no useful error, for example
-            with one source.
-        p: Two-sided p value of the difference, by exchanging the two models within whole sources
-            (`sign_flip_p`); None with one source.
+        interval: 95 % interval of the difference by Student's t distribution; None where there is
+            no useful error, for example with one source.
+        bootstrap: 95 % interval by the bootstrap-t (`stats.bootstrap`); None where there is none.
+        reason: Why there are no intervals; empty where there are.
+        p: Two-sided p value of the difference: the largest of three, by the t distribution, by the
+            bootstrap-t and by exchanging the two models within whole sources (`sign_flip_p`). A p
+            below 0.05 so means that both intervals exclude 0. Where the difference is the same by
+            every source there are no intervals, and the exchange decides. None where there are none
+            for another reason.
+        unseen: The largest share of sources that could behave in a way that no source here does
+            (95 %; 3 / n for n sources, at most 1).
         wins: Edits on which the second model is better.
         ties: Edits on which both models are equal, up to rounding.
         losses: Edits on which the second model is worse.
@@ -57,7 +89,10 @@ class Comparison(Strict):
     error: float | None
     freedom: float
     interval: Ends | None
+    bootstrap: OpenEnds | None
+    reason: str
     p: float | None
+    unseen: float
     wins: int
     ties: int
     losses: int
@@ -78,7 +113,7 @@ class Comparison(Strict):
         level = (1 - CONFIDENCE) / tests
         if self.error is None or 4 * smallest_p(self.sources) >= level:
             return None
-        errors = interpolate_t(1 - level / 2, self.freedom) + interpolate_t(POWER, self.freedom)
+        errors = t_quantile(1 - level / 2, self.freedom) + t_quantile(POWER, self.freedom)
         return self.error * errors
 
 
@@ -104,10 +139,9 @@ def compare(
         raise ValueError(f"{len(first)} values of one model, {len(second)} of the other")
     before, after = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     differences = after - before
-    of = Clusters.of(differences.tolist(), clusters)
-    why_not = explain_no_interval(of, float(np.abs(differences).max()))
-    error = None if why_not else of.error
-    half = None if error is None else half_width(error, of.freedom)
+    (test,) = measure_differences(differences[None], clusters)
+    of = test.of
+    half = None if test.error is None else half_width(test.error, of.freedom)
     higher, lower = int((differences > _ROUNDING).sum()), int((differences < -_ROUNDING).sum())
     return Comparison(
         edits=len(differences),
@@ -115,56 +149,100 @@ def compare(
         first=float(before.mean()),
         second=float(after.mean()),
         difference=of.value,
-        error=error,
+        error=test.error,
         freedom=of.freedom,
         interval=None if half is None else Ends(low=of.value - half, high=of.value + half),
-        p=sign_flip_p(of.sums) if of.count > 1 else None,
+        bootstrap=test.bootstrap,
+        reason=test.reason,
+        p=test.p,
+        unseen=min(1.0, _RULE_OF_THREE / of.count),
         wins=higher if higher_is_better else lower,
         ties=len(differences) - higher - lower,
         losses=lower if higher_is_better else higher,
     )
 
 
-def difference_p(
-    first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable]
-) -> float | None:
-    """Return the p value of `compare` alone; None with fewer than two clusters."""
-    differences = np.asarray(second, dtype=np.float64) - np.asarray(first, dtype=np.float64)
-    sums = Clusters.of(differences.tolist(), clusters).sums
-    return sign_flip_p(sums) if len(sums) > 1 else None
+class DifferenceTest(NamedTuple):
+    """Test of whether the mean of clustered differences is 0; see `Comparison` for the fields."""
+
+    of: Clusters
+    error: float | None
+    bootstrap: OpenEnds | None
+    p: float | None
+    reason: str
 
 
-def sign_flip_p(sums: Sequence[float] | Floats) -> float:
-    """Test whether the sum of differences is 0, by flipping the signs of whole clusters.
-
-    Up to 16 clusters, all combinations of signs are tried; beyond, 9,999 random ones, which are the
-    same every time. The observed combination counts among them, so p is never 0 (Phipson and Smyth,
-    2010). Clusters whose sum is 0 are left out.
+def measure_differences(
+    differences: Floats, clusters: Sequence[Hashable]
+) -> Iterator[DifferenceTest]:
+    """Test K series of differences on the same N items.
 
     Args:
-        sums: Sum of the differences in each cluster.
+        differences: The differences (float64, K x N); finite.
+        clusters: The cluster of each item.
+    """
+    each = [Clusters.of(row.tolist(), clusters) for row in differences]
+    sums, counts = np.array([of.sums for of in each]), each[0].counts
+    flipped = sign_flip_p(sums)
+    resampled = bootstrap_t(sums, counts) if each[0].count > 1 else None
+    for k, of in enumerate(each):
+        reason = explain_no_interval(of, float(np.abs(differences[k]).max()))
+        if resampled is None or reason not in {"", SAME}:
+            yield DifferenceTest(of, None, None, None, reason)
+        elif reason or of.error is None:
+            # The t of both others is infinite here.
+            yield DifferenceTest(of, None, None, float(flipped[k]), reason)
+        else:
+            p = max(float(flipped[k]), _t_p(of.value / of.error, of.freedom), float(resampled.p[k]))
+            low, high = float(resampled.low[k]), float(resampled.high[k])
+            bootstrap = OpenEnds(
+                low=low if math.isfinite(low) else None, high=high if math.isfinite(high) else None
+            )
+            yield DifferenceTest(of, of.error, bootstrap, p, "")
+
+
+def _t_p(t: float, freedom: float) -> float:
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(freedom, -abs(t)))
+
+
+def sign_flip_p(sums: Floats) -> Floats:
+    """Test whether sums of differences are 0, by flipping the signs of whole clusters.
+
+    If at most 16 clusters have a sum other than 0, all combinations of their signs are tried;
+    otherwise 9,999 random ones, which are the same every time. The observed combination counts
+    among them, so p is never 0 (Phipson and Smyth, 2010).
+
+    Args:
+        sums: K rows with the sum of the differences in each cluster (float64, K x G).
 
     Returns:
-        The two-sided p value, in (0, 1].
+        The two-sided p values (float64, K), in (0, 1].
     """
-    of = np.asarray(sums, dtype=np.float64)
-    of = of[of != 0]
-    count = len(of)
-    if not count:
-        return 1.0
-    threshold = abs(float(of.sum())) * (1 - _ROUNDING)
-    if count <= _EXACT:
-        numbers = np.arange(2**count, dtype=np.int64)[:, None]
-        signs = 1.0 - 2.0 * ((numbers >> np.arange(count)) & 1)
-        return float((np.abs(signs @ of) >= threshold).mean())
-    rng = np.random.default_rng(0)
-    count_as_extreme = 0
-    draws_at_once = max(1, _AT_ONCE // count)
-    for begin in range(0, _FLIPS, draws_at_once):
-        draws = min(draws_at_once, _FLIPS - begin)
-        signs = 1.0 - 2.0 * rng.integers(0, 2, size=(draws, count), dtype=np.int8)
-        count_as_extreme += int((np.abs(signs @ of) >= threshold).sum())
-    return (1 + count_as_extreme) / (1 + _FLIPS)
+    thresholds = np.abs(sums.sum(axis=1)) * (1 - _ROUNDING)
+    few = (sums != 0).sum(axis=1) <= _EXACT
+    ps = np.ones(len(sums))
+    for k in np.flatnonzero(few):
+        of = sums[k][sums[k] != 0]
+        signs = 1.0 - 2.0 * ((np.arange(2 ** len(of))[:, None] >> np.arange(len(of))) & 1)
+        ps[k] = (np.abs(signs @ of) >= thresholds[k]).mean()
+    many = ~few
+    if many.any():
+        clusters = sums.shape[1]
+        rows = max(1, _CHUNK_SIZE // clusters)
+        extreme = np.zeros(int(many.sum()))
+        for begin in range(0, _FLIPS, rows):
+            signs = _draw_signs(clusters, begin, min(rows, _FLIPS - begin)).astype(np.float64)
+            extreme += (np.abs(signs @ sums[many].T) >= thresholds[many]).sum(axis=0)
+        ps[many] = (1 + extreme) / (1 + _FLIPS)
+    return ps
+
+
+@lru_cache(maxsize=8)
+def _draw_signs(clusters: int, begin: int, rows: int) -> NDArray[np.int8]:
+    rng = np.random.default_rng((clusters, begin))
+    return 1 - 2 * rng.integers(0, 2, size=(rows, clusters), dtype=np.int8)
 
 
 def smallest_p(clusters: int) -> float:

@@ -46,7 +46,10 @@ def row(number: int, model: str, values: Mapping[str, float | None]) -> Row:
 
 
 def cells(
-    columns: Sequence[Column], models: Mapping[str, Values], clusters: Sequence[int]
+    columns: Sequence[Column],
+    models: Mapping[str, Values],
+    clusters: Sequence[int],
+    ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> dict[str, dict[str, Cell]]:
     """A table of these values by model, dimension and item."""
     tabulation = Tabulation(columns)
@@ -54,7 +57,7 @@ def cells(
         for model, values in models.items():
             of = {name: each[number] for name, each in values.items()}
             tabulation.add(row(number, model, of))
-    return with_intervals(columns, tabulation, clusters, {"x": 100.0})
+    return with_intervals(columns, tabulation, clusters, {"x": 100.0}, ranges or {})
 
 
 def ends(cell: Cell) -> tuple[float, float, float]:
@@ -220,7 +223,7 @@ def test_what_is_not_served_has_no_part() -> None:
     tabulation.add(row(0, "m", {"x": 1.0}))
     tabulation.add(row(1, "m", {"x": 3.0}))
     tabulation.add(Row(ITEMS[2], "m", {"x": NotServed(reason="?")}, {}, 2))
-    cell = with_intervals([X], tabulation, [0, 1, 2], {})["m"]["x"]
+    cell = with_intervals([X], tabulation, [0, 1, 2], {}, {})["m"]["x"]
     assert cell.interval is not None
     assert cell.interval.clusters == 2
 
@@ -326,3 +329,77 @@ def _mean(values: Mapping[str, float]) -> float:
 
 def _ratio(values: Mapping[str, float]) -> float:
     return values["a"] / values["b"]
+
+
+BINARY = {"x": (0.0, 1.0)}
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.97])
+def test_intervals_of_shares_cover_what_they_claim(share: float) -> None:
+    """Student's covered 94, 90 and 60 to 90 %, and had none where all values were equal."""
+    rng = np.random.default_rng(11)
+    runs, covered, without = 300, 0, 0
+    for _ in range(runs):
+        clusters = np.repeat(np.arange(40), 1 + rng.poisson(1.5, 40))
+        x = (scipy.norm.cdf(_correlated(rng, clusters)) < share).astype(float)
+        interval = cells([X], {"m": {"x": x.tolist()}}, clusters.tolist(), BINARY)["m"][
+            "x"
+        ].interval
+        assert interval is not None
+        assert interval.method == "korn-graubard"
+        assert interval.low is not None
+        assert interval.high is not None
+        assert 0 <= interval.low < interval.high <= 1
+        covered += interval.low <= share <= interval.high
+        student = cells([X], {"m": {"x": x.tolist()}}, clusters.tolist())["m"]["x"].interval
+        without += student is None or student.low is None
+    assert covered / runs >= 0.92
+    assert without > 0 or share < 0.97
+
+
+def test_intervals_of_skewed_values_cover_what_they_claim() -> None:
+    rng = np.random.default_rng(13)
+    runs, covered, methods = 300, 0, set()
+    for _ in range(runs):
+        x = np.exp(rng.normal(size=40))
+        interval = cells([X], {"m": {"x": x.tolist()}}, range(40))["m"]["x"].interval
+        assert interval is not None
+        assert interval.low is not None
+        assert interval.high is not None
+        methods.add(interval.method)
+        covered += interval.low <= np.exp(0.5) <= interval.high
+    assert covered / runs >= 0.91
+    assert methods <= {"bootstrap-t", "clustered"}
+    assert "bootstrap-t" in methods
+
+
+def _correlated(rng: np.random.Generator, clusters: np.ndarray) -> np.ndarray:
+    count = int(clusters.max()) + 1
+    return 0.3**0.5 * rng.normal(size=count)[clusters] + 0.7**0.5 * rng.normal(size=len(clusters))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+@pytest.mark.parametrize("affine", [(1.0, 0.0), (-100.0, 100.0)])
+def test_a_share_of_none_or_all_has_an_interval(value: float, affine: tuple[float, float]) -> None:
+    column = Column("x", "X", Mean("x", affine=affine), True)
+    cell = cells([column], {"m": {"x": [value] * 20}}, range(20), BINARY)["m"]["x"]
+    assert cell.interval is not None
+    end = affine[0] * value + affine[1]
+    assert cell.value == end
+    ends_of = (cell.interval.low, cell.interval.high)
+    assert end in ends_of
+    # The rule of three, a little wider: 1 - .025 ** (1 / 20).
+    assert abs(ends_of[1] - ends_of[0]) == pytest.approx(abs(affine[0]) * 0.1684, rel=1e-3)  # type: ignore[operator]
+
+
+def test_values_inside_the_scale_are_no_share() -> None:
+    of = cells([X], {"m": {"x": [0.0, 0.5, 1.0, 1.0]}}, range(4), BINARY)["m"]["x"]
+    assert of.interval is not None
+    assert of.interval.method == "clustered"
+
+
+def test_where_one_source_differs_there_is_no_end() -> None:
+    of = cells([X], {"m": {"x": [1.0] * 30 + [9.0]}}, range(31))["m"]["x"]
+    assert of.interval is not None
+    assert of.interval.low is None
+    assert of.interval.reason == "too few source pictures differ from the others"

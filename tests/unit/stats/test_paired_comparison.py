@@ -8,14 +8,19 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
 from statsmodels.stats.power import TTestPower
 
-from editjudge.stats.paired_comparison import compare, sign_flip_p
+from editjudge.stats.paired_comparison import Comparison, compare
+from editjudge.stats.paired_comparison import sign_flip_p as sign_flip_ps
 
 SUMS = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=9)
+
+
+def sign_flip_p(sums: Sequence[float]) -> float:
+    return float(sign_flip_ps(np.array([sums], dtype=np.float64))[0])
 
 
 @given(sums=SUMS)
@@ -31,14 +36,14 @@ def _signs(sums: list[float]) -> product[tuple[int, ...]]:
 
 def test_drawn_signs_say_what_scipy_says() -> None:
     sums = np.random.default_rng(3).normal(0.3, 1, 60)
-    told = scipy.permutation_test(
+    expected = scipy.permutation_test(
         (sums, np.zeros(60)),
         lambda x, y: float(np.sum(x - y)),
         permutation_type="samples",
         n_resamples=9_999,
         rng=np.random.default_rng(1),
     )
-    assert sign_flip_p(sums.tolist()) == pytest.approx(told.pvalue, abs=0.01)
+    assert sign_flip_p(sums) == pytest.approx(expected.pvalue, abs=0.01)
 
 
 def test_p_is_as_rare_as_it_says() -> None:
@@ -49,13 +54,14 @@ def test_p_is_as_rare_as_it_says() -> None:
 
 
 def test_the_figures_of_a_small_case() -> None:
-    told = compare([1.0, 2.0, 3.0, 4.0], [2.0, 2.0 + 1e-12, 5.0, 3.0], "aabc")
-    assert told.first == 2.5
-    assert told.difference == pytest.approx(0.5)
-    assert (told.wins, told.ties, told.losses) == (2, 1, 1)
-    assert (told.edits, told.sources) == (4, 3)
-    # 1, 2 and -1 by source: as far as 2 or farther in six of eight ways.
-    assert told.p == pytest.approx(6 / 8)
+    result = compare([1.0, 2.0, 3.0, 4.0], [2.0, 2.0 + 1e-12, 5.0, 3.0], "aabc")
+    assert result.first == 2.5
+    assert result.difference == pytest.approx(0.5)
+    assert (result.wins, result.ties, result.losses) == (2, 1, 1)
+    assert (result.edits, result.sources) == (4, 3)
+    # 1, 2 and -1 by source: as far as 2 or farther in six of eight ways. Both others are surer.
+    assert result.p == pytest.approx(6 / 8)
+    assert result.unseen == 1.0
 
 
 def detectable(values: list[float], clusters: Sequence[int], tests: int = 1) -> float | None:
@@ -93,11 +99,66 @@ def test_where_nothing_can_be_found_no_size_is_promised(sources: int, tests: int
 
 @pytest.mark.parametrize("clusters", [["a", "a", "a"], ["a", "b", "c"]])
 def test_models_that_are_equal_are_not_told_apart(clusters: list[str]) -> None:
-    told = compare([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], clusters)
-    assert (told.wins, told.ties, told.losses) == (0, 3, 0)
-    assert told.p in {None, 1.0}
+    result = compare([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], clusters)
+    assert (result.wins, result.ties, result.losses) == (0, 3, 0)
+    assert result.p in {None, 1.0}
 
 
 def test_as_many_of_each() -> None:
     with pytest.raises(ValueError, match="values of one model"):
         compare([1.0], [1.0, 2.0], ["a", "b"])
+
+
+DIFFERENCES = st.one_of(
+    st.lists(st.floats(-5, 5), min_size=2, max_size=60),
+    st.lists(st.sampled_from([-1.0, 0.0, 0.0, 1.0]), min_size=2, max_size=60),
+    # A little gained everywhere, and much lost on a few.
+    st.lists(st.sampled_from([0.9, 1.0, 1.0, 1.1, -8.0]), min_size=2, max_size=60),
+)
+
+
+def series(differences: list[float], size: int) -> Comparison:
+    clusters = [n // size for n in range(len(differences))]
+    return compare([0.0] * len(differences), differences, clusters)
+
+
+@settings(max_examples=100, deadline=None)
+@given(differences=DIFFERENCES, size=st.integers(1, 3))
+def test_a_small_p_excludes_0_from_both_intervals(differences: list[float], size: int) -> None:
+    result = series(differences, size)
+    if result.interval is None:
+        return
+    assert result.bootstrap is not None
+    assert result.p is not None
+    low, high = result.bootstrap.low, result.bootstrap.high
+    if result.p < 0.05:
+        assert result.interval.low > 0 or result.interval.high < 0
+        assert (low is not None and low > 0) or (high is not None and high < 0)
+
+
+def test_a_gain_with_rare_catastrophes_is_no_win() -> None:
+    rng = np.random.default_rng(12)
+    claims = old_claims = 0
+    for _ in range(300):
+        gains = np.where(rng.random(60) < 0.08, -11.5, 1.0) + rng.normal(0, 0.2, 60)
+        result = series(gains.tolist(), 1)
+        assert result.p is not None
+        claims += result.p < 0.05
+        old_claims += sign_flip_p(gains) < 0.05
+    assert claims / 300 < 0.08
+    assert old_claims > 1.5 * claims
+
+
+def test_the_same_difference_by_every_source_is_decided_by_the_exchange() -> None:
+    result = series([0.5] * 12, 1)
+    assert (result.interval, result.bootstrap) == (None, None)
+    assert "the same" in result.reason
+    assert result.p == pytest.approx(2 / 2**12)
+    assert result.unseen == 0.25
+
+
+def test_a_heavy_source_decides_nothing() -> None:
+    clusters = [0] * 30 + [*range(1, 11)]
+    result = compare([0.0] * 40, [1.0] * 30 + [0.9] * 10, clusters)
+    assert (result.interval, result.bootstrap, result.p) == (None, None, None)
+    assert result.reason
