@@ -24,7 +24,7 @@ _CHUNK_SIZE = 4_000_000
 """The largest number of draws in memory at once."""
 
 
-class Studentised(NamedTuple):
+class BootstrapResult(NamedTuple):
     """Result of the bootstrap-t for K means.
 
     Attributes:
@@ -40,7 +40,7 @@ class Studentised(NamedTuple):
     p: Floats
 
 
-def bootstrap_t(sums: Floats, counts: Floats) -> Studentised:
+def bootstrap_t(sums: Floats, counts: Floats) -> BootstrapResult:
     """Compute the intervals and p values of K means over the same G clusters.
 
     The standard error of a mean m is sqrt(G / (G - 1) * sum((s - m c)^2)) / sum(c), over the sums s
@@ -55,22 +55,22 @@ def bootstrap_t(sums: Floats, counts: Floats) -> Studentised:
     rests = sums - mean * counts
     _, error = _measure(np.ones((1, len(counts))), rests, counts)
     tolerance = _ROUNDING * np.abs(rests / counts).max(axis=1)
-    resampled = []
+    samples = []
     for draws in draw_clusters(len(counts)):
         shifts, errors = _measure(draws.astype(np.float64), rests, counts)
         shifts[np.abs(shifts) <= tolerance] = 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(errors > tolerance, shifts / errors, np.copysign(np.inf, shifts))
-        resampled.append(np.where(shifts == 0, 0.0, t))
-    sample = np.sort(np.concatenate(resampled), axis=0)
+        samples.append(np.where(shifts == 0, 0.0, t))
+    ordered = np.sort(np.concatenate(samples), axis=0)
     value = mean[:, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
         own = np.where(value == 0, 0.0, value / error[0])
-        beyond = np.minimum((sample >= own).sum(axis=0), (sample <= own).sum(axis=0))
+        beyond = np.minimum((ordered >= own).sum(axis=0), (ordered <= own).sum(axis=0))
         # The order statistic at which p reaches its level, so that p and interval agree.
         rank = round((1 - CONFIDENCE) / 2 * (RESAMPLES + 1)) - 1
-        low, high = (value - sample[place] * error[0] for place in (-rank, rank - 1))
-    return Studentised(low, high, np.minimum(1.0, 2 * (1 + beyond) / (RESAMPLES + 1)))
+        low, high = (value - ordered[place] * error[0] for place in (-rank, rank - 1))
+    return BootstrapResult(low, high, np.minimum(1.0, 2 * (1 + beyond) / (RESAMPLES + 1)))
 
 
 def _measure(draws: Floats, rests: Floats, counts: Floats) -> tuple[Floats, Floats]:

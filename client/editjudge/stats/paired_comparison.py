@@ -183,18 +183,18 @@ def measure_differences(
     """
     each = [Clusters.of(row.tolist(), clusters) for row in differences]
     sums, counts = np.array([of.sums for of in each]), each[0].counts
-    flipped = sign_flip_p(sums)
-    resampled = bootstrap_t(sums, counts) if each[0].count > 1 else None
+    flip_ps = sign_flip_p(sums)
+    resamples = bootstrap_t(sums, counts) if each[0].count > 1 else None
     for k, of in enumerate(each):
         reason = explain_no_interval(of, float(np.abs(differences[k]).max()))
-        if resampled is None or reason not in {"", SAME}:
+        if resamples is None or reason not in {"", SAME}:
             yield DifferenceTest(of, None, None, None, reason)
         elif reason or of.error is None:
             # The t of both others is infinite here.
-            yield DifferenceTest(of, None, None, float(flipped[k]), reason)
+            yield DifferenceTest(of, None, None, float(flip_ps[k]), reason)
         else:
-            p = max(float(flipped[k]), _t_p(of.value / of.error, of.freedom), float(resampled.p[k]))
-            low, high = float(resampled.low[k]), float(resampled.high[k])
+            p = max(float(flip_ps[k]), _t_p(of.value / of.error, of.freedom), float(resamples.p[k]))
+            low, high = float(resamples.low[k]), float(resamples.high[k])
             bootstrap = OpenEnds(
                 low=low if math.isfinite(low) else None, high=high if math.isfinite(high) else None
             )
