@@ -62,14 +62,14 @@ def bootstrap_t(sums: Floats, counts: Floats) -> BootstrapResult:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(errors > tolerance, shifts / errors, np.copysign(np.inf, shifts))
         samples.append(np.where(shifts == 0, 0.0, t))
-    ordered = np.sort(np.concatenate(samples), axis=0)
+    t_values = np.sort(np.concatenate(samples), axis=0)
     value = mean[:, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
         own = np.where(value == 0, 0.0, value / error[0])
-        beyond = np.minimum((ordered >= own).sum(axis=0), (ordered <= own).sum(axis=0))
+        beyond = np.minimum((t_values >= own).sum(axis=0), (t_values <= own).sum(axis=0))
         # The order statistic at which p reaches its level, so that p and interval agree.
         rank = round((1 - CONFIDENCE) / 2 * (RESAMPLES + 1)) - 1
-        low, high = (value - ordered[place] * error[0] for place in (-rank, rank - 1))
+        low, high = (value - t_values[place] * error[0] for place in (-rank, rank - 1))
     return BootstrapResult(low, high, np.minimum(1.0, 2 * (1 + beyond) / (RESAMPLES + 1)))
 
 
