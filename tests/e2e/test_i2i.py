@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import json
 import struct
@@ -56,6 +57,7 @@ PROMPTS = {
     "Count. Which people": "count",
     "Find every place where the edited image differs": "edited_region",
     "must look the same afterwards": "unchanged",
+    "should look the same in the edited image?": "unchanged",
     "take over without any change": "preserved",
     "and show again": "subjects",
     "make them recognisable": "details",
@@ -491,6 +493,73 @@ async def test_what_the_paper_says_elsewhere(tmp_path: Path) -> None:
     overall = sum(due.values()) / 16
     assert row["i2i.me.overall"][0] == pytest.approx(overall, abs=1e-9)
     assert judge.prompts["transfer"] == judge.prompts["harmony"] == judge.prompts["artifacts"] == 1
+
+
+async def test_what_is_outside_of_yes_and_no(tmp_path: Path, monkeypatch: Any) -> None:
+    """Equation 4 is P(Yes): 0.45, and 0.75 of Yes and No alone. The same replies tell both."""
+    monkeypatch.setitem(globals(), "YES", {"Yes": 0.45, "No": 0.15, "Maybe": 0.4})
+    i2i = I2i(tmp_path, ITEMS, "ours", "theirs")
+    ledger = ["--ledger", tmp_path / "ledger.sqlite"]
+    tables, asked = [], []
+    async with i2i.served() as (judge, _, served):
+        for number, more in enumerate(([], ["--with", "unnormalised"])):
+            run = ["run", *i2i.arguments, "--out", tmp_path / f"{number}", *served, *ledger, *more]
+            done = await asyncio.to_thread(command, *run)
+            assert done.code == 0, done.err
+            tables.append(verb("summary", tmp_path / f"{number}", "--json"))
+            asked.append(dict(judge.prompts))
+    assert asked[0] == asked[1], "nothing is asked anew"
+    usual, raw = (cells(table, "ours") for table in tables)
+    for name in ("se.spatial_accuracy", "se.world_knowledge_reasoning", "me.spatial_accuracy"):
+        assert usual[f"i2i.{name}"][0] == pytest.approx(0.75)
+        assert raw[f"i2i.{name}"] == (pytest.approx(0.45), *usual[f"i2i.{name}"][1:])
+    extraction = "i2i.me.subject_extraction_composition"
+    assert raw[extraction][0] == pytest.approx(usual[extraction][0] * 0.6)
+    same = ("se.blending_naturalness", "se.physical_plausibility", "me.subject_consistency")
+    assert [raw[f"i2i.{name}"] for name in same] == [usual[f"i2i.{name}"] for name in same]
+    for table in tables:
+        outside = {n: c["outside"] for n, c in table.json["models"]["theirs"].items()}
+        assert outside["i2i.se.spatial_accuracy"] == pytest.approx(0.4)
+        assert outside[extraction] == pytest.approx(0.4)
+        assert outside["i2i.se.blending_naturalness"] == pytest.approx(0, abs=1e-9)
+        assert outside["i2i.se.physical_plausibility"] == pytest.approx(0, abs=1e-9)
+        for none in ("se.image_quality", "me.subject_consistency", "se.overall"):
+            assert outside[f"i2i.{none}"] is None, "no choices: not 0"
+    told = " ".join(verb("summary", tmp_path / "0").out.split())
+    assert "mean probability on none of the choices, of the model with most: " in told
+    assert "Spatial Accuracy 40.0%" in told
+
+
+async def test_commands_by_the_edited_image_are_asked_of_each_model(tmp_path: Path) -> None:
+    """What one model lost may not be what another one lost: nothing is shared between them."""
+    i2i = I2i(tmp_path, ITEMS, "ours", "theirs")
+    async with i2i.served() as (judge, specialists, served):
+        run = ["run", *i2i.arguments, "--out", i2i.out, *served, "--with", "edited_in_commands"]
+        done = await asyncio.to_thread(command, *run)
+        assert done.code == 0, done.err
+    assert judge.prompts["unchanged"] == 2
+    assert judge.prompts["subjects"] == judge.prompts["details"] == 2 * 2
+    assert judge.prompts["preserved"] == 2 * 2
+    shown = {}
+    for one in judge.requests:
+        parts = one["messages"][-1]["content"]
+        text = json.dumps(one["messages"])
+        if "frozen water" not in text and _named(text) in {"unchanged", "subjects"}:
+            urls = [p["image_url"]["url"] for p in parts if p["type"] == "image_url"]
+            files = [specialists.names[base64.b64decode(u.partition(",")[2])] for u in urls]
+            shown[files[-1]] = files[:-1]
+    assert shown == {
+        f"{model}/{item}.png": sources
+        for model in ("ours", "theirs")
+        for item, sources in (
+            ("se-full", ["source-0a.png"]),
+            ("me-full", ["source-2a.png", "source-2b.png"]),
+            ("me-plain", ["source-3a.png", "source-3b.png"]),
+        )
+    }
+    row = cells(verb("summary", i2i.out, "--json"), "ours")
+    for name, value in expected(OURS["text"]).items():
+        assert row[name][0] == pytest.approx(value, abs=1e-9), name
 
 
 def test_bad_requests_get_one_clear_line(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ SERIALISED = {
     "editjudge/benchmarks/co_edit/specialists.py": "framed pooled",
     "editjudge/benchmarks/fusion.py": "Capped Gated",
     "editjudge/benchmarks/gie/switches.py": "uncalibrated",
+    "editjudge/benchmarks/i2i/switches.py": "unnormalised",
     "editjudge/scorers/pixels.py": "aligned",
     "editjudge/scorers/region_similarity.py": "found inverted",
     "editjudge/scorers/regions.py": "fitted squashed",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import ConfigDict, Field, PlainSerializer, computed_field
@@ -215,6 +216,9 @@ def make_results(
     spreading = JudgeSpreadBuilder(table, spec.judge_rounds, spec.dimensions_by_id, requested_ids)
     contents = make_item_contents(store, spec)
     clusters = compute_clusters(contents, spec.dataset.items())
+    methods = (one.facts.get("choices", "") for one in header.identities.values())
+    # Then the replies tell what fell outside the choices.
+    has_probabilities = any("logprobs" in method for method in methods)
     edit_rows = read_rows(
         store,
         spec,
@@ -222,7 +226,7 @@ def make_results(
         count_missing=count_missing,
         contents=contents,
         each=each,
-        evidence=evidence,
+        evidence=evidence or has_probabilities,
     )
     for row in _restrict_to_common_items(edit_rows, len(header.outputs)) if common else edit_rows:
         tabulation.add(row)
@@ -385,10 +389,30 @@ def read_rows(
                 count_missing=count_missing,
             )
             verdict_signatures = {name: signatures[name] for name in verdicts}
-            row = Row(item, model, outcomes, verdict_signatures, place)
+            current = (one for one in records if today.get(one.dimension) == one.signature)
+            outside = _read_outside(current, by_id)
+            row = Row(item, model, outcomes, verdict_signatures, place, outside)
             if each is not None:
                 each(row, records)
             yield row
+
+
+def _read_outside(
+    records: Iterable[StoredVerdict], by_id: Mapping[str, Dimension]
+) -> dict[str, float]:
+    """Return the mean probability outside the choices, by dimension, over its calls and rounds.
+
+    Args:
+        records: Current verdicts, with replies; without, nothing is told.
+    """
+    shares: dict[str, list[float]] = {}
+    for record in records:
+        replies = (call.reply for call in record.replies)
+        outside = [one.get("outside") for one in replies if isinstance(one, Mapping)]
+        if numbers := [share for share in outside if isinstance(share, float)]:
+            name = by_id[record.dimension].round_of or record.dimension
+            shares.setdefault(name, []).append(fmean(numbers))
+    return {name: fmean(each) for name, each in shares.items()}
 
 
 def _find_current_edit(

@@ -25,6 +25,7 @@ from ..report.summary import (
     build_results_tables,
     describe_comparability,
     describe_counting,
+    describe_outside,
     drop_empty_columns,
     format_results,
     list_interval_reasons,
@@ -115,6 +116,7 @@ def _print_summary(
         *explain_signs(of_table),
         *list_reasons(columns, results.models),
         *list_interval_reasons(columns, results.models),
+        *describe_outside(columns, results.models),
         *(() if paper else left_out),
         *describe_counting(results),
     ):

@@ -34,7 +34,13 @@ from ..benchmarks.figures import load_figures
 from .edits import CHUNK, Edits, JsonObject, PageRun
 from .figures import MAX_LOOKS, draw_figure, drawable_panels, extract_svg_element
 from .numbers import format_interval, untrained_warning
-from .summary import describe_comparability, drop_empty_columns, format_column, list_reasons
+from .summary import (
+    describe_comparability,
+    describe_outside,
+    drop_empty_columns,
+    format_column,
+    list_reasons,
+)
 
 _Key: TypeAlias = tuple[int, str]
 """The index of a run and the name of a model."""
@@ -185,6 +191,7 @@ def _table_json(
     columns, left_out = drop_empty_columns(results.columns, results.models, Path(first.name))
     by_column = [_cells_json(results, column) for column in columns]
     notes = [*list_reasons(columns, results.models), *left_out]
+    notes += describe_outside(columns, results.models)
     if any(row[c.id].imputed for row in results.models.values() for c in columns):
         notes.append("* imputed: a rule put some of these numbers in, no judge did")
     if first.published_beside is not None:

@@ -40,18 +40,38 @@ class FiveLevel(JudgeScorer):
         judge = panel.judge(self.service)
         (question,) = self.questions(edit.item)
         answer: Answer[ChoiceDistribution] = await question.ask(edit, judge, repeat=self.repeat)
-        value = answer.value.expectation(question.template.weights)
+        value = self.make_value(answer.value, question.template.weights)
         return {"score": _make_score(value, answer.evidence, answer.calls)}
+
+    def make_value(self, spread: ChoiceDistribution, weights: Mapping[str, float]) -> float:
+        """Return the mean weight of the choices, which the softmax of eq. 1 normalises."""
+        return spread.expectation(weights)
 
 
 @dataclass(frozen=True)
 class YesNo(FiveLevel):
-    """The probability of Yes, normalised over {Yes, No} (I2I-Bench, eq. 4): two levels.
+    """The probability of Yes over that of Yes or No: eq. 4 of I2I-Bench, but normalised.
 
-    Field `score`, in [0, 1], higher is better.
+    Field `score`, in [0, 1], higher is better. What fell outside of both does not count; up to
+    `max_outside` of the judge's settings may.
     """
 
     name: ClassVar[str] = "yes_no"
+
+
+@dataclass(frozen=True)
+class UnnormalisedYesNo(YesNo):
+    """The probability of Yes, as eq. 4 of I2I-Bench has it: what fell outside counts as No.
+
+    Field `score`, in [0, 1], higher is better; never above that of `YesNo`. A sampled reply that
+    is neither leaves no score, so there the share of Yes is of all replies, and the same.
+    """
+
+    name: ClassVar[str] = "unnormalised_yes_no"
+
+    def make_value(self, spread: ChoiceDistribution, weights: Mapping[str, float]) -> float:
+        """Return the weight of the choices, of all that the judge could answer."""
+        return super().make_value(spread, weights) * (1 - (spread.outside or 0.0))
 
 
 @dataclass(frozen=True)

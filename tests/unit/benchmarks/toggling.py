@@ -111,7 +111,8 @@ class Recorder(PanelStandIn, ScriptedTransport):
         text, seed = seen(prompt), self._seed(prompt, choices)
         shares = _spread(text, seed)
         shares = {name: shares.get(name, 0.0) for name in choices}
-        return Choice(ChoiceDistribution(shares, 0.0, "logprobs"), self.model)
+        outside = seed % 8 / 16
+        return Choice(ChoiceDistribution(shares, outside, "logprobs"), self.model)
 
     async def complete(
         self,

@@ -25,7 +25,14 @@ from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.scorers import judge_scorer as module
 from editjudge.scorers.judge_scorer import JudgeScorer
 from editjudge.scorers.rubric import Rubric
-from editjudge.scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList, YesNo
+from editjudge.scorers.vqa import (
+    FactCheck,
+    FiveLevel,
+    MultipleChoice,
+    QuestionList,
+    UnnormalisedYesNo,
+    YesNo,
+)
 
 from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
 
@@ -120,6 +127,38 @@ async def test_a_task_may_have_a_prompt_of_its_own(edit: Edit) -> None:
 async def test_yes_no_is_the_share_of_yes(edit: Edit) -> None:
     got = await score(YesNo(JUDGE, "t/yes"), edit, Panel({"Yes": 0.6, "No": 0.2}))
     assert got["score"].value == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("yes", [0.0, 0.1, 0.45, 0.5])
+@pytest.mark.parametrize("no", [0.01, 0.15, 0.5])
+async def test_equation_4_is_the_probability_of_yes_itself(
+    edit: Edit, yes: float, no: float
+) -> None:
+    """What fell outside lowers P(Yes); over Yes and No alone it does not count."""
+    spread = {"Yes": yes, "No": no}
+    settings = {"max_outside": 1.0}
+    raw = await score(UnnormalisedYesNo(JUDGE, "t/yes"), edit, Panel(spread, **settings))
+    normalised = await score(YesNo(JUDGE, "t/yes"), edit, Panel(spread, **settings))
+    assert raw["score"].value == pytest.approx(yes)
+    assert normalised["score"].value == pytest.approx(yes / (yes + no))
+    assert raw["score"].value <= normalised["score"].value + 1e-12
+    assert raw["score"].calls == normalised["score"].calls, "the same reply, read in two ways"
+    assert UnnormalisedYesNo.name != YesNo.name, "two signatures"
+
+
+async def test_too_much_outside_leaves_no_score_unnormalised_either(edit: Edit) -> None:
+    with pytest.raises(Abstention, match="60% of the probability"):
+        await score(UnnormalisedYesNo(JUDGE, "t/yes"), edit, Panel({"Yes": 0.3, "No": 0.1}))
+
+
+async def test_a_sampled_share_is_of_all_replies(edit: Edit) -> None:
+    """A reply that is neither leaves no score, so nothing is outside of what has one."""
+    settings = {"logprobs": "never", "samples": 4, "temperature": 1.0}
+    for scorer in (YesNo(JUDGE, "t/yes"), UnnormalisedYesNo(JUDGE, "t/yes")):
+        panel = Panel("Yes", "No", "No", "Yes", **settings)
+        assert (await score(scorer, edit, panel))["score"].value == 0.5
+        with pytest.raises(Abstention):
+            await score(scorer, edit, Panel("Yes", "Perhaps", **settings))
 
 
 def listed(questions: list[str]) -> str:
@@ -344,14 +383,14 @@ async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:
     panel = Panel(reply)
     known = load_dimensions()
     asked = [d for d in load_benchmark("core").dimensions if d.roles == (JUDGE,) and not d.needs]
-    assert len(asked) == 5
+    assert len(asked) == 6
     judged = await judge_edit(edit, asked, known, panel)  # type: ignore[arg-type]
     values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Score)}
-    assert len(values) == 5, judged.outcomes
+    assert len(values) == 6, judged.outcomes
     assert values["core.physical_plausibility"] == 1
     assert values["core.editing_artifacts"] == pytest.approx(0.875)
     # Both lists hold the same questions here, so they are asked once.
-    assert len(panel.transport.asked) == 3 + 2 + len(QUESTIONS)
+    assert len(panel.transport.asked) == 4 + 2 + len(QUESTIONS)
     for name in values:
         assert "choices=logprobs" in str(judged.signatures[name])
 

@@ -20,5 +20,9 @@ class I2iSwitches(Switches):
     """an edit that lost a subject or detail of its source has no number, instead of 0 for it"""
     own_question: bool = switch("section 3.2.1 and appendix C.3.2")
     """each of the four accuracies is asked by a question of its own, not by the one of all"""
+    unnormalised: bool = switch("eq. 4")
+    """the score of a question with yes or no is P(Yes), not P(Yes) / (P(Yes) + P(No))"""
+    edited_in_commands: bool = switch("appendix F.1.2 (14), F.2.1 (9) and F.2.2 (3)")
+    """who names subjects and details sees the edited image too, so each model has its own"""
     lmm_baseline: bool = switch("section 4.3 and table 3 (LMM-Baseline)")
     """every dimension is one question on five levels, without specialists: the ablation"""

@@ -54,6 +54,15 @@ CHANGED = {
         )
     },
 }
+YES_NO = {
+    "i2i.me.spatial_accuracy",
+    *(f"i2i.{track}.world_knowledge_reasoning" for track in ("se", "me")),
+    *(f"i2i.se.{name}" for name in ACCURACIES),
+}
+CHANGED |= {
+    "unnormalised": YES_NO,
+    "edited_in_commands": REGIONS | {f"{name}.lost" for name in REGIONS},
+}
 CHANGED["inverted_elements"] |= {"i2i.me.non_edited_element_fidelity.lost"}
 
 
@@ -142,13 +151,40 @@ def test_what_is_looked_for_in_two_images_is_named_for_each_alone() -> None:
 
 
 def test_an_extraction_with_a_lost_subject_is_another_number() -> None:
+    """So it is where its subjects are named otherwise, and where P(Yes) is not normalised."""
     name = "i2i.me.subject_extraction_composition"
     signed = [
         str(signature_of(known[name], known, {}))
-        for on in ((), ("found_only",))
+        for on in ((), ("found_only",), ("edited_in_commands",), ("unnormalised",))
         for known in [{d.id: d for d in I2I.rules(None, on).dimensions}]
     ]
-    assert signed[0] != signed[1]
+    assert len(set(signed)) == 4
+
+
+def test_who_names_subjects_and_details_may_see_the_edit() -> None:
+    """Appendix F shows it to all of them; then the same for every model is none of them."""
+    known = {d.id: d for d in I2I.rules(None, ["edited_in_commands"]).dimensions}
+    for name in REGIONS:
+        usual, how = reading(name).scorer, known[name].how
+        assert isinstance(how, Reading)
+        scorer = how.scorer
+        assert isinstance(usual, RegionSimilarity)
+        assert isinstance(scorer, RegionSimilarity)
+        assert scorer.template.fields == ("sources", "edited", "instruction")
+        assert usual.template.fields == ("sources", "instruction")
+        assert scorer.template.contract == usual.template.contract
+        assert "not seen the result" in usual.template.user
+        assert "not seen the result" not in scorer.template.user
+
+
+def test_the_list_says_by_which_equation_and_that_yes_is_normalised() -> None:
+    for on, text in (((), "eq. 4, normalised over Yes and No"), (("unnormalised",), "eq. 4")):
+        known = {d.id: d for d in I2I.rules(None, on).dimensions}
+        assert all(known[name].source.endswith(f"; {text}") for name in YES_NO)
+        assert all(known[name].variant != "vqa.2level" for name in YES_NO) == bool(on)
+        levels = known["i2i.se.blending_naturalness"]
+        assert levels.how == USUAL[levels.id].how, "the softmax of eq. 1 is over its five levels"
+        assert levels.source.endswith("; eq. 1")
 
 
 @pytest.mark.parametrize("switch", SWITCHES)
