@@ -360,7 +360,8 @@ def read_rows(
         if spec.dataset.has_outputs(Path(folder))
     }
     number = 0
-    remaining = (ref for ref in spec.dataset.check_items() if items is None or ref.id in items)
+    checked_items = spec.dataset.check_items(contents.was_read)
+    remaining = (ref for ref in checked_items if items is None or ref.id in items)
     evidence = evidence or bool(part_ids)
     while refs := list(islice(remaining, _ITEMS_AT_ONCE)):
         rows_of = store.rows_of([ref.id for ref in refs], evidence=evidence)
@@ -378,10 +379,12 @@ def read_rows(
                 if part_ids:
                     parts = _extract_part_scores(record, by_id, signatures).items()
                     verdicts |= {name: part for name, part in parts if name in part_ids}
-            alone = model in single_image and len(item.sources) > 1
+            # Nothing is to be read for a missing output, so what it was read from may be gone.
+            whole = spec.dataset.outline(ref, contents.was_read) if why and item.flaws else item
+            alone = model in single_image and len(whole.sources) > 1
             outcomes = decide_outcomes(
                 dimensions,
-                item,
+                whole,
                 missing=why,
                 why_not_served=missing_roles,
                 verdicts=verdicts,
@@ -434,11 +437,10 @@ def _find_current_edit(
 def compute_clusters(contents: ItemContents, refs: Iterable[ItemRef]) -> array[int]:
     """Return the cluster of each item, in order: items that share a source picture have the same.
 
-    Pictures are compared by their contents when they were last read; where no session read them,
-    by their paths.
+    The run has stored what the pictures hold, so they need not be there; see
+    `ItemContents.list_source_keys`.
     """
-    outline = contents.dataset.outline
-    return link_clusters(contents.source_keys(ref, len(outline(ref).sources)) for ref in refs)
+    return link_clusters(map(contents.list_source_keys, refs))
 
 
 def _extract_part_scores(

@@ -62,6 +62,8 @@ class ItemRef:
 
 Problem: TypeAlias = tuple[str, str]
 """The place of an entry that is no item, and why it is none."""
+WasRead: TypeAlias = Callable[[str], bool]
+"""A function that tells of a file, by its path, whether a run has read it."""
 
 
 def flaw(reason: str) -> NoScore:
@@ -209,8 +211,11 @@ class Dataset(ABC):
         """
         return self._read(only)
 
-    def check_items(self) -> Iterator[ItemRef]:
+    def check_items(self, was_read: WasRead | None = None) -> Iterator[ItemRef]:
         """Yield the items in the order of the data, and check what needs no image to be read.
+
+        Args:
+            was_read: See `flaws`.
 
         Raises:
             InputError: after the last item, listing all problems at once: there are no items, no
@@ -220,7 +225,7 @@ class Dataset(ABC):
         count, sourceless = 0, list[ItemRef]()
         for ref in self._read(None, problems):
             count += 1
-            if "source" in self.flaws(ref):
+            if "source" in self.flaws(ref, was_read):
                 sourceless.append(ref)
             yield ref
         if not count and not problems:
@@ -250,9 +255,16 @@ class Dataset(ABC):
         texts = (bool(ref.texts.get(name)) for name in ("target_text", "hint", "questions"))
         return len(ref.files["source"]), *ref.files, *texts
 
-    def flaws(self, ref: ItemRef) -> Flaws:
-        """Return the flaws of an item by field, also for files that are missing or not allowed."""
-        return self._resolve_files(ref)[1]
+    def flaws(self, ref: ItemRef, was_read: WasRead | None = None) -> Flaws:
+        """Return the flaws of an item by field, also for files that are missing or not allowed.
+
+        Args:
+            was_read: Tells of a missing file whether a run has read it: then it is no flaw.
+        """
+        files, flaws = self._resolve_files(ref)
+        if not flaws or was_read is None:
+            return flaws
+        return {**ref.flaws, **dict(self._find_unusable_files(files, ref.flaws, was_read))}
 
     def image_paths(self, ref: ItemRef) -> Mapping[str, tuple[Path, ...]]:
         """Return the existing files that `load` reads, by field: `source`, `mask` and `target`.
@@ -277,9 +289,13 @@ class Dataset(ABC):
         # A value that JSON cannot hold enters with its `repr`; texts may hold lone surrogates.
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=repr).encode()).digest()
 
-    def outline(self, ref: ItemRef) -> Item:
-        """Return the item with placeholders for images, which shows which dimensions apply."""
-        files, flaws = self._resolve_files(ref)
+    def outline(self, ref: ItemRef, was_read: WasRead | None = None) -> Item:
+        """Return the item with placeholders for images, which shows which dimensions apply.
+
+        Args:
+            was_read: See `flaws`.
+        """
+        files, flaws = self._resolve_files(ref)[0], self.flaws(ref, was_read)
         usable = files.keys() - flaws.keys() if flaws else files
         has_mask = "mask" in usable or (self.has_masks and "mask" not in flaws)
         return Item(
@@ -373,11 +389,15 @@ class Dataset(ABC):
         return self.stat(path) != ABSENT and self._allowed_folders.covers(path)
 
     def _find_unusable_files(
-        self, files: Mapping[str, tuple[str, ...]], known_flaws: Flaws
+        self,
+        files: Mapping[str, tuple[str, ...]],
+        known_flaws: Flaws,
+        was_read: WasRead = lambda _: False,
     ) -> Iterator[tuple[str, NoScore]]:
         """Yield the flaws of fields whose images are missing or outside the allowed folders."""
         for name in (one for one in files if one not in known_flaws):
-            absent = [format_path(Path(p)) for p in files[name] if self.stat(p) == ABSENT]
+            missing_paths = (path for path in files[name] if self.stat(path) == ABSENT)
+            absent = [format_path(Path(path)) for path in missing_paths if not was_read(path)]
             outside = [path for path in files[name] if not self._allowed_folders.covers(path)]
             if absent:
                 yield name, flaw(f"{name}: {NO_FILE}: {', '.join(absent)}")

@@ -9,7 +9,7 @@ that was last read, so verdicts that rest on it stay valid.
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
@@ -227,12 +227,10 @@ class ItemContents:
         """
         digests = []
         for path in self.dataset.files(ref):
-            number = self._get_file_number(path)
-            before = self._known_content(number)
-            if before is None:
+            content = self._current_content(path)
+            if content is None:
                 return None
-            is_same = self.dataset.stat(path) in {before.stat, ABSENT}
-            digests.append((before if is_same else self._read(path, number, before)).digest)
+            digests.append(content.digest)
         return content_key(self.get_record_digest(ref), digests)
 
     def key(self, ref: ItemRef) -> bytes:
@@ -262,18 +260,24 @@ class ItemContents:
         read = [contents[self._get_file_number(path)].digest for path in self.dataset.files(ref)]
         return ItemContent(content_key(self.get_record_digest(ref), read), contents)
 
-    def source_keys(self, ref: ItemRef, count: int) -> tuple[str, ...]:
-        """Return a text for each of an item's first files, equal for files of known equal content.
+    def was_read(self, path: str) -> bool:
+        """Whether the run has stored what a file held."""
+        before = self._before.files.get(self._get_file_number(path))
+        return before is not None and before.digest != _NO_FILE
 
-        Args:
-            count: For how many files, sources first.
+    def list_source_keys(self, ref: ItemRef) -> list[Hashable]:
+        """List what an item has in common with items of the same sources.
+
+        That is the number of each source file, and the digest that the run has stored of it. So a
+        file that is gone, or that no session could read, changes nothing. A file with other content
+        than before is read: the digests are those in the item's key.
         """
-        paths = self.dataset.files(ref)[:count]
-        contents = [self._known_content(self._get_file_number(path)) for path in paths]
-        return tuple(
-            path if content is None else content.digest.hex()
-            for path, content in zip(paths, contents, strict=True)
-        )
+        keys: list[Hashable] = []
+        for path in self.dataset.files(ref)[: len(ref.files["source"])]:
+            keys.append(self._get_file_number(path))
+            if self.was_read(path) and (content := self._current_content(path)):
+                keys.append(content.digest)
+        return keys
 
     def updates(self) -> FileCache:
         """Collect what differs from what the run has stored, so that it can be stored."""
@@ -284,6 +288,14 @@ class ItemContents:
         positions = range(max(records, default=-1) + 1)
         digests = b"".join(records.get(place, bytes(KEY_BYTES)) for place in positions)
         return FileCache(changes, digest, digests)
+
+    def _current_content(self, path: str) -> FileContent | None:
+        """Get the content of a file, read again if its stat has changed; None if unknown."""
+        number = self._get_file_number(path)
+        before = self._known_content(number)
+        if before is None or self.dataset.stat(path) in {before.stat, ABSENT}:
+            return before
+        return self._read(path, number, before)
 
     def _known_content(self, number: int) -> FileContent | None:
         return self.changed_files.get(number) or self._before.files.get(number)

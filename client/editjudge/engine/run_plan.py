@@ -271,6 +271,7 @@ def compare_with_run(
         plan.todo[model] = [todo[edit] for edit in edits]
     if store is not None and not has_judged_items:
         check_items(inputs.dataset, plan.all_ids, store)
+    _read_items_without_outputs(plan)
     return plan
 
 
@@ -405,6 +406,18 @@ def _compute_missing_keys(plan: RunPlan, judged_ids: Container[str]) -> None:
     lacking = {place for place in unknown if plan.ids[place] in judged_ids}
     for ref in plan.inputs.dataset.items(lacking) if lacking else ():
         plan.keys[ref.index] = plan.contents.read(ref).key
+
+
+def _read_items_without_outputs(plan: RunPlan) -> None:
+    """Read the files of items that no model has an output for, so that the run can store them.
+
+    Nothing else reads these files, and a missing output can count as the worst.
+    """
+    unread_edits = (edit for edit in plan.current_edits if edit.missing and edit.content is None)
+    counts = Counter(edit.item for edit in unread_edits)
+    places = {i for i, item in enumerate(plan.ids) if counts[item] == len(plan.inputs.outputs)}
+    for ref in plan.inputs.dataset.items(places) if places else ():
+        plan.contents.read(ref)
 
 
 class _StateFinder:

@@ -14,7 +14,7 @@ from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
 from ...base.images import format_path
 from ...base.text import format_count
-from ..dataset import ItemRef, format_notes
+from ..dataset import ItemRef, WasRead, format_notes
 from ..records import ItemField, RecordsFile, ReleasedRecord, read_json
 from ..texts import File, Name, Text, describe_error
 from .taxonomy import FOLDERS, FRAMES, TABLES, TEMPORAL, task_of
@@ -102,12 +102,12 @@ class KrisData(RecordsFile):
             for number, fields in records.items():
                 yield f"{folder}/{number}", _in_place(folder, number, fields)
 
-    def check_items(self) -> Iterator[ItemRef]:
+    def check_items(self, was_read: WasRead | None = None) -> Iterator[ItemRef]:
         """Yield the items after checking that a list lies beside its folders.
 
-        Other runners keep it among their code.
+        Other runners keep it among their code. What a run has read may be gone.
         """
-        folders = self._by_folder
+        folders = () if was_read else self._by_folder
         if folders and not any((self.folder / folder).is_dir() for folder in folders):
             raise InputError(
                 format_path(self.path),
@@ -116,7 +116,7 @@ class KrisData(RecordsFile):
                 f"copy or link the list to where these folders are, or give their folder where"
                 f" it has <task>/{ANNOTATION}",
             )
-        yield from super().check_items()
+        yield from super().check_items(was_read)
 
     @property
     def _by_folder(self) -> dict[str, list[ItemRef]]:
