@@ -311,7 +311,8 @@ class RunView:
                 as imputed; otherwise they are left out of means.
             common: Count in each dimension the items alone on which all models have a number.
             each: A function that gets every edit with its stored verdicts.
-            evidence: Whether these have evidence and replies too, which is half as fast.
+            evidence: Whether these have evidence and replies too, which is half as fast. Where a
+                judge told probabilities they are read in any case, for `Cell.outside`.
 
         Raises:
             ConfigError: a model is not in the run, the benchmark has no rule for such models, or
