@@ -5,10 +5,10 @@ that share a source picture. So has a mean difference of pairs, of which both si
 to one cluster, and a mean after a transformation fitted to all models, which is taken as fitted.
 What is made of other columns has that of the jackknife over the same clusters, in at most 100
 parts. The interval is Student's, with as many degrees of freedom as the clusters that decide it:
-few where few sources, or a heavy one, have most of the weight or of the variance. It assumes values
-that are not skewed, so two kinds of means have another: a mean of the two ends of a scale, such as
-Yes and No, that of Korn and Graubard (`stats.shares`), and a skewed one that of the bootstrap-t
-(`stats.bootstrap`).
+few where few sources, or a heavy one, have most of the weight or of the variance. Where what the
+clusters add is skewed, the ends of the bootstrap-t (`stats.bootstrap`) count where they are farther
+away. A mean of values at the ends of a scale, such as Yes and No, has the interval of Korn and
+Graubard (`stats.shares`); so has a mean on a scale for which the bootstrap-t has no end.
 
 How many edits a column asks about (`WeightedMean`) is taken as given.
 """
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ..benchmarks.cell import Cell, Interval, Method
 from ..benchmarks.column import Column, Composite, Mean, WeightedMean
 from ..benchmarks.tabulation import Sample, Tabulation
-from ..stats.bootstrap import bootstrap_t
+from ..stats.bootstrap import INTERVAL_RESAMPLES, bootstrap_t
 from ..stats.clusters import (
     FEW_DIFFER,
     HEAVY,
@@ -138,19 +138,14 @@ class Intervals:
             return _Estimate(None, without, scores, group_counts > 0, has_part)
         why = explain_no_interval(by_cluster, float(np.abs(values).max(initial=0.0)))
         error, freedom = by_cluster.error or 0.0, by_cluster.freedom
-        ends = _find_ends(column, sample, self._ranges)
-        if ends and why in {"", SAME}:
-            first, last = ends
-            share = (cell.value - first) / (last - first)
-            low, high = (
-                first + end * (last - first)
-                for end in share_interval(share, len(values), by_cluster)
+        is_share, ends = _find_ends(column, sample, self._ranges)
+        interval = None
+        if not (is_share and why in {"", SAME}):
+            interval = _interval(
+                cell.value, by_cluster, freedom, by_cluster.count, "clustered", why
             )
-            interval = Interval(low, high, error or None, by_cluster.count, "korn-graubard")
-        elif not why and by_cluster.is_skewed:
-            interval = _bootstrap_interval(by_cluster)
-        else:
-            interval = _interval(cell.value, error, freedom, by_cluster.count, "clustered", why)
+        if ends and (interval is None or interval.reason == FEW_DIFFER):
+            interval = _share_interval(cell.value, ends, by_cluster, len(values))
         groups_in, heavy = group_counts > 0, why == HEAVY
         return _Estimate(interval, without, scores, groups_in, has_part, error, freedom, heavy)
 
@@ -172,11 +167,15 @@ class Intervals:
             return _Estimate(None, without, scores, groups, clusters)
         # Leaving out a group that the value does not depend on does not change it.
         without = np.where(groups, self._leave_groups_out(column, cells, parts), value)
-        error = jackknife_error(without[groups])
+        replicates = without[groups]
+        error = jackknife_error(replicates)
         freedom, heavy = _pool_freedom(operands, list(_sensitivities(column, cells, parts)))
-        why = _no_interval(count, error, float(np.abs(without[groups]).max(initial=0.0)))
+        why = _no_interval(count, error, float(np.abs(replicates).max(initial=0.0)))
         why = why or HEAVY * heavy
-        interval = _interval(value, error or 0.0, freedom, count, "jackknife", why)
+        # The mean of the jackknife's pseudo-values (Tukey, 1958) has the same error.
+        pseudo_values = len(replicates) * value - (len(replicates) - 1) * replicates
+        of = Clusters(pseudo_values, np.ones(len(replicates)))
+        interval = _interval(value, of, freedom, count, "jackknife", why)
         return _Estimate(interval, without, scores, groups, clusters, error or 0, freedom, heavy)
 
     def _leave_groups_out(self, column: Column, cells: _Cells, parts: _Parts) -> Floats:
@@ -215,28 +214,31 @@ class Intervals:
         return _sum_by_place(self._groups, values, self._group_count)
 
 
-def _find_ends(column: Column, sample: Sample, ranges: Ranges) -> tuple[float, float] | None:
-    """Return the ends of the column's scale if all its values are ends; None otherwise.
-
-    Of all values with a given mean on a scale those at its ends vary most, so the interval of a
-    share is never too short for a column whose values happen to be all at one end.
-    """
-    if not isinstance(column.how, Mean) or column.how.weighted_by or not len(sample.raw_values):
-        return None
-    ends = ranges.get(column.how.of)
-    if ends is None or not np.isin(sample.raw_values, ends).all():
-        return None
+def _find_ends(
+    column: Column, sample: Sample, ranges: Ranges
+) -> tuple[bool, tuple[float, float] | None]:
+    """Return whether all values of a column are ends of its scale, and the ends if it has any."""
+    if not isinstance(column.how, Mean) or column.how.weighted_by:
+        return False, None
+    ends, values = ranges.get(column.how.of), np.asarray(sample.raw_values)
+    if ends is None or values.min() < ends[0] or values.max() > ends[1]:
+        return False, None
     scale, offset = column.how.affine
     low, high = sorted(scale * end + offset for end in ends)
-    return low, high
+    return bool(np.isin(values, ends).all()), (low, high)
 
 
-def _bootstrap_interval(of: Clusters) -> Interval:
-    result = bootstrap_t(of.sums[None], of.counts)
-    low, high = float(result.low[0]), float(result.high[0])
-    if math.isinf(low) or math.isinf(high):
-        return Interval(None, None, None, of.count, "bootstrap-t", FEW_DIFFER)
-    return Interval(low, high, of.error, of.count, "bootstrap-t")
+def _share_interval(value: float, ends: tuple[float, float], of: Clusters, items: int) -> Interval:
+    """Make the interval of a mean by its share of the way between the ends of its scale.
+
+    Of all values with a given mean on a scale those at its ends vary most. So the interval is never
+    too short, also for a column whose values happen to be all at one end, or nearly all.
+    """
+    first, width = ends[0], ends[1] - ends[0]
+    error = of.error or 0.0
+    shares = share_interval((value - first) / width, error / width, of.freedom, items)
+    low, high = (first + share * width for share in shares)
+    return Interval(low, high, error or None, of.count, "korn-graubard")
 
 
 def _sum_by_place(places: NDArray[np.int64], values: Floats, size: int) -> Floats:
@@ -292,13 +294,24 @@ def _no_interval(clusters: int, error: float | None, largest: float) -> str:
 
 
 def _interval(
-    value: float, error: float, freedom: float, clusters: int, method: Method, why: str
+    value: float, of: Clusters, freedom: float, clusters: int, method: Method, why: str
 ) -> Interval:
-    """Make the interval of a value; an empty one if there is a reason against it."""
-    if why:
+    """Make the interval of a value from what each cluster adds to it.
+
+    It is empty if there is a reason against it. For skewed clusters its ends are the outer ones of
+    Student's and of the bootstrap-t's.
+    """
+    error = of.error
+    if why or error is None:
         return Interval(None, None, None, clusters, method, why)
     half = half_width(error, freedom)
-    return Interval(value - half, value + half, error, clusters, method)
+    if not of.is_skewed:
+        return Interval(value - half, value + half, error, clusters, method)
+    result = bootstrap_t(of.sums[None], of.counts, INTERVAL_RESAMPLES)
+    down, up = of.value - float(result.low[0]), float(result.high[0]) - of.value
+    if math.isinf(down) or math.isinf(up):
+        return Interval(None, None, None, clusters, "bootstrap-t", FEW_DIFFER)
+    return Interval(value - max(half, down), value + max(half, up), error, clusters, "bootstrap-t")
 
 
 def _pair_clusters(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:

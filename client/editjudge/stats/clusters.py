@@ -19,7 +19,7 @@ Floats: TypeAlias = NDArray[np.float64]
 CONFIDENCE = 0.95
 _MOST = 0.5 + 1e-9
 """The largest share of all weight of one cluster; with more, it decides the mean alone."""
-_MAX_SKEWNESS = 1.0
+_MAX_SKEWNESS = 0.5
 """The largest skewness of clusters for which Student's interval covers about what it claims."""
 _MIN_CLUSTERS = 8
 ROUNDING = 1e-12
@@ -49,8 +49,7 @@ class Clusters:
         """
         if len(values) != len(clusters) or not len(values):
             raise ValueError(f"{len(values)} values, {len(clusters)} clusters: give one each")
-        numbers: dict[Hashable, int] = {}
-        of = np.array([numbers.setdefault(each, len(numbers)) for each in clusters])
+        of = number_clusters(clusters)
         weights = np.asarray(values, dtype=np.float64)
         sums, counts = np.bincount(of, weights=weights), np.bincount(of)
         return cls(np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64))
@@ -111,6 +110,12 @@ class Clusters:
         return max(1.0, min(effective, self.count) - 1)
 
 
+def number_clusters(clusters: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Number clusters from 0 in order of first appearance (int64, one for each item)."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(each, len(numbers)) for each in clusters], dtype=np.int64)
+
+
 def explain_no_interval(by_cluster: Clusters, largest: float) -> str:
     """State why a mean has no interval; return "" if it has one.
 
@@ -163,22 +168,38 @@ def t_quantile(share: float, freedom: float) -> float:
     return float(stdtrit(freedom, share))
 
 
+_MAX_PARTS = 1_000
 GROUPS = 100
 """The largest number of parts that the jackknife leaves out, one after the other."""
 
 
-def jackknife_groups(clusters: int) -> NDArray[np.int64]:
+def jackknife_groups(clusters: int, most: int = GROUPS) -> NDArray[np.int64]:
     """Assign each cluster to the part that the jackknife leaves it out with.
 
-    Up to 100 clusters are each a part of their own. More are spread over 100 parts at random, in
-    the same way every time.
+    Up to `most` clusters are each a part of their own. More are spread over so many parts at
+    random, in the same way every time.
 
     Returns:
         The index of each cluster's part (int64).
     """
-    if clusters <= GROUPS:
+    if clusters <= most:
         return np.arange(clusters)
-    return np.random.default_rng(0).permutation(clusters) % GROUPS
+    return np.random.default_rng(0).permutation(clusters) % most
+
+
+def merge_clusters(rows: Floats) -> Floats:
+    """Add up clusters where they are too many to resample.
+
+    Args:
+        rows: A sum of each of G clusters in each row (float64, K x G).
+
+    Returns:
+        The same of at most 1,000 parts, as `jackknife_groups` makes them.
+    """
+    if rows.shape[1] <= _MAX_PARTS:
+        return rows
+    parts = jackknife_groups(rows.shape[1], _MAX_PARTS)
+    return np.array([np.bincount(parts, weights=row) for row in rows])
 
 
 def jackknife_error(replicates: Floats) -> float | None:

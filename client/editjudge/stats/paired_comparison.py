@@ -22,6 +22,8 @@ from .clusters import (
     Floats,
     explain_no_interval,
     half_width,
+    merge_clusters,
+    number_clusters,
     t_quantile,
 )
 
@@ -181,11 +183,14 @@ def measure_differences(
         differences: The differences (float64, K x N); finite.
         clusters: The cluster of each item.
     """
-    each = [Clusters.of(row.tolist(), clusters) for row in differences]
-    sums, counts = np.array([of.sums for of in each]), each[0].counts
+    if differences.shape[1] != len(clusters) or not len(clusters):
+        raise ValueError(f"{differences.shape[1]} values, {len(clusters)} clusters: give one each")
+    places = number_clusters(clusters)
+    sums = np.array([np.bincount(places, weights=row) for row in differences])
+    counts = np.bincount(places).astype(np.float64)
     flip_ps = sign_flip_p(sums)
-    resamples = bootstrap_t(sums, counts) if each[0].count > 1 else None
-    for k, of in enumerate(each):
+    resamples = bootstrap_t(sums, counts) if len(counts) > 1 else None
+    for k, of in enumerate(Clusters(row, counts) for row in sums):
         reason = explain_no_interval(of, float(np.abs(differences[k]).max()))
         if resamples is None or reason not in {"", SAME}:
             yield DifferenceTest(of, None, None, None, reason)
@@ -211,8 +216,9 @@ def sign_flip_p(sums: Floats) -> Floats:
     """Test whether sums of differences are 0, by flipping the signs of whole clusters.
 
     If at most 16 clusters have a sum other than 0, all combinations of their signs are tried;
-    otherwise 9,999 random ones, which are the same every time. The observed combination counts
-    among them, so p is never 0 (Phipson and Smyth, 2010).
+    otherwise 9,999 random ones, which are the same every time (of more than 1,000 clusters those of
+    1,000 parts). The observed combination counts among them, so p is never 0 (Phipson and Smyth,
+    2010).
 
     Args:
         sums: K rows with the sum of the differences in each cluster (float64, K x G).
@@ -220,6 +226,7 @@ def sign_flip_p(sums: Floats) -> Floats:
     Returns:
         The two-sided p values (float64, K), in (0, 1].
     """
+    sums = merge_clusters(sums)
     thresholds = np.abs(sums.sum(axis=1)) * (1 - _ROUNDING)
     few = (sums != 0).sum(axis=1) <= _EXACT
     ps = np.ones(len(sums))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editjudge.stats.bootstrap import RESAMPLES, bootstrap_t, draw_clusters
+from editjudge.stats.bootstrap import TEST_RESAMPLES, bootstrap_t, draw_clusters
 
 VALUES = st.lists(st.integers(-6, 6).map(float), min_size=2, max_size=40)
 
@@ -16,8 +16,8 @@ def test_it_equals_a_slow_computation() -> None:
     rng = np.random.default_rng(3)
     sums, counts = rng.lognormal(size=(2, 12)), rng.integers(1, 5, 12).astype(float)
     result = bootstrap_t(sums, counts)
-    draws = np.concatenate([*draw_clusters(12)])
-    assert draws.shape == (RESAMPLES, 12)
+    draws = np.concatenate([draws for _, draws in draw_clusters(12, TEST_RESAMPLES)])
+    assert draws.shape == (TEST_RESAMPLES, 12)
     assert (draws.sum(axis=1) == 12).all()
     for k, own in enumerate(sums):
         mean, error = _measure(own, counts)
@@ -27,10 +27,10 @@ def test_it_equals_a_slow_computation() -> None:
             drawn, its_error = _measure(own[places], counts[places])
             ts.append((drawn - mean) / its_error)
         ts.sort()
-        assert result.low[k] == pytest.approx(mean - ts[-249] * error)
-        assert result.high[k] == pytest.approx(mean - ts[248] * error)
+        assert result.low[k] == pytest.approx(mean - ts[-499] * error)
+        assert result.high[k] == pytest.approx(mean - ts[498] * error)
         beyond = min(sum(t >= mean / error for t in ts), sum(t <= mean / error for t in ts))
-        assert result.p[k] == pytest.approx(2 * (1 + beyond) / (RESAMPLES + 1))
+        assert result.p[k] == pytest.approx(2 * (1 + beyond) / (TEST_RESAMPLES + 1))
 
 
 def _measure(sums: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
