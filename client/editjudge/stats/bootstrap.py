@@ -56,8 +56,8 @@ def bootstrap_t(sums: Floats, counts: Floats, resamples: int = TEST_RESAMPLES) -
         counts: Number of values in each cluster, or their weight (float64, G), above 0.
         resamples: Number of resamples; with 1, a multiple of 40.
     """
-    merged = merge_clusters(np.vstack([sums, counts]))
-    sums, counts = merged[:-1], merged[-1]
+    rows = merge_clusters(np.vstack([sums, counts]))
+    sums, counts = rows[:-1], rows[-1]
     values = sums.sum(axis=1) / counts.sum()
     # Sums of squares around the mean lose fewer digits.
     rests = sums - values[:, None] * counts
