@@ -26,6 +26,7 @@ from ..stats.paired_comparison import (
     measure_differences,
     rank_ranges,
 )
+from .canary import last_checks_line
 from .view import RunView
 
 LEVEL = 0.05
@@ -86,6 +87,8 @@ class ModelComparison(Strict):
         dimensions: Those that apply to any of the items, in the order of the run.
         untrained: Services with random weights; if there are any, the comparison is no result.
         pending: Number of edits, of both models, with a dimension that is not judged yet.
+        checks: The last checks of the judges that these dimensions rest on, see
+            `last_checks_line`; "" if they rest on none.
     """
 
     first: str
@@ -95,6 +98,7 @@ class ModelComparison(Strict):
     dimensions: tuple[DimensionComparison, ...]
     untrained: tuple[str, ...]
     pending: int
+    checks: str
 
 
 class ModelPlace(Strict):
@@ -132,10 +136,12 @@ class Rankings(Strict):
 
     Attributes:
         untrained: Services with random weights.
+        checks: See `ModelComparison`.
     """
 
     dimensions: tuple[Ranking, ...]
     untrained: tuple[str, ...]
+    checks: str
 
 
 def compare_models(
@@ -174,6 +180,7 @@ def compare_models(
         dimensions=tuple(_adjust_for_all(comparisons)),
         untrained=_untrained_services(view, other_run),
         pending=sum(len(each.pending & common_items) for each in (mine, theirs)),
+        checks=_describe_checks([row.dimension for row in comparisons], view, other_run),
     )
 
 
@@ -207,12 +214,21 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
         for dimension, items in common.items()
         if dimension.id in applying
     )
-    return Rankings(dimensions=rankings, untrained=_untrained_services(view))
+    checks = _describe_checks([each.dimension for each in rankings], view)
+    return Rankings(dimensions=rankings, untrained=_untrained_services(view), checks=checks)
 
 
 def _untrained_services(*views: RunView) -> tuple[str, ...]:
     names = (name for view in views for name in untrained_services(view.header.identities))
     return tuple(dict.fromkeys(map(str, names)))
+
+
+def _describe_checks(dimensions: Collection[str], *views: RunView) -> str:
+    """Describe the last checks of the judges that dimensions rest on."""
+    roles = views[0].resolved_spec.roles(dimensions)
+    return last_checks_line(
+        *({r: of for r, of in view.header.identities.items() if r in roles} for view in views)
+    )
 
 
 class _Score(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from itertools import islice, product
 from pathlib import Path
 from statistics import fmean
@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, PlainSerializer, computed_field
 from pydantic.dataclasses import dataclass as result
 
 from ..base.errors import ConfigError
-from ..base.identity import Identities, format_identities, untrained_services
+from ..base.identity import Identities, ServiceName, format_identities, untrained_services
 from ..base.signature import Signature
 from ..base.strict import STRICT, to_plain
 from ..base.text import format_count, shorten_list
@@ -108,6 +108,7 @@ class Results(JudgeSpread):
         sources: The number of clusters of items; two clusters share no source picture.
         published: The numbers that the paper prints; None unless they were requested.
         unserved: The dimensions that wait for models, by reason; None unless requested.
+        roles: The services that each column may depend on, by column id.
     """
 
     benchmark: Annotated[Benchmark, PlainSerializer(lambda b: b.name, return_type=str)]
@@ -123,12 +124,29 @@ class Results(JudgeSpread):
     sources: int = 0
     published: PublishedNumbers | None = None
     unserved: Mapping[str, Sequence[str]] | None = None
+    roles: Annotated[Mapping[str, frozenset[ServiceName]], Field(exclude=True)] = field(
+        default_factory=dict
+    )
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def untrained(self) -> tuple[str, ...]:
         """Services with random weights; values that depend on them are no results."""
         return tuple(map(str, untrained_services(self.services)))
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def checks(self) -> str:
+        """The last checks of the judges that the columns rest on; "" if they rest on none.
+
+        The line is read from this machine's file of checks; see `last_checks_line`.
+
+        Raises:
+            StoreError: the file cannot be read.
+        """
+        from .canary import last_checks_line
+
+        return last_checks_line(self.services)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the strict JSON form, as `editjudge summary --json` prints it."""
@@ -240,8 +258,11 @@ def make_results(
         models = "+".join(sorted(header.outputs))
         cells = {model: _extend_signatures(row, "common", models) for model, row in cells.items()}
     tags = {one for d in spec.dimensions if d.prompt_origins for one in d.prompt_origins.split("+")}
-    of = {name for column in table for name in column.dimensions}
-    roles = spec.roles(name for name in spec.dimensions_by_id if name in of)
+    roles: dict[str, frozenset[ServiceName]] = {}
+    for column in table:
+        own = spec.roles(column.dimensions)
+        roles[column.id] = own.union(*(roles[part] for part in column.parts))
+    used_roles = frozenset[ServiceName]().union(*roles.values())
     with_rounds, spread = spreading.build(cells)
     return Results(
         judge_rounds=spread.judge_rounds,
@@ -252,12 +273,13 @@ def make_results(
         switches=rules.switches.on,
         items=len(clusters),
         prompts="+".join(sorted(tags)) or None,
-        services={r: identity for r, identity in header.identities.items() if r in roles},
+        services={r: identity for r, identity in header.identities.items() if r in used_roles},
         columns=table,
         models=with_rounds,
         count_missing=count_missing,
         common=common,
         sources=max(clusters, default=-1) + 1,
+        roles=roles,
     )
 
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ..app.canary import last_checks_line
 from ..app.comparison import (
     LEVEL,
     DimensionComparison,
@@ -54,13 +53,12 @@ def compare_command(
         second = stack.enter_context(RunView(other)) if other else view
         result = compare_models((view, models[0]), (second, models[1]), dimension)
         identities = {**second.header.identities, **view.header.identities}
-        checks = last_checks_line(view.header.identities, second.header.identities)
     if json:
         print_json(result)
     else:
         _print_comparison(result, identities)
-        if checks:
-            print_text(checks)
+        if result.checks:
+            print_text(result.checks)
     if fail_if and result.pending:
         raise ConfigError(format_pending_warning(result.pending), "finish it first: editjudge run")
     return _FAILURE_CODE if fail_if and _has_failed(result.dimensions, fail_if) else 0
@@ -94,8 +92,8 @@ def _print_ranking(view: RunView, dimensions: tuple[str, ...], *, as_json: bool)
         print_text(warning, fg="red", bold=True)
     print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
     print_text("(1-2): the possible places; models without a significant difference share them")
-    if checks := last_checks_line(identities):
-        print_text(checks)
+    if ranking.checks:
+        print_text(ranking.checks)
 
 
 def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from ..report.figures import (
     drawable_panels,
 )
 from ..report.numbers import untrained_warning
-from ..report.summary import select_columns
+from ..report.summary import narrow_results, select_columns
 
 
 def plot_command(
@@ -48,7 +47,7 @@ def plot_command(
         dataset = view.resolved_spec.dataset
     folder = out or run / "figures"
     if dimension:
-        results = replace(results, columns=select_columns(results, dimension, model)[0])
+        results = narrow_results(results, dimension, model)
     selection = _select_figures(results, figure)
     numbers = _collect_numbers(results, model, with_paper=published)
     if len(numbers) > MAX_LOOKS:
@@ -69,6 +68,8 @@ def plot_command(
             print_text(f"{file}: {each.kind}, {each.source}")
             for line in _describe_coverage(results, each, numbers):
                 print_notice(line)
+    if results.checks:
+        print_notice(results.checks)
     if not count:
         raise ConfigError(f"{run}: no figure has any numbers yet", "see: editjudge summary")
 

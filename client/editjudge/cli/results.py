@@ -9,7 +9,6 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
-from ..app.canary import last_checks_line
 from ..app.export import Format, export
 from ..app.results import PublishedNumbers, Results, read_published
 from ..app.verdicts import Row, ShownEdit, ShownItem
@@ -72,8 +71,8 @@ def summary_command(
         _print_summary(results, paper, run, each_round=each_round)
         for reason, names in (reasons or {}).items():
             print_text(f"- {reason}: {', '.join(names)}")
-        if checks := last_checks_line(results.services):
-            print_text(checks)
+        if results.checks:
+            print_text(results.checks)
 
 
 def _waiting_reasons(view: RunView, results: Results) -> dict[str, list[str]]:

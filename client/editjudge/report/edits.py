@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..app.canary import last_checks_line
 from ..app.results import PublishedNumbers, Results, read_published
 from ..app.verdicts import make_row
 from ..app.view import Pictures, RunView, StoredPrompt, StoredVerdict
@@ -64,7 +63,6 @@ class PageRun:
     """
 
     results: Results
-    checks: str
     published_beside: PublishedNumbers | None
 
     def __init__(self, view: RunView, number: int = 0, models_before: int = 0) -> None:
@@ -96,7 +94,6 @@ class PageRun:
         evidence = edits.save_chunk is not None
         self.results = self.view.results(each=partial(edits.add, self), evidence=evidence)
         self.published_beside = read_published(self.results) if with_published else None
-        self.checks = last_checks_line(self.results.services)
 
     def add_details(self, edits: Edits, numbers: Collection[int], chunk: DetailChunk) -> None:
         """Add the details of this run's edits among `numbers` to a chunk."""

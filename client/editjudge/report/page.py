@@ -145,7 +145,7 @@ def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
     today = package_version("editjudge")
     for run in runs:
         before = f"{run.name}: " if len(runs) > 1 else ""
-        lines = [*filter(None, [untrained_warning(run.results.services), run.checks])]
+        lines = [*filter(None, [untrained_warning(run.results.services), run.results.checks])]
         if run.header.editjudge != today:
             by = run.header.editjudge
             lines.append(f"the run was last written by editjudge {by}, this is {today}")

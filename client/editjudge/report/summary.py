@@ -111,9 +111,12 @@ def narrow_results(
         return {name: cell for name, cell in row.items() if name in ids}
 
     dimension_ids = {name for column in selection for name in column.dimensions}
+    of_columns = (results.roles.get(column.id, results.services.keys()) for column in selection)
+    roles = frozenset[str]().union(*of_columns)
     return replace(
         results,
         columns=selection,
+        services={role: of for role, of in results.services.items() if role in roles},
         models={name: of_ids(results.models[name]) for name in names},
         judges={
             name: {judge: of_ids(row) for judge, row in results.judges[name].items()}
@@ -181,6 +184,8 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
         yield "sd: standard deviation over rounds"
     yield from describe_outside(columns, results.models)
     yield from describe_counting(results)
+    if results.checks:
+        yield results.checks
 
 
 def describe_counting(results: Results) -> Iterator[str]:
