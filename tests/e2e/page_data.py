@@ -154,8 +154,7 @@ def _fill_table(made: Example, models: tuple[str, ...]) -> None:
         cells = [row["cells"][number] for row in rows]  # type: ignore[index]
         there = [cell for cell in cells if cell["value"] is not None]
         order = sorted(there, key=lambda cell: cell["value"], reverse=best_first)
-        for place, cell in enumerate(order[:2], 1):
-            cell["rank"] = place
+        order[0]["lead"] = "best" if number else "sure"
     made.report["tables"] = [
         {"title": "Core, core.1", "runs": [0], "columns": columns, "rows": rows,
          "published": [{"source": "Table 2", "judge": "GPT-4o", "note": "", "models": {
@@ -173,7 +172,7 @@ def _cell(made: Example, model: int, dimension: int) -> dict[str, Any]:
     mean = sum(values) / len(values) if values else None
     half = 0.06 * abs(mean or 0)
     return {
-        "value": mean, "text": "-" if mean is None else f"{mean:.3f}", "rank": 0,
+        "value": mean, "text": "-" if mean is None else f"{mean:.3f}", "lead": "",
         "interval": mean and {"low": mean - half, "high": mean + half, "clusters": 4},
         "ends": "" if mean is None else f"{mean - half:.3f} – {mean + half:.3f}",
         "sd": None, "scored": len(values), "asked": asked, "imputed": 0,

@@ -76,13 +76,15 @@ def test_a_cell_has_its_place_its_interval_and_its_coverage(page: Page, made: Ex
     ends = first["interval"]
     assert f"{ends['low']:.3f} – {ends['high']:.3f}" in said
     assert f"{first['scored']}/{first['asked']}" in said
-    assert page.locator(".board .best").count() == len(DIMENSIONS)
-    assert page.locator(".board .second").count() == len(DIMENSIONS)
-    weights = [
-        page.locator(f".board .{place}").first.evaluate("each => getComputedStyle(each).fontWeight")
-        for place in ("best", "second")
+    assert page.locator(".board .sure").count() == 1
+    assert page.locator(".board .best").count() == len(DIMENSIONS) - 1
+    looks = [
+        page.locator(f".board .{lead}").first.evaluate(
+            "each => [getComputedStyle(each).fontWeight, getComputedStyle(each).fontStyle]"
+        )
+        for lead in ("sure", "best")
     ]
-    assert weights == ["700", "400"]
+    assert looks == [["700", "normal"], ["400", "italic"]]
     assert "Older-Edit" in page.locator(".of-papers").inner_text()
 
 

@@ -23,14 +23,14 @@ from ..stats.paired_comparison import (
     Comparison,
     compare,
     holm,
+    largest_unseen_share,
     measure_differences,
     rank_ranges,
 )
 from .canary import last_checks_line
+from .column_values import LEVEL
 from .view import RunView
 
-LEVEL = 0.05
-"""A difference is significant if its p, adjusted by Holm's method, is below this level."""
 _MAX_FURTHEST = 10
 
 
@@ -47,10 +47,12 @@ class DimensionComparison(Strict):
 
     Attributes:
         figures: The statistics; None if no edit has a score from both.
-        p_holm: `figures.p`, adjusted for all comparisons that were made together (Holm).
+        p_holm: `figures.p`, adjusted for all comparisons that were made together (Holm); None
+            where there is no p.
         detectable: The smallest difference that about four of five such comparisons find, given
             all comparisons made together; None if there are too few sources to find any.
-        better: Which model is significantly better, at a level of 5 %; "" for neither.
+        better: Which model is significantly better, at a level of 5 %: by `p_holm`, so by both
+            intervals of `figures` too; "" for neither.
         only_first: Number of edits on which only the first has a score; no statistic includes them.
         only_second: Number of edits on which only the second has a score.
         neither: Number of edits on which neither has a score.
@@ -121,6 +123,8 @@ class Ranking(Strict):
     Attributes:
         edits: Number of edits on which all models have a score.
         items: Number of items of the run.
+        sources: Number of different source pictures of these edits.
+        unseen: See `Comparison`; None without edits.
         models: Places by name of the model; empty if there is no such edit.
     """
 
@@ -128,6 +132,8 @@ class Ranking(Strict):
     higher_is_better: bool
     edits: int
     items: int
+    sources: int
+    unseen: float | None
     models: dict[str, ModelPlace]
 
 
@@ -373,12 +379,15 @@ def _rank(
             ahead = (means[second] > means[first]) is dimension.higher_is_better
             worse, better = (first, second) if ahead else (second, first)
             above[worse].add(better)
+    sources = len({*of_items})
     places = rank_ranges({model: frozenset(names) for model, names in above.items()})
     return Ranking(
         dimension=dimension.id,
         higher_is_better=dimension.higher_is_better,
         edits=len(items),
         items=max(len(numbers.items) for numbers in each.values()),
+        sources=sources,
+        unseen=largest_unseen_share(sources) if sources else None,
         models={
             model: ModelPlace(mean=mean, first_place=places[model][0], last_place=places[model][1])
             for model, mean in means.items()

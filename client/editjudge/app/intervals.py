@@ -43,6 +43,7 @@ from ..stats.clusters import (
     pooled_freedom,
 )
 from ..stats.shares import share_interval
+from .column_values import ColumnValues
 
 Cells = Mapping[str, Mapping[str, Cell]]
 Ranges: TypeAlias = Mapping[str, tuple[float, float]]
@@ -79,6 +80,8 @@ _Cells: TypeAlias = Mapping[str, Cell]
 _Samples: TypeAlias = Mapping[str, Sample]
 _Parts: TypeAlias = Mapping[str, _Estimate]
 """The estimates of columns, by id."""
+_Values: TypeAlias = tuple[Floats, NDArray[np.int64]]
+"""The values that a number is made of, and their clusters; see `ColumnValues`."""
 
 
 class Intervals:
@@ -97,8 +100,10 @@ class Intervals:
         self._count = int(self._clusters.max(initial=-1)) + 1
         self._groups = jackknife_groups(self._count)
 
-    def add_intervals(self, cells: _Cells, samples: _Samples) -> dict[str, Cell]:
-        """Return the cells of a model with their intervals.
+    def add_intervals(
+        self, cells: _Cells, samples: _Samples
+    ) -> tuple[dict[str, Cell], dict[str, _Values]]:
+        """Return the cells of a model with their intervals, and what their numbers are made of.
 
         Args:
             samples: Samples of the columns that are means, by id.
@@ -113,13 +118,37 @@ class Intervals:
                 parts[column.id] = self._estimate_composite(column, cells, parts, operands)
             else:  # the transformation of its values could not be fitted
                 parts[column.id] = self._empty_estimate
-        return {name: replace(cell, interval=parts[name].interval) for name, cell in cells.items()}
+        values = {
+            name: self._collect_values(value, parts[name], samples.get(name))
+            for name, cell in cells.items()
+            if (value := cell.value) is not None
+        }
+        return (
+            {name: replace(cell, interval=parts[name].interval) for name, cell in cells.items()},
+            {name: each for name, each in values.items() if each is not None},
+        )
+
+    def _collect_values(
+        self, value: float, estimate: _Estimate, sample: Sample | None
+    ) -> _Values | None:
+        """Collect the values of a mean, or the pseudo-values of any other number."""
+        if sample is not None and not sample.weights:
+            return sample.values, self._find_clusters(sample)
+        if estimate.interval is None or estimate.interval.reason not in {"", SAME}:
+            return None
+        groups = np.flatnonzero(estimate.groups_in)
+        without = estimate.without_group[groups]
+        return len(groups) * value - (len(groups) - 1) * without, groups
+
+    def _find_clusters(self, sample: Sample) -> NDArray[np.int64]:
+        clusters = self._clusters[np.asarray(sample.items, dtype=np.int64)]
+        if not sample.partner_items:
+            return clusters
+        partners = np.asarray(sample.partner_items, dtype=np.int64)
+        return _pair_clusters(clusters, self._clusters[partners])
 
     def _estimate_mean(self, column: Column, cell: Cell, sample: Sample) -> _Estimate:
-        clusters = self._clusters[np.asarray(sample.items, dtype=np.int64)]
-        if sample.partner_items:
-            partners = np.asarray(sample.partner_items, dtype=np.int64)
-            clusters = _pair_clusters(clusters, self._clusters[partners])
+        clusters = self._find_clusters(sample)
         values = np.asarray(sample.values)
         weights = np.asarray(sample.weights, dtype=np.float64) if sample.weights else None
         size = self._count
@@ -329,10 +358,10 @@ def with_intervals(
     clusters: Sequence[int],
     caps: Mapping[str, float],
     ranges: Ranges,
-) -> dict[str, dict[str, Cell]]:
-    """Return the cells of a table with intervals and capped counts.
+) -> tuple[dict[str, dict[str, Cell]], dict[str, ColumnValues]]:
+    """Return the cells of a table with intervals and capped counts, and the values of columns.
 
-    A cell is marked if it rests on items that not all models have.
+    A cell is marked if it rests on items that not all models have; its values are left out.
 
     Args:
         columns: The columns of the table; a composite follows its parts.
@@ -343,12 +372,15 @@ def with_intervals(
     table = tabulation.cells()
     intervals = Intervals(columns, clusters, ranges)
     items: dict[str, dict[str, NDArray[np.uint32]]] = {column.id: {} for column in columns}
+    values: dict[str, dict[str, _Values]] = {column.id: {} for column in columns}
     for model, cells in table.items():
         samples = {column.id: sample for column, sample in tabulation.samples(model)}
         for name, sample in samples.items():
             if cells[name].value is not None:
                 items[name][model] = np.frombuffer(sample.items, dtype=np.uint32)
-        table[model] = intervals.add_intervals(cells, samples)
+        table[model], of_model = intervals.add_intervals(cells, samples)
+        for name, each in of_model.items():
+            values[name][model] = each
         for column in columns:
             at_cap = _count_capped(column, table[model], samples, caps)
             table[model][column.id] = replace(table[model][column.id], capped=at_cap)
@@ -358,7 +390,8 @@ def with_intervals(
             has_odd_part = any(cells[part].other_items for part in column.parts)
             if cells[column.id].value is not None and (model in odd_models or has_odd_part):
                 cells[column.id] = replace(cells[column.id], other_items=True)
-    return table
+                values[column.id].pop(model, None)
+    return table, {name: ColumnValues(of_column) for name, of_column in values.items()}
 
 
 def _count_capped(

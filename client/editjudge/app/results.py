@@ -33,6 +33,7 @@ from ..engine.outcomes import decide_outcomes, sort_by_dependency
 from ..stats.clusters import link_clusters
 from ..storage.edit_rows import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
+from .column_values import ColumnValues
 from .intervals import with_intervals
 from .judge_spread import Cells, JudgeSpread, JudgeSpreadBuilder
 from .spec import ResolvedSpec
@@ -109,6 +110,7 @@ class Results(JudgeSpread):
         published: The numbers that the paper prints; None unless they were requested.
         unserved: The dimensions that wait for models, by reason; None unless requested.
         roles: The services that each column may depend on, by column id.
+        values: What the numbers of each column are made of, by column id, to compare models.
     """
 
     benchmark: Annotated[Benchmark, PlainSerializer(lambda b: b.name, return_type=str)]
@@ -127,6 +129,7 @@ class Results(JudgeSpread):
     roles: Annotated[Mapping[str, frozenset[ServiceName]], Field(exclude=True)] = field(
         default_factory=dict
     )
+    values: Annotated[Mapping[str, ColumnValues], Field(exclude=True)] = field(default_factory=dict)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -251,7 +254,7 @@ def make_results(
         spreading.add(row)
     caps = {d.id: d.cap for d in spec.dimensions_by_id.values() if d.cap is not None}
     ranges = {d.id: d.range for d in spec.dimensions_by_id.values()}
-    cells = with_intervals(table, tabulation, clusters, caps, ranges)
+    cells, values = with_intervals(table, tabulation, clusters, caps, ranges)
     if count_missing:
         cells = {model: _extend_signatures(row, "missing", "worst") for model, row in cells.items()}
     if common:
@@ -280,6 +283,7 @@ def make_results(
         common=common,
         sources=max(clusters, default=-1) + 1,
         roles=roles,
+        values=values,
     )
 
 

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from ..app.column_values import LEVEL
 from ..app.comparison import (
-    LEVEL,
     DimensionComparison,
     ModelComparison,
     ModelPlace,
@@ -21,8 +21,9 @@ from ..base.errors import ConfigError
 from ..base.identity import Identities
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count, shorten_list
-from ..report.numbers import format_pending_warning, untrained_warning
+from ..report.numbers import describe_unseen, format_pending_warning, untrained_warning
 from ..report.table import Head, Row, Table
+from ..stats.clusters import FEW_DIFFER
 from ..stats.paired_comparison import smallest_p
 from .output import print_json, print_tables
 
@@ -92,8 +93,15 @@ def _print_ranking(view: RunView, dimensions: tuple[str, ...], *, as_json: bool)
         print_text(warning, fg="red", bold=True)
     print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
     print_text("(1-2): the possible places; models without a significant difference share them")
+    if sources := [each.sources for each in ranking.dimensions if _has_order(each)]:
+        print_text(f"also where they differ, {describe_unseen(min(sources))}")
     if ranking.checks:
         print_text(ranking.checks)
+
+
+def _has_order(ranking: Ranking) -> bool:
+    """Whether any model is significantly better than another."""
+    return any(place.first_place > 1 for place in ranking.models.values())
 
 
 def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:
@@ -171,13 +179,17 @@ def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
     if comparisons and not winners:
         dimensions = format_count(len(comparisons), "dimension")
         yield f"no significant difference (p below {LEVEL:g}, adjusted for {dimensions})"
-    tests = sum(each.p_holm is not None for each in comparisons)
-    small = [each for each in comparisons if _smallest_p(each) * max(1, tests) >= LEVEL]
+    tested = [each for each in comparisons if each.p_holm is not None]
+    small = [each for each in tested if _smallest_p(each) * len(tested) >= LEVEL]
     if small:
         yield (
             f"too few source pictures for a significant result on {_name_first(small)}: judge"
             " more, or compare fewer dimensions (-d)"
         )
+    unsure: dict[str, list[DimensionComparison]] = {}
+    for each in comparisons:
+        unsure.setdefault(_explain_no_claim(each), []).append(each)
+    yield from (f"no claim on {_name_first(of)}: {why}" for why, of in unsure.items() if why)
     yield from _describe_left_out(comparison.dimensions)
     for each in comparison.dimensions:
         yield from _describe_signatures(each)
@@ -186,6 +198,15 @@ def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
         yield f"{each.dimension}: largest differences A → B: {', '.join(most)}"
     if any(each.imputed_first or each.imputed_second for each in comparison.dimensions):
         yield "* imputed: some of these numbers come from a rule of the benchmark, not from a judge"
+
+
+def _explain_no_claim(row: DimensionComparison) -> str:
+    """Explain why an interval is missing or open, so that no model is called better."""
+    if row.better or row.figures is None:
+        return ""
+    ends = row.figures.bootstrap
+    is_open = ends is not None and None in {ends.low, ends.high}
+    return FEW_DIFFER if is_open else row.figures.reason * (row.p_holm is None)
 
 
 def _smallest_p(row: DimensionComparison) -> float:
@@ -220,10 +241,11 @@ def _describe_winner(comparison: ModelComparison, on: DimensionComparison) -> st
         winner, loser = loser, winner
     sign = math.copysign(1, difference)
     ends = sorted((sign * interval.low, sign * interval.high)) if interval else []
-    between = f" [{ends[0]:.3g}, {ends[1]:.3g}]" if ends else ""
+    between = f" [{ends[0]:.3g}, {ends[1]:.3g}]" if ends else " by every source"
     unit = f" {on.unit}" * bool(on.unit)
     by = f"{abs(difference):.3g}{unit}{between}"
-    return f"{winner} beats {loser} by {by} on {on.dimension}"
+    unseen = describe_unseen(on.figures.sources)
+    return f"{winner} beats {loser} by {by} on {on.dimension}; {unseen}"
 
 
 def _describe_signatures(row: DimensionComparison) -> Iterator[str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ..app.column_values import LEVEL
 from ..base.identity import Identities, untrained_services
 from ..base.text import format_count
 from ..base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Score
 from ..benchmarks.cell import Cell
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
-from .table import Head, Number, Row, Table
+from ..stats.paired_comparison import largest_unseen_share
+from .table import Head, Lead, Number, Row, Table
 
 _SMALLEST = 6
 """Most decimals of half an interval before it is written with an exponent."""
@@ -113,39 +115,63 @@ def describe_outcome(outcome: Outcome) -> str:
     return outcome.reason
 
 
-def rank_best_two(
+def find_best(
     texts: Sequence[str], values: Sequence[float | None], *, higher_is_better: bool
 ) -> list[int]:
-    """Rank the numbers of a column: 1 for the best, 2 for the second, 0 for all others.
+    """Find the best numbers of a column: one, or several that are printed alike.
 
-    Numbers that are printed alike share a rank. A column with a single number has no best.
+    A column has no best if it has a single number, or if all are printed alike.
 
     Args:
         texts: The numbers as printed.
         values: The numbers; None where there is none.
+
+    Returns:
+        The places of the best numbers.
     """
     numbers = {text: n for text, n in zip(texts, values, strict=True) if n is not None}
-    best = sorted(numbers, key=numbers.__getitem__, reverse=higher_is_better)
-    several = sum(value is not None for value in values) > 1
-    ranks = {text: rank for rank, text in enumerate(best[:2], 1)} if several else {}
-    return [ranks.get(text, 0) for text in texts]
+    if len(numbers) < 2:
+        return []
+    best = (max if higher_is_better else min)(numbers, key=numbers.__getitem__)
+    return [place for place, text in enumerate(texts) if text == best]
 
 
-def format_cell(cell: Cell, decimals: int | None = None, rank: int = 0) -> Number:
+def format_cell(cell: Cell, decimals: int | None = None, lead: Lead = "") -> Number:
     """Format a mean with its uncertainty and its coverage, which is `scored/asked`.
 
     Args:
         decimals: Decimals to print; None for four significant digits.
-        rank: 1 for the best number of its column, 2 for the second.
+        lead: Whether it is the best number of its column; see `Number`.
     """
     coverage = f"{cell.scored}/{cell.asked}"
     footnote = ""
     if cell.asked and cell.scored != cell.asked:
         footnote = f"{cell.scored:,} of {cell.asked:,} edits have a number"
     if cell.value is None:
-        return Number("-", 0, "", cell.reason if decimals is None else coverage, footnote)
+        return Number("-", "", "", cell.reason if decimals is None else coverage, footnote)
     value = format_number(cell.value, decimals)
-    return Number(value, rank, format_uncertainty(cell, decimals), coverage, footnote)
+    return Number(value, lead, format_uncertainty(cell, decimals), coverage, footnote)
+
+
+def explain_leads(numbers: Iterable[tuple[Number, Cell]]) -> Iterator[str]:
+    """Explain how the best numbers of a table are marked, one line for each mark that occurs."""
+    by_lead: dict[Lead, list[Cell]] = {}
+    for number, cell in numbers:
+        by_lead.setdefault(number.lead, []).append(cell)
+    if sources := [cell.interval.clusters for cell in by_lead.get("sure", ()) if cell.interval]:
+        yield (
+            f"bold: significantly better than every other model (p < {LEVEL:g}, adjusted);"
+            f" {describe_unseen(min(sources))}"
+        )
+    if "best" in by_lead:
+        yield "italic: the best number, but not significantly better than every other"
+
+
+def describe_unseen(sources: int) -> str:
+    """Say how much a comparison over so many sources can overlook."""
+    share = largest_unseen_share(sources)
+    count = format_count(sources, "source")
+    return f"a loss on up to {100 * share:.3g} % of sources could be unseen ({count})"
 
 
 def choose_decimals(cells: Iterable[Cell]) -> int:

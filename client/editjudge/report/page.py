@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -27,13 +28,13 @@ from ..base.signature import Signature, package_version
 from ..base.strict import to_plain
 from ..base.text import format_count
 from ..benchmarks.benchmark import Benchmark
-from ..benchmarks.cell import Interval
+from ..benchmarks.cell import Cell, Interval
 from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.figures import load_figures
 from .edits import CHUNK, Edits, JsonObject, PageRun
 from .figures import MAX_LOOKS, draw_figure, drawable_panels, extract_svg_element
-from .numbers import format_interval, untrained_warning
+from .numbers import explain_leads, format_interval, untrained_warning
 from .summary import (
     describe_comparability,
     describe_outside,
@@ -41,6 +42,7 @@ from .summary import (
     format_column,
     list_reasons,
 )
+from .table import Number
 
 _Key: TypeAlias = tuple[int, str]
 """The index of a run and the name of a model."""
@@ -189,8 +191,14 @@ def _table_json(
     keys = [key for key in places if key[0] in numbers]
     results = _merge_results(first.results, keys, runs)
     columns, left_out = drop_empty_columns(results.columns, results.models, Path(first.name))
-    by_column = [_cells_json(results, column) for column in columns]
-    notes = [*list_reasons(columns, results.models), *left_out]
+    names = list(results.models)
+    by_column = [
+        [*zip(format_column(results, column, names), cells, strict=True)]
+        for column in columns
+        for cells in [[row[column.id] for row in results.models.values()]]
+    ]
+    notes = [*explain_leads(chain.from_iterable(by_column))]
+    notes += [*list_reasons(columns, results.models), *left_out]
     notes += describe_outside(columns, results.models)
     if any(row[c.id].imputed for row in results.models.values() for c in columns):
         notes.append("* imputed: a rule put some of these numbers in, no judge did")
@@ -200,7 +208,10 @@ def _table_json(
         "title": ", ".join(filter(None, [results.benchmark.title, results.benchmark.table])),
         "columns": [_column_json(column, results.benchmark) for column in columns],
         "rows": [
-            {"model": places[key], "cells": [cells[row] for cells in by_column]}
+            {
+                "model": places[key],
+                "cells": [_cell_json(*of[row]) for of in by_column],
+            }
             for row, key in enumerate(keys)
         ],
         "published": to_plain(first.published_beside.tables) if first.published_beside else [],
@@ -216,19 +227,14 @@ def _merge_results(results: Results, keys: Sequence[_Key], runs: Sequence[PageRu
     return replace(results, models=cells)
 
 
-def _cells_json(results: Results, column: Column) -> list[JsonObject]:
-    """Return the cells of a column: each as in `summary --json`, with its printed form."""
-    cells = [row[column.id] for row in results.models.values()]
-    numbers = format_column(results, column, [*results.models])
-    return [
-        {
-            **to_plain(replace(cell, signature=Signature(()))),
-            "text": number.text,
-            "rank": number.rank,
-            "ends": _format_ends(cell.interval),
-        }
-        for cell, number in zip(cells, numbers, strict=True)
-    ]
+def _cell_json(number: Number, cell: Cell) -> JsonObject:
+    """Return a cell as in `summary --json`, with its printed form."""
+    return {
+        **to_plain(replace(cell, signature=Signature(()))),
+        "text": number.text,
+        "lead": number.lead,
+        "ends": _format_ends(cell.interval),
+    }
 
 
 def _format_ends(interval: Interval | None) -> str:

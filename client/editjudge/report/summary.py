@@ -24,13 +24,14 @@ from ..benchmarks.column import Column
 from .numbers import (
     choose_decimals,
     direction_arrow,
+    explain_leads,
     explain_signs,
+    find_best,
     format_cell,
     format_number,
     format_pending_warning,
-    rank_best_two,
 )
-from .table import Head, Number, Row, Table, TextFormat
+from .table import Head, Lead, Number, Row, Table, TextFormat
 
 _Grid: TypeAlias = Mapping[tuple[str, str], Sequence[Number]]
 """The numbers of all columns, by model and judge ("" for all judges together)."""
@@ -128,7 +129,7 @@ def narrow_results(
 
 
 def format_results(results: Results, form: TextFormat) -> str:
-    """Format the table for a paper: best numbers bold, second-best ones underlined.
+    """Format the table for a paper: the best numbers bold if they are surely so, else italic.
 
     A number that does not cover all edits gets a footnote with its coverage.
 
@@ -147,18 +148,31 @@ def build_paper_table(results: Results) -> Table:
     has_groups = any(column.group for column in selection)
     as_rows = has_groups or len(selection) > max(_WIDE, len(names))
     table = _by_column(selection, grid, names) if as_rows else _by_model(selection, grid)
-    notes, about = tuple(_notes(results, selection, names)), tuple(_describe_run(results))
-    return replace(table, notes=notes, about=about)
+    leads = (
+        (number, results.models[name][column.id])
+        for column, numbers in zip(selection, by_column, strict=True)
+        for name, number in zip(names, numbers, strict=True)
+    )
+    notes = (*explain_leads(leads), *_notes(results, selection, names))
+    return replace(table, notes=notes, about=tuple(_describe_run(results)))
 
 
 def format_column(results: Results, column: Column, models: Sequence[str]) -> list[Number]:
-    """Format the numbers of one column and rank the best two."""
+    """Format the numbers of one column and mark the best."""
     cells = [results.models[model][column.id] for model in models]
     decimals = _decimals(results, column, cells)
     texts = ["-" if cell.value is None else format_number(cell.value, decimals) for cell in cells]
     values = [cell.value for cell in cells]
-    ranks = rank_best_two(texts, values, higher_is_better=column.higher_is_better)
-    return [format_cell(cell, decimals, rank) for cell, rank in zip(cells, ranks, strict=True)]
+    higher = column.higher_is_better
+    best = find_best(texts, values, higher_is_better=higher)
+    lead: Lead = "best"
+    if len(best) == 1 and (of := results.values.get(column.id)):
+        first, cells_by_model = models[best[0]], zip(models, cells, strict=True)
+        others = [m for m, cell in cells_by_model if cell.value is not None and m != first]
+        if of.is_surely_best(first, others, higher_is_better=higher):
+            lead = "sure"
+    leads = (lead if place in best else "" for place in range(len(cells)))
+    return [format_cell(cell, decimals, one) for cell, one in zip(cells, leads, strict=True)]
 
 
 def _decimals(results: Results, column: Column, cells: Sequence[Cell]) -> int:

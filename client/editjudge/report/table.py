@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table as Terminal
 
 TextFormat: TypeAlias = Literal["latex", "markdown", "csv"]
+Lead: TypeAlias = Literal["", "best", "sure"]
 _LAST_LATIN = 0x17F
 """Last character, roughly, that pdflatex prints without further packages."""
 
@@ -28,14 +29,15 @@ class Number:
 
     Attributes:
         text: The number; "-" where there is none.
-        rank: 1 for the best of its column, 2 for the second, 0 for all others.
+        lead: `sure` for the best of its column if its model is significantly better than each
+            other one, `best` for the best otherwise, "" for all others.
         suffix: Half of its interval and further signs.
         coverage: Coverage as a terminal shows it, `3/4`.
         footnote: Coverage as a paper shows it; equal footnotes share a mark.
     """
 
     text: str
-    rank: int = 0
+    lead: Lead = ""
     suffix: str = ""
     coverage: str = ""
     footnote: str = ""

@@ -76,8 +76,8 @@ class Comparison(Strict):
             below 0.05 so means that both intervals exclude 0. Where the difference is the same by
             every source there are no intervals, and the exchange decides. None where there are none
             for another reason.
-        unseen: The largest share of sources that could behave in a way that no source here does
-            (95 %; 3 / n for n sources, at most 1).
+        unseen: The largest share of sources that could behave in a way that no source here does;
+            see `largest_unseen_share`.
         wins: Edits on which the second model is better.
         ties: Edits on which both models are equal, up to rounding.
         losses: Edits on which the second model is worse.
@@ -157,11 +157,19 @@ def compare(
         bootstrap=test.bootstrap,
         reason=test.reason,
         p=test.p,
-        unseen=min(1.0, _RULE_OF_THREE / of.count),
+        unseen=largest_unseen_share(of.count),
         wins=higher if higher_is_better else lower,
         ties=len(differences) - higher - lower,
         losses=lower if higher_is_better else higher,
     )
+
+
+def largest_unseen_share(sources: int) -> float:
+    """The largest share of sources that could behave in a way that none of n sources does (95 %).
+
+    It is 3 / n, at most 1: the rule of three (Hanley and Lippman-Hand, 1983).
+    """
+    return min(1.0, _RULE_OF_THREE / sources)
 
 
 class DifferenceTest(NamedTuple):

@@ -57,7 +57,7 @@ def cells(
         for model, values in models.items():
             of = {name: each[number] for name, each in values.items()}
             tabulation.add(row(number, model, of))
-    return with_intervals(columns, tabulation, clusters, {"x": 100.0}, ranges or {})
+    return with_intervals(columns, tabulation, clusters, {"x": 100.0}, ranges or {})[0]
 
 
 def ends(cell: Cell) -> tuple[float, float, float]:
@@ -223,7 +223,7 @@ def test_what_is_not_served_has_no_part() -> None:
     tabulation.add(row(0, "m", {"x": 1.0}))
     tabulation.add(row(1, "m", {"x": 3.0}))
     tabulation.add(Row(ITEMS[2], "m", {"x": NotServed(reason="?")}, {}, 2))
-    cell = with_intervals([X], tabulation, [0, 1, 2], {}, {})["m"]["x"]
+    cell = with_intervals([X], tabulation, [0, 1, 2], {}, {})[0]["m"]["x"]
     assert cell.interval is not None
     assert cell.interval.clusters == 2
 

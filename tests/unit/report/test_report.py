@@ -13,8 +13,8 @@ from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import Judgement, judge
 from editjudge.report.numbers import (
     describe_outcome,
+    find_best,
     format_cell,
-    rank_best_two,
     untrained_warning,
 )
 
@@ -62,9 +62,14 @@ def test_cells_show_their_coverage() -> None:
     )
 
 
-def test_the_best_and_the_second_are_told_by_what_is_printed() -> None:
+def test_the_best_is_told_by_what_is_printed() -> None:
     texts, values = ["0.5", "0.7", "0.5", "-", "0.1"], [0.501, 0.7, 0.499, None, 0.1]
-    assert rank_best_two(texts, values, higher_is_better=True) == [2, 1, 2, 0, 0]
-    assert rank_best_two(texts, values, higher_is_better=False) == [2, 0, 2, 0, 1]
-    assert rank_best_two(["1"], [1.0], higher_is_better=True) == [0], "nobody is beaten"
-    assert rank_best_two(["1", "-"], [1.0, None], higher_is_better=True) == [0, 0]
+    assert find_best(texts, values, higher_is_better=True) == [1]
+    assert find_best(texts, values, higher_is_better=False) == [4]
+    assert find_best(texts[:1] + texts[2:], values[:1] + values[2:], higher_is_better=True) == [
+        0,
+        1,
+    ]
+    assert find_best(["1"], [1.0], higher_is_better=True) == [], "nobody is beaten"
+    assert find_best(["1", "-"], [1.0, None], higher_is_better=True) == []
+    assert find_best(["1", "1"], [1.01, 1.02], higher_is_better=True) == [], "all are alike"

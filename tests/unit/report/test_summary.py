@@ -52,14 +52,15 @@ def test_latex() -> None:
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert rows == [
         r"model & quality $\uparrow$ & error $\downarrow$ \\",
-        r"a & 1.000 & \underline{5.000} \\",
-        r"b & \textbf{3.000} & \textbf{1.000}\textsuperscript{a} \\",
-        r"c & \underline{2.000} *1 & -\textsuperscript{b} \\",
+        r"a & 1.000 & 5.000 \\",
+        r"b & \textit{3.000} & \textit{1.000}\textsuperscript{a} \\",
+        r"c & 2.000 *1 & -\textsuperscript{b} \\",
     ]
     below = text.splitlines()[-1]
     assert below == (
         r"{\footnotesize \textsuperscript{a}~7 of 10 edits have a number; "
         r"\textsuperscript{b}~0 of 10 edits have a number; "
+        r"italic: the best number, but not significantly better than every other; "
         r"*n: imputed: a rule put n of these numbers in, no judge did.\par}"
     )
 
@@ -69,8 +70,8 @@ def test_markdown_with_chosen_columns_and_models() -> None:
     assert text.splitlines()[:4] == [
         "| model | error ↓ |",
         "| --- | ---: |",
-        "| b | **1.000**<sup>a</sup> |",
-        "| a | <u>5.000</u> |",
+        "| b | *1.000*<sup>a</sup> |",
+        "| a | 5.000 |",
     ]
 
 
@@ -98,15 +99,15 @@ def test_groups_make_columns_rows() -> None:
     )
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert rows[0] == r" & metric & a & b \\"
-    assert rows[1] == r"G \& H & quality $\uparrow$ & \underline{1.000} & \textbf{2.000} \\"
-    assert rows[2] == r" & error $\downarrow$ & \textbf{5.000} & \underline{6.000} \\"
+    assert rows[1] == r"G \& H & quality $\uparrow$ & 1.000 & \textit{2.000} \\"
+    assert rows[2] == r" & error $\downarrow$ & \textit{5.000} & 6.000 \\"
 
 
 def test_what_is_printed_alike_shares_its_place() -> None:
     table = results((UP,), a={"up": cell(1.00101)}, b={"up": cell(1.00102)}, c={"up": cell(0.5)})
-    assert format_results(table, "latex").count(r"\textbf{1.001}") == 2
+    assert format_results(table, "latex").count(r"\textit{1.001}") == 2
     alone = results((UP,), a={"up": cell(1.0)})
-    assert "textbf" not in format_results(alone, "latex")
+    assert "textit" not in format_results(alone, "latex")
 
 
 EVIL = "\\input{/etc/passwd}\n% $x$ <img src=x onerror=y> |a|*b*"
@@ -178,9 +179,9 @@ def test_intervals_stand_beside_numbers_and_are_explained() -> None:
     sure = replace(cell(2.0), interval=Interval(1.5, 2.5, 0.2, 7, "clustered"))
     table = results((UP,), a={"up": sure}, b={"up": cell(1.0)})
     latex = format_results(table, "latex")
-    assert r"a & \textbf{2.000} $\pm$0.500 \\" in latex
+    assert r"a & \textit{2.000} $\pm$0.500 \\" in latex
     assert r"$\pm$: half of the 95 \% interval" in latex
-    assert "**2.000** ±0.500" in format_results(table, "markdown")
+    assert "*2.000* ±0.500" in format_results(table, "markdown")
     first = next(csv.DictReader(io.StringIO(format_results(table, "csv"))))
     told = {name: first[name] for name in ("low", "high", "error", "clusters", "method")}
     assert [*told.values()] == ["1.5", "2.5", "0.2", "7", "clustered"]
@@ -193,10 +194,10 @@ def sure(value: float, half: float) -> Cell:
 @pytest.mark.parametrize(
     ("values", "printed"),
     [
-        ([(0.9978, 0.000013), (0.996, 0.000023)], [r"\textbf{0.99780}", r"\underline{0.99600}"]),
-        ([(33.54, 8.2), (0.07879, 0.05)], [r"\textbf{33.54} $\pm$8.20", r"{0.08} $\pm$0.05"]),
-        ([(1234.5, 20.0), (1200.0, 3.0)], [r"\textbf{1234} $\pm$20", r"{1200} $\pm$3"]),
-        ([(0.5, 1e-9), (0.4, 0.1)], [r"\textbf{0.5000} $\pm$1.0e-09", r"{0.4000} $\pm$0.1000"]),
+        ([(0.9978, 0.000013), (0.996, 0.000023)], [r"\textit{0.99780}", r"b & 0.99600"]),
+        ([(33.54, 8.2), (0.07879, 0.05)], [r"\textit{33.54} $\pm$8.20", r"b & 0.08 $\pm$0.05"]),
+        ([(1234.5, 20.0), (1200.0, 3.0)], [r"\textit{1234} $\pm$20", r"b & 1200 $\pm$3"]),
+        ([(0.5, 1e-9), (0.4, 0.1)], [r"\textit{0.5000} $\pm$1.0e-09", r"b & 0.4000 $\pm$0.1000"]),
     ],
 )
 def test_a_column_that_no_paper_prints_has_the_digits_that_it_carries(
@@ -217,7 +218,7 @@ def test_a_published_table_has_the_digits_of_its_paper() -> None:
 
 def test_the_only_number_of_a_column_is_not_the_best() -> None:
     text = format_results(results((UP,), a={"up": cell(1.0)}, b={"up": cell(None)}), "latex")
-    assert "textbf" not in text
+    assert "textit" not in text
 
 
 def test_a_run_that_is_not_finished_says_so() -> None:

@@ -19,7 +19,7 @@ TABLE = Table(
         Row(("a", "one", 1234, True, ("x", "y"))),
         Row(("a", "two", 0.123456, False, ())),
         Row(("b", "=3", None, None, ["z"]), "dim"),
-        Row(("b", "four", Number("2", 1, " ±1", "3/4", "3 of 4"), True, ())),
+        Row(("b", "four", Number("2", "sure", " ±1", "3/4", "3 of 4"), True, ())),
     ],
     has_groups=True,
     notes=("a note",),

@@ -3,6 +3,8 @@
   "use strict";
   const { node, foreign, broken, arrow, direction, plainly } = app;
 
+  const LEADS = { sure: "significantly the best", best: "best, but not significantly" };
+
   // The cells of a column span an axis, so that intervals can be compared by eye.
   function axis(rows, column) {
     const ends = rows.flatMap(({ cells }) => {
@@ -27,7 +29,7 @@
   function told(cell) {
     const counts = Object.entries(cell.counts).map(([s, n]) => `${n} ${s.replace("_", " ")}`);
     const lines = [
-      cell.rank === 1 && "the best of this column", cell.rank === 2 && "the second of this column",
+      LEADS[cell.lead],
       cell.reason, counts.join(", "),
       cell.imputed && `${cell.imputed} imputed by a rule of the benchmark`,
       cell.capped && `${cell.capped} capped: pictures are nearly identical`,
@@ -46,9 +48,9 @@
     const marks = `${cell.imputed || cell.capped ? "*" : ""}${cell.other_items ? "\u2021" : ""}`;
     const range = !none && cell.ends;
     return [
-      node("span", { class: ["value", "best", "second"][cell.rank] || "value" },
+      node("span", { class: cell.lead || "value" },
         none ? "\u2013" : cell.text,
-        cell.rank > 0 && node("span", { class: "aside" }, cell.rank === 1 ? " best" : " second"),
+        cell.lead && node("span", { class: "aside" }, ` ${LEADS[cell.lead]}`),
         marks && node("sup", {}, marks)),
       range && node("span", { class: "range" }, range),
       !none && interval(cell, place),

@@ -41,7 +41,6 @@
     const cells = tables.flatMap(({ rows }) => rows.flatMap(row => row.cells));
     const any = holds => cells.some(holds);
     return [
-      "Bold is the best of a column, underlined the second.",
       any(cell => Number.isFinite(cell.interval?.low)) && "The range and the bar are a 95 % interval of the mean, clustered by source picture.",
       "The fraction is the coverage: edits with a number, of the edits that the column asks about.",
       any(cell => cell.imputed || cell.capped) && "* some numbers were imputed by a rule or capped.",

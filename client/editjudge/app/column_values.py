@@ -1,0 +1,50 @@
+"""The values that the numbers of a column are made of, to test which model is surely the best."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..stats.clusters import Floats
+from ..stats.paired_comparison import holm, measure_differences
+
+LEVEL = 0.05
+"""A difference is significant if its p, adjusted by Holm's method, is below this level."""
+
+
+class ColumnValues:
+    """The values of some models in one column, on the same items.
+
+    Args:
+        values: By model, the value of each of N items (float64) and its cluster (int64). For a
+            number that is no plain mean the pseudo-values (Tukey) of the jackknife: one for each
+            group of clusters that it leaves out. Their mean is nearly the number.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, tuple[Floats, NDArray[np.int64]]]) -> None:
+        self._values = values
+
+    def is_surely_best(
+        self, model: str, others: Collection[str], *, higher_is_better: bool
+    ) -> bool:
+        """Whether a model is significantly better than each of some others.
+
+        The test is that of `compare`, adjusted for these pairs (Holm, 5 %).
+
+        Args:
+            others: Names of at least one model. Without the values of one, nothing is sure.
+        """
+        if not {model, *others} <= self._values.keys():
+            return False
+        values, clusters = self._values[model]
+        if any(not np.array_equal(self._values[other][1], clusters) for other in others):
+            return False
+        gains = values - np.array([self._values[other][0] for other in others])
+        gains = gains if higher_is_better else -gains
+        tests = list(measure_differences(gains, clusters.tolist()))
+        ps = holm([1.0 if test.p is None else test.p for test in tests])
+        return max(ps) < LEVEL and all(test.of.value > 0 for test in tests)
