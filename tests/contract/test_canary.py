@@ -18,6 +18,7 @@ from editjudge.app.canary import CanaryCheck, checks_file, last_checks_line
 from editjudge.base.config import Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.canary.comparison import Measurement
 from editjudge.cli import root, services
 from editjudge.engine.events import NoteEvent, RunEvent
 
@@ -118,6 +119,52 @@ async def test_the_last_check_is_shown_in_one_line(spec: RunSpec, tmp_path: Path
             told = last_checks_line(result.services)
             assert ": shifted by -0.20" in told
     assert checks_file(by) == tmp_path / "ledger.sqlite.canaries.json"
+
+
+async def test_that_a_judge_was_not_checked_stands_with_every_comparison(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, out, ledger = CanaryJudge(), tmp_path / "run", tmp_path / "ledger.sqlite"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EDITJUDGE_LEDGER", str(ledger))
+    two = {"ours": tmp_path / "ours", "theirs": tmp_path / "ours"}
+    async with judge.serving() as url:
+        by = settings(url, ledger=ledger)
+        await judged(spec.model_copy(update={"outputs": two}), out, by)
+    compared = (
+        ("compare", str(out)),
+        ("compare", str(out), "ours", "theirs"),
+        ("compare", str(out), "ours", "theirs", "--other", str(out)),
+        ("summary", str(out)),
+    )
+    for command in compared:
+        assert UNCHECKED in (await called(*command))[1].splitlines()
+        assert json.loads((await called(*command, "--json"))[1])["checks"] == UNCHECKED
+        # Pixels are no judge's.
+        assert "not checked" not in (await called(*command, "-d", PIXELS))[1]
+        only_pixels = (await called(*command, "-d", PIXELS, "--json"))[1]
+        assert json.loads(only_pixels)["checks"] == ""
+    for form in ("markdown", "latex"):
+        assert UNCHECKED in (await called("summary", str(out), "--format", form))[1]
+        of_pixels = (await called("summary", str(out), "--format", form, "-d", PIXELS))[1]
+        assert "not checked" not in of_pixels
+        assert "generalist.judge" not in of_pixels
+    await called("report", str(out), "--out", str(tmp_path / "page.html"))
+    assert f'<p class="warning">{UNCHECKED}</p>' in (tmp_path / "page.html").read_text()
+    check = CanaryCheck(
+        when="2026-11-24T00:00:00+00:00",
+        state="disordered",
+        why="cannot order the canaries (tau 0.05, below 0.3)",
+        tau=0.05,
+        asked="",
+        unit=0.0,
+        first=Measurement(when="2026-11-24T00:00:00+00:00", scores={}),
+    )
+    with editjudge.RunView(out) as view:
+        (identity,) = (str(of) for name, of in view.header.identities.items() if name.is_judge)
+    checks_file(by).write_text(json.dumps({identity: check.model_dump()}))
+    for command in compared:
+        assert "judge checked 2026-11-24: cannot order the canaries" in (await called(*command))[1]
 
 
 def test_several_judges_share_a_line() -> None:
