@@ -179,8 +179,8 @@ def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
     if comparisons and not winners:
         dimensions = format_count(len(comparisons), "dimension")
         yield f"no significant difference (p below {LEVEL:g}, adjusted for {dimensions})"
-    tested = [each for each in comparisons if each.p_holm is not None]
-    small = [each for each in tested if _smallest_p(each) * len(tested) >= LEVEL]
+    rows_with_p = [each for each in comparisons if each.p_holm is not None]
+    small = [each for each in rows_with_p if _smallest_p(each) * len(rows_with_p) >= LEVEL]
     if small:
         yield (
             f"too few source pictures for a significant result on {_name_first(small)}: judge"

@@ -55,7 +55,6 @@ class PageRun:
         data: Identity of its data set: two runs with equal values share their items.
         pictures: Returns the picture files of an item.
         results: Its table; set by `read`.
-        checks: Result of the last check of its judges, in one line; empty without judges.
         published_beside: What the paper prints; None unless asked for; set by `read`.
 
     Raises:
