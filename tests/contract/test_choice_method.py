@@ -24,6 +24,7 @@ from editjudge.storage.store import RunStore
 
 from ..fakes.openai import Fault, ScriptedOpenAi, problem, reply
 from ..patience import until
+from ..replies import count_replies
 
 IN_WORDS = "kris.visual_consistency"
 EDITS = 3
@@ -126,7 +127,7 @@ async def held(spec: RunSpec, out: Path) -> AsyncIterator[tuple[Probed, Session]
 
 def replies(out: Path) -> int:
     with RunStore.open(out, read_only=True) as store:
-        return store.ledger.reply_count
+        return count_replies(store.ledger)
 
 
 def verdicts(out: Path) -> Mapping[str, tuple[float | None, str]]:

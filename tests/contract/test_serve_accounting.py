@@ -43,6 +43,7 @@ from editjudge_services.gateway.usage import TeamUsage, UsageLog, read_usage
 
 from ..fakes.openai import ScriptedOpenAi, problem
 from ..patience import patience, until
+from ..replies import count_replies
 from .test_serve import _outcome, asking, png
 
 ASKED = "core.instruction_following"
@@ -251,7 +252,7 @@ async def test_a_full_disk_costs_the_cache_alone(
 
 def count_of(path: Path, team: str) -> int:
     with Ledger.open_read_only(path) as ledger:
-        return ledger.for_team(team).reply_count
+        return count_replies(ledger.for_team(team))
 
 
 async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from ..fakes.openai import ScriptedOpenAi, reply
 from ..fakes.scorers import edit
 from ..fakes.triton import Failure, ScriptedTriton, score
 from ..patience import until
+from ..replies import count_replies
 
 FLAT = Failure(StatusCode.INVALID_ARGUMENT, "abstained/degenerate: flat")
 BROKEN = Failure(StatusCode.INTERNAL, "out of memory")
@@ -107,7 +108,7 @@ async def test_a_ledger_that_was_given_stays_open() -> None:
     with Ledger() as ledger:
         async with panel_of(ScriptedTriton(), ledger) as panel:
             await ask(panel)
-        assert ledger.reply_count == 1
+        assert count_replies(ledger) == 1
 
 
 @pytest.mark.parametrize("answer", [score(0.25), FLAT])

@@ -38,18 +38,14 @@ class DimensionEntry(Strict):
     @classmethod
     def of(cls, dimension: dimension.Dimension) -> Self:
         """Make the entry of a dimension."""
-        return cls(
-            id=dimension.id,
-            asks=dimension.asks,
-            range=dimension.range,
-            unit=dimension.unit,
-            higher_is_better=dimension.higher_is_better,
-            needs=tuple(sorted(dimension.needs)),
-            services=tuple(sorted(roles_of(dimension, load_dimensions([dimension.id])))),
-            variant=dimension.variant,
-            tolerance=dimension.tolerance,
-            source=dimension.source,
-            prompts=dimension.prompt_origins,
+        fields = {name: getattr(dimension, name, None) for name in cls.model_fields}
+        return cls.model_validate(
+            fields
+            | {
+                "needs": sorted(dimension.needs),
+                "services": sorted(roles_of(dimension, load_dimensions([dimension.id]))),
+                "prompts": dimension.prompt_origins,
+            }
         )
 
 

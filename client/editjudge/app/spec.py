@@ -58,14 +58,6 @@ PromptTexts: TypeAlias = Annotated[
 ]
 
 
-def _nothing() -> Mapping[str, Path]:
-    return MappingProxyType({})
-
-
-def _no_prompts() -> Mapping[str, str]:
-    return MappingProxyType({})
-
-
 class RunSpec(BaseModel):
     """A specification of a run: benchmark, data, outputs, and what to judge them on.
 
@@ -104,17 +96,17 @@ class RunSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     benchmark: str
     data: Path
-    outputs: _PathByName = Field(default_factory=_nothing)
+    outputs: _PathByName = Field(default_factory=dict, validate_default=True)
     protocol: str = ""
     on: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
-    roots: _PathByName = Field(default_factory=_nothing)
+    roots: _PathByName = Field(default_factory=dict, validate_default=True)
     judges: tuple[str, ...] = Field(default=(DEFAULT_JUDGE,), min_length=1)
     rounds: int = Field(default=1, ge=1, le=MAX_ROUNDS)
     dimensions: tuple[str, ...] = ()
     limit: int | None = Field(default=None, ge=1)
     tasks: tuple[str, ...] = ()
-    prompts: PromptTexts = Field(default_factory=_no_prompts)
+    prompts: PromptTexts = Field(default_factory=dict, validate_default=True)
     single_image: tuple[str, ...] = ()
     services: tuple[ServiceName, ...] = ()
     _own: dict[str, Dimension] = PrivateAttr(default_factory=dict)
@@ -296,32 +288,14 @@ class ResolvedSpec(RunInputs):
     ) -> None:
         self.spec = spec
         self._other = rules
-        self._shard = shard
-
-    @property
-    def outputs(self) -> Mapping[str, Path]:
-        """Folder of outputs by model under test."""
-        return self.spec.outputs
-
-    @property
-    def limit(self) -> int | None:
-        """How many items, from the first; None for all."""
-        return self.spec.limit
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Globs of the tasks whose items are asked for; all without."""
-        return self.spec.tasks
-
-    @property
-    def judge_rounds(self) -> JudgeRounds:
-        """Which judges, and in how many rounds each judges."""
-        return self.spec.judge_rounds
-
-    @property
-    def shard(self) -> tuple[int, int]:
-        """See the argument."""
-        return self._shard
+        # The other fields of the frozen class are properties here, made at first use.
+        vars(self).update(
+            outputs=spec.outputs,
+            limit=spec.limit,
+            tasks=spec.tasks,
+            judge_rounds=spec.judge_rounds,
+            shard=shard,
+        )
 
     @cached_property
     def benchmark(self) -> Benchmark:

@@ -294,7 +294,7 @@ class Scheduler:
         image, missing, output_file = self._load_output(job, max_lazy_pixels)
         images = [*item.sources, *filter(None, (item.target, image))]
         # Images are encoded for the judges here, in a thread: it would block the event loop.
-        pictures = [judge.prepare_picture(image).ready() for judge in judges for image in images]
+        pictures = [judge.prepare_picture(image) for judge in judges for image in images]
         sizes = [one.memory_bytes for one in images] + [one.memory_bytes for one in pictures]
         sizes.append(item.mask.memory_bytes if item.mask else 0)
         return Edit(item, job.model, image, missing), output_file, sum(sizes)

@@ -13,7 +13,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -21,6 +21,7 @@ from ..base.config import Settings
 from ..base.digest import content_digest
 from ..base.errors import ConfigError, first_error
 from ..base.identity import Identities, ModelIdentity, ServiceName
+from ..base.threads import in_thread
 from ..panel import Panel, PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import CallStore
@@ -34,7 +35,6 @@ from .run_inputs import RunInputs
 from .run_plan import RunPlan, compare_with_run
 from .scheduler import Scheduler
 
-T = TypeVar("T")
 IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
 _CALL_SETTINGS = frozenset(
     {"url", "model", "max_pixels", "max_tokens", "temperature", "seed", "samples", "logprobs"}
@@ -160,7 +160,7 @@ class Session:
         try:
             async with context as judges, _background_task(judges.panel.probe_judges()) as probe:
                 await self._compare(judges, probe)
-                await _in_thread(lambda: self._count(budget))
+                await in_thread(lambda: self._count(budget))
                 async with _background_task(self._store_identities(judges.panel, probe)) as task:
                     return await self._judge(judges, task, fail_on_error)
         except BaseExceptionGroup as group:
@@ -174,14 +174,14 @@ class Session:
         verdicts everything is left to judge anyway.
         """
         header, panel, plan = self._store.header, judges.panel, self.plan
-        has_verdicts = plan.total("standing") or await _in_thread(lambda: len(self._store.counts()))
+        has_verdicts = plan.total("standing") or await in_thread(lambda: len(self._store.counts()))
         if has_verdicts:
             await probe_task
         identities = self._collect_identities(header, panel)
         has_changed = has_verdicts and plan.signatures != self.inputs.signatures(identities)
         reasons = explain_unserved(plan.needed_dimensions, panel, is_local=judges.is_local)
         if has_changed or reasons:
-            await _in_thread(lambda: compare_with_run(plan, self._store, identities, reasons))
+            await in_thread(lambda: compare_with_run(plan, self._store, identities, reasons))
         self._check_judges(panel)
 
     async def _store_identities(self, panel: Panel, probe_task: asyncio.Task[None]) -> None:
@@ -193,11 +193,11 @@ class Session:
         identities = self._collect_identities(self._store.header, panel)
         self.plan.signatures = self.inputs.signatures(identities)
         await self._save_judges(identities, panel)
-        await _in_thread(self._save_contents)
+        await in_thread(self._save_contents)
         self._on_event(StartEvent.by(self.progress, panel))
 
     async def _save_judges(self, identities: Identities, panel: Panel) -> None:
-        await _in_thread(lambda: self._amend_header(self._store.header, identities, panel))
+        await in_thread(lambda: self._amend_header(self._store.header, identities, panel))
         identities_json = IDENTITIES.dump_json(panel.identities()).decode()
         await self._calls.put_fact(services_fact_name(self.settings), identities_json)
 
@@ -335,19 +335,6 @@ def _compute_max_in_flight(plan: RunPlan, settings: Settings) -> int:
     """
     decoding = 2 * (os.cpu_count() or 1)
     return decoding + (settings.concurrency + settings.concurrency // 2 if plan.roles else 0)
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Do work with the store in a thread, without blocking the event loop.
-
-    A caller that is cancelled still waits for the work to end, since the work needs the open store.
-    """
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
 
 
 @contextlib.asynccontextmanager

@@ -29,6 +29,7 @@ class Budget:
 
     Attributes:
         cost: Cost so far, in earlier sessions too.
+        dearest: Cost of the dearest call so far.
         earlier_cost: Cost in earlier sessions alone.
         calls: Calls that were made.
         stored_replies: Replies that were taken from a store of replies and cost nothing now.
@@ -42,7 +43,7 @@ class Budget:
         self.calls = 0
         self.stored_replies = 0
         self.usage = Usage()
-        self._dearest = 0.0
+        self.dearest = 0.0
         self._in_flight = 0
         self._first = asyncio.Lock()
 
@@ -55,7 +56,7 @@ class Budget:
         """
         self.cost += cost
         self.earlier_cost += cost
-        self._dearest = max(self._dearest, dearest)
+        self.dearest = max(self.dearest, dearest)
 
     @asynccontextmanager
     async def turn(self, *, has_price: bool) -> AsyncIterator[None]:
@@ -69,7 +70,7 @@ class Budget:
         """
 
         def is_known() -> bool:
-            return self.limit is None or not has_price or self._dearest > 0
+            return self.limit is None or not has_price or self.dearest > 0
 
         if not is_known():
             async with self._first:
@@ -110,7 +111,7 @@ class Budget:
         Raises:
             CostLimit: the call could exceed the limit.
         """
-        possible_cost = self.cost + (self._in_flight + 1) * self._dearest
+        possible_cost = self.cost + (self._in_flight + 1) * self.dearest
         if self.limit is not None and (possible_cost > self.limit or self.cost >= self.limit):
             raise CostLimit(
                 f"{self.cost:.4g} of max_cost = {self.limit:g} is spent; all verdicts so far"
@@ -126,14 +127,9 @@ class Budget:
     def pay(self, cost: float) -> None:
         """Add the cost of one call."""
         self.cost += cost
-        self._dearest = max(self._dearest, cost)
+        self.dearest = max(self.dearest, cost)
 
     def count_calls(self, usage: Usage, calls: int = 1) -> None:
         """Add calls that were made and the tokens of all of them."""
         self.calls += calls
         self.usage += usage
-
-    @property
-    def dearest(self) -> float:
-        """Cost of the dearest call so far."""
-        return self._dearest

@@ -167,11 +167,6 @@ class CallRecord(BaseModel):
     cost: float | None
 
 
-def dump_records(records: Iterable[CallRecord]) -> list[dict[str, Any]]:
-    """Records as JSON shows them beside the evidence of a verdict."""
-    return [one.model_dump() for one in records]
-
-
 def make_record(call: Call, reply: Reply) -> CallRecord:
     """The record of a call to a judge, without the pictures that the call holds."""
     return CallRecord(

@@ -45,7 +45,7 @@ class Coalescer(Generic[T]):
         """
         if key not in self._running:
             joint = SharedTerms()
-            task: asyncio.Task[T] = asyncio.ensure_future(_run(make, joint))
+            task: asyncio.Task[T] = asyncio.ensure_future(make(joint))
             self._running[key] = (task, joint)
             task.add_done_callback(lambda ended_task: self._forget(key, ended_task))
         task, joint = self._running[key]
@@ -101,10 +101,6 @@ class PrefixLeaders:
                 self._through.popitem(last=False)
             del self._ahead[prefix]
             is_through.set()
-
-
-async def _run(make: Callable[[SharedTerms], Awaitable[T]], joint: SharedTerms) -> T:
-    return await make(joint)
 
 
 async def gather_all(*work: Awaitable[T]) -> list[T]:

@@ -10,11 +10,11 @@ import io
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 import pybase64
@@ -23,7 +23,6 @@ from PIL import Image as Pil
 from ..base.digest import content_digest
 from ..base.images import Image
 
-T = TypeVar("T")
 MAX_KEPT = 16 * 1024 * 1024
 """Bytes of pictures that are stored although their image is gone: it may be loaded again."""
 RULE = "lanczos-down"
@@ -39,19 +38,18 @@ class Picture:
         media_type: `image/png` and so on.
         size: Width and height in pixels, after resizing.
         name: The name in errors.
-        known_digest: Digest of `data`, where it was computed before; else empty.
+        digest: Digest of `data`, `sha256:` and 64 hex digits; computed unless it is given.
     """
 
     data: bytes
     media_type: str
     size: tuple[int, int]
     name: str = "image"
-    known_digest: str = ""
+    digest: str = ""
 
-    @property
-    def digest(self) -> str:
-        """Digest of the bytes that are sent, `sha256:` and 64 hex digits; computed once."""
-        return self.known_digest or self._once("digest", lambda: content_digest(self.data))
+    def __post_init__(self) -> None:
+        if not self.digest:
+            object.__setattr__(self, "digest", content_digest(self.data))
 
     @property
     def url_head(self) -> bytes:
@@ -79,17 +77,6 @@ class Picture:
     def memory_bytes(self) -> int:
         """Bytes that it takes in memory."""
         return len(self.data)
-
-    def ready(self) -> Picture:
-        """The picture itself, with its digest computed now rather than when it is sent."""
-        _ = self.digest
-        return self
-
-    def _once(self, name: str, make: Callable[[], T]) -> T:
-        # The lock of Python 3.11's `cached_property` is one for all pictures.
-        values: dict[str, T] = vars(self)
-        value = values[f"_{name}"] if f"_{name}" in values else make()
-        return values.setdefault(f"_{name}", value)
 
 
 class PictureCache:

@@ -275,14 +275,6 @@ class Ledger:
         return StoredPrompt(document["system"], tuple(document["parts"]))
 
     @property
-    def reply_count(self) -> int:
-        """How many calls of the team have replies."""
-        row = self._database.query_row(
-            "SELECT count(*) FROM calls WHERE team = ? AND dropped = 0", encode_text(self.team)
-        )
-        return int(row[0]) if row else 0
-
-    @property
     def costs(self) -> tuple[float, float]:
         """The cost of all calls together, and the cost of the dearest call."""
         costs = [row[6] or 0.0 for row in self._database.rows(CALLS)]

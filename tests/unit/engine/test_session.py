@@ -11,7 +11,8 @@ import pytest
 
 from editjudge.base.config import Settings
 from editjudge.base.identity import ServiceName
-from editjudge.engine.session import _compute_max_in_flight, _in_thread
+from editjudge.base.threads import in_thread
+from editjudge.engine.session import _compute_max_in_flight
 from editjudge.panel import Panel
 
 
@@ -33,7 +34,7 @@ def _plan(roles: set[str]) -> Any:
 
 
 async def test_the_store_is_read_beside_the_event_loop() -> None:
-    assert await _in_thread(threading.get_ident) != threading.get_ident()
+    assert await in_thread(threading.get_ident) != threading.get_ident()
 
 
 async def test_what_reads_the_store_is_waited_for_where_the_session_is_cancelled() -> None:
@@ -45,7 +46,7 @@ async def test_what_reads_the_store_is_waited_for_where_the_session_is_cancelled
         may_end.wait()
         done.append("read")
 
-    task = asyncio.create_task(_in_thread(work))
+    task = asyncio.create_task(in_thread(work))
     await asyncio.to_thread(begun.wait)
     task.cancel()
     await asyncio.sleep(0)

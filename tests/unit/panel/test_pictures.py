@@ -114,7 +114,7 @@ def test_data_urls(data: bytes) -> None:
 
 def test_what_is_sent_of_a_picture_is_made_once() -> None:
     image = load_image(encoded("PNG"), max_lazy_pixels=1024 * 1024)
-    picture = PictureCache(1024 * 1024).prepare(image).ready()
+    picture = PictureCache(1024 * 1024).prepare(image)
     assert picture.data is image.encoded_bytes
     assert picture.digest is image.digest
     assert image.memory_bytes == len(image.encoded_bytes), "no pixel was needed for it"

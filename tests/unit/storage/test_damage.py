@@ -20,6 +20,7 @@ from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.schema import checksum
 from editjudge.storage.store import FILE, RunStore
 
+from ...replies import count_replies
 from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, digest, put, scored
 
 PROMPT = Prompt("", (Text("How good is it?"),))
@@ -68,7 +69,7 @@ def everything(run: Path) -> list[str]:
             *store.edits(),
             *store.find_standing("alpha", SIGNATURES).items(),
             *(store.items(), store.content_keys(), store.file_cache()),
-            *(store.header, store.counts(), store.costs, store.ledger.reply_count),
+            *(store.header, store.counts(), store.costs, count_replies(store.ledger)),
             store.database.fact("choices of judge"),
             store.ledger.get_prompt(PROMPT.digest),
         ]

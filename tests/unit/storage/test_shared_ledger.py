@@ -20,6 +20,8 @@ from editjudge.storage import database
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.shared_ledger import SharedCalls, open_call_store
 
+from ...replies import count_replies
+
 REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", Usage(10, 4, 1), 0.5)
 FEATURES = SpecialistCall(ServiceName("features", "dinov3"), "dinov3/1", {"IMAGE": "sha256:1"})
 
@@ -70,7 +72,7 @@ async def test_what_a_run_paid_for_costs_the_next_nothing(
     assert await second.calls.get_fact("choices of judge") == "logprobs"
     # The run is whole without the ledger, and has spent nothing.
     assert await second.own.get(call()) == known
-    assert (second.own.reply_count, second.own.costs) == (3, (0.0, 0.0))
+    assert (count_replies(second.own), second.own.costs) == (3, (0.0, 0.0))
     assert first.own.costs == (0.5, 0.5)
     assert await second.own.get_fact("choices of judge") == "logprobs"
 
@@ -103,7 +105,7 @@ async def test_a_locked_ledger_costs_no_reply(
     (note,) = run.notes
     assert note.startswith("this session no longer uses the ledger")
     assert str(shared) in note
-    assert run.own.reply_count == 5
+    assert count_replies(run.own) == 5
     other.execute("ROLLBACK")
     other.close()
     assert await run.calls.get(call(9)) is None
@@ -147,7 +149,7 @@ def _write(folder: Path, name: str, shared: Path) -> None:
             for number in range(60):
                 if await run.calls.get(call(number)) is None:
                     await run.calls.put(call(number), REPLY)
-            assert run.own.reply_count == 60
+            assert count_replies(run.own) == 60
             assert not run.notes
 
     asyncio.run(write())
@@ -162,4 +164,4 @@ def test_two_processes_judge_with_one_ledger(tmp_path: Path, shared: Path) -> No
         process.join()
         assert process.exitcode == 0
     with Ledger(shared) as ledger:
-        assert ledger.reply_count == 60
+        assert count_replies(ledger) == 60

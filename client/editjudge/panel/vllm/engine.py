@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ...base.config import JudgeEndpoint
     from ..prompt import Picture
     from ..retry import RetryPolicy
-    from .request import Request
 
 SERVICE = "vllm.grpc.engine.VllmEngine"
 MEDIA_OFF = (
@@ -61,23 +60,15 @@ class Engine(GrpcConnection):
             from grpc_health.v1 import health_pb2, health_pb2_grpc
             from smg_grpc_proto import vllm_engine_pb2, vllm_engine_pb2_grpc
             from smg_grpc_proto.generated import common_pb2
-
-            from .request import Request
         except ImportError as error:
             raise MissingExtra("vLLM's gRPC protocol", "vllm") from error
         self.messages: Any = vllm_engine_pb2
-        self._tokenizer_request = common_pb2.GetTokenizerRequest
-        self._request = Request
+        self._common: Any = common_pb2
         self._health: Any = health_pb2
 
         def stub_of(channel: Any) -> Any:
             stub: Any = vllm_engine_pb2_grpc.VllmEngineStub(channel)
             stub.Check = health_pb2_grpc.HealthStub(channel).Check
-            stub.Generate = channel.unary_stream(
-                f"/{SERVICE}/Generate",
-                request_serializer=Request.encode,
-                response_deserializer=vllm_engine_pb2.GenerateResponse.FromString,
-            )
             return stub
 
         super().__init__(endpoint, service, policy, stub_of)
@@ -113,7 +104,7 @@ class Engine(GrpcConnection):
         """The zip of the tokenizer's files, compared with the digest that comes with it."""
         archive = bytearray()
         digest = ""
-        request = self._tokenizer_request()
+        request = self._common.GetTokenizerRequest()
         call = self.stub.GetTokenizer(request, timeout=seconds_left(end), metadata=self.metadata)
 
         async def receive() -> None:
@@ -141,8 +132,8 @@ class Engine(GrpcConnection):
             raise self.make_error(BadReply, "the tokenizer arrived damaged: its digest differs")
         return bytes(archive)
 
-    def request(self, ids: list[int], pictures: tuple[Picture, ...] = ()) -> Request:
-        """A request for one whole reply, in which every sampling field is set to have no effect.
+    def request(self, ids: list[int], pictures: tuple[Picture, ...] = ()) -> Any:
+        """A `GenerateRequest` for one whole reply; its sampling fields are set to have no effect.
 
         Args:
             ids: Token ids with one placeholder per picture, which the server expands.
@@ -150,6 +141,8 @@ class Engine(GrpcConnection):
         """
         message = self.messages.GenerateRequest(stream=False)
         message.tokenized.input_ids.extend(ids)
+        for picture in pictures:
+            message.media_refs.items.add(modality=self._common.IMAGE, url=picture.url)
         params = message.sampling_params
         # An unset temperature is 1 for the server; it applies no defaults of the model's.
         params.temperature = 1.0
@@ -157,16 +150,16 @@ class Engine(GrpcConnection):
         params.repetition_penalty = 1.0
         params.skip_special_tokens = True
         params.n = 1
-        return self._request(message, pictures)
+        return message
 
-    async def generate(self, request: Request, end: float) -> Any:
+    async def generate(self, request: Any, end: float) -> Any:
         """The `GenerateComplete` of a request; a cancelled one is aborted in the engine too.
 
         Raises:
             ServiceError: see `editjudge.base.errors`.
         """
         # A retry must not clash with what the server still has of the first attempt.
-        request_id = request.message.request_id = f"editjudge-{uuid.uuid4().hex}"
+        request_id = request.request_id = f"editjudge-{uuid.uuid4().hex}"
         call = self.stub.Generate(request, timeout=seconds_left(end), metadata=self.metadata)
         try:
             complete = await self.await_reply(self._read_complete(call))

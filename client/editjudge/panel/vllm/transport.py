@@ -37,7 +37,6 @@ from .engine import MEDIA_OFF, Engine
 if TYPE_CHECKING:
     from ...base.config import JudgeEndpoint
     from ..prompt import Prompt
-    from .request import Request
     from .tokenizer import ChatTemplate
 
 T = TypeVar("T")
@@ -139,7 +138,7 @@ class VllmTransport(Transport):
             ids = self._get_label_tokens(model, choices)
             await self._check_bias(model, end)
             request = self._make_request(model, prompt)
-            params = request.message.sampling_params
+            params = request.sampling_params
             params.max_tokens = 1
             params.logit_bias.update(dict.fromkeys(ids, BIAS))
             reply = await self._list_tokens(request, len(ids) + 1, model, end)
@@ -171,7 +170,7 @@ class VllmTransport(Transport):
         async def once(end: float) -> Completion:
             model = await self._get_served_model(end)
             request = self._make_request(model, prompt)
-            params = request.message.sampling_params
+            params = request.sampling_params
             params.temperature = sampling.temperature
             params.top_p = sampling.top_p
             params.max_tokens = sampling.max_tokens
@@ -261,7 +260,7 @@ class VllmTransport(Transport):
         except ServiceError:
             return ""  # nothing depends on the version
 
-    def _make_request(self, model: _Model, prompt: Prompt) -> Request:
+    def _make_request(self, model: _Model, prompt: Prompt) -> Any:
         if prompt.pictures and not model.media:
             what = f"the server does not take images: {MEDIA_OFF}"
             raise self._engine.make_error(Rejection, what)
@@ -271,14 +270,14 @@ class VllmTransport(Transport):
             raise self._engine.make_error(Rejection, str(error)) from error
         return self._engine.request(ids, prompt.pictures)
 
-    async def _generate(self, request: Request, end: float) -> Any:
+    async def _generate(self, request: Any, end: float) -> Any:
         try:
             return await self._engine.generate(request, end)
         except ServiceError as error:
             self._may_have_changed |= isinstance(error, DeadlineExceeded) or error.retryable
             raise
 
-    async def _list_tokens(self, request: Request, least: int, model: _Model, end: float) -> Any:
+    async def _list_tokens(self, request: Any, least: int, model: _Model, end: float) -> Any:
         """Generate, and list as many tokens as the server allows, `least` at least."""
         # Asking for more tokens than there are would stop the engine.
         there = min(n for n in (model.info.vocab_size, model.chat.tokens.size) if n)
@@ -288,7 +287,7 @@ class VllmTransport(Transport):
             if count < least:
                 what = f"it lists {count} tokens, {least} are needed: {_MODE}"
                 raise self._engine.make_error(LogprobsUnavailable, what)
-            request.message.sampling_params.logprobs = count
+            request.sampling_params.logprobs = count
             try:
                 return await self._generate(request, end)
             except Rejection as error:
@@ -313,7 +312,7 @@ class VllmTransport(Transport):
                     tokens = [model.chat.tokens.ids(text)[0] for text in "ab"]
                     for token in tokens:
                         request = self._engine.request([tokens[0]])
-                        params = request.message.sampling_params
+                        params = request.sampling_params
                         params.max_tokens = 1
                         params.logit_bias[token] = BIAS
                         reply = await self._list_tokens(request, 1, model, end)
