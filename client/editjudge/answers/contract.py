@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ..base.digest import content_digest
 from ..base.parse import package_tables
-from .refusals import is_refusal
 from .reply import Refusal, ReplyText
+from .words import is_refusal
 
 T_co = TypeVar("T_co", covariant=True)
 INSTRUCTIONS = package_tables(__package__, "instructions.toml")

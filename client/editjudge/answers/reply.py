@@ -6,6 +6,7 @@ import re
 from typing import ClassVar, TypeVar
 
 from ..base.parse import package_tables
+from .words import is_denial
 
 T = TypeVar("T")
 
@@ -121,13 +122,14 @@ class ReplyText:
         return self.text
 
     def check_end(self, answer: T) -> T:
-        """Return the answer if no text follows it.
+        """Return the answer if no text follows it and the words before it do not deny it.
 
         A judge that goes on after its answer may not mean it: `If the edit were perfect I would say
         {…}, but`.
 
         Raises:
-            Unparsable: More follows than fences, closing brackets and closing tags.
+            Unparsable: More follows than fences, closing brackets and closing tags, or the answer
+                is an object that is named as none: `It would be wrong to say {…}`.
         """
         if self.end is None:
             return answer
@@ -138,6 +140,8 @@ class ReplyText:
                 if self.cut
                 else "text follows the answer, which has to end the reply"
             )
+        if is_denial(self.words):
+            raise Unparsable("the words before the JSON object say that it is not the answer")
         return answer
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from .contract import OutputContract, abbreviate, object_schema
 from .json_object import read_object, read_text
 from .reply import ReplyText, Unparsable
+from .words import LONGEST, is_reason
 
 _QUOTES = "\"'`“”\u2018\u2019«»"
 _AROUND = f"{_QUOTES} \t\r\n*"
@@ -72,24 +73,26 @@ class Option(OutputContract[str]):
             # The beginning of one option may be another: what is cut cannot be told.
             raise Unparsable("cut at the token limit")
         text = _unquote(reply.last_line.strip())
-        if text in self.options:
-            return text
         loose = _normalise(text)
-        matches = [option for option in self.options if _normalise(option) == loose]
+        matches = [option for option in self.options if text == option] or [
+            option for option in self.options if _normalise(option) == loose
+        ]
         if len(matches) > 1:
             raise Unparsable(f"{abbreviate(text)} matches {len(matches)} options")
         if not matches:
             raise Unparsable(f"{abbreviate(text)} is none of the options")
+        reply.words = ""  # they are copied from the prompt
         return matches[0]
 
 
 @dataclass(frozen=True)
 class FirstWord(Option):
-    """One of several choices, at the start of a reply.
+    """One of several choices, at the start of a reply, and perhaps a reason for it.
 
-    Text after the choice is ignored, because probabilities of the first token ignore it too:
-    `Yes, the vase is gone` is Yes. `Not` is not No. A word that the token limit may have cut counts
-    as no choice.
+    `Yes, the vase is gone` is Yes. A reason tells of the pictures: it names no other choice, asks
+    nothing, and holds no words about the judge itself or its rules. So neither an echo (`Yes or No?
+    No`) nor `No, I cannot help with that` is a choice. `Not` is not No. A word that the token limit
+    may have cut counts as no choice.
 
     Source: I2I-Bench, appendix F: a reply has to begin with one of five words, or is Yes or No.
     """
@@ -97,11 +100,15 @@ class FirstWord(Option):
     name: ClassVar[str] = "first_word"
 
     def _read(self, reply: ReplyText) -> str:
+        reply.words = reply.last[:LONGEST]
         start = reply.last.lstrip(_AROUND).casefold()
         for option in self.options:
             rest = start.removeprefix(option.casefold())
-            if rest != start and not (rest[:1].isalnum() or (reply.cut and not rest)):
+            if rest == start or rest[:1].isalnum() or (reply.cut and not rest):
+                continue
+            if is_reason(rest, (other for other in self.options if other != option)):
                 return option
+            raise Unparsable(f"{option} is followed by more than a reason for it")
         return super()._read(reply)
 
 

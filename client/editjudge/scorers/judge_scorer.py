@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from ..answers import OutputContract
-from ..answers.refusals import WORDS
+from ..answers.words import WORDS
 from ..base.identity import JUDGE
 from ..base.images import Image
 from ..base.item import Edit, Item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge.answers.refusals import LONGEST, REFUSALS, is_refusal
+from editjudge.answers.words import LONGEST, REFUSALS, is_refusal
 
 DECLINES = {
     "English": (
