@@ -18,6 +18,7 @@ HEAVY = {
     "pandas",
     "pyarrow",
     "rich",
+    "scipy",
     "sqlite3",
     "tokenizers",
     "torch",

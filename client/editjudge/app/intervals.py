@@ -8,7 +8,7 @@ parts. The interval is Student's, with as many degrees of freedom as the cluster
 few where few sources, or a heavy one, have most of the weight or of the variance. Where what the
 clusters add is skewed, the ends of the bootstrap-t (`stats.bootstrap`) count where they are farther
 away. A mean of values at the ends of a scale, such as Yes and No, has the interval of Korn and
-Graubard (`stats.shares`); so has a mean on a scale for which the bootstrap-t has no end.
+Graubard (`stats.shares`), beyond which no end of the bootstrap-t is taken on that scale.
 
 How many edits a column asks about (`WeightedMean`) is taken as given.
 """
@@ -47,6 +47,7 @@ from .column_values import ColumnValues
 
 Cells = Mapping[str, Mapping[str, Cell]]
 Ranges: TypeAlias = Mapping[str, tuple[float, float]]
+NO_LIMITS = (-math.inf, math.inf)
 _MIN_WEIGHT = 1e-12
 """Share of the total weight below which a weight is a rounding error."""
 
@@ -168,13 +169,16 @@ class Intervals:
         why = explain_no_interval(by_cluster, float(np.abs(values).max(initial=0.0)))
         error, freedom = by_cluster.error or 0.0, by_cluster.freedom
         is_share, ends = _find_ends(column, sample, self._ranges)
-        interval = None
-        if not (is_share and why in {"", SAME}):
-            interval = _interval(
-                cell.value, by_cluster, freedom, by_cluster.count, "clustered", why
-            )
-        if ends and (interval is None or interval.reason == FEW_DIFFER):
-            interval = _share_interval(cell.value, ends, by_cluster, len(values))
+        is_share = is_share and why in {"", SAME}
+        if ends and (is_share or not why):
+            limits = _share_ends(cell.value, ends, by_cluster, len(values))
+        else:
+            limits = NO_LIMITS
+        count = by_cluster.count
+        if is_share:
+            interval = Interval(*limits, error or None, count, "korn-graubard")
+        else:
+            interval = _interval(cell.value, by_cluster, freedom, count, "clustered", why, limits)
         groups_in, heavy = group_counts > 0, why == HEAVY
         return _Estimate(interval, without, scores, groups_in, has_part, error, freedom, heavy)
 
@@ -257,17 +261,18 @@ def _find_ends(
     return bool(np.isin(values, ends).all()), (low, high)
 
 
-def _share_interval(value: float, ends: tuple[float, float], of: Clusters, items: int) -> Interval:
-    """Make the interval of a mean by its share of the way between the ends of its scale.
+def _share_ends(
+    value: float, ends: tuple[float, float], of: Clusters, items: int
+) -> tuple[float, float]:
+    """The interval of a mean by its share of the way between the ends of its scale.
 
     Of all values with a given mean on a scale those at its ends vary most. So the interval is never
     too short, also for a column whose values happen to be all at one end, or nearly all.
     """
     first, width = ends[0], ends[1] - ends[0]
-    error = of.error or 0.0
-    shares = share_interval((value - first) / width, error / width, of.freedom, items)
-    low, high = (first + share * width for share in shares)
-    return Interval(low, high, error or None, of.count, "korn-graubard")
+    error = (of.error or 0.0) / width
+    low, high = share_interval((value - first) / width, error, of.freedom, items)
+    return first + low * width, first + high * width
 
 
 def _sum_by_place(places: NDArray[np.int64], values: Floats, size: int) -> Floats:
@@ -323,12 +328,19 @@ def _no_interval(clusters: int, error: float | None, largest: float) -> str:
 
 
 def _interval(
-    value: float, of: Clusters, freedom: float, clusters: int, method: Method, why: str
+    value: float,
+    of: Clusters,
+    freedom: float,
+    clusters: int,
+    method: Method,
+    why: str,
+    limits: tuple[float, float] = NO_LIMITS,
 ) -> Interval:
     """Make the interval of a value from what each cluster adds to it.
 
     It is empty if there is a reason against it. For skewed clusters its ends are the outer ones of
-    Student's and of the bootstrap-t's.
+    Student's and of the bootstrap-t's, which are taken no farther than the limits: of few clusters
+    the bootstrap-t may have no end, or one far beyond the scale.
     """
     error = of.error
     if why or error is None:
@@ -337,10 +349,11 @@ def _interval(
     if not of.is_skewed:
         return Interval(value - half, value + half, error, clusters, method)
     result = bootstrap_t(of.sums[None], of.counts, INTERVAL_RESAMPLES)
-    down, up = of.value - float(result.low[0]), float(result.high[0]) - of.value
-    if math.isinf(down) or math.isinf(up):
+    low = max(float(result.low[0]) + value - of.value, limits[0])
+    high = min(float(result.high[0]) + value - of.value, limits[1])
+    if math.isinf(high - low):
         return Interval(None, None, None, clusters, "bootstrap-t", FEW_DIFFER)
-    return Interval(value - max(half, down), value + max(half, up), error, clusters, "bootstrap-t")
+    return Interval(min(low, value - half), max(high, value + half), error, clusters, "bootstrap-t")
 
 
 def _pair_clusters(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:

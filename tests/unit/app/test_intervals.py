@@ -29,6 +29,7 @@ from editjudge.benchmarks.column import (
 )
 from editjudge.benchmarks.fusion import min_max
 from editjudge.benchmarks.tabulation import Tabulation
+from editjudge.stats.bootstrap import INTERVAL_RESAMPLES, bootstrap_t
 
 from ...fakes.scorers import edit
 
@@ -403,3 +404,41 @@ def test_where_one_source_differs_there_is_no_end() -> None:
     assert of.interval is not None
     assert of.interval.low is None
     assert of.interval.reason == "too few source pictures differ from the others"
+
+
+def test_a_share_on_another_scale_has_the_same_interval() -> None:
+    x = [1.0] * 30 + [0.0] * 6
+    scaled = Column("scaled", "", Mean("x", affine=(-100.0, 100.0)), False)
+    of = cells([X, scaled], {"m": {"x": x}}, [n // 2 for n in range(36)], BINARY)["m"]
+    low, high, error = ends(of["x"])
+    assert (low, high) != pytest.approx((0.0, 1.0), abs=0.05)
+    assert ends(of["scaled"]) == pytest.approx((100 - 100 * high, 100 - 100 * low, 100 * error))
+
+
+@pytest.mark.parametrize("composite", [False, True])
+def test_skewed_values_have_the_outer_of_two_intervals(composite: bool) -> None:
+    rng = np.random.default_rng(21)
+    x = np.exp(rng.normal(size=30))
+    again = Column("again", "", Composite(lambda v: v["x"], {"x": "x"}), True)
+    of = cells([X, again], {"m": {"x": x.tolist()}}, range(30))["m"]["again" if composite else "x"]
+    assert of.interval is not None
+    assert of.interval.method == "bootstrap-t"
+    low, high, error = ends(of)
+    drawn = bootstrap_t(x[None], np.ones(30), INTERVAL_RESAMPLES)
+    half = scipy.t.ppf(0.975, 29) * error
+    assert low == pytest.approx(min(float(drawn.low[0]), x.mean() - half))
+    assert high == pytest.approx(max(float(drawn.high[0]), x.mean() + half))
+    assert high - x.mean() > 1.2 * (x.mean() - low)
+
+
+def test_an_interval_of_few_sources_does_not_leave_the_scale_for_one_that_differs() -> None:
+    x = [0.9951, 0.9950, 0.9952, 0.9949, 0.9951, 0.9950, 0.9952, 0.93]
+    bare = cells([X], {"m": {"x": x}}, range(8))["m"]["x"]
+    on_scale = cells([X], {"m": {"x": x}}, range(8), BINARY)["m"]["x"]
+    assert ends(bare)[0] < 0
+    low, high, _ = ends(on_scale)
+    assert 0.5 < low < 0.9
+    assert high == ends(bare)[1]
+    # Where hardly any differ there is no end but that of the scale.
+    few = cells([X], {"m": {"x": [0.5] * 30 + [0.9]}}, range(31), BINARY)["m"]["x"]
+    assert 0 < ends(few)[0] < 0.5 < ends(few)[1] < 0.75

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editjudge.stats.bootstrap import TEST_RESAMPLES, bootstrap_t, draw_clusters
+from editjudge.stats.bootstrap import (
+    INTERVAL_RESAMPLES,
+    TEST_RESAMPLES,
+    bootstrap_t,
+    draw_clusters,
+)
+from editjudge.stats.paired_comparison import measure_differences, smallest_p
 
 VALUES = st.lists(st.integers(-6, 6).map(float), min_size=2, max_size=40)
 
@@ -68,3 +74,25 @@ def test_where_hardly_any_differ_there_is_no_end() -> None:
     result = bootstrap_t(np.array([[1.0] * 39 + [-5.0]]), np.ones(40))
     assert result.low[0] == -np.inf
     assert result.p[0] > 0.05
+
+
+def test_many_clusters_are_drawn_in_parts() -> None:
+    rng = np.random.default_rng(8)
+    sums = rng.normal(0.5, 1, (1, 30_000))
+    result = bootstrap_t(sums, np.ones(30_000), INTERVAL_RESAMPLES)
+    half = 1.96 * sums.std() / 30_000**0.5
+    assert float(sums.mean() - result.low[0]) == pytest.approx(half, rel=0.15)
+    assert float(result.high[0] - sums.mean()) == pytest.approx(half, rel=0.15)
+
+
+def test_the_least_p_is_that_of_the_sign_flips() -> None:
+    result = bootstrap_t(np.linspace(1, 2, 40)[None], np.ones(40))
+    assert result.p[0] == smallest_p(40)
+
+
+def test_pairs_that_are_tested_together_have_what_each_has_alone() -> None:
+    rng = np.random.default_rng(9)
+    differences, clusters = rng.lognormal(size=(5, 60)) - 1.5, (np.arange(60) // 2).tolist()
+    together = [test.p for test in measure_differences(differences, clusters)]
+    alone = [next(measure_differences(row[None], clusters)).p for row in differences]
+    assert together == pytest.approx(alone)
