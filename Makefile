@@ -118,6 +118,7 @@ perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/scheduler.py
 	$(BIN)/python perf/backoff.py
 	$(BIN)/python perf/resume.py
+	$(BIN)/python perf/coverage.py
 	$(BIN)/python perf/tables.py
 	$(BIN)/python perf/run.py
 	$(BIN)/python perf/peers.py --peers .venv-peers
