@@ -70,7 +70,8 @@ async def test_a_run_asks_nothing_but_about_edits(spec: RunSpec, tmp_path: Path)
     async with judge.serving() as url:
         _, notes = await judged(spec, tmp_path / "run", settings(url))
     assert (judge.asked, judge.rest) == (0, EDITS)
-    assert notes == []
+    (note,) = notes
+    assert note.startswith("generalist.judge: no token probabilities: a score of choices is one")
 
 
 class Renamed(CanaryJudge):
@@ -88,7 +89,7 @@ async def test_a_judge_that_is_another_at_the_end_of_a_session_is_told(
 ) -> None:
     judge = Renamed()
     async with judge.serving() as url:
-        _, (note,) = await judged(spec, tmp_path / "run", settings(url))
+        _, (note, _) = await judged(spec, tmp_path / "run", settings(url))
     assert note.startswith(f"generalist.judge at {url} is ")
     now, _, then = note.partition("it was ")
     assert "owned_by=another" in now
@@ -213,7 +214,7 @@ async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         code, shown = await asked("--rounds", "2", "--json")
         assert (code, judge.asked) == (3, 60)
         (told,) = json.loads(shown)
-        assert (told["state"], told["shift"], told["calls"]) == ("shifted", -0.2, 20)
+        assert (told["state"], told["shift"], told["calls"]) == ("shifted", -0.2, 21)
         assert told["canaries"][0] == {
             "canary": "kitchen.right",
             "place": 1,

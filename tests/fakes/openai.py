@@ -65,10 +65,12 @@ class ScriptedOpenAi:
     """Answers each chat completion with the next of `script`; the last one stays.
 
     An answer is a reply, a `Fault`, `RESET`, a number of seconds to sleep before the next
-    answer, or None for what the model (`probabilities` of its first token) says.
+    answer, or None for what the model (`probabilities` of its first token) says. Whether it binds
+    replies is answered beside the script.
 
     Args:
         owner: `vllm` for its dialect; other servers reject fields that they do not know.
+        binds: Whether it holds replies to choices; a `Fault` rejects the field.
         ids: Whether it knows `logprob_token_ids`.
     """
 
@@ -82,7 +84,9 @@ class ScriptedOpenAi:
         ids: bool = True,
         tokenize: bool = True,
         models_answer: Fault | None = None,
+        binds: bool | Fault = False,
     ) -> None:
+        self.binds = binds
         self.script = list(script) or [None]
         self.owner = owner
         self.models = models
@@ -148,6 +152,9 @@ class ScriptedOpenAi:
         return found
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
+        asked = json.loads(await request.read())
+        if "frozen water" in json.dumps(asked["messages"]) and "logprobs" not in asked:
+            return self._say_whether_it_binds(asked)
         self.times.append(asyncio.get_running_loop().time())
         self.bodies.append(await request.read())
         self.requests.append(json.loads(self.bodies[-1]))
@@ -170,6 +177,13 @@ class ScriptedOpenAi:
         if isinstance(answer, Fault):
             return _failed(answer)
         return web.json_response({"model": self.answers_as} | (answer or self.said()))
+
+    def _say_whether_it_binds(self, asked: dict[str, Any]) -> web.Response:
+        given = choices_of(asked)
+        if isinstance(self.binds, Fault) and given:
+            return _failed(self.binds)
+        text = bound_to(asked, given[0]) if given and self.binds is True else "Yes"
+        return web.json_response({"model": self.answers_as} | reply(text) | {"usage": None})
 
     def _next(self) -> Any:
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
@@ -200,6 +214,19 @@ class ScriptedOpenAi:
             for word in listed
         ]
         return top[0] | {"top_logprobs": top}
+
+
+def choices_of(asked: dict[str, Any]) -> list[str]:
+    """The choices that a request holds its reply to; empty for none."""
+    if "structured_outputs" in asked:
+        return list(asked["structured_outputs"]["choice"])
+    schema = asked.get("response_format", {}).get("json_schema", {}).get("schema", {})
+    return list(schema.get("properties", {}).get("choice", {}).get("enum", ()))
+
+
+def bound_to(asked: dict[str, Any], choice: str) -> str:
+    """A choice in the form that a request holds its reply to."""
+    return choice if "structured_outputs" in asked else json.dumps({"choice": choice})
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from aiohttp import web
 from grpc import StatusCode
 from PIL import Image as Pil
 
-from ..fakes.openai import SURE, ScriptedOpenAi, reply
+from ..fakes.openai import SURE, ScriptedOpenAi, bound_to, choices_of, reply
 from ..fakes.triton import ScriptedTriton
 from ..fakes.triton import reply as tensors
 
@@ -58,7 +58,7 @@ class Judge(ScriptedOpenAi):
     """
 
     def __init__(self, name: str, *, refuses: bool) -> None:
-        super().__init__(models=(name,), answers_as=name)
+        super().__init__(models=(name,), answers_as=name, binds=True)
         self.name = name
         self.refuses = refuses
 
@@ -87,6 +87,8 @@ class Judge(ScriptedOpenAi):
             return reply("I cannot put that in a form.")
         if schema is None:
             return reply(_unasked(text, seed))
+        if choices := choices_of(asked):
+            return reply(bound_to(asked, filled({"enum": choices}, seed, "")))
         answer = filled(schema, seed, "")
         return reply(answer if isinstance(answer, str) else json.dumps(answer))
 

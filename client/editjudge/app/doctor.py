@@ -33,6 +33,7 @@ from ..gateway.connection import JudgeService
 from ..gateway.panel import Gateway
 from ..panel import SPECIALISTS, Panel, Specialist, model_name
 from ..panel.budget import Budget
+from ..panel.choices import IN_WORDS
 from ..panel.context import CallContext
 from ..panel.endpoints import make_transport
 from ..panel.judge import Judge
@@ -40,6 +41,7 @@ from ..panel.prompt import Prompt, Text
 from ..panel.retry import RetryPolicy
 from ..panel.specialists import list_custom_services
 from ..panel.triton import TritonEndpoint
+from ..panel.words import describe_sampling
 from ..v1 import judge_pb2 as pb
 
 E = TypeVar("E", Endpoint, JudgeEndpoint, GatewayEndpoint)
@@ -61,6 +63,7 @@ _ANSWERS = {
     "logprobs": "choices by probabilities",
     "top_logprobs": "choices by the probabilities it lists",
     "sampled": "choices by sampled words",
+    "bound": "choices by sampled words that the server holds to them",
 }
 
 
@@ -74,6 +77,7 @@ class Finding(Strict):
         team: The team that a front door identified the caller as; empty if it reports none.
         access: Result of a call without the key and headers of the settings, or why it could not be
             made; empty if the settings have neither.
+        note: What a judge without token probabilities means for the numbers; otherwise empty.
         problem: What is wrong; otherwise empty.
         mend: The remedy for the problem.
     """
@@ -86,6 +90,7 @@ class Finding(Strict):
     answer: str = ""
     team: str = ""
     access: str = ""
+    note: str = ""
     problem: str = ""
     mend: str = ""
 
@@ -214,7 +219,7 @@ async def _check_judge(judge: Judge, settings: Settings) -> Finding:
     start = time.perf_counter()
     try:
         method = await judge.probe()
-        if method == "sampled":  # the probe asked for no choice, or got none
+        if method in IN_WORDS:  # the probe asked for no choice, or got none
             await judge.answer(_QUESTION, Option(_CHOICES))
     except ServiceError as error:
         return _update(finding, problem=str(error), mend="see the server's log")
@@ -234,6 +239,7 @@ async def _check_judge(judge: Judge, settings: Settings) -> Finding:
         round_trip_ms=milliseconds,
         answer=_ANSWERS[method],
         access=await _try_judge(judge, settings),
+        note=describe_sampling(judge.identity),
         problem=problem,
         mend=mend,
     )
@@ -241,7 +247,7 @@ async def _check_judge(judge: Judge, settings: Settings) -> Finding:
 
 def _find_judge_problem(judge: Judge, method: str) -> tuple[str, str]:
     """Find a problem of a judge that answers, with its remedy; both empty without one."""
-    if method == "sampled" and judge.endpoint.logprobs == "auto":
+    if method in IN_WORDS and judge.endpoint.logprobs == "auto":
         return (
             f"the server reports no token probabilities: {judge.without_logprobs}",
             'its scores are sampled words; if this is intended, set logprobs = "never" for it',
@@ -279,7 +285,13 @@ async def _check_gateway(
         )
     ]
     findings += [
-        _update(finding, service=role, identity=str(identity), answer=NOT_CHECKED_HERE)
+        _update(
+            finding,
+            service=role,
+            identity=str(identity),
+            answer=NOT_CHECKED_HERE,
+            note=describe_sampling(identity),
+        )
         for role, identity in sorted(identities.items())
     ]
     findings += [

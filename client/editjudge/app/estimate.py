@@ -14,7 +14,7 @@ from pydantic import Field, computed_field
 from pydantic.dataclasses import dataclass as result
 
 from ..base.config import JudgeEndpoint, Settings
-from ..base.identity import ServiceName
+from ..base.identity import Identities, ServiceName
 from ..base.item import Item
 from ..base.strict import STRICT
 from ..base.text import format_count
@@ -24,6 +24,7 @@ from ..engine.run_inputs import RunInputs
 from ..engine.run_plan import RunPlan
 from ..panel.prompt import fit_size
 from ..panel.transport import MAX_TOKENS
+from ..panel.words import describe_sampling
 from ..prompts import Template
 from ..scorers.judge_scorer import JudgeScorer, Question
 from .ledger_hits import SAMPLE_SIZE
@@ -141,6 +142,15 @@ def judge_notes(order: RunInputs, settings: Settings) -> tuple[str, ...]:
     if settings.gateway is not None:
         return (f"judged through the Judge service at {settings.gateway.url}",)
     return (*_warn_of_equal_rounds(order, settings), *_warn_of_short_limits(order, settings))
+
+
+def describe_sampled_judges(order: RunInputs, identities: Identities) -> Iterator[str]:
+    """Say what judges without token probabilities mean for choices, a line for each of them."""
+    for service, templates in sorted(_templates_by_judge(order).items()):
+        identity = identities.get(ServiceName.parse(service))
+        note = describe_sampling(identity) if identity else ""
+        if note and any(template.choices for template in templates):
+            yield f"{service}: {note}"
 
 
 def _warn_of_short_limits(order: RunInputs, settings: Settings) -> Iterator[str]:

@@ -43,7 +43,7 @@ from ..panel.calls import CallStore
 from ..storage.shared_ledger import open_call_store
 from ..storage.store import RunStore
 from .client import JudgeConfigs, add_local_stack, check_type, resolve_settings, run_sync
-from .estimate import Estimate, estimate, judge_notes
+from .estimate import Estimate, describe_sampled_judges, estimate, judge_notes
 from .judge_spread import JudgeSpread
 from .ledger_hits import count_ledger_hits
 from .name_shift import refuse_shifted_outputs
@@ -307,6 +307,8 @@ class RunSession:
                 f"{model}: {format_count(len(reasons), 'output')} cannot be read"
                 f" (first: {reasons[0]})"
             )
+        for line in describe_sampled_judges(plan.inputs, self._store.header.identities):
+            self.say(line)
         event = FinishEvent.of(
             progress,
             seconds_left=None,  # nothing is judged any more, whatever is left

@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from ..panel.choices import IN_WORDS
+
 LOW, HIGH = 1.0, 5.0
 """The scale of a canary's score."""
 MAX_STANDARD_ERRORS, MAX_VARIANCE_RATIO = 4.0, 10.0
@@ -68,7 +70,7 @@ def noise_unit(method: str, temperature: float, samples: int) -> float:
         method: How choices are scored; see `Judge.method`.
         samples: Number of replies that are averaged.
     """
-    if method != "sampled":
+    if method not in IN_WORDS:
         return _PROBABILITY
     return 1.0 / samples if temperature > 0 else 0.0
 

@@ -139,6 +139,8 @@ def _print_finding(finding: Finding) -> None:
     if finding.problem:
         print_text(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
         print_text(f"  mend: {finding.mend}")
+        if finding.note:
+            print_text(f"  {finding.note}")
         return
     # Green means a correct answer; a yellow ? means that the answer was not checked.
     is_unchecked = finding.answer in {NO_KNOWN_ANSWER, NOT_CHECKED_HERE}
@@ -148,6 +150,8 @@ def _print_finding(finding: Finding) -> None:
         f" {finding.endpoint} ({finding.server}), round trip {finding.round_trip_ms:.2f} ms, "
         f"{finding.answer}\n  {finding.identity}"
     )
+    if finding.note:
+        print_text(f"  {finding.note}", fg="yellow")
     if finding.team:
         print_text(f"  the front door identifies you as team {finding.team}")
     if finding.access:

@@ -108,7 +108,7 @@ class Panel:
         Returns:
             A panel whose calls raise `NoModel` where the ledger has no reply.
         """
-        from .judge import replay_judge
+        from .replay import replay_judge
 
         # Reads no file and no environment variables.
         settings = settings or Settings.model_construct()

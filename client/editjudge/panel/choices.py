@@ -13,9 +13,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-Method: TypeAlias = Literal["logprobs", "top_logprobs", "sampled"]
+Method: TypeAlias = Literal["logprobs", "top_logprobs", "sampled", "bound"]
+IN_WORDS: Final = ("sampled", "bound")
+"""The methods without probabilities."""
 LABELS = 2
 """Raised whenever other texts stand for a choice as a first token; what is judged by choices names
 it."""
@@ -28,10 +30,11 @@ class ChoiceDistribution:
 
     Attributes:
         probabilities: By choice, in the order of the choices; they sum to 1.
-        outside: Probability that fell on no choice; None where it cannot be known (`sampled`).
+        outside: Probability that fell on no choice; None where replies are sampled.
         method: `logprobs` of the whole label set, `top_logprobs` of the tokens that the server
-            lists, or the share of `sampled` replies.
-        samples: How many replies it rests on; 1 unless `sampled`.
+            lists, or the share of `sampled` replies, of `bound` ones where the server holds them to
+            the choices.
+        samples: How many replies it rests on; 1 where they are not sampled.
     """
 
     probabilities: Mapping[str, float]

@@ -25,25 +25,33 @@ from ..base.errors import (
     CostLimit,
     LogprobsUnavailable,
     NoModel,
+    Rejection,
     ServiceError,
     StoreError,
     WrongModel,
 )
 from ..base.identity import ModelIdentity, ServiceName
 from .calls import NOT_STORED, Call, Reply, ReplyStore, Usage
-from .choices import LABELS, ChoiceDistribution, check_choices
+from .choices import IN_WORDS, LABELS, ChoiceDistribution, Method, check_choices
 from .coalesce import Coalescer, PrefixLeaders, gather_all
 from .context import NO_CALLER, CallContext, SharedTerms
 from .pool import EndpointPool
-from .prompt import Picture, PictureCache, Prompt, Text, parse_max_pixels
+from .prompt import Picture, PictureCache, Prompt
 from .replica import Replica
-from .transport import MAX_TOKENS, Completion, JudgeModel, Sampling, Transport
+from .transport import (
+    MAX_TOKENS,
+    Completion,
+    JudgeModel,
+    Sampling,
+    Transport,
+    format_limit,
+)
+from .words import BEARINGS, PROBE, ask_again, read_reply
 
 if TYPE_CHECKING:
     from ..base.images import Image
 
 T = TypeVar("T")
-_PROBE = Prompt("", (Text("Is ice frozen water? Answer with one word, Yes or No."),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,7 @@ class Judge:
         self._leaders = PrefixLeaders(is_enabled=prefix_first is not False)
         self._prefix_first = prefix_first
         self._coalescer: Coalescer[Reply] = Coalescer()
-        self._findings = _Findings("sampled" if endpoint.logprobs == "never" else "")
+        self._findings = _Findings()
         self._probing = asyncio.Lock()
         # By ledger, why its latest reply could not be stored.
         self._store_errors: WeakKeyDictionary[ReplyStore, StoreError] = WeakKeyDictionary()
@@ -239,11 +247,11 @@ class Judge:
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
             "images": self._pictures.rule,
             "choices": method,
-            # Sampled choices are replies in words. What begins a reply is signed by the scorers
-            # that ask for choices (`words`): nothing else depends on it.
-            "reads": f"{Option.name}.{Option.parser}" if method == "sampled" else "",
+            # Sampled choices are replies in words. How they are read and asked for again is signed
+            # by the scorers that ask for choices (`words`, `again`): nothing else depends on it.
+            "reads": f"{Option.name}.{Option.parser}" if method in IN_WORDS else "",
             "temperature": f"{self.endpoint.temperature:g}",
-            "max_tokens": _format_limit(self.endpoint.max_tokens),
+            "max_tokens": format_limit(self.endpoint.max_tokens),
             "seed": str(self.endpoint.seed),
             "repeats": str(self.endpoint.samples),
             "untrained": "yes" if "untrained" in self.model.name else "",
@@ -260,7 +268,9 @@ class Judge:
         """How the answer spreads over choices.
 
         Where the server reports probabilities, they are those of the first token. Otherwise they
-        are the shares of the choices among `samples` sampled replies.
+        are the shares of the choices among `samples` sampled replies. Each of these is asked for
+        once more if it is no choice. One that cannot be read then is no share and is not left out
+        either: there is no answer.
 
         Args:
             prompt: The question.
@@ -274,7 +284,7 @@ class Judge:
             ServiceError: see `editjudge.base.errors`.
         """
         choices = check_choices(choices)
-        if await self.find_choice_method() == "sampled":
+        if await self.find_choice_method() in IN_WORDS:
             return await self._sample_choices(prompt, choices, repeat)
         try:
             form = {"choices": list(choices), "labels": LABELS}
@@ -304,7 +314,8 @@ class Judge:
         """A reply in the form of a contract. One that cannot be parsed is asked for once more.
 
         A reply that was cut at its token limit is not asked for again: it would be cut there again.
-        A judge that declines in words is asked again too, and its second reply counts.
+        A judge that declines in words is asked again too, and its second reply counts. Choices are
+        asked for again in a firmer form; see `ask_again`.
 
         Args:
             prompt: The question, with the contract's instruction at its end.
@@ -322,32 +333,33 @@ class Judge:
         kind = Unparsable.kind
         limit = self.endpoint.max_tokens or max_tokens
         form = self._form(contract.schema, repeat, limit)
+        is_bound = isinstance(contract, Option) and await self.find_choice_method() == "bound"
+        if is_bound:
+            form["bound"] = True
         for _ in range(2):
             reply, key = await self._call(request, form, repeat)
             calls.append(key)
             content = reply.content
             cut = content["finish"] == "length"
             try:
-                value = contract.parse(content["text"], cut=cut)
+                value = read_reply(contract, content["text"], cut=cut, is_bound=is_bound)
             except Unparsable as error:
                 kind = error.kind
+                if is_bound:
+                    # The server was restarted with other options: it is asked again next time.
+                    await self._ledger.put_fact(self._fact, "")
                 if cut:
                     mend = f"set a higher one for {self.name}"
                     reasons.append(f"{error} (the reply was cut at max_tokens = {limit}; {mend})")
                     break
                 reasons.append(str(error))
-                request = prompt.followed_by(
-                    Text(
-                        "\nYour previous reply could not be read. Reply again, and only in the"
-                        f" form asked for. What was wrong with it: {error}"
-                    )
-                )
+                request = ask_again(prompt, contract, error)
                 continue
-            return Answer(value, tuple(calls), _make_evidence(reasons))
+            return Answer(value, tuple(calls), _make_evidence(reasons, len(reasons)))
         raise Abstention(kind, reasons[-1], _make_evidence(reasons), tuple(calls))
 
     async def find_choice_method(self) -> str:
-        """How choices are scored: `logprobs`, `top_logprobs` or `sampled`.
+        """How choices are scored: a `Method` of `ChoiceDistribution`.
 
         The server is asked once; the answer is stored as a fact in the ledger. Callers that come
         meanwhile wait for the same answer.
@@ -362,27 +374,47 @@ class Judge:
     async def probe(self) -> str:
         """Ask the server now how choices are scored; see `find_choice_method`."""
         async with self._probing:
-            if self.endpoint.logprobs != "never":
-                await self._probe()
+            await self._probe()
         return self._findings.method
 
     async def _probe(self) -> None:
-        findings, context = self._findings, self.context
+        findings = self._findings
+        method = "" if self.endpoint.logprobs == "never" else await self._probe_logprobs()
+        findings.method = method or await self._probe_binding()
+        fact = f"{findings.method} {findings.without_logprobs}".strip()
+        await self._ledger.put_fact(self._fact, fact)
+
+    async def _probe_logprobs(self) -> str:
+        """How the server reports probabilities; empty if it reports none."""
+        context = self.context
         try:
             choice = await self._get_pool.run(
-                lambda server: server.choose(_PROBE, ("Yes", "No"), context), terms=context.terms
+                lambda server: server.choose(PROBE, ("Yes", "No"), context), terms=context.terms
             )
             self._check_model(choice.model)
         except LogprobsUnavailable as error:
-            findings.method, findings.without_logprobs = "sampled", error.detail
+            self._findings.without_logprobs = error.detail
+            return ""
         except Abstention:
-            # It lists tokens, but none of them begins an answer.
-            findings.method = "top_logprobs"
-        else:
-            findings.method = choice.distribution.method
-            context.require_budget().count_calls(choice.usage)
-        fact = f"{findings.method} {findings.without_logprobs}".strip()
-        await self._ledger.put_fact(self._fact, fact)
+            return "top_logprobs"  # it lists tokens, but none of them begins an answer
+        context.require_budget().count_calls(choice.usage)
+        return choice.distribution.method
+
+    async def _probe_binding(self) -> Method:
+        """Ask for a choice that answers nothing: only a server that binds replies gives it."""
+        context = self.context
+        form = self._form(BEARINGS.schema, 0, self.endpoint.max_tokens or MAX_TOKENS)
+        sampling = Sampling(**form["sampling"])
+        try:
+            reply = await self._get_pool.run(
+                lambda server: server.complete(PROBE, sampling, form["schema"], context),
+                terms=context.terms,
+            )
+        except (Abstention, Rejection):
+            return "sampled"
+        self._check_model(reply.model)
+        context.require_budget().count_calls(reply.usage)
+        return "bound" if reply.text.strip() in BEARINGS.options else "sampled"
 
     async def _load_method(self) -> None:
         """Load the method from the ledger, where it is known."""
@@ -392,7 +424,8 @@ class Judge:
 
     @property
     def _fact(self) -> str:
-        return f"choices of {self.call_identity}"
+        way = "words" if self.endpoint.logprobs == "never" else "method"
+        return f"{way} of choices of {self.call_identity}"
 
     @property
     def call_identity(self) -> str:
@@ -406,16 +439,18 @@ class Judge:
     async def _sample_choices(
         self, prompt: Prompt, choices: tuple[str, ...], repeat: int
     ) -> Answer[ChoiceDistribution]:
+        method: Method = "bound" if self._findings.method == "bound" else "sampled"
         contract = FirstWord(choices)
         count = self.endpoint.samples
         each = range(repeat * count, (repeat + 1) * count)
         answers = await gather_all(*(self.answer(prompt, contract, repeat=i) for i in each))
         counts = Counter(answer.value for answer in answers)
         shares = {choice: counts[choice] / len(answers) for choice in choices}
-        spread = ChoiceDistribution(shares, None, "sampled", len(answers))
-        evidence = {"method": "sampled", "probabilities": shares, "samples": len(answers)}
+        spread = ChoiceDistribution(shares, None, method, len(answers))
+        evidence = {"method": method, "probabilities": shares, "samples": len(answers)}
         again = [reason for answer in answers for reason in answer.evidence.get("unreadable", ())]
-        return Answer(spread, merge_calls(answers), evidence | _make_evidence(again))
+        seconds = sum(answer.evidence.get("second_replies", 0) for answer in answers)
+        return Answer(spread, merge_calls(answers), evidence | _make_evidence(again, seconds))
 
     def _form(self, schema: Mapping[str, Any] | None, repeat: int, limit: int) -> dict[str, Any]:
         seed = self.endpoint.seed
@@ -511,9 +546,23 @@ class Judge:
             raise self._findings.wrong
         price = self.endpoint.price
         with context.require_budget(price).reserve_call(price, self.name) as spend:
-            content, model, usage = await _ask(transport, call, context)
+            content, model, usage = await self._ask(transport, call, context)
             cost = spend(usage)
         return Reply(content, model, usage, cost)
+
+    async def _ask(
+        self, transport: Transport, call: Call, context: CallContext
+    ) -> tuple[dict[str, Any], str, Usage]:
+        if choices := call.form.get("choices"):
+            choice = await transport.choose(call.prompt, tuple(choices), context)
+            return asdict(choice.distribution), choice.model, choice.usage
+        sampling, schema = Sampling(**call.form["sampling"]), call.form["schema"]
+        # A server that was found not to bind choices is not asked to: its replies are `sampled`.
+        if schema is not None and "enum" in schema and self._findings.method == "sampled":
+            schema = None
+        completion: Completion = await transport.complete(call.prompt, sampling, schema, context)
+        content = {"text": completion.text, "finish": completion.finish}
+        return content, completion.model, completion.usage
 
     def _check_model(self, reply_model: str) -> None:
         """Compare the model's name in a reply; after a wrong one no further call is made."""
@@ -528,35 +577,6 @@ class Judge:
             model=self.model.name,
         )
         raise self._findings.wrong
-
-
-async def _ask(
-    transport: Transport, call: Call, context: CallContext
-) -> tuple[dict[str, Any], str, Usage]:
-    if choices := call.form.get("choices"):
-        choice = await transport.choose(call.prompt, tuple(choices), context)
-        return asdict(choice.distribution), choice.model, choice.usage
-    sampling = Sampling(**call.form["sampling"])
-    schema = call.form["schema"]
-    completion: Completion = await transport.complete(call.prompt, sampling, schema, context)
-    content = {"text": completion.text, "finish": completion.finish}
-    return content, completion.model, completion.usage
-
-
-def _format_limit(limit: int | None) -> str:
-    """The token limit of replies as a fact of the identity.
-
-    Without a limit in the settings it is written as the default limit always was, so that earlier
-    verdicts stay valid.
-    """
-    if limit is None:
-        return str(MAX_TOKENS)
-    return f"{limit} at most" if limit == MAX_TOKENS else str(limit)
-
-
-def parse_limit(fact: str) -> int | None:
-    """The token limit of the settings, from the fact that `_format_limit` makes."""
-    return None if fact == str(MAX_TOKENS) else int(fact.removesuffix(" at most"))
 
 
 def _identity_facts(model: JudgeModel) -> dict[str, str]:
@@ -575,34 +595,6 @@ def describe_change(service: str, url: str, then: ModelIdentity, now: ModelIdent
     return f"{service} at {url} is {now} at the end of this session; it was {then} at its beginning"
 
 
-def _make_evidence(reasons: list[str]) -> dict[str, Any]:
-    return {"unreadable": reasons} if reasons else {}
-
-
-def replay_judge(
-    name: ServiceName, identity: ModelIdentity, ledger: ReplyStore, endpoint: JudgeEndpoint | None
-) -> Judge:
-    """A judge as it was when a ledger's calls were made; every other call fails.
-
-    Args:
-        name: `generalist.<name>`.
-        identity: Its identity when the calls were made.
-        ledger: The stored calls.
-        endpoint: Settings that the identity does not hold.
-    """
-    facts = identity.facts
-    overrides: dict[str, Any] = {
-        kind: convert(facts[kind])
-        for kind, convert in (("temperature", float), ("max_tokens", parse_limit))
-        if kind in facts
-    }
-    if "repeats" in facts:
-        overrides["samples"] = int(facts["repeats"])
-    # A stored reply costs nothing, so no budget is needed.
-    overrides["price"] = None
-    if "seed" in facts:
-        overrides["seed"] = None if facts["seed"] == "None" else int(facts["seed"])
-    if "images" in facts:
-        overrides["max_pixels"] = parse_max_pixels(facts["images"])
-    endpoint = (endpoint or JudgeEndpoint(url="http://ledger/v1")).model_copy(update=overrides)
-    return Judge(name, endpoint, None, ledger, identity=identity)
+def _make_evidence(reasons: list[str], second_replies: int = 0) -> dict[str, Any]:
+    evidence: dict[str, Any] = {"unreadable": reasons} if reasons else {}
+    return evidence | ({"second_replies": second_replies} if second_replies else {})

@@ -20,6 +20,22 @@ LONGEST_NAME = 256
 """Characters of a model's name."""
 
 
+def format_limit(limit: int | None) -> str:
+    """The token limit of replies as a fact of the identity.
+
+    Without a limit in the settings it is written as the default limit always was, so that earlier
+    verdicts stay valid.
+    """
+    if limit is None:
+        return str(MAX_TOKENS)
+    return f"{limit} at most" if limit == MAX_TOKENS else str(limit)
+
+
+def parse_limit(fact: str) -> int | None:
+    """The token limit of the settings, from the fact that `format_limit` makes."""
+    return None if fact == str(MAX_TOKENS) else int(fact.removesuffix(" at most"))
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How a reply is sampled. Every value is sent, because servers' own defaults differ.

@@ -16,6 +16,7 @@ from ..base.item import Edit, Item
 from ..panel.choices import LABELS
 from ..panel.judge import Answer, Judge
 from ..panel.prompt import Prompt
+from ..panel.words import digest_form
 from ..prompts import ORIGINAL, ReplyForm, Template, Value, get_template
 from ..prompts.official_prompts import OfficialPrompt
 from .scorer import ServiceScorer
@@ -195,8 +196,9 @@ class JudgeScorer(ServiceScorer):
     def spec(self) -> Mapping[str, object]:
         """Return the parameters, with the origin and digest of each template.
 
-        `labels` is the version of the labels that stand for choices, if a template has any; `words`
-        is the version in which words beside an answer are read.
+        `labels` is the version of the labels that stand for choices, and `again` the form in which
+        they are asked for once more, if a template has any; `words` is the version in which words
+        beside an answer are read.
         """
         parameters: dict[str, object] = {
             f.name: getattr(self, f.name)
@@ -210,7 +212,7 @@ class JudgeScorer(ServiceScorer):
             pairs = ((task, self._describe_template(name)) for task, name in self.by_task)
             parameters["by_task"] = group_tasks(pairs)
         if any(template.choices for template in self.templates):
-            parameters["labels"] = LABELS
+            parameters |= {"labels": LABELS, "again": digest_form()}
         if self.reads_words:
             parameters["words"] = WORDS
         return parameters

@@ -25,9 +25,8 @@ from editjudge.panel.budget import Budget
 from editjudge.panel.calls import CallRecord, MemoryReplies
 from editjudge.panel.context import CallContext, CallLog
 from editjudge.panel.endpoints import check_consent
-from editjudge.panel.judge import parse_limit
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.panel.transport import Completion, Usage
+from editjudge.panel.transport import Completion, Usage, parse_limit
 from editjudge.storage.ledger import Ledger
 
 from ...fakes.transport import PRICE, ScriptedTransport, scripted_judge, seen

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
+from ...answers.contract import object_schema
 from ...base.errors import Abstention
+from ...base.parse import parse_json
 from ...base.text import join_surrogates
 from ..calls import Usage
 from ..prompt import Picture, Prompt, Text, break_control_tokens
@@ -29,6 +31,11 @@ _ANGLE_TOKEN = re.compile(r"<[^<>\s]{1,64}>|<([|\uff5c])[^<>]{1,64}\1>")
 _BRACKET_TOKEN = re.compile(r"\[/?[A-Za-z0-9_]{2,32}\]")
 Body: TypeAlias = list[bytes | Picture]
 """A request's body in pieces: a picture stands for its base64."""
+_CHOICE = "choice"
+_CONSTRAINTS = {
+    "response_format": r"response_format|json_schema",
+    "structured_outputs": "structured_outputs",
+}
 _ROUNDING = 1e-3  # of a logarithm that should not be above 0
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
@@ -119,6 +126,31 @@ def read_choice(data: Any) -> dict[str, Any]:
     if choice.get("finish_reason") == "content_filter":
         raise Abstention("refused", "the provider's content filter withheld the reply")
     return choice
+
+
+def make_constraint(schema: Mapping[str, Any], *, is_vllm: bool) -> dict[str, Any]:
+    """The field of a request that holds the reply to a schema.
+
+    A choice is given to vLLM (0.11 or newer) as it is. Others take only objects, so it becomes the
+    member of one; see `unwrap_choice`.
+    """
+    if "enum" in schema:
+        if is_vllm:
+            return {"structured_outputs": {"choice": schema["enum"]}}
+        schema = object_schema({_CHOICE: schema})
+    json_schema = {"name": "reply", "schema": dict(schema), "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
+
+
+def unwrap_choice(text: str, schema: Mapping[str, Any] | None) -> str:
+    """The choice in the object that `make_constraint` asks for; any other text as it is."""
+    options = () if schema is None else schema.get("enum", ())
+    try:
+        value = parse_json(text) if options else None
+    except ValueError:
+        return text
+    choice = value[_CHOICE] if isinstance(value, dict) and value.keys() == {_CHOICE} else None
+    return str(choice) if choice in options else text
 
 
 def read_text(choice: Mapping[str, Any]) -> str:
@@ -214,7 +246,7 @@ class Capabilities:
 
     Attributes:
         limit: Name of the field that limits a reply's tokens.
-        schemas: Whether `response_format` may hold a JSON schema.
+        schemas: Whether replies may be held to a schema or to choices.
         by_ids: Whether `logprob_token_ids` may be sent.
         priority: Whether `priority` may be sent; some versions of vLLM refuse it when they were
             started without priorities.
@@ -277,8 +309,9 @@ class Capabilities:
         return is_unsupported and self._without_schema(about, body_fields)
 
     def _without_schema(self, about: str, body_fields: Mapping[str, Any]) -> bool:
-        names_schema = "response_format" in about or "json_schema" in about
-        if "response_format" not in body_fields or not names_schema or "invalid schema" in about:
+        about = about.replace("json_schema", "response_format")
+        is_named = any(name in body_fields and name in about for name in _CONSTRAINTS)
+        if not is_named or "invalid schema" in about:
             return False
         self.schemas = False
         return True

@@ -279,6 +279,7 @@ class OpenAiTransport(Transport):
             Abstention: `refused`, the provider blocked the call or the model declined.
             ServiceError: see `editjudge.base.errors`.
         """
+        is_vllm = False
 
         def fields() -> dict[str, Any]:
             body_fields: dict[str, Any] = {
@@ -289,16 +290,18 @@ class OpenAiTransport(Transport):
             if sampling.seed is not None:
                 body_fields["seed"] = sampling.seed
             if schema is not None and self._capabilities.schemas:
-                json_schema = {"name": "reply", "schema": dict(schema), "strict": True}
-                body_fields["response_format"] = {"type": "json_schema", "json_schema": json_schema}
+                body_fields |= chat.make_constraint(schema, is_vllm=is_vllm)
             return body_fields
 
         async def once() -> Completion:
+            nonlocal is_vllm
             model = await self._get_model()
+            is_vllm = _is_vllm(model)
             reply = await self._chat(prompt, fields, model, context)
             with self._bad_replies():
                 choice = chat.read_choice(reply.data)
-                text, finish = chat.read_text(choice), chat.read_finish(choice)
+                text = chat.unwrap_choice(chat.read_text(choice), schema)
+                finish = chat.read_finish(choice)
                 return Completion(text, finish, self._read_name(reply), chat.read_usage(reply.data))
 
         return await self._retry(once, context.terms)

@@ -178,7 +178,9 @@ class VllmTransport(Transport):
             if sampling.seed is not None:
                 # 32 bits with a sign are what the protocol has.
                 params.seed = sampling.seed & 0x7FFF_FFFF
-            if schema is not None:
+            if schema is not None and "enum" in schema:
+                params.choice.choices.extend(schema["enum"])
+            elif schema is not None:
                 params.json_schema = json.dumps(schema, ensure_ascii=False)
             reply = await self._generate(request, end)
             ids = list(reply.output_ids)

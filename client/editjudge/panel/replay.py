@@ -1,0 +1,41 @@
+"""A judge as it was when stored calls were made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.config import JudgeEndpoint
+from ..base.identity import ModelIdentity, ServiceName
+from .calls import ReplyStore
+from .judge import Judge
+from .prompt import parse_max_pixels
+from .transport import parse_limit
+
+
+def replay_judge(
+    name: ServiceName, identity: ModelIdentity, ledger: ReplyStore, endpoint: JudgeEndpoint | None
+) -> Judge:
+    """A judge as it was when a ledger's calls were made; every other call fails.
+
+    Args:
+        name: `generalist.<name>`.
+        identity: Its identity when the calls were made.
+        ledger: The stored calls.
+        endpoint: Settings that the identity does not hold.
+    """
+    facts = identity.facts
+    overrides: dict[str, Any] = {
+        kind: convert(facts[kind])
+        for kind, convert in (("temperature", float), ("max_tokens", parse_limit))
+        if kind in facts
+    }
+    if "repeats" in facts:
+        overrides["samples"] = int(facts["repeats"])
+    # A stored reply costs nothing, so no budget is needed.
+    overrides["price"] = None
+    if "seed" in facts:
+        overrides["seed"] = None if facts["seed"] == "None" else int(facts["seed"])
+    if "images" in facts:
+        overrides["max_pixels"] = parse_max_pixels(facts["images"])
+    endpoint = (endpoint or JudgeEndpoint(url="http://ledger/v1")).model_copy(update=overrides)
+    return Judge(name, endpoint, None, ledger, identity=identity)
