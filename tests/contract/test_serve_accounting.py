@@ -99,6 +99,7 @@ async def running(
 ) -> AsyncIterator[Service]:
     options = ServiceOptions(edits=edits, cache=folder, **more)
     async with JudgeService(settings(url), options) as judge_service:
+        await judge_service.client.panel.probe_judges()  # no team pays for this call
         async with serve_http(judge_service, "127.0.0.1", 0, 1) as web:
             async with serve_grpc(judge_service, "127.0.0.1:0", drain=5) as address:
                 service = Service(judge_service, address, web)
@@ -402,6 +403,7 @@ async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Pat
     scripted = scripted_judge(None, 600.0)
     async with scripted.serving() as url:
         async with JudgeService(settings(url), ServiceOptions(cache=tmp_path)) as judge_service:
+            await judge_service.client.panel.probe_judges()
             slow = asking(ASKED, "core.blending_naturalness")
             context = Context()
             with pytest.raises(AssertionError, match="DEADLINE_EXCEEDED"):

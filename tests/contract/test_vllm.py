@@ -13,6 +13,7 @@ import pytest
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 
+from editjudge.answers import Option
 from editjudge.base.config import Endpoint, JudgeEndpoint, Secret
 from editjudge.base.errors import (
     BadReply,
@@ -171,6 +172,16 @@ async def test_a_reply() -> None:
     assert (params.ignore_eos, params.min_tokens, params.HasField("logprobs")) == (False, 0, False)
     length = len(request.tokenized.input_ids)
     assert said.usage == Usage(length, length // 2, said.usage.completion_tokens)
+
+
+async def test_a_reply_is_bound_to_choices() -> None:
+    server = ScriptedVllmGrpc(says="good")
+    async with judge(server) as transport:
+        said = await transport.complete(PROMPT, Sampling(), Option(("good", "bad")).schema)
+    assert said.text == "good"
+    (request,) = server.requests
+    assert list(request.sampling_params.choice.choices) == ["good", "bad"]
+    assert request.sampling_params.WhichOneof("constraint") == "choice"
 
 
 async def test_greedy_without_a_seed_and_cut() -> None:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 FINGERPRINT = "fingerprint"
 """The fact that holds a service's reply to its probe; no signature depends on it."""
+BOUND = "bound"
+"""The fact that a judge's server holds sampled replies to the choices; signatures of what asks for
+choices depend on it, no other."""
 UNKNOWN_MODEL = "unknown"
 """Stands in a signature for a service whose model is not known."""
 JUDGE_ROLE = "generalist"
@@ -124,6 +127,11 @@ class ModelIdentity:
 
 Identities: TypeAlias = Mapping[ServiceName, ModelIdentity]
 """Identities of services, by name."""
+
+
+def describe_change(service: str, url: str, then: ModelIdentity, now: ModelIdentity) -> str:
+    """A line for a server whose model is no longer the one that was bound."""
+    return f"{service} at {url} is {now} at the end of this session; it was {then} at its beginning"
 
 
 def untrained_services(identities: Identities) -> tuple[ServiceName, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from ..base.config import Endpoint, JudgeEndpoint, Settings
 from ..base.contracts import Tensors
 from ..base.errors import ConfigError, NoModel, ServiceError
-from ..base.identity import Identities, ModelIdentity, ServiceName
+from ..base.identity import Identities, ModelIdentity, ServiceName, describe_change
 from .calls import CallRecord, MemoryReplies, ReplyStore
 from .context import NO_CALLER, CallContext
 from .endpoints import (
@@ -299,8 +299,6 @@ class Panel:
     async def _list_triton_changes(
         self, triton: Replica[TritonEndpoint], names: tuple[ServiceName, ...]
     ) -> list[str]:
-        from .judge import describe_change
-
         specialists = {n: self.specialists[n] for n in names if n in self.specialists}
         identities = {n: one.identity for n, one in specialists.items() if triton in one.replicas}
         if not identities or triton.measure_load().is_lost:

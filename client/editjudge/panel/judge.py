@@ -30,7 +30,7 @@ from ..base.errors import (
     StoreError,
     WrongModel,
 )
-from ..base.identity import ModelIdentity, ServiceName
+from ..base.identity import BOUND, ModelIdentity, ServiceName, describe_change
 from .calls import NOT_STORED, Call, Reply, ReplyStore, Usage
 from .choices import IN_WORDS, LABELS, ChoiceDistribution, Method, check_choices
 from .coalesce import Coalescer, PrefixLeaders, gather_all
@@ -144,7 +144,9 @@ class Judge:
         self._stored_identity = identity
         self._identities: dict[str, ModelIdentity] = {}
         if identity is not None:
-            self._findings.method = identity.facts.get("choices", self._findings.method)
+            self._findings.method = (
+                "bound" if BOUND in identity.facts else identity.facts.get("choices", "")
+            )
 
     async def open(self, timeout: float) -> None:
         """Ask the servers for their model; `problems` names the replicas that are not used.
@@ -246,7 +248,8 @@ class Judge:
             **_identity_facts(self.model),
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
             "images": self._pictures.rule,
-            "choices": method,
+            "choices": "sampled" if method == "bound" else method,
+            BOUND: "choices" if method == "bound" else "",
             # Sampled choices are replies in words. How they are read and asked for again is signed
             # by the scorers that ask for choices (`words`, `again`): nothing else depends on it.
             "reads": f"{Option.name}.{Option.parser}" if method in IN_WORDS else "",
@@ -434,7 +437,7 @@ class Judge:
         It leaves out how choices are scored, which is found out by a call, how a sampled reply is
         parsed, and how many replies are averaged, since each of them is a call of its own.
         """
-        return str(self.identity.without("choices", "reads", "repeats"))
+        return str(self.identity.without("choices", BOUND, "reads", "repeats"))
 
     async def _sample_choices(
         self, prompt: Prompt, choices: tuple[str, ...], repeat: int
@@ -588,11 +591,6 @@ def _identity_facts(model: JudgeModel) -> dict[str, str]:
 def _make_identity(model: JudgeModel) -> ModelIdentity:
     facts = _identity_facts(model)
     return ModelIdentity(model.name, {name: fact for name, fact in facts.items() if fact})
-
-
-def describe_change(service: str, url: str, then: ModelIdentity, now: ModelIdentity) -> str:
-    """A line for a server whose model is no longer the one that was bound."""
-    return f"{service} at {url} is {now} at the end of this session; it was {then} at its beginning"
 
 
 def _make_evidence(reasons: list[str], second_replies: int = 0) -> dict[str, Any]:

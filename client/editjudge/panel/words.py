@@ -6,8 +6,7 @@ from typing import TypeVar
 
 from ..answers import Option, OutputContract, Unparsable
 from ..base.digest import content_digest
-from ..base.identity import ModelIdentity
-from .choices import IN_WORDS
+from ..base.identity import BOUND, ModelIdentity
 from .prompt import Prompt, Text
 
 T = TypeVar("T")
@@ -68,15 +67,14 @@ def describe_sampling(identity: ModelIdentity) -> str:
     Args:
         identity: The identity of the judge, with how it answers choices.
     """
-    method = identity.facts.get("choices")
-    if method not in IN_WORDS:
+    if identity.facts.get("choices") != "sampled":
         return ""
     count = int(identity.facts.get("repeats", "1"))
     if count == 1:
         words, more = "one sampled word", "; a temperature and `samples` average several"
     else:
         words, more = f"the mean of {count} sampled words", ""
-    if method == "bound":
+    if BOUND in identity.facts:
         more += "; replies are held to the choices, so it cannot decline"
     return (
         f"no token probabilities: a score of choices is {words} and no expectation (of five levels"

@@ -196,8 +196,8 @@ class JudgeScorer(ServiceScorer):
     def spec(self) -> Mapping[str, object]:
         """Return the parameters, with the origin and digest of each template.
 
-        `labels` is the version of the labels that stand for choices, and `again` the form in which
-        they are asked for once more, if a template has any; `words` is the version in which words
+        `labels` is the version of the labels that stand for choices, if a template has any, `again`
+        the form in which choices are asked for once more; `words` is the version in which words
         beside an answer are read.
         """
         parameters: dict[str, object] = {
@@ -212,10 +212,17 @@ class JudgeScorer(ServiceScorer):
             pairs = ((task, self._describe_template(name)) for task, name in self.by_task)
             parameters["by_task"] = group_tasks(pairs)
         if any(template.choices for template in self.templates):
-            parameters |= {"labels": LABELS, "again": digest_form()}
+            parameters["labels"] = LABELS
+        if self.asks_for_choices:
+            parameters["again"] = digest_form()
         if self.reads_words:
             parameters["words"] = WORDS
         return parameters
+
+    @property
+    def asks_for_choices(self) -> bool:
+        """Whether a template has choices."""
+        return any(template.choices for template in self.templates)
 
     @property
     def reads_words(self) -> bool:

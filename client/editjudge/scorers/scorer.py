@@ -68,6 +68,11 @@ class Scorer(ABC):
             Abstention: there is no value for any field; the caller stores `NoScore`.
         """
 
+    @property
+    def asks_for_choices(self) -> bool:
+        """Whether it asks a judge for one of several choices."""
+        return False
+
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """Functions whose implementation number enters the signature of a field.
 

@@ -13,7 +13,6 @@ from ..base.verdict import Score, Verdicts
 from ..panel.choices import ChoiceDistribution
 from ..panel.coalesce import gather_all
 from ..panel.judge import Answer, Judge, merge_calls
-from ..panel.words import digest_form
 from ..prompts import Template
 from .judge_scorer import JudgeScorer, Question, get_contract, list_shown_fields
 
@@ -156,10 +155,14 @@ class MultipleChoice(JudgeScorer):
         return list_shown_fields(templates) | {"questions"}
 
     def spec(self) -> Mapping[str, object]:
-        """Return the parameters, and how a reply is parsed and asked for once more."""
+        """Return the parameters, and the contract that parses a reply."""
         contract = Verbatim if self.exact else Option
-        again = {} if self.exact else {"again": digest_form()}
-        return {**super().spec(), **again, "reads": f"{contract.name}.{contract.parser}"}
+        return {**super().spec(), "reads": f"{contract.name}.{contract.parser}"}
+
+    @property
+    def asks_for_choices(self) -> bool:
+        """Whether the options are choices; the official code compares any reply."""
+        return not self.exact
 
     @staticmethod
     def can_be_won(question: Mapping[str, Any], *, exact: bool) -> bool:
