@@ -109,7 +109,7 @@ class ScriptedOpenAi:
         """Serve on loopback; gives the address, ending in /v1."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_get("/v1/models", self._models)
-        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/chat/completions", self._answer)
         if self.owner == "vllm":
             app.router.add_get("/version", self._version)
             if self.tokenize:
@@ -151,10 +151,13 @@ class ScriptedOpenAi:
             text = text[len(word) or 1 :]
         return found
 
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         asked = json.loads(await request.read())
         if "frozen water" in json.dumps(asked["messages"]) and "logprobs" not in asked:
             return self._say_whether_it_binds(asked)
+        return await self._chat(request)
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
         self.times.append(asyncio.get_running_loop().time())
         self.bodies.append(await request.read())
         self.requests.append(json.loads(self.bodies[-1]))
