@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 FINGERPRINT = "fingerprint"
 """The fact that holds a service's reply to its probe; no signature depends on it."""
-BOUND = "bound"
+BINDING = "bound"
 """The fact that a judge's server holds sampled replies to the choices; signatures of what asks for
 choices depend on it, no other."""
 UNKNOWN_MODEL = "unknown"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from ..base.identity import BOUND, UNKNOWN_MODEL, Identities, ServiceName
+from ..base.identity import BINDING, UNKNOWN_MODEL, Identities, ServiceName
 from ..base.item import Item, Need
 from ..base.signature import Signature, describe_parameter, join_parameters, name_implementation
 from ..base.verdict import Failure, NoScore
@@ -189,7 +189,7 @@ class Dimension:
             parts: Signatures of its `operands`, by id; one that is not there is `unknown`.
         """
         if not any(reading.scorer.asks_for_choices for reading in self.readings):
-            services = {role: identity.without(BOUND) for role, identity in services.items()}
+            services = {role: identity.without(BINDING) for role, identity in services.items()}
         by = sorted({name for reading in self.readings for name in reading.implementations})
         fields: dict[str, object] = {
             "dimension": self.id,

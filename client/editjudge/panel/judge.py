@@ -30,7 +30,7 @@ from ..base.errors import (
     StoreError,
     WrongModel,
 )
-from ..base.identity import BOUND, ModelIdentity, ServiceName, describe_change
+from ..base.identity import BINDING, ModelIdentity, ServiceName, describe_change
 from .calls import NOT_STORED, Call, Reply, ReplyStore, Usage
 from .choices import IN_WORDS, LABELS, ChoiceDistribution, Method, check_choices
 from .coalesce import Coalescer, PrefixLeaders, gather_all
@@ -145,7 +145,7 @@ class Judge:
         self._identities: dict[str, ModelIdentity] = {}
         if identity is not None:
             self._findings.method = (
-                "bound" if BOUND in identity.facts else identity.facts.get("choices", "")
+                "bound" if BINDING in identity.facts else identity.facts.get("choices", "")
             )
 
     async def open(self, timeout: float) -> None:
@@ -249,7 +249,7 @@ class Judge:
             "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
             "images": self._pictures.rule,
             "choices": "sampled" if method == "bound" else method,
-            BOUND: "choices" if method == "bound" else "",
+            BINDING: "choices" if method == "bound" else "",
             # Sampled choices are replies in words. How they are read and asked for again is signed
             # by the scorers that ask for choices (`words`, `again`): nothing else depends on it.
             "reads": f"{Option.name}.{Option.parser}" if method in IN_WORDS else "",
@@ -437,7 +437,7 @@ class Judge:
         It leaves out how choices are scored, which is found out by a call, how a sampled reply is
         parsed, and how many replies are averaged, since each of them is a call of its own.
         """
-        return str(self.identity.without("choices", BOUND, "reads", "repeats"))
+        return str(self.identity.without("choices", BINDING, "reads", "repeats"))
 
     async def _sample_choices(
         self, prompt: Prompt, choices: tuple[str, ...], repeat: int

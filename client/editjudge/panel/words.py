@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from ..answers import Option, OutputContract, Unparsable
 from ..base.digest import content_digest
-from ..base.identity import BOUND, ModelIdentity
+from ..base.identity import BINDING, ModelIdentity
 from .prompt import Prompt, Text
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def describe_sampling(identity: ModelIdentity) -> str:
         words, more = "one sampled word", "; a temperature and `samples` average several"
     else:
         words, more = f"the mean of {count} sampled words", ""
-    if BOUND in identity.facts:
+    if BINDING in identity.facts:
         more += "; replies are held to the choices, so it cannot decline"
     return (
         f"no token probabilities: a score of choices is {words} and no expectation (of five levels"

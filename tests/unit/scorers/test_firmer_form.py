@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from editjudge.base.identity import BOUND, JUDGE, ModelIdentity, ServiceName
+from editjudge.base.identity import BINDING, JUDGE, ModelIdentity, ServiceName
 from editjudge.base.prompt_releases import PromptRelease
 from editjudge.benchmarks.registry import load_benchmark
 from editjudge.engine.judge import Signatures
@@ -16,7 +16,7 @@ from ..benchmarks.gie.stand_ins import TEXTS as GIE
 from ..benchmarks.kris.stand_ins import TEXTS as KRIS
 
 FREE = ModelIdentity("judge", {"choices": "sampled"})
-HELD = ModelIdentity("judge", {"choices": "sampled", BOUND: "choices"})
+HELD = ModelIdentity("judge", {"choices": "sampled", BINDING: "choices"})
 ASKING = {
     "core": "core.instruction_following",
     "i2i.paper": "i2i.se.instruction_following",
