@@ -53,7 +53,10 @@ class Bound(ScriptedOpenAi):
         return reply(bound_to(asked, choices_of(asked)[-1]))
 
 
-@pytest.mark.parametrize("first", [DECLINED, LONG, "Perhaps."])
+@pytest.mark.parametrize(
+    "first",
+    [DECLINED, LONG, "Perhaps.", "Yes or No? No.", "No, I cannot assist with that request."],
+)
 async def test_what_is_no_choice_is_asked_for_in_a_firmer_form(first: str) -> None:
     server = ScriptedOpenAi(reply(first), reply("No"))
     async with judge_of(server) as judge:
