@@ -23,7 +23,9 @@ from editjudge.answers import (
     ScoresAnswer,
     ShortAnswer,
     Unparsable,
+    Verbatim,
 )
+from editjudge.answers.first_digit import FirstDigit
 
 TABLES = Path(__file__).with_name("replies")
 SCORE = (ScoreField("score", 1, 5),)
@@ -102,6 +104,19 @@ def test_plain_verdicts_are_read() -> None:
     assert [row for row in VERDICTS if read(row) not in (row.reads, None)] == []
     lost = [row.text for row in VERDICTS if read(row) is None]
     assert len(lost) <= 0.01 * len(VERDICTS), lost
+
+
+@pytest.mark.parametrize("text", [row.text for row in ROWS if row.kind])
+def test_official_readers_know_no_words(text: str) -> None:
+    assert Verbatim().parse(text) == text.strip()
+    digit = FirstDigit(("quality_score",), colon="optional", anywhere=False)
+    assert digit.parse(f"Quality score: 3. {text}").scores == {"quality_score": 3}
+
+
+def test_only_what_reads_words_names_their_version() -> None:
+    assert not Verbatim.reads_words
+    assert not FirstDigit.reads_words
+    assert all(contract.reads_words for contract in CONTRACTS.values())
 
 
 def test_the_table_is_large_enough_to_show_one_in_a_hundred() -> None:
