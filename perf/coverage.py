@@ -97,7 +97,7 @@ def covers(values: dict[str, Floats], column: str, ranges: dict, clusters, truth
     means = {name: float(each.mean()) for name, each in values.items()}
     means["both"] = sum(means.values()) / len(means)
     cells = {c.id: Cell(means[c.id], {"scored": len(clusters)}) for c in columns}
-    made = Intervals(columns, clusters.tolist(), ranges).add_intervals(cells, samples)
+    made, _ = Intervals(columns, clusters.tolist(), ranges).add_intervals(cells, samples)
     interval = made[column].interval
     return bool(interval and interval.low is not None and interval.low <= truth <= interval.high)
 

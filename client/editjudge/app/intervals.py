@@ -37,9 +37,9 @@ from ..stats.clusters import (
     explain_no_interval,
     half_width,
     is_rounding,
-    jackknife_error,
     jackknife_groups,
     link_clusters,
+    make_pseudo_values,
     pooled_freedom,
 )
 from ..stats.shares import share_interval
@@ -138,8 +138,7 @@ class Intervals:
         if estimate.interval is None or estimate.interval.reason not in {"", SAME}:
             return None
         groups = np.flatnonzero(estimate.groups_in)
-        without = estimate.without_group[groups]
-        return len(groups) * value - (len(groups) - 1) * without, groups
+        return make_pseudo_values(value, estimate.without_group[groups]).sums, groups
 
     def _find_clusters(self, sample: Sample) -> NDArray[np.int64]:
         clusters = self._clusters[np.asarray(sample.items, dtype=np.int64)]
@@ -201,13 +200,11 @@ class Intervals:
         # Leaving out a group that the value does not depend on does not change it.
         without = np.where(groups, self._leave_groups_out(column, cells, parts), value)
         replicates = without[groups]
-        error = jackknife_error(replicates)
+        of = make_pseudo_values(value, replicates)
+        error = of.error if np.isfinite(replicates).all() else None
         freedom, heavy = _pool_freedom(operands, list(_sensitivities(column, cells, parts)))
         why = _no_interval(count, error, float(np.abs(replicates).max(initial=0.0)))
         why = why or HEAVY * heavy
-        # The mean of the jackknife's pseudo-values (Tukey, 1958) has the same error.
-        pseudo_values = len(replicates) * value - (len(replicates) - 1) * replicates
-        of = Clusters(pseudo_values, np.ones(len(replicates)))
         interval = _interval(value, of, freedom, count, "jackknife", why)
         return _Estimate(interval, without, scores, groups, clusters, error or 0, freedom, heavy)
 

@@ -202,24 +202,20 @@ def merge_clusters(rows: Floats) -> Floats:
     return np.array([np.bincount(parts, weights=row) for row in rows])
 
 
-def jackknife_error(replicates: Floats) -> float | None:
-    """Compute the standard error of a number by the jackknife.
+def make_pseudo_values(value: float, replicates: Floats) -> Clusters:
+    """Make what each of K parts adds to a number that is made of means (Tukey, 1958).
 
-    The variance is (K - 1) / K times the sum of the squared deviations of the replicates from their
-    mean (Tukey; for parts of several clusters, Kott, 2001). For a mean over clusters of one size,
-    each a part of its own, the result equals `Clusters.error`.
+    A part's pseudo-value is K times the number less K - 1 times the number without the part. The
+    error of their mean is that of the jackknife: its variance is (K - 1) / K times the sum of the
+    squared deviations of the replicates from their mean (for parts of several clusters, Kott,
+    2001). For a mean over clusters of one size, each a part of its own, it is that of the mean.
 
     Args:
+        value: The number.
         replicates: The number without each of the K parts of the clusters (float64, K).
-
-    Returns:
-        None with fewer than two parts, or if one replicate is not defined (NaN).
     """
     count = len(replicates)
-    if count < 2 or not np.isfinite(replicates).all():
-        return None
-    deviations = replicates - replicates.mean()
-    return math.sqrt((count - 1) / count * math.fsum(deviations * deviations))
+    return Clusters(count * value - (count - 1) * replicates, np.ones(count))
 
 
 def pooled_freedom(variances: Floats, freedoms: Floats, parts: NDArray[np.bool_]) -> float:
