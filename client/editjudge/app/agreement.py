@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby
 from statistics import StatisticsError, correlation
 from typing import TypeAlias
 
@@ -106,11 +105,13 @@ def spearman(pairs: Sequence[Pair]) -> Statistic:
 
     It is not defined if a judge gives every edit the same value.
     """
+    from scipy.stats import rankdata
+
     if len(pairs) < 2:
         return Statistic(None, "fewer than two values") if pairs else _NO_DATA
     first, second = ([side[i] for side in pairs] for i in (0, 1))
     try:
-        rho = correlation(_ranks(first), _ranks(second))
+        rho = correlation(rankdata(first).tolist(), rankdata(second).tolist())
     except StatisticsError:
         return Statistic(None, "a judge gives every edit the same value")
     return Statistic(max(-1.0, min(1.0, rho)))
@@ -124,16 +125,3 @@ def mean_absolute_difference(pairs: Sequence[Pair]) -> Statistic:
 
 
 _NO_DATA = Statistic(None, "no edit has all the values")
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    """Rank values from 1; equal values share the mean of their ranks."""
-    ranks = [0.0] * len(values)
-    order = sorted(range(len(values)), key=values.__getitem__)
-    before = 0
-    for _, group in groupby(order, key=values.__getitem__):
-        members = list(group)
-        for index in members:
-            ranks[index] = before + (len(members) + 1) / 2
-        before += len(members)
-    return ranks

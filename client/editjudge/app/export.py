@@ -243,7 +243,7 @@ def check_target(run: Path, file: Path, form: str) -> None:
         files.append(file.with_suffix(".xml"))
     for each in files:
         # SQLite has further files beside its own, and an empty file there locks it.
-        if each.name.startswith(f"{Path(FILE).stem}.") and _is_same_folder(each.parent, run):
+        if each.name.startswith(f"{Path(FILE).stem}.") and each.parent.resolve() == run.resolve():
             raise ConfigError(f"{each} is a file of the run itself", "give another --out")
         output_files.check_overwrite(each, is_export, "former export of editjudge")
 
@@ -268,7 +268,3 @@ def is_export(file: Path) -> bool:
         except ValueError:
             return False
     return tuple(fields)[:3] in FIRST_COLUMNS
-
-
-def _is_same_folder(folder: Path, other: Path) -> bool:
-    return os.path.realpath(folder) == os.path.realpath(other)

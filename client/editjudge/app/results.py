@@ -299,16 +299,11 @@ def _restrict_to_common_items(edit_rows: Iterator[Row], models: int) -> Iterator
             n for n in rows[0].outcomes if all(isinstance(row.outcomes[n], Score) for row in rows)
         }
         for row in rows:
-            yield replace(row, outcomes=_leave_out_scores(row.outcomes, everywhere))
-
-
-def _leave_out_scores(
-    outcomes: Mapping[str, Outcome], kept_ids: Collection[str]
-) -> dict[str, Outcome]:
-    return {
-        name: LeftOut() if isinstance(outcome, Score) and name not in kept_ids else outcome
-        for name, outcome in outcomes.items()
-    }
+            outcomes = {
+                name: LeftOut() if isinstance(one, Score) and name not in everywhere else one
+                for name, one in row.outcomes.items()
+            }
+            yield replace(row, outcomes=outcomes)
 
 
 def make_item_contents(store: RunStore, spec: ResolvedSpec) -> ItemContents:

@@ -24,7 +24,6 @@ from pydantic import (
 )
 
 from ..base.config import Settings
-from ..base.digest import content_digest
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from ..benchmarks.benchmark import Benchmark, Rules
@@ -239,16 +238,6 @@ class RunSpec(BaseModel):
         """Which judges, and in how many rounds each judges."""
         return JudgeRounds(self.judges, self.rounds)
 
-    @property
-    def digest(self) -> str:
-        """`sha256:` and 64 hex digits: the same for the same run in any process."""
-        names = "outputs", "roots", "prompts"
-        update = {name: _sort_by_name(getattr(self, name)) for name in names}
-        return content_digest(self.model_copy(update=update).model_dump_json().encode())
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
     def __reduce__(self) -> tuple[Any, ...]:
         dimensions = [self._own.get(name, name) for name in self.dimensions]
         return RunSpec.model_validate, (self.model_dump(mode="json") | {"dimensions": dimensions},)
@@ -430,7 +419,3 @@ class ResolvedSpec(RunInputs):
 
 def _paths(texts: Mapping[str, str]) -> Mapping[str, Path]:
     return MappingProxyType({name: Path(text) for name, text in texts.items()})
-
-
-def _sort_by_name(by_name: Mapping[str, T]) -> Mapping[str, T]:
-    return MappingProxyType(dict(sorted(by_name.items())))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from pydantic.dataclasses import dataclass as result
 
@@ -18,7 +18,6 @@ from ..base.strict import STRICT
 from .column import Column
 
 Kind: TypeAlias = Literal["radar", "tasks", "turns", "scatter", "masks", "means"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @result(frozen=True, slots=True, config=STRICT)

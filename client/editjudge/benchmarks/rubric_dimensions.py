@@ -8,7 +8,7 @@ from typing import get_args
 from ..base.identity import JUDGE
 from ..base.item import Need
 from ..prompts import Template
-from ..prompts.rubrics import SCORE, RubricTemplate, select_rubrics
+from ..prompts.rubrics import SCORE, select_rubrics
 from ..scorers.rubric import Rubric
 from .dimension import Dimension, Reading
 
@@ -17,19 +17,18 @@ _NEEDS: Mapping[str, Need] = {need: need for need in get_args(Need)}
 
 def make_rubric_dimensions(custom: Iterable[Template]) -> tuple[Dimension, ...]:
     """The dimension of each rubric among templates of one's own."""
-    return tuple(map(_make_rubric_dimension, select_rubrics(custom)))
-
-
-def _make_rubric_dimension(rubric: RubricTemplate) -> Dimension:
-    """Its range is the rubric's scale; what it shows and an item may lack, it needs."""
-    return Dimension(
-        id=rubric.dimension,
-        asks=rubric.asks,
-        range=(rubric.low, rubric.high),
-        higher_is_better=rubric.higher_is_better,
-        source=rubric.source,
-        how=Reading(Rubric(JUDGE, rubric.name, custom=(rubric,)), SCORE),
-        protocol="rubric.1",
-        needs=frozenset(_NEEDS[name] for name in rubric.fields if name in _NEEDS),
-        variant="rubric",
+    return tuple(
+        Dimension(
+            id=rubric.dimension,
+            asks=rubric.asks,
+            range=(rubric.low, rubric.high),
+            higher_is_better=rubric.higher_is_better,
+            source=rubric.source,
+            how=Reading(Rubric(JUDGE, rubric.name, custom=(rubric,)), SCORE),
+            protocol="rubric.1",
+            # What it shows, and an item may lack.
+            needs=frozenset(_NEEDS[name] for name in rubric.fields if name in _NEEDS),
+            variant="rubric",
+        )
+        for rubric in select_rubrics(custom)
     )

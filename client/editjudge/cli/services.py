@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ..app import canary
 from ..app.client import add_local_stack
@@ -36,22 +36,11 @@ _COLOURS = {"steady": "green", "shifted": "red", "disordered": "red", "unchecked
 _EXIT = {"steady": 0, "shifted": 3, "disordered": 3, "unchecked": 1}
 
 
-class _LocalStack(Protocol):
-    """A local stack that a plugged-in package started."""
-
-    @property
-    def url(self) -> str:
-        """The address for clients."""
-
-    @property
-    def unloaded_models(self) -> Mapping[str, str]:
-        """Models that could not be loaded, with the reasons."""
-
-
-def _start_local_stack(settings: Settings) -> AbstractContextManager[_LocalStack] | None:
+def _start_local_stack(settings: Settings) -> AbstractContextManager[Any] | None:
     """Start a local stack for the duration of a block; None if no installed package can.
 
-    A package that can start one has an entry point in the group `editjudge.stack`.
+    A package that can start one has an entry point in the group `editjudge.stack`. What it starts
+    has `url`, the address for clients, and `unloaded_models`, by model the reason.
 
     Raises:
         ConfigError: that package cannot be loaded.
@@ -61,7 +50,7 @@ def _start_local_stack(settings: Settings) -> AbstractContextManager[_LocalStack
             start = point.load()
         except (ImportError, AttributeError) as error:
             raise ConfigError(f"editjudge's services cannot be loaded: {error}") from error
-        stack: AbstractContextManager[_LocalStack] | None = start(settings.stack)
+        stack: AbstractContextManager[Any] | None = start(settings.stack)
         if stack is not None:
             return stack
     return None

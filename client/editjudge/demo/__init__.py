@@ -4,8 +4,8 @@ The extra `demo` installs packages that contain the photographs and a font with 
 Nothing is downloaded, and the repository contains none of the pictures.
 """
 
-from .editors import EDITORS, edit_jpeg, edit_picture
+from .editors import EDITORS, edit_jpeg
 from .edits import DEMO, draw_demo_set
 from .files import write_demo_set
 
-__all__ = ["DEMO", "EDITORS", "draw_demo_set", "edit_jpeg", "edit_picture", "write_demo_set"]
+__all__ = ["DEMO", "EDITORS", "draw_demo_set", "edit_jpeg", "write_demo_set"]

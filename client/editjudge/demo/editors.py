@@ -21,11 +21,6 @@ BLUR_SIGMA = 1.2
 COLOUR_SHIFT = (16, 4, -14)
 
 
-def _exact_edit(edit: DemoEdit, rng: np.random.Generator) -> RGB:
-    del rng
-    return edit.target
-
-
 def _damage(edit: DemoEdit, rng: np.random.Generator) -> RGB:
     right, down = ((SHIFT, 0), (-SHIFT, 0), (0, SHIFT), (0, -SHIFT))[int(rng.integers(4))]
     blurry = np.asarray(cv2.GaussianBlur(edit.target, (0, 0), BLUR_SIGMA), np.uint8)
@@ -36,12 +31,11 @@ def _damage(edit: DemoEdit, rng: np.random.Generator) -> RGB:
     return np.clip(offset_view.astype(np.int16) + COLOUR_SHIFT, 0, 255).astype(np.uint8)
 
 
-def _no_edit(edit: DemoEdit, rng: np.random.Generator) -> RGB:
-    del rng
-    return edit.source
-
-
-EDITORS: Mapping[str, Draw] = {"exact": _exact_edit, "damaged": _damage, "no_edit": _no_edit}
+EDITORS: Mapping[str, Draw] = {
+    "exact": lambda edit, _: edit.target,
+    "damaged": _damage,
+    "no_edit": lambda edit, _: edit.source,
+}
 """`exact` returns the target; `damaged` the target with warmer colours, a blur and a shift of 6 px;
 `no_edit` the source. Each returns the picture before JPEG compression: uint8 (H, W, 3), RGB."""
 
@@ -57,9 +51,3 @@ def edit_jpeg(editor: str, edit: DemoEdit) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(picture).save(buffer, "JPEG", quality=JPEG_QUALITY)
     return buffer.getvalue()
-
-
-def edit_picture(editor: str, edit: DemoEdit) -> RGB:
-    """Make an editor's output and decode it: uint8 (H, W, 3), RGB, of the source's size."""
-    with Image.open(io.BytesIO(edit_jpeg(editor, edit))) as picture:
-        return np.array(picture, dtype=np.uint8)

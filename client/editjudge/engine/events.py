@@ -107,9 +107,9 @@ class StartEvent(CountsEvent):
     services: dict[str, str]
 
     @classmethod
-    def by(cls, progress: Progress, panel: Panel | None) -> Self:
+    def by(cls, progress: Progress, panel: Panel) -> Self:
         """Make the event with the services of a panel."""
-        return cls.of(progress, services=format_identities(panel.identities()) if panel else {})
+        return cls.of(progress, services=format_identities(panel.identities()))
 
 
 class ProgressEvent(CountsEvent):
@@ -127,9 +127,9 @@ class ProgressEvent(CountsEvent):
     usage: dict[str, Number]
 
     @classmethod
-    def by(cls, progress: Progress, panel: Panel | None) -> Self:
+    def by(cls, progress: Progress, panel: Panel) -> Self:
         """Make the event with the load of a panel's endpoints."""
-        loads = panel.measure_loads() if panel else {}
+        loads = panel.measure_loads()
         endpoints = {
             url: Endpoint(
                 limit=load.limit,

@@ -117,7 +117,7 @@ class _Edit:
             return NotApplicable(reason=reason)
         readings = dimension.readings
         outcome = self._combine(dimension, outcomes)
-        if self._parts_do_not_apply(dimension, outcome):
+        if isinstance(dimension.how, Formula) and isinstance(outcome, NotApplicable):
             return outcome
         if (spoilt := dimension.find_flaw(self.item)) is not None:
             return spoilt
@@ -129,10 +129,6 @@ class _Edit:
             return check_range(dimension, outcome)
         # Whether it is a failure or no score depends on its own readings, still to be computed.
         return _PENDING if readings and isinstance(outcome, Failure | NoScore) else outcome
-
-    def _parts_do_not_apply(self, dimension: Dimension, outcome: Outcome) -> bool:
-        """Whether the dimension is derived and its parts show that it does not apply."""
-        return isinstance(dimension.how, Formula) and isinstance(outcome, NotApplicable)
 
     def _combine(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
         if isinstance(dimension.how, Reading):

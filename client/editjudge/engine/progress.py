@@ -181,9 +181,9 @@ class Progress:
         return self.verdicts["failed"] / self.verdicts.total() if self.verdicts else 0.0
 
 
-def summarise_usage(panel: Panel | None, progress: Progress) -> dict[str, float]:
+def summarise_usage(panel: Panel, progress: Progress) -> dict[str, float]:
     """Summarise what judges used in this session: calls, tokens, cost, replies from the ledger."""
-    if panel is None or not any(role.is_judge for role in panel.service_names):
+    if not any(role.is_judge for role in panel.service_names):
         return {}
     budget = progress.budget
     total: dict[str, float] = {

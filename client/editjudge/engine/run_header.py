@@ -12,10 +12,6 @@ from ..base.signature import package_version
 from ..prompts.rubrics import FOLDER as RUBRICS
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 class RunHeader(BaseModel):
     """The header of a run, as it is stored in the run's file.
 
@@ -46,7 +42,7 @@ class RunHeader(BaseModel):
     data_digest: str
     outputs: dict[str, str]
     dimensions: tuple[str, ...]
-    created: str = Field(default_factory=_now)
+    created: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     roots: dict[str, str] = {}
     single_image: tuple[str, ...] = ()
     judges: tuple[str, ...] = ("judge",)

@@ -461,11 +461,8 @@ def _is_selected(inputs: RunInputs, ref: ItemRef) -> bool:
     first, step = inputs.shard
     if ref.index % step != first:
         return False
-    return not inputs.tasks or _matches(inputs.dataset.outline(ref).task, inputs.tasks)
-
-
-def _matches(task: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(task, pattern) for pattern in patterns)
+    task = inputs.dataset.outline(ref).task if inputs.tasks else ""
+    return not inputs.tasks or any(fnmatchcase(task, pattern) for pattern in inputs.tasks)
 
 
 def _no_such_task(inputs: RunInputs) -> InputError:

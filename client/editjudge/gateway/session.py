@@ -176,19 +176,16 @@ class GatewaySession:
 
     async def _score_in_turn(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         """The service's answer to an edit; edits take turns until the cost of one is known."""
-        async with self._budget.turn(has_price=self.panel.has_prices):
-            return await self._score_reserved(request)
-
-    async def _score_reserved(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
         budget = self._budget
-        with budget.reserve(SERVICE):
-            response = await self.panel.score(request)
-            usage = response.usage
-            if usage.calls:  # else all of it was known there
-                tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
-                budget.count_calls(Usage(*tokens), usage.calls)
-            budget.pay(usage.spent)
-        await self._store_paid(usage.spent)
+        async with budget.turn(has_price=self.panel.has_prices):
+            with budget.reserve(SERVICE):
+                response = await self.panel.score(request)
+                usage = response.usage
+                if usage.calls:  # else all of it was known there
+                    tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
+                    budget.count_calls(Usage(*tokens), usage.calls)
+                budget.pay(usage.spent)
+            await self._store_paid(usage.spent)
         return response
 
     def _judgement(

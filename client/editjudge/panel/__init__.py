@@ -8,6 +8,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..base.config import Endpoint, JudgeEndpoint, Settings
@@ -364,8 +365,7 @@ class Panel:
     async def _connect_triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
         from .triton import TritonEndpoint
 
-        url = endpoint.url
-        return await self._connect_replica(url, lambda policy: TritonEndpoint(endpoint, policy))
+        return await self._connect_replica(endpoint.url, partial(TritonEndpoint, endpoint))
 
     async def _connect_judge(
         self, name: ServiceName, endpoint: JudgeEndpoint
@@ -378,14 +378,10 @@ class Panel:
             except ConfigError as error:
                 add_problem(self._refused_urls, url, str(error))
                 continue
-            transports.append(await self._connect_transport(replica, name))
+            concurrency = self._settings.concurrency
+            connect = partial(make_transport, replica, service=name, concurrency=concurrency)
+            transports.append(await self._connect_replica(url, connect))
         return transports
-
-    async def _connect_transport(self, endpoint: JudgeEndpoint, name: str) -> Replica[Transport]:
-        concurrency = self._settings.concurrency
-        return await self._connect_replica(
-            endpoint.url, lambda policy: make_transport(endpoint, policy, name, concurrency)
-        )
 
     async def _connect_replica(self, url: str, connect: Callable[[RetryPolicy], E]) -> Replica[E]:
         """A server with its client. On exit first its queue is closed, then the client."""

@@ -36,7 +36,7 @@ class Secrets:
         # A server echoes the key alone as often as the whole header.
         secrets |= {value.split(" ", 1)[1] for value in secrets if " " in value}
         secrets.add((urlsplit(proxy).password if proxy else None) or "")
-        self._all = _longest_first(secrets)
+        self._all = tuple(sorted(filter(None, secrets), key=len, reverse=True))  # longest first
         self._long = tuple(secret for secret in self._all if len(secret) >= _LEAST)
 
     def redact(self, text: str) -> str:
@@ -72,10 +72,6 @@ def shorten(text: str) -> str:
     """A text as one line of at most 300 characters."""
     text = " ".join(text.split())
     return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
-
-
-def _longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(filter(None, secrets), key=len, reverse=True))
 
 
 def _without(secrets: Iterable[str], text: str) -> str:

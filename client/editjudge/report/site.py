@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -153,7 +153,10 @@ def write_report(
         outcomes = progress(make_thumbnails(missing, target.save_picture, side), len(missing))
         problems = tuple(why for why in outcomes if why is not None)
         options = options or PageOptions()
-        warnings = (*options.warnings, *_warn_of_pictures(problems))
+        warnings = options.warnings
+        if problems:
+            unseen = format_count(len(problems), "picture")
+            warnings = (*warnings, f"{unseen} cannot be shown (first: {problems[0]})")
         data = target.data
         options = replace(options, mode=target.mode, version=data, data=data, warnings=warnings)
         target.finish(build_report(page_runs, edits, options), edits.build_index())
@@ -163,11 +166,6 @@ def write_report(
 def _count_edits(view: RunView) -> int:
     """Count the edits of the page of a run."""
     return sum(1 for _ in view.resolved_spec.dataset.items()) * len(view.header.outputs)
-
-
-def _warn_of_pictures(problems: Sequence[str]) -> Iterator[str]:
-    if problems:
-        yield f"{format_count(len(problems), 'picture')} cannot be shown (first: {problems[0]})"
 
 
 def _check_out(out: Path, *, is_file: bool) -> None:

@@ -103,8 +103,11 @@ class StandingFinder:
     def find(self, row: EditRow) -> StandingVerdicts:
         """Find the verdicts of a row that did not fail and have today's signature."""
         if (stands := self._by_signing.get(row.signing)) is None:
-            provenances = self._signing(row.signing)
-            stands = frozenset(s.dimension for s in provenances if self._is_of_today(s))
+            stands = frozenset(
+                one.dimension
+                for one in self._signing(row.signing)
+                if self._today.get(one.dimension) == one.signature
+            )
             self._by_signing[row.signing] = stands
         if _FAILED_STATUS in row.outcomes:
             there = zip(self._signing(row.signing), parse_outcomes(row.outcomes), strict=True)
@@ -112,9 +115,6 @@ class StandingFinder:
             stands = stands - failures
             stands = self._unique_sets.setdefault(stands, stands)
         return StandingVerdicts(row.content, row.output, row.stat, missing_of(row), stands)
-
-    def _is_of_today(self, provenance: Provenance) -> bool:
-        return self._today.get(provenance.dimension) == provenance.signature
 
 
 def verdict_to_json(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]:

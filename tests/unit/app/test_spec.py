@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +50,6 @@ def test_a_spec_is_the_same_after_json_and_pickle() -> None:
         copy.deepcopy(spec),
     ):
         assert again == spec
-        assert hash(again) == hash(spec)
-    assert {spec: 1}[RunSpec.model_validate(ASKED)] == 1
-
-
-def test_a_digest_depends_on_what_is_said_alone() -> None:
-    spec = RunSpec.model_validate(ASKED)
-    turned = dict(reversed(ASKED["outputs"].items()))
-    assert RunSpec.model_validate(ASKED | {"outputs": turned}).digest == spec.digest
-    assert RunSpec.model_validate(ASKED | {"limit": 8}).digest != spec.digest
-    code = f"from editjudge.app.spec import RunSpec; print(RunSpec(**{ASKED!r}).digest)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == spec.digest
 
 
 def test_a_spec_cannot_be_changed() -> None:
@@ -140,8 +126,7 @@ def test_words_of_ones_own_are_in_the_spec_by_content(core: RunSpec, words: Path
     spec = RunSpec.model_validate(core.model_dump() | {"prompts": words})
     assert spec.prompts == {"core/instruction_following.toml": FOLLOWING}
     again = RunSpec.model_validate_json(spec.model_dump_json())
-    assert (again, hash(again), again.digest) == (spec, hash(spec), spec.digest)
-    assert spec.digest != core.digest
+    assert again == spec != core
     ours, own = (
         {d.id: d for d in ResolvedSpec(one).dimensions}["core.instruction_following"]
         for one in (core, spec)

@@ -12,7 +12,7 @@ from editjudge.base.images import load_image
 from editjudge.base.item import check_text
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.cli import root
-from editjudge.demo import EDITORS, draw_demo_set, edit_jpeg, edit_picture, write_demo_set
+from editjudge.demo import EDITORS, draw_demo_set, edit_jpeg, write_demo_set
 from editjudge.demo import edits as module
 from editjudge.demo.files import is_demo
 
@@ -77,7 +77,7 @@ def test_what_is_written_reads_back(edits, folder, written):
         assert item.mask.notes == ()
         for name, outputs in written.outputs.items():
             output = load_image(outputs / f"{item.id}.jpg")
-            assert np.array_equal(output.rgb, edit_picture(name, edit))
+            assert np.array_equal(output.rgb, load_image(edit_jpeg(name, edit)).rgb)
     assert is_demo(folder / "items.jsonl")
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from editjudge.demo import EDITORS, edit_picture
+from editjudge.base.images import load_image
+from editjudge.demo import EDITORS, edit_jpeg
 from editjudge.pixels import align, mse, psnr, ssim
 
 IDS = (
@@ -36,7 +37,7 @@ def edit(request, edits):
 
 @pytest.fixture(scope="module")
 def results(edit):
-    return {name: edit_picture(name, edit) for name in EDITORS}
+    return {name: load_image(edit_jpeg(name, edit)).rgb for name in EDITORS}
 
 
 def test_ids_are_all(edits):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.benchmarks.figures import KINDS, Figure, FigurePanel, load_figures, make_means_figure
+from editjudge.benchmarks.figures import Figure, FigurePanel, Kind, load_figures, make_means_figure
 from editjudge.benchmarks.published_tables import load_published_tables
 from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.report.figures import (
@@ -42,7 +42,7 @@ def printed(name: str) -> dict[str, dict[str, float]]:
 def test_every_panel_names_columns_there_are(name: str) -> None:
     columns = load_benchmark(name).rules().columns
     for figure in load_figures(name):
-        assert figure.kind in KINDS
+        assert figure.kind in get_args(Kind)
         for panel in figure.panels:
             for pattern in panel.columns:
                 assert FigurePanel("", (pattern,)).select_columns(columns), pattern

@@ -22,10 +22,6 @@ TO_PERCENT = (25.0, -25.0)
 _SOURCE = "KRIS-Bench, table 2"
 
 
-def _in(dimension: str, item: Item) -> bool:
-    return reasoning_dimension(item) == dimension
-
-
 def _words(name: str) -> str:
     return name.replace("_", " ").title()
 
@@ -44,7 +40,10 @@ def _ids(dimension: str) -> dict[str, str]:
 
 def _of_dimension(dimension: str, switches: KrisSwitches) -> tuple[Column, ...]:
     """Return the columns of a reasoning dimension: its metrics and their mean."""
-    where = partial(_in, dimension)
+
+    def where(item: Item) -> bool:
+        return reasoning_dimension(item) == dimension
+
     how: Aggregation = Composite(mean, _ids(dimension))
     if switches.pooled_metrics and switches.missing_skipped:
         # While every item has all of its metrics, values and metrics weigh the same.

@@ -368,17 +368,12 @@ def _make_tls_context(endpoint: JudgeEndpoint) -> ssl.SSLContext | None:
     except OSError as error:  # SSLError, where the file holds no certificate, is one
         reason = error.strerror or "no certificate in it"
         raise ConfigError(f"{endpoint.url}: {endpoint.ca_file}: {reason}") from error
-    if endpoint.cert_file is not None:
-        _load_client_certificate(context, endpoint)
+    if (cert := endpoint.cert_file) is not None:
+        try:
+            # A key with a password is refused rather than asked for.
+            context.load_cert_chain(cert, endpoint.key_file, password="")
+        except OSError as error:
+            reason = error.strerror or "not a certificate and its key"
+            what = f"{endpoint.url}: {cert}, {endpoint.key_file}: {reason}"
+            raise ConfigError(what) from error
     return context
-
-
-def _load_client_certificate(context: ssl.SSLContext, endpoint: JudgeEndpoint) -> None:
-    """Have the client's certificate shown to servers that ask for one."""
-    cert, key = endpoint.cert_file or "", endpoint.key_file
-    try:
-        # A key with a password is refused rather than asked for.
-        context.load_cert_chain(cert, key, password="")
-    except OSError as error:
-        reason = error.strerror or "not a certificate and its key"
-        raise ConfigError(f"{endpoint.url}: {cert}, {key}: {reason}") from error

@@ -13,7 +13,8 @@ import math
 import re
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -142,11 +143,8 @@ class VllmTransport(Transport):
             params.max_tokens = 1
             params.logit_bias.update(dict.fromkeys(ids, BIAS))
             reply = await self._list_tokens(request, len(ids) + 1, model, end)
-            logprobs = self._read_first_tokens(reply)
-            try:
-                spread = _distribute(choices, ids, logprobs)
-            except ValueError as error:
-                raise self._engine.make_error(BadReply, str(error)) from error
+            with self._bad_replies():
+                spread = _distribute(choices, ids, _read_first_tokens(reply))
             return Choice(spread, model.model.name, _read_usage(reply))
 
         return await self._retry(once, context.terms)
@@ -318,7 +316,8 @@ class VllmTransport(Transport):
                         params.max_tokens = 1
                         params.logit_bias[token] = BIAS
                         reply = await self._list_tokens(request, 1, model, end)
-                        alone = self._read_first_tokens(reply).get(token, -math.inf)
+                        with self._bad_replies():
+                            alone = _read_first_tokens(reply).get(token, -math.inf)
                         self._includes_bias &= abs(alone) < 1e-2
                 except BaseException as error:  # also when cancelled: nothing is known then
                     self._includes_bias = None
@@ -330,9 +329,10 @@ class VllmTransport(Transport):
             what = f"its probabilities leave out the logit bias: {_MODE}"
             raise self._engine.make_error(LogprobsUnavailable, what)
 
-    def _read_first_tokens(self, reply: Any) -> dict[int, float]:
+    @contextmanager
+    def _bad_replies(self) -> Iterator[None]:
         try:
-            return _read_first_tokens(reply)
+            yield
         except ValueError as error:
             raise self._engine.make_error(BadReply, str(error)) from error
 
