@@ -26,7 +26,9 @@ import numpy as np
 import skimage.data
 
 from editjudge.base.item import Edit
-from editjudge.pixels import align, alignment, find_keypoints, mse, psnr_from_mse
+from editjudge.pixels import alignment
+from editjudge.pixels.alignment import align, find_keypoints
+from editjudge.pixels.metrics import mse, psnr_from_mse
 from editjudge.scorers import pixels as scorers
 from editjudge.scorers.keypoints import KeypointCache
 from editjudge.scorers.pixels import PixelComparison

@@ -22,7 +22,11 @@ from rich.console import Console
 from rich.table import Table
 from skimage import metrics as peer
 
-from editjudge.pixels import RGB, Region, align, mse, psnr, ssim
+from editjudge.base.images import RGB
+from editjudge.pixels.alignment import align
+from editjudge.pixels.metrics import mse, psnr
+from editjudge.pixels.regions import Region
+from editjudge.pixels.ssim import ssim
 
 DATA_RANGE = 255
 

@@ -15,7 +15,8 @@ from tritonclient.grpc import service_pb2
 
 from editjudge.base.images import decode
 from editjudge.benchmarks.gie.release import convert
-from editjudge.pixels import align, mse, psnr
+from editjudge.pixels.alignment import align
+from editjudge.pixels.metrics import mse, psnr
 
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..fakes.triton import ScriptedTriton

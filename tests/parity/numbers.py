@@ -23,15 +23,9 @@ from editjudge.base.signature import name_implementation
 from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.co_edit.specialists import framed, off_canvas
 from editjudge.benchmarks.dimension import Reading
-from editjudge.pixels import (
-    METRICS,
-    align,
-    mse,
-    psnr_from_mse,
-    ssim,
-    ssim_blacked_out,
-    windows_within,
-)
+from editjudge.pixels.alignment import align
+from editjudge.pixels.metrics import METRICS, mse, psnr_from_mse
+from editjudge.pixels.ssim import ssim, ssim_blacked_out, windows_within
 from editjudge.scorers.pixels import BlackedOutSsim, PixelComparison
 from editjudge.scorers.regions import fitted, squashed
 from editjudge.scorers.specialists import text_accuracy

@@ -13,7 +13,7 @@ import pytest
 
 from editjudge.base.signature import implementation, name_implementation
 from editjudge.benchmarks.registry import load_benchmarks
-from editjudge.pixels import ssim
+from editjudge.pixels.ssim import ssim
 
 from ..parity.numbers import COMPUTED, computed, differences, kept
 

@@ -59,6 +59,10 @@ class Formula:
     complete: bool = False
 
 
+def _always(_: Item) -> str | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Dimension:
     """A question about one edit, and how its value is obtained.
@@ -93,7 +97,7 @@ class Dimension:
     higher_is_better: bool = True
     protocol: str = "unversioned"
     needs: frozenset[Need] = field(default_factory=frozenset)
-    when: When = lambda _: None
+    when: When = _always
     variant: str = ""
     unit: str = ""
     tolerance: float = 0.0

@@ -9,7 +9,7 @@ from threading import Condition, Lock
 from typing import TypeAlias
 
 from ..base.images import Image
-from ..pixels import Keypoints, find_keypoints
+from ..pixels.alignment import Keypoints, find_keypoints
 
 _Key: TypeAlias = "tuple[str, tuple[int, int]]"
 

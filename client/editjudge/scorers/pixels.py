@@ -18,15 +18,11 @@ from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
 from ..base.threads import in_thread
 from ..base.verdict import Evidence, NoScore, Score, Verdict, Verdicts
-from ..pixels import (
-    METRICS,
-    Alignment,
-    Degenerate,
-    align,
-    find_keypoints,
-    missing_opencv,
-    ssim_blacked_out,
-)
+from ..pixels.alignment import Alignment, align, find_keypoints
+from ..pixels.metrics import METRICS
+from ..pixels.opencv import missing_opencv
+from ..pixels.regions import Degenerate
+from ..pixels.ssim import ssim_blacked_out
 from .keypoints import KeypointCache, MemoryBudget
 from .regions import Reference, fitted, select_region, squashed
 from .scorer import Scorer

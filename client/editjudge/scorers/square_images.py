@@ -25,7 +25,7 @@ from ..base.signature import implementation
 from ..base.threads import in_thread
 from ..base.verdict import Score, Verdict, Verdicts
 from ..panel.coalesce import gather_all
-from ..pixels import METRICS
+from ..pixels.metrics import METRICS
 from .pixels import PixelScorer
 from .regions import encode_png
 from .scorer import Scorer

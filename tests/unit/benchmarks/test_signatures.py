@@ -11,7 +11,7 @@ from editjudge.base.signature import Signature
 from editjudge.benchmarks.dimension import Dimension, Formula, Reading, make_formula
 from editjudge.benchmarks.fusion import Gated, WeightedGeometricMean, mean, product
 from editjudge.engine.judge import Signatures
-from editjudge.pixels import mse
+from editjudge.pixels.metrics import mse
 from editjudge.scorers.pixels import PixelComparison
 
 from ...fakes.scorers import Scripted

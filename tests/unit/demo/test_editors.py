@@ -4,7 +4,9 @@ import pytest
 
 from editjudge.base.images import load_image
 from editjudge.demo import EDITORS, edit_jpeg
-from editjudge.pixels import align, mse, psnr, ssim
+from editjudge.pixels.alignment import align
+from editjudge.pixels.metrics import mse, psnr
+from editjudge.pixels.ssim import ssim
 
 IDS = (
     "bricks-sale-sign",

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editjudge.pixels import Degenerate, align, find_keypoints, mse
+from editjudge.pixels.alignment import align, find_keypoints
+from editjudge.pixels.metrics import mse
+from editjudge.pixels.regions import Degenerate
 
 SHIFT = 6.0
 FLAT = np.full((256, 256, 3), 128, np.uint8)
@@ -196,7 +198,7 @@ def test_equal_inputs_give_equal_bits_in_any_process(photo, tmp_path):
     np.savez(inputs, edited=edited, reference=reference)
     code = """
 import hashlib, sys, cv2, numpy as np
-from editjudge.pixels import align
+from editjudge.pixels.alignment import align
 pair, threads = np.load(sys.argv[1]), int(sys.argv[2])
 cv2.setNumThreads(threads)
 a = align(pair["edited"], pair["reference"])

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from skimage import metrics as peer
 
-from editjudge.pixels import PSNR_CAP, Degenerate, mse, psnr, psnr_from_mse, ssim
+from editjudge.pixels.metrics import PSNR_CAP, mse, psnr, psnr_from_mse
+from editjudge.pixels.regions import Degenerate
+from editjudge.pixels.ssim import ssim
 
 BLACK = np.zeros((16, 16, 3), np.uint8)
 WHITE = np.full((16, 16, 3), 255, np.uint8)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.base.images import Image, load_image
+from editjudge.base.images import RGB, Image, load_image
 from editjudge.base.item import Edit
-from editjudge.pixels import RGB, Keypoints, find_keypoints
+from editjudge.pixels.alignment import Keypoints, find_keypoints
 from editjudge.scorers import keypoints as module
 from editjudge.scorers import pixels as pixels_module
 from editjudge.scorers.keypoints import KeypointCache

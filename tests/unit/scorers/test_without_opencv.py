@@ -19,7 +19,9 @@ from editjudge.base.images import load_image
 from editjudge.base.signature import name_implementation
 from editjudge.benchmarks.core.dimensions import DIMENSIONS
 from editjudge.engine.judge import explain_unserved
-from editjudge.pixels import align, mse, opencv
+from editjudge.pixels import opencv
+from editjudge.pixels.alignment import align
+from editjudge.pixels.metrics import mse
 
 ROOT = Path(__file__).parents[3]
 MEND = 'run: pip install "editjudge[pixels]"'

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...base.identity import JUDGE
 from ...base.item import Edit, Need
 from ...base.verdict import Score, Verdicts
-from ...pixels import PSNR_CAP
+from ...pixels.metrics import PSNR_CAP
 from ...prompts.official_prompts import load_official_prompts
 from ...scorers.pixels import NO_ALIGNMENT, BlackedOutSsim, PixelComparison
 from ...scorers.scorer import Scorer

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from skimage.metrics import structural_similarity
 
-from editjudge.pixels import Degenerate, ssim_blacked_out
+from editjudge.pixels.regions import Degenerate
+from editjudge.pixels.ssim import ssim_blacked_out
 
 SHAPES = st.tuples(st.integers(7, 24), st.integers(7, 24))
 

@@ -21,7 +21,7 @@ from editjudge.benchmarks.gie.columns import TABLES, columns
 from editjudge.benchmarks.gie.switches import GieSwitches
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.pixels import psnr_from_mse
+from editjudge.pixels.metrics import psnr_from_mse
 
 HERE = Path(__file__)
 TABLE_2 = list(csv.DictReader(HERE.with_name("table2.csv").read_text().splitlines()))
