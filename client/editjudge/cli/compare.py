@@ -94,7 +94,7 @@ def _print_ranking(view: RunView, dimensions: tuple[str, ...], *, as_json: bool)
     print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
     print_text("(1-2): the possible places; models without a significant difference share them")
     if sources := [each.sources for each in ranking.dimensions if _has_order(each)]:
-        print_text(f"also where they differ, {describe_unseen(min(sources))}")
+        print_text(f"{describe_unseen(min(sources))}, also where places differ")
     if ranking.checks:
         print_text(ranking.checks)
 
@@ -204,9 +204,14 @@ def _explain_no_claim(row: DimensionComparison) -> str:
     """Explain why an interval is missing or open, so that no model is called better."""
     if row.better or row.figures is None:
         return ""
-    ends = row.figures.bootstrap
-    is_open = ends is not None and None in {ends.low, ends.high}
-    return FEW_DIFFER if is_open else row.figures.reason * (row.p_holm is None)
+    first, ends = row.figures.interval, row.figures.bootstrap
+    if first is None or ends is None:
+        return row.figures.reason * (row.p_holm is None)
+    if ends.low is None or ends.high is None:
+        return FEW_DIFFER
+    if first.low <= 0 <= first.high or not ends.low <= 0 <= ends.high:
+        return ""
+    return f"by the bootstrap the interval is [{ends.low:+.4g}, {ends.high:+.4g}]"
 
 
 def _smallest_p(row: DimensionComparison) -> float:

@@ -160,7 +160,7 @@ def explain_leads(numbers: Iterable[tuple[Number, Cell]]) -> Iterator[str]:
         by_lead.setdefault(number.lead, []).append(cell)
     if sources := [cell.interval.clusters for cell in by_lead.get("sure", ()) if cell.interval]:
         yield (
-            f"bold: significantly better than every other model (p < {LEVEL:g}, adjusted);"
+            f"bold: significantly better than every other model (p < {LEVEL:g}, adjusted), though"
             f" {describe_unseen(min(sources))}"
         )
     if "best" in by_lead:
