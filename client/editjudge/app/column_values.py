@@ -31,22 +31,25 @@ class ColumnValues:
         self._values = values
 
     def is_surely_best(
-        self, model: str, others: Collection[str], *, higher_is_better: bool
+        self, model: str, models: Collection[str], *, higher_is_better: bool
     ) -> bool:
-        """Whether a model is significantly better than each of some others.
+        """Whether a model is significantly better than each other one.
 
         The test is that of `compare`, adjusted for these pairs (Holm, 5 %).
 
         Args:
-            others: Names of at least one model. Without the values of one, nothing is sure.
+            models: The models to compare it with; itself is left out. Without the values of one,
+                nothing is sure.
         """
-        if not {model, *others} <= self._values.keys():
+        if not {model, *models} <= self._values.keys():
             return False
         values, clusters = self._values[model]
-        if any(not np.array_equal(self._values[other][1], clusters) for other in others):
+        others = [self._values[other] for other in models if other != model]
+        if not all(np.array_equal(of_other, clusters) for _, of_other in others):
             return False
-        gains = values - np.array([self._values[other][0] for other in others])
-        gains = gains if higher_is_better else -gains
+        gains = (values - np.array([each for each, _ in others])) * (1 if higher_is_better else -1)
+        if not np.isfinite(gains).all():
+            return False
         nearest = Clusters.of(gains[gains.mean(axis=1).argmin()].tolist(), clusters.tolist())
         if nearest.error and nearest.value < _SMALLEST_T * nearest.error:
             return False  # most columns end here, without resampling

@@ -120,23 +120,16 @@ class Intervals:
             else:  # the transformation of its values could not be fitted
                 parts[column.id] = self._empty_estimate
         values = {
-            name: self._collect_values(value, parts[name], samples.get(name))
+            name: self._collect_values(cell.value, parts[name], samples.get(name))
             for name, cell in cells.items()
-            if (value := cell.value) is not None
+            if cell.value is not None
         }
-        return (
-            {name: replace(cell, interval=parts[name].interval) for name, cell in cells.items()},
-            {name: each for name, each in values.items() if each is not None},
-        )
+        return {n: replace(cell, interval=parts[n].interval) for n, cell in cells.items()}, values
 
-    def _collect_values(
-        self, value: float, estimate: _Estimate, sample: Sample | None
-    ) -> _Values | None:
+    def _collect_values(self, value: float, estimate: _Estimate, sample: Sample | None) -> _Values:
         """Collect the values of a mean, or the pseudo-values of any other number."""
         if sample is not None and not sample.weights:
             return sample.values, self._find_clusters(sample)
-        if estimate.interval is None or estimate.interval.reason not in {"", SAME}:
-            return None
         groups = np.flatnonzero(estimate.groups_in)
         return make_pseudo_values(value, estimate.without_group[groups]).sums, groups
 

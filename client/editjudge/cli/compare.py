@@ -18,10 +18,14 @@ from ..app.comparison import (
 )
 from ..app.view import RunView
 from ..base.errors import ConfigError
-from ..base.identity import Identities
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count, shorten_list
-from ..report.numbers import describe_unseen, format_pending_warning, untrained_warning
+from ..report.numbers import (
+    describe_unseen,
+    direction_arrow,
+    format_pending_warning,
+    untrained_warning,
+)
 from ..report.table import Head, Row, Table
 from ..stats.clusters import FEW_DIFFER
 from ..stats.paired_comparison import smallest_p
@@ -53,11 +57,10 @@ def compare_command(
             return 0
         second = stack.enter_context(RunView(other)) if other else view
         result = compare_models((view, models[0]), (second, models[1]), dimension)
-        identities = {**second.header.identities, **view.header.identities}
     if json:
         print_json(result)
     else:
-        _print_comparison(result, identities)
+        _print_comparison(result)
         if result.checks:
             print_text(result.checks)
     if fail_if and result.pending:
@@ -85,23 +88,17 @@ def _has_failed(rows: Sequence[DimensionComparison], what: str) -> bool:
 
 def _print_ranking(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:
     ranking = rank_models(view, dimensions)
-    identities = view.header.identities
     if as_json:
         print_json(ranking)
         return
-    if warning := untrained_warning(identities):
+    if warning := untrained_warning(ranking.untrained):
         print_text(warning, fg="red", bold=True)
     print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
     print_text("(1-2): the possible places; models without a significant difference share them")
-    if sources := [each.sources for each in ranking.dimensions if _has_order(each)]:
+    if sources := [each.sources for each in ranking.dimensions if each.sources]:
         print_text(f"{describe_unseen(min(sources))}, also where places differ")
     if ranking.checks:
         print_text(ranking.checks)
-
-
-def _has_order(ranking: Ranking) -> bool:
-    """Whether any model is significantly better than another."""
-    return any(place.first_place > 1 for place in ranking.models.values())
 
 
 def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:
@@ -109,9 +106,13 @@ def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:
     for each in rankings:
         cells = [_place_text(each.models.get(model)) for model in models]
         counts = f"{each.edits:,}/{each.items:,}"
-        rows.append(Row((f"{each.dimension} {_arrow(each)}", *cells, counts)))
+        rows.append(Row((_title(each), *cells, counts)))
     heads = (Head("dimension"), *(Head(name, right=True) for name in (*models, "edits")))
     return Table(heads, rows)
+
+
+def _title(row: Ranking | DimensionComparison) -> str:
+    return f"{row.dimension} {direction_arrow(row.higher_is_better)}"
 
 
 def _place_text(place: ModelPlace | None) -> str:
@@ -121,17 +122,13 @@ def _place_text(place: ModelPlace | None) -> str:
     return f"{place.mean:.4g} ({first})" if first == last else f"{place.mean:.4g} ({first}-{last})"
 
 
-def _arrow(row: Ranking | DimensionComparison) -> str:
-    return "↑" if row.higher_is_better else "↓"
-
-
-def _print_comparison(result: ModelComparison, identities: Identities) -> None:
+def _print_comparison(result: ModelComparison) -> None:
     heading = f"{result.second} (B) against {result.first} (A)"
     items = format_count(result.items, "item")
     if result.other_items:
         items += f"; {format_count(result.other_items, 'item differs', 'items differ')} in the runs"
     print_text(f"{heading}, {items}")
-    if warning := untrained_warning(identities):
+    if warning := untrained_warning(result.untrained):
         print_text(warning, fg="red", bold=True)
     print_tables([_comparison_table(result.dimensions, result.items)])
     for line in describe_comparison(result):
@@ -142,10 +139,7 @@ def _print_comparison(result: ModelComparison, identities: Identities) -> None:
 def _comparison_table(dimensions: Iterable[DimensionComparison], items: int) -> Table:
     figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "detects ≥", "edits")
     heads = (Head("dimension"), *(Head(name, right=True) for name in figures), Head("better"))
-    rows = [
-        Row((f"{each.dimension} {_arrow(each)}", *_cells(each, items), _winner(each)))
-        for each in dimensions
-    ]
+    rows = [Row((_title(each), *_cells(each, items), _winner(each))) for each in dimensions]
     return Table(heads, rows)
 
 

@@ -54,7 +54,7 @@ def plot_command(
         print_notice(
             f"{len(numbers)} models share {MAX_LOOKS} colours and markers; choose some with --model"
         )
-    warning = untrained_warning(results.services)
+    warning = untrained_warning(results.untrained)
     count = 0
     for number, each in enumerate(selection, 1):
         if each.kind == "masks":

@@ -132,7 +132,7 @@ def _print_heading(results: Results) -> None:
     print_text(", ".join(filter(None, about)))
     for role, identity in results.services.items():
         print_text(f"{role}: {identity}")
-    if warning := untrained_warning(results.services):
+    if warning := untrained_warning(results.untrained):
         print_text(warning, fg="red", bold=True)
     if results.judge_rounds.each_round and any(role.is_judge for role in results.services):
         print_text(_judges_text(results.judge_rounds))

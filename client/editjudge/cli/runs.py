@@ -29,6 +29,7 @@ from ..app.view import RunView
 from ..base.config import Settings
 from ..base.console import make_console
 from ..base.errors import InputError
+from ..base.identity import untrained_services
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count
 from ..base.verdict import Pending
@@ -213,7 +214,8 @@ def _print_result(result: RunResult, notes: Sequence[str], titles: Mapping[str, 
         print_tables(
             build_results_tables(columns, result.cells, result.judge_spread, make_console().width)
         )
-    if warning := untrained_warning(result.services_of(d.id for d in dimensions)):
+    names = untrained_services(result.services_of(d.id for d in dimensions))
+    if warning := untrained_warning(names):
         print_text(warning, fg="red", bold=True)
     for line in notes:
         print_text(line)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..app.column_values import LEVEL
-from ..base.identity import Identities, untrained_services
 from ..base.text import format_count
 from ..base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Score
 from ..benchmarks.cell import Cell
@@ -72,10 +71,10 @@ def describe_judge_use(judgement: Judgement) -> list[str]:
     return lines
 
 
-def untrained_warning(identities: Identities) -> str:
+def untrained_warning(services: Iterable[str]) -> str:
     """Name the services with random weights; empty where there are none."""
-    names = untrained_services(identities)
-    return f"UNTRAINED weights, not a result: {', '.join(names)}" if names else ""
+    names = ", ".join(services)
+    return f"UNTRAINED weights, not a result: {names}" if names else ""
 
 
 def format_usage(usage: Mapping[str, float]) -> str:
@@ -155,15 +154,13 @@ def format_cell(cell: Cell, decimals: int | None = None, lead: Lead = "") -> Num
 
 def explain_leads(numbers: Iterable[tuple[Number, Cell]]) -> Iterator[str]:
     """Explain how the best numbers of a table are marked, one line for each mark that occurs."""
-    by_lead: dict[Lead, list[Cell]] = {}
-    for number, cell in numbers:
-        by_lead.setdefault(number.lead, []).append(cell)
-    if sources := [cell.interval.clusters for cell in by_lead.get("sure", ()) if cell.interval]:
+    pairs = [(number.lead, cell.interval) for number, cell in numbers]
+    if sources := [of.clusters for lead, of in pairs if lead == "sure" and of]:
         yield (
             f"bold: significantly better than every other model (p < {LEVEL:g}, adjusted), though"
             f" {describe_unseen(min(sources))}"
         )
-    if "best" in by_lead:
+    if any(lead == "best" for lead, _ in pairs):
         yield "italic: the best number, but not significantly better than every other"
 
 

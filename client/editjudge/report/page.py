@@ -147,7 +147,7 @@ def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
     today = package_version("editjudge")
     for run in runs:
         before = f"{run.name}: " if len(runs) > 1 else ""
-        lines = [*filter(None, [untrained_warning(run.results.services), run.results.checks])]
+        lines = [*filter(None, [untrained_warning(run.results.untrained), run.results.checks])]
         if run.header.editjudge != today:
             by = run.header.editjudge
             lines.append(f"the run was last written by editjudge {by}, this is {today}")
@@ -192,12 +192,8 @@ def _table_json(
     results = _merge_results(first.results, keys, runs)
     columns, left_out = drop_empty_columns(results.columns, results.models, Path(first.name))
     names = list(results.models)
-    by_column = [
-        [*zip(format_column(results, column, names), cells, strict=True)]
-        for column in columns
-        for cells in [[row[column.id] for row in results.models.values()]]
-    ]
-    notes = [*explain_leads(chain.from_iterable(by_column))]
+    by_column = [format_column(results, column, names) for column in columns]
+    notes = [*explain_leads(chain(*by_column))]
     notes += [*list_reasons(columns, results.models), *left_out]
     notes += describe_outside(columns, results.models)
     if any(row[c.id].imputed for row in results.models.values() for c in columns):
@@ -271,7 +267,7 @@ def _draw_figures(run: PageRun) -> Iterator[JsonObject]:
     numbers = {m: {c: cell.value for c, cell in row.items()} for m, row in results.models.items()}
     if len(numbers) > MAX_LOOKS:
         return
-    warning = untrained_warning(results.services)
+    warning = untrained_warning(results.untrained)
     for figure in load_figures(results.benchmark.name):
         if drawable_panels(figure, results.columns, numbers):
             svg = extract_svg_element(draw_figure(figure, results.columns, numbers, "svg", warning))

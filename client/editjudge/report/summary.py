@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
@@ -17,7 +18,6 @@ from ..app.judge_spread import Agreement, Cells, JudgeSpread
 from ..app.results import Comparability, PublishedNumbers, Results
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
-from ..base.identity import untrained_services
 from ..base.text import format_count, shorten_list
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
@@ -30,6 +30,7 @@ from .numbers import (
     format_cell,
     format_number,
     format_pending_warning,
+    untrained_warning,
 )
 from .table import Head, Lead, Number, Row, Table, TextFormat
 
@@ -144,21 +145,18 @@ def build_paper_table(results: Results) -> Table:
     selection, names = select_columns(results)
     by_column = [format_column(results, column, names) for column in selection]
     rows = zip(*by_column, strict=True) if by_column else ((),) * len(names)
-    grid = {(name, ""): row for name, row in zip(names, rows, strict=True)}
+    grid = {(name, ""): [n for n, _ in row] for name, row in zip(names, rows, strict=True)}
     has_groups = any(column.group for column in selection)
     as_rows = has_groups or len(selection) > max(_WIDE, len(names))
     table = _by_column(selection, grid, names) if as_rows else _by_model(selection, grid)
-    leads = (
-        (number, results.models[name][column.id])
-        for column, numbers in zip(selection, by_column, strict=True)
-        for name, number in zip(names, numbers, strict=True)
-    )
-    notes = (*explain_leads(leads), *_notes(results, selection, names))
+    notes = (*explain_leads(chain(*by_column)), *_notes(results, selection, names))
     return replace(table, notes=notes, about=tuple(_describe_run(results)))
 
 
-def format_column(results: Results, column: Column, models: Sequence[str]) -> list[Number]:
-    """Format the numbers of one column and mark the best."""
+def format_column(
+    results: Results, column: Column, models: Sequence[str]
+) -> list[tuple[Number, Cell]]:
+    """Format the numbers of one column, mark the best, and return each with its cell."""
     cells = [results.models[model][column.id] for model in models]
     decimals = _decimals(results, column, cells)
     texts = ["-" if cell.value is None else format_number(cell.value, decimals) for cell in cells]
@@ -167,12 +165,11 @@ def format_column(results: Results, column: Column, models: Sequence[str]) -> li
     best = find_best(texts, values, higher_is_better=higher)
     lead: Lead = "best"
     if len(best) == 1 and (of := results.values.get(column.id)):
-        first, cells_by_model = models[best[0]], zip(models, cells, strict=True)
-        others = [m for m, cell in cells_by_model if cell.value is not None and m != first]
-        if of.is_surely_best(first, others, higher_is_better=higher):
+        models_here = [m for m, cell in zip(models, cells, strict=True) if cell.value is not None]
+        if of.is_surely_best(models[best[0]], models_here, higher_is_better=higher):
             lead = "sure"
     leads = (lead if place in best else "" for place in range(len(cells)))
-    return [format_cell(cell, decimals, one) for cell, one in zip(cells, leads, strict=True)]
+    return [(format_cell(c, decimals, one), c) for c, one in zip(cells, leads, strict=True)]
 
 
 def _decimals(results: Results, column: Column, cells: Sequence[Cell]) -> int:
@@ -191,8 +188,8 @@ def _describe_run(results: Results) -> Iterator[str]:
 
 def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -> Iterator[str]:
     cells = [results.models[model][column.id] for model in models for column in columns]
-    if names := untrained_services(results.services):
-        yield f"UNTRAINED weights, not a result: {', '.join(map(str, names))}"
+    if warning := untrained_warning(results.untrained):
+        yield warning
     yield from explain_signs(cells, mend=False)
     if any(cell.sd is not None for cell in cells):
         yield "sd: standard deviation over rounds"

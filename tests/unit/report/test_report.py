@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.base.identity import ModelIdentity, ServiceName
+from editjudge.base.identity import ModelIdentity, ServiceName, untrained_services
 from editjudge.base.verdict import Failure, NoScore, NotServed, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.dimension import Dimension, Reading
@@ -51,8 +51,11 @@ def test_notes(outcome: Any, text: str) -> None:
 def test_random_weights_are_told() -> None:
     reader = {ServiceName("ocr", "ppocr"): ModelIdentity("untrained=yes/1")}
     network = {ServiceName("lpips", "vgg"): ModelIdentity("lpips_vgg/1", {"untrained": "yes"})}
-    assert untrained_warning(network | reader) == "UNTRAINED weights, not a result: lpips.vgg"
-    assert untrained_warning(reader) == "", "a name is not a fact"
+    assert (
+        untrained_warning(untrained_services(network | reader))
+        == "UNTRAINED weights, not a result: lpips.vgg"
+    )
+    assert untrained_warning(untrained_services(reader)) == "", "a name is not a fact"
 
 
 def test_cells_show_their_coverage() -> None:
