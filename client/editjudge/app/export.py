@@ -124,7 +124,7 @@ def wide_rows(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[JsonRow
         ConfigError: the run has dimensions that this version of editjudge does not know.
         InputError: the data no longer exists.
     """
-    missing = {(e.model, e.item): str(e.missing) for e in view.edits() if e.digest is None}
+    missing = {(e.model, e.item): str(e.missing) for e in view.edits() if e.missing}
     names = tuple(dimensions) or view.header.dimensions
     for row in view.rows():
         place = row.model, row.item.id
@@ -144,7 +144,7 @@ def long_rows(view: RunView) -> Iterator[Row]:
     for name, reason in view.unserved_reasons().items():
         yield Row(dimension=name, status="not_served", reason=reason)
     for edit in filter(view.make_item_filter(), view.edits()):
-        if edit.digest is None:
+        if edit.missing is not None:
             reason = str(edit.missing)
             yield Row(item=edit.item, model=edit.model, status="missing_output", reason=reason)
     spoilt = view.flawed_outcomes()

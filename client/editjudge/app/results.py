@@ -18,13 +18,12 @@ from ..base.identity import Identities, ServiceName, format_identities, untraine
 from ..base.signature import Signature
 from ..base.strict import STRICT, to_plain
 from ..base.text import format_count, shorten_list
-from ..base.verdict import LeftOut, Outcome, Score
+from ..base.verdict import Failure, LeftOut, Outcome, Score
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.dimension import Dimension, Formula
-from ..benchmarks.outputs import Outputs
 from ..benchmarks.published_tables import PublishedTable
 from ..benchmarks.published_tables import load_published_tables as printed_tables
 from ..benchmarks.tabulation import Tabulation
@@ -389,13 +388,19 @@ def read_rows(
         entries = enumerate(((ref, spec.dataset.outline(ref)) for ref in refs), number)
         number += len(refs)
         for (place, (ref, item)), model in product(entries, header.outputs):
-            of_edit = rows_of.get((model, ref.id), ())
-            edit = _find_current_edit(of_edit, contents, ref, outputs.get(model))
+            of_edit, of_model = rows_of.get((model, ref.id), ()), outputs.get(model)
+            path = None if of_model is None else of_model.path(ref.id)
+            edit = _find_current_edit(of_edit, contents, ref, path)
             why = None if edit is None else missing_of(edit)
+            is_gone = False
+            if edit is not None and of_model is not None and path is None:
+                is_gone, why = True, why or of_model.why_not(ref.id)
             records = () if edit is None else tuple(store.verdicts_in(edit, evidence=evidence))
             verdicts: dict[str, Outcome] = {}
             for record in records:
-                if today.get(record.dimension) == record.signature:
+                # What failed cannot be judged again without an output, so it is missing by now.
+                stands = not (is_gone and isinstance(record.verdict, Failure))
+                if stands and today.get(record.dimension) == record.signature:
                     verdicts[record.dimension] = record.verdict
                 if part_ids:
                     parts = _extract_part_scores(record, by_id, signatures).items()
@@ -440,17 +445,16 @@ def _read_outside(
 
 
 def _find_current_edit(
-    edit_rows: Sequence[EditRow], contents: ItemContents, ref: ItemRef, outputs: Outputs | None
+    edit_rows: Sequence[EditRow], contents: ItemContents, ref: ItemRef, path: str | None
 ) -> EditRow | None:
     """Find the stored edit whose item and output are the same as now; None if there is none.
 
     Args:
         edit_rows: The stored rows of the edit, the latest last.
-        outputs: The outputs of the model; None where their folder is gone: they count as unchanged.
+        path: The output; None where it, or the folder, is gone: it counts as unchanged.
     """
     if not edit_rows:
         return None
-    path = None if outputs is None else outputs.path(ref.id)
     output, _ = find_current_output(edit_rows, path, contents.files)
     return find_by_content(edit_rows, contents.key(ref), output, absent=path is None)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ..base.signature import Signature
-from ..base.verdict import Status
+from ..base.verdict import Failure, Status
 from ..benchmarks.cell import Cell, Tally
 from ..benchmarks.column import Column, Mean
 from ..benchmarks.dimension import Dimension
@@ -60,12 +60,15 @@ def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
     """
     tallies: dict[tuple[str, str], Tally] = {}
     # The run may hold more items than were requested.
-    requested_ids = frozenset(plan.ids[index] for index in plan.selected_positions)
-    for verdict in store.verdicts(evidence=False):
-        is_current = plan.signatures.get(verdict.dimension) == verdict.signature
-        if is_current and verdict.model in plan.todo and verdict.item in requested_ids:
-            tally = tallies.setdefault((verdict.model, verdict.dimension), Tally())
-            tally.add(verdict.verdict)
+    places = {plan.ids[index]: index for index in plan.selected_positions}
+    for one in store.verdicts(evidence=False):
+        is_current = plan.signatures.get(one.dimension) == one.signature
+        if not is_current or one.model not in plan.todo or one.item not in places:
+            continue
+        # An earlier failure that is not judged again has another state by now, which is counted.
+        is_due = one.dimension in plan.todo[one.model][places[one.item]]
+        if is_due or not isinstance(one.verdict, Failure):
+            tallies.setdefault((one.model, one.dimension), Tally()).add(one.verdict)
     return {
         model: {
             d.id: _cell(d, row[d.id], tallies.get((model, d.id), Tally()), plan.signatures[d.id])

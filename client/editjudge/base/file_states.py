@@ -92,6 +92,8 @@ class FileStates:
         previous = self._states.get(path)
         if previous is not None and previous.stat == reading.before != ABSENT:
             return previous
+        if reading.before == ABSENT:  # opening what is no file, such as a pipe, may wait for ever
+            return None
         try:
             digest = file_digest(path)
         except OSError:

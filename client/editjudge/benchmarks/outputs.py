@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..base.errors import InputError
 from ..base.images import format_path
 from ..base.item import Missing
 
@@ -14,6 +17,9 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", "
 """What an output's name may end with, in lower or upper case."""
 _NAMES = (*SUFFIXES, *map(str.upper, SUFFIXES))
 _ALONE = {name: (name,) for name in _NAMES}
+_NOTHING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""Errors of a path that leads to nothing. After any other, such as a refused access, the file may
+be there: it is no missing output, and reading it fails."""
 SOURCES_FOLDER = ":sources"
 """In the place of a folder of outputs: the sources themselves, as of an editor that did nothing.
 
@@ -25,36 +31,53 @@ GIE-Bench checks its questions so (section 3.2: 17 % are right of unedited image
 class Outputs:
     """The outputs of one model under test, `<folder>/<item id>.<suffix>`.
 
-    An id with slashes names subfolders. Two files for one item are nobody's output.
+    An id with slashes names subfolders. Two names for one item are nobody's output, also where
+    one of them is a link to nothing: which of them was meant cannot be told.
 
     Attributes:
-        suffixes_by_item: The suffixes of each item's files; None before the folder was listed.
+        suffixes_by_item: The suffixes of each item's names; None before the folder was listed.
+        broken_names: The names that lead to no file, such as links to nothing; of the listed ones.
     """
 
     folder: Path
     suffixes_by_item: Mapping[str, tuple[str, ...]] | None = field(default=None, kw_only=True)
+    broken_names: frozenset[str] = field(default=frozenset(), kw_only=True)
 
     def path(self, item: str) -> str | None:
-        """Return the file of the output to an item, or None."""
+        """Return the file of the output to an item; None where it has none, or several."""
         suffixes = self._suffixes(item)
-        return f"{self.folder}{os.sep}{item}{suffixes[0]}" if len(suffixes) == 1 else None
+        if len(suffixes) != 1 or self._is_broken(item + suffixes[0]):
+            return None
+        return f"{self.folder}{os.sep}{item}{suffixes[0]}"
 
     def why_not(self, item: str) -> Missing:
-        """Return why an item has no output: its file is absent, or there are several."""
-        if suffixes := self._suffixes(item):
+        """Return why an item has no output: no name, one that leads to no file, or several."""
+        suffixes = self._suffixes(item)
+        if len(suffixes) > 1:
             names = ", ".join(f"{item}{suffix}" for suffix in sorted(suffixes))
             return Missing("several", f"{names} in {format_path(self.folder)}")
+        if suffixes:
+            path = f"{format_path(self.folder)}/{item}{suffixes[0]}"
+            return Missing("absent", f"{path} leads to no file")
         expected_path = f"{format_path(self.folder)}/{item}.png"
         return Missing("absent", f"no {expected_path} (or {', '.join(SUFFIXES[1:])})")
 
     def index(self) -> Outputs:
-        """List the folder and return outputs that need no further access to it."""
+        """List the folder and return outputs that need no further access to it.
+
+        Raises:
+            InputError: a folder in it cannot be listed, so that what is missing cannot be told.
+        """
         suffixes: dict[str, tuple[str, ...]] = {}
-        for name in _files(str(self.folder), ""):
+        broken_names = set()
+        for name, is_file in _files(str(self.folder), ""):
             stem, dot, ending = name.rpartition(".")
             if (alone := _ALONE.get(dot + ending)) is not None:
                 suffixes[stem] = suffixes.get(stem, ()) + alone
-        return Outputs(self.folder, suffixes_by_item=suffixes)
+                if not is_file:
+                    broken_names.add(name)
+        broken = frozenset(broken_names)
+        return Outputs(self.folder, suffixes_by_item=suffixes, broken_names=broken)
 
     def list_unmatched(self, items: Container[str]) -> list[str]:
         """Return the images that are no output to any of these items, as paths in the folder."""
@@ -66,10 +89,15 @@ class Outputs:
         if self.suffixes_by_item is not None:
             return self.suffixes_by_item.get(item, ())
         base = f"{self.folder}{os.sep}{item}"
-        suffixes = tuple(name for name in _NAMES if os.path.exists(base + name))  # noqa: PTH110
+        suffixes = tuple(name for name in _NAMES if os.path.lexists(base + name))
         if len(suffixes) > 1 and _same_files(base, suffixes):
             return suffixes[:1]  # a file system that does not tell cases apart
         return suffixes
+
+    def _is_broken(self, name: str) -> bool:
+        if self.suffixes_by_item is not None:
+            return name in self.broken_names
+        return not _is_file(f"{self.folder}{os.sep}{name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +116,7 @@ class NamedOutputs(Outputs):
     def path(self, item: str) -> str | None:
         """Return the item's file if it exists."""
         path = self.paths.get(item)
-        return str(path) if path is not None and path.is_file() else None
+        return str(path) if path is not None and _is_file(path) else None
 
     def why_not(self, item: str) -> Missing:
         """Return that no file is named for the item, or that the file does not exist."""
@@ -105,19 +133,33 @@ class NamedOutputs(Outputs):
         return []
 
 
-def _files(folder: str, above: str) -> Iterator[str]:
+def _files(folder: str, above: str) -> Iterator[tuple[str, bool]]:
+    """Yield each name below a folder that an output may have, and whether it leads to a file."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                # A link need not be followed where its name says enough.
-                if not entry.name.endswith(_NAMES) and entry.is_dir():
+                # Only a link is looked up: of others, the folder tells what they are.
+                is_link = entry.is_symlink()
+                if entry.name.endswith(_NAMES):
+                    yield above + entry.name, _is_file(entry.path) if is_link else entry.is_file()
+                elif Path(entry.path).is_dir() if is_link else entry.is_dir():
                     yield from _files(entry.path, f"{above}{entry.name}/")
-                else:
-                    yield above + entry.name
-    except OSError:
-        return
+    except OSError as error:
+        if error.errno not in _NOTHING:
+            why = f"cannot be listed: {error.strerror}"
+            raise InputError(format_path(error.filename), why, "allow it to be read") from error
+
+
+def _is_file(path: str | Path) -> bool:
+    """Whether a path leads to a file, as far as can be told; see `_NOTHING`."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - a hundred thousand times
+    except OSError as error:
+        return error.errno not in _NOTHING
+    except ValueError:  # a name with a null character
+        return False
 
 
 def _same_files(base: str, suffixes: tuple[str, ...]) -> bool:
-    there = (Path(base + suffix).stat() for suffix in suffixes)
+    there = (Path(base + suffix).lstat() for suffix in suffixes)
     return len({(one.st_dev, one.st_ino) for one in there}) == 1

@@ -493,8 +493,9 @@ def _note_missing(
     item, model, why = absent
     number, first = plan.missing[model]
     plan.missing[model] = number + 1, first or str(why)
-    is_new = match is None or match.missing not in {None, why}
-    if has_run and is_new:
+    # An output that was read and is gone now keeps its verdicts; one that never was is missing.
+    stays = match is not None and match.missing is None and match.output is not None
+    if has_run and not stays and (match is None or match.missing != why):
         content = None if key is None else ItemContent(key)
         plan.current_edits.append(JudgedEdit(item, model, None, why, content))
     plan.lost_outputs[model] += match is not None and bool(match.dimensions)

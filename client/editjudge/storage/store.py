@@ -196,10 +196,12 @@ class RunStore:
             if edit.content is not None:
                 self._save_files(edit.content.files)
             row = self._row_of(edit)
-            if not verdicts:
+            if not verdicts and (edit.missing is None or not row.signing):
                 self._put_row(row)
                 return
             documents = self._documents(row)
+            if edit.missing is not None:  # what failed cannot be judged again
+                documents = {n: d for n, d in documents.items() if status_of(d[1]) != "failed"}
             for name, verdict in verdicts.items():
                 keys = () if name in calls else calls_of(verdict)
                 rows = map(self.ledger.find_number, keys)
