@@ -32,6 +32,8 @@ from .rgb import (
     is_deep,
     levels_of,
     read_16_bits,
+    read_significant_bits,
+    scale_clear_grey,
     to_black_or_not,
     to_rgb,
 )
@@ -272,7 +274,8 @@ def load_image(image: ImageLike, name: str = "", *, max_lazy_pixels: int = 0) ->
 
     Raises:
         ImageError: The image is missing, empty, truncated, animated, larger than 32 MiB or 64
-            megapixels, of 16 bits with no value above 255, or not an image.
+            megapixels, of 16 bits with no value above a quarter of the scale (see `base.rgb`), or
+            not an image.
     """
     return image if isinstance(image, Image) else _load(image, name, _PICTURE, max_lazy_pixels)
 
@@ -326,7 +329,7 @@ def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mas
     return Mask(image.name, image.encoded_bytes, region, notes, image.file)
 
 
-@implementation(2)
+@implementation(3)
 def decode(data: bytes) -> tuple[RGB, Notes]:
     """Decode one still image to upright 8-bit RGB, within the limits on bytes and pixels.
 
@@ -357,11 +360,13 @@ def _decode(data: bytes, reading: DecodingRules) -> DecodedPicture:
             _check_header(picture)
             check_samples(picture, reading)
             deep = is_deep(picture)
+            bits = read_significant_bits(picture, data) if deep else ()
+            scale_clear_grey(picture)
             picture.load()
             turn = picture.getexif().get(ORIENTATION_TAG, 1)
             # No variable holds the 16-bit values, so their memory is freed during the reduction.
             rgb, notes = to_rgb(
-                picture, reading, read_16_bits(picture, data) if deep else None, turn
+                picture, reading, read_16_bits(picture, data) if deep else None, turn, bits
             )
             media_type = None if notes else media_type_of(picture)
     except UnidentifiedImageError:

@@ -1,14 +1,30 @@
 """Conversion of opened images of any mode and bit depth to upright 8-bit RGB.
 
 Of 16 bits a channel, Pillow reads all of grey images but only the upper 8 bits of colour. Values
-are always scaled by their type (0 is black, 65535 white) and rounded: a scale guessed from the
-values of one file could differ between a source and its edit.
+are scaled by their type (0 is black, 65535 white) and rounded: a scale guessed from the values of
+one file could differ between a source and its edit.
+
+Cameras and arrays of 10 to 14 bits are often saved in files of 16 without scaling, and would be
+nearly black: two unrelated ones look alike. So a file whose largest value is below a quarter of
+the scale is refused, unless it says itself how its values are meant. A real picture that is so dark
+is refused too, since nothing tells it from the others; a note would still leave a wrong number.
+
+- The chunk sBIT of a PNG says how many bits are significant. By the PNG specification (third
+  edition, 11.3.2.4 and 12.4) samples fill the scale all the same, and a picture may be dark;
+  writers that leave the values as they were use the same chunk. Which it is shows in the values:
+  if none exceeds what the significant bits hold, and they are no multiples of a scaled step, they
+  were not scaled, and white is what these bits hold at most. If they are such multiples they may
+  be both, and the file is refused.
+- The white of a PGM or PPM is part of the format, and Pillow scales by it. Where it is 65535, which
+  writers of arrays state whatever they hold, it says nothing.
+- MaxSampleValue of a TIFF is a statistic that must not change how a picture looks (TIFF 6.0), and
+  SMaxSampleValue is written alike: a source and its edit would get scales of their own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -27,6 +43,11 @@ Levels: TypeAlias = NDArray[Any]
 
 _WHITE = 65535
 _TO_8 = _WHITE // 255
+_DARK = (_WHITE + 1) // 4
+_SAMPLES = {0: 1, 2: 3, 4: 2, 6: 4}
+"""Channels by the colour type of a PNG of 16 bits."""
+_STEPS = {"L;2": 85, "L;4": 17}
+"""What Pillow multiplies grey of fewer than 8 bits by, by raw mode."""
 _DEEP = re.compile(r"^I;16[BLN]?$|;16[BLN]$")  # of raw modes; "BGR;16" has 16 bits in all three
 _COLOURS = {"RGB", "RGBA"}
 _BITS, _PHOTOMETRIC, _FORMAT = 258, 262, 339  # tags of TIFF
@@ -99,27 +120,101 @@ def read_16_bits(picture: ImageFile.ImageFile, data: bytes) -> Levels:
     return levels
 
 
-def scale_to_8_bits(levels: Levels) -> NDArray[np.uint8]:
+def read_significant_bits(picture: Pil.Image, data: bytes) -> tuple[int, ...]:
+    """Read how many bits of its samples a 16-bit file says are significant, 1 to 16.
+
+    Returns:
+        A number for each channel of the file; one for all where Pillow scales them; empty where the
+        file says nothing.
+    """
+    if picture.format == "PPM":
+        args = picture.tile[0][3] if isinstance(picture, ImageFile.ImageFile) else ()
+        return (16,) if isinstance(args, tuple) and _WHITE not in args else ()
+    at = 8
+    while picture.format == "PNG" and (kind := data[at + 4 : at + 8]) not in {b"IDAT", b""}:
+        end = at + 8 + int.from_bytes(data[at : at + 4])
+        bits = tuple(data[at + 8 : end]) if kind == b"sBIT" else ()
+        if len(bits) == _SAMPLES.get(data[25]) and 1 <= min(bits) <= max(bits) <= 16:
+            return bits
+        at = end + 4
+    return ()
+
+
+def scale_clear_grey(picture: Pil.Image) -> None:
+    """Scale the transparent grey of a PNG of 2 or 4 bits as Pillow scales its pixels, to 8 bits.
+
+    Call it before the file is loaded.
+    """
+    clear = picture.info.get("transparency")
+    if isinstance(clear, int) and isinstance(picture, ImageFile.ImageFile) and picture.tile:
+        picture.info["transparency"] = clear * _STEPS.get(str(picture.tile[0][3]), 1)
+
+
+def scale_to_8_bits(levels: Levels, bits: Sequence[int] = ()) -> NDArray[np.uint8]:
     """Scale 16-bit values to 8 bits, rounded: n/65535 becomes the nearest n/255.
 
+    Args:
+        bits: Significant bits, see `read_significant_bits`. Values that were not scaled, see above,
+            have white at the largest of these bits instead of 65535.
+
     Raises:
-        DepthError: all values are at most 255 and some are above 0: the file was saved without
-            scaling and would be read as black.
+        DepthError: the values were saved without scaling, or may have been, and the file does not
+            say so: they would be read as black.
     """
     highest = int(levels[..., :3].max())
-    if 0 < highest <= 255:
-        raise DepthError(
-            f"16 bits per channel with values up to {highest} only, which read as black: "
-            "save it with 8 bits per channel, or multiply its values by 257"
+    if (white := _find_white(levels, bits)) is not None:
+        return _convert_bands(
+            levels, lambda band: (band.astype(np.uint32) * 255 + white // 2) // white
         )
+    if 0 < highest < (256 if bits else _DARK):
+        raise DepthError(_describe_dark(highest))
     half = _TO_8 // 2
     return _convert_bands(
         levels, lambda band: (np.minimum(band, _WHITE - half) + np.uint16(half)) // _TO_8
     )
 
 
-def to_black_or_not(levels: Levels) -> NDArray[np.uint8]:
-    """Reduce 16-bit values of a mask to 8 bits, so that 0 alone becomes 0."""
+def _describe_dark(highest: int) -> str:
+    start = f"16 bits per channel with values up to {highest:,} only, which read as"
+    if highest <= 255:
+        return f"{start} black: {_SAVE_8}, or multiply its values by 257"
+    return (
+        f"{start} nearly black: rescale its values to 0..65535, or save it as PNG with the number"
+        " of significant bits (sBIT; 16 where it is so dark)"
+    )
+
+
+def _find_white(levels: Levels, bits: Sequence[int]) -> NDArray[np.uint32] | None:
+    """Find the white of each channel of values that were not scaled; None where they were.
+
+    Raises:
+        DepthError: the values may be both.
+    """
+    colours, alpha = (bits[:-1], bits[-1]) if len(bits) in {2, 4} else (bits, 16)
+    if not colours or min(colours) == 16:
+        return None
+    channels = levels.shape[2]
+    depths = np.array([*(colours if len(colours) == 3 else (*colours,) * 3), alpha][:channels])
+    white = (2**depths - 1).astype(np.uint32)
+    highest = levels.max((0, 1))
+    if not highest[:3].any() or (highest > white)[:3].any():
+        return None
+    # Of a scaled sample below white, what lies under its significant bits is 0, or 1 by rounding.
+    rest = (2 ** (16 - depths[:3]) - 1).astype(np.uint16)
+    bands = row_bands(levels.shape[1], levels.shape[0])
+    if all((levels[rows, :, :3] & rest).max() <= 1 for rows in bands):
+        raise DepthError(
+            f"16 bits per channel, {min(colours)} of them significant, with values up to"
+            f" {highest[:3].max():,}, which may be scaled or not: rescale its values to 0..65535,"
+            " and leave sBIT out"
+        )
+    if channels == 4 and highest[3] > white[3]:
+        white[3] = _WHITE
+    return white
+
+
+def to_black_or_not(levels: Levels, _: Sequence[int] = ()) -> NDArray[np.uint8]:
+    """Reduce 16-bit values of a mask to 8 bits, so that 0 alone becomes 0; at any scale."""
     return _convert_bands(levels, lambda band: np.where(band == 0, 0, (band >> 8).clip(1, 255)))
 
 
@@ -168,12 +263,12 @@ class DecodingRules:
     """Rules by which a file is converted to 8-bit RGB.
 
     Attributes:
-        to_8: Converts 16-bit values to 8 bits.
+        to_8: Converts 16-bit values to 8 bits, given how many of them are significant.
         from_32: Whether 32-bit values are accepted.
         over_white: Whether transparency is blended with white; otherwise it is dropped.
     """
 
-    to_8: Callable[[Levels], NDArray[np.uint8]] = scale_to_8_bits
+    to_8: Callable[[Levels, Sequence[int]], NDArray[np.uint8]] = scale_to_8_bits
     from_32: bool = False
     over_white: bool = True
 
@@ -198,20 +293,25 @@ def check_samples(picture: Pil.Image, reading: DecodingRules) -> None:
 
 
 def to_rgb(
-    picture: Pil.Image, reading: DecodingRules, levels: Levels | None, orientation: int
+    picture: Pil.Image,
+    reading: DecodingRules,
+    levels: Levels | None,
+    orientation: int,
+    bits: Sequence[int] = (),
 ) -> tuple[RGB, Notes]:
     """Upright 8-bit RGB of any mode, and what was done.
 
     Args:
         levels: Its values, where they have 16 bits.
         orientation: Its orientation by EXIF, 1 to 8.
+        bits: How many bits of these values are significant; see `read_significant_bits`.
     """
     notes: Notes = ()
     mode = picture.mode
     if levels is None and (mode.startswith("I") or mode == "F"):
         levels = _read_32_bits(picture, reading)
     if levels is not None:
-        eight, levels = reading.to_8(levels), None
+        eight, levels = reading.to_8(levels, bits), None
         picture = Pil.fromarray(eight[..., 0] if eight.shape[2] == 1 else eight)
         picture.getexif()[ORIENTATION_TAG] = orientation
         mode, notes = picture.mode, (Note("depth", "16 bits per channel reduced to 8"),)

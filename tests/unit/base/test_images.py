@@ -160,7 +160,7 @@ def test_whatever_decoding_raises_is_a_refusal(
 def test_memory_is_a_few_bytes_a_pixel(depth: int, most: int, tmp_path: Path) -> None:
     path = tmp_path / "clear.png"
     header = struct.pack(">IIBBBBB", 2048, 2048, depth, 6, 0, 0, 0)
-    row = b"\0" + bytes((1, 2, 3, 99)) * (2048 * depth // 8)
+    row = b"\0" + bytes((101, 2, 3, 99)) * (2048 * depth // 8)
     path.write_bytes(png(header, zlib.compress(row * 2048, 1)))
     small = tmp_path / "small.png"
     small.write_bytes(
@@ -267,6 +267,21 @@ def test_16_bit_tiff_in_colour_is_noted() -> None:
     rgb, notes = decode(bytes(data))
     assert notes == (Note("depth", "16 bits per channel reduced to 8"),)
     assert rgb[0].tolist() == [[255, 128, 0], [0, 0, 255]]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 8])
+def test_a_transparent_grey_of_any_depth_is_transparent(depth: int) -> None:
+    """Optimisers write so what was grey with alpha; Pillow scales the pixels alone."""
+    count = 8 // depth
+    values = [value % 2**depth for value in range(count)]
+    packed = sum(value << 8 - depth * (place + 1) for place, value in enumerate(values))
+    header = struct.pack(">IIBBBBB", count, 1, depth, 0, 0, 0, 0)
+    for clear in values:
+        parts = chunk(b"IHDR", header) + chunk(b"tRNS", struct.pack(">H", clear))
+        data = PNG + parts + chunk(b"IDAT", zlib.compress(bytes([0, packed]))) + chunk(b"IEND")
+        step = 255 // (2**depth - 1)
+        expected = [255 if value == clear else value * step for value in values]
+        assert load_image(data).rgb[0, :, 0].tolist() == expected
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP", "TIFF", "GIF", "PPM", "WEBP"])
