@@ -69,15 +69,14 @@ class Outputs:
             InputError: a folder in it cannot be listed, so that what is missing cannot be told.
         """
         suffixes: dict[str, tuple[str, ...]] = {}
-        broken_names = set()
+        broken_names: set[str] = set()
         for name, is_file in _files(str(self.folder), ""):
             stem, dot, ending = name.rpartition(".")
             if (alone := _ALONE.get(dot + ending)) is not None:
                 suffixes[stem] = suffixes.get(stem, ()) + alone
                 if not is_file:
                     broken_names.add(name)
-        broken = frozenset(broken_names)
-        return Outputs(self.folder, suffixes_by_item=suffixes, broken_names=broken)
+        return Outputs(self.folder, suffixes_by_item=suffixes, broken_names=frozenset(broken_names))
 
     def list_unmatched(self, items: Container[str]) -> list[str]:
         """Return the images that are no output to any of these items, as paths in the folder."""
