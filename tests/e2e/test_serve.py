@@ -93,7 +93,8 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
     shown = run("serve", "usage", folder, "--json")
     assert live.json == shown.json
     (used,) = shown.json
-    assert (used["team"], used["calls"], used["cached"]) == ("vision", 8, 5)
+    # Each of both services asked once whether the judge holds replies to choices.
+    assert (used["team"], used["calls"], used["cached"]) == ("vision", 8 + 2, 5)
     assert used["cost"] == pytest.approx(0.8)
     (row,) = csv.DictReader(io.StringIO(run("serve", "usage", folder, "--csv").out))
     assert {name: str(value) for name, value in used.items()} == row
