@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from .contract import INSTRUCTIONS, OutputContract, abbreviate, list_schema, object_schema
 from .json_object import normalise_key, read_last_object, read_object
 from .lenient_json import Value, parse_number, to_json
-from .reply import ReplyText, Unparsable
+from .reply import Refusal, ReplyText, Unparsable
+from .words import is_refusal
 
 LIST = "score"
 """The key of the list of scores, where they stand in one."""
@@ -181,6 +183,7 @@ class Scores(OutputContract[ScoresAnswer]):
         else:
             values = read_object(reply, (*self.texts, *names))
             reasons = [_reason(values[key]) for key in self.texts]
+            _refuse_declined(reasons)
         if self.as_list:
             due = self._list_values(values[LIST])
         else:
@@ -205,6 +208,16 @@ def _format_number(number: float) -> str:
 
 def _describe_field(field: ScoreField) -> str:
     return f"{field.name} ({field.description})" if field.description else field.name
+
+
+def _refuse_declined(reasons: Iterable[str]) -> None:
+    """Raise `Refusal` if a reason begins with a sentence in which the judge declines.
+
+    A judge that is held to the form cannot decline elsewhere.
+    """
+    for reason in reasons:
+        if is_refusal(re.split(r"[.!?。\n]", reason, maxsplit=1)[0]):
+            raise Refusal(reason)
 
 
 def _reason(value: Value) -> str:
