@@ -150,6 +150,8 @@ class Dataset(ABC):
         folder: The folder to which relative file names in the data refer.
         is_released: Whether this is data as its authors released it, which users do not mend.
         nouns: The data's word for one entry, and for several.
+        ids_are_positions: Whether records have no ids, so that items are called by their positions
+            from 0, and a record that was removed renames all after it.
         has_masks: Whether the data contains the mask of every item, so that masks have no files.
         mask_lies_over: The images (`source`, `target`) whose size an item's mask must fit.
         stat: Returns the stat digest of a file, 8 bytes, as it was when first asked for.
@@ -157,6 +159,7 @@ class Dataset(ABC):
 
     is_released: ClassVar[bool] = True
     nouns: ClassVar[tuple[str, str]] = ("item", "items")
+    ids_are_positions: ClassVar[bool] = False
     has_masks: ClassVar[bool] = False
     mask_lies_over: ClassVar[tuple[str, ...]] = ("source", "target")
 
@@ -192,6 +195,13 @@ class Dataset(ABC):
         """Return the peculiarities of the data that users should know, one line each.
 
         They need no mend: differences from the release, and oddities of the release itself.
+        """
+        return ()
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return why outputs may belong to other items than they are named after, one line each.
+
+        Unlike the other notes, a run says them too.
         """
         return ()
 

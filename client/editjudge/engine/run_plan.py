@@ -61,8 +61,8 @@ class FlawedItem(NamedTuple):
 
 
 def describe_data_problems(dataset: Dataset, items: Sequence[FlawedItem]) -> tuple[str, ...]:
-    """Describe the rejected entries of the data and the flawed items: one line for each kind."""
-    lines = []
+    """Describe doubts about data, its rejected entries and flawed items: one line for each kind."""
+    lines = [*dataset.doubts()]
     left_out = dataset.list_rejected_entries()
     if left_out:
         where, what = left_out[0]

@@ -135,6 +135,7 @@ class GieData(RecordsFile):
     """
 
     has_masks = True
+    ids_are_positions = True
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
         self._data = release.read_release(path)
@@ -168,6 +169,10 @@ class GieData(RecordsFile):
         files, data = {"source": (image,)}, (record, mask)
         return ItemRef(str(position), position, texts, files, flaws, data, (shape,))
 
+    def doubts(self) -> tuple[str, ...]:
+        """Return how the list differs from the released one in length or order."""
+        return tuple(filter(None, [self._data.describe_difference()]))
+
     def notes(self) -> tuple[str, ...]:
         """Return what is odd in the released data and limits the possible scores."""
         items = self._items_and_problems[0]
@@ -181,7 +186,7 @@ class GieData(RecordsFile):
             "an all-black mask: nothing may change": [id_ for id_, m in masks if not m.any()],
             "an all-white mask: nothing is outside it": [i for i, m in masks if m.min() == 255],
         }
-        notes = [*question_notes(pairs), *format_notes(odd)]
+        notes = [*self.doubts(), *question_notes(pairs), *format_notes(odd)]
         if duplicate_count := sum(count - 1 for count in same.values()):
             notes.append(
                 f"{format_count(duplicate_count, 'item repeats', 'items repeat')}"

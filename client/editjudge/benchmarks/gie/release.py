@@ -5,6 +5,11 @@ parser takes seconds and makes 54 million integers of them. So this module maps 
 memory, cuts out every mask as text, checks it and packs it to bits. Only the rest, about a
 megabyte, is parsed as JSON. So masks take no more memory than their bits.
 
+Records have no ids, so an item is called by its position in the list. A list that lost a record
+would shift all items after it. So `convert` stores a digest of each record, and refuses to replace
+or to read another list; of the official file the number of records and the positions of odd ones
+are compared with the release.
+
 Some questions compare the edited image with the source, so the judge must be shown both. A file
 beside the converted data, `compares.json`, can decide for each question whether it compares.
 
@@ -20,7 +25,8 @@ import json
 import mmap
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,6 +38,8 @@ from pydantic import TypeAdapter, ValidationError
 from ...base.errors import InputError
 from ...base.images import format_path
 from ...base.parse import parse_json
+from ...base.text import format_count
+from .taxonomy import TABLES
 
 OFFICIAL_FILE = "gie_bench.json"
 CONVERTED_FILE = "records.json"
@@ -82,6 +90,11 @@ class Release:
     compares: Mapping[int, bool] = field(default_factory=dict)
 
     @property
+    def record_digests(self) -> list[str]:
+        """The digest of each record with its mask, 16 hex digits."""
+        return [hashlib.sha256(content).hexdigest()[:16] for content in self._encode_records()]
+
+    @property
     def digest(self) -> str:
         """The digest of the data, `sha256:` and 64 hex digits.
 
@@ -90,10 +103,34 @@ class Release:
         digest = hashlib.sha256()
         if self.compares:
             digest.update(json.dumps(sorted(self.compares.items())).encode())
-        for record, mask in zip(self.records, self.masks, strict=True):
-            digest.update(json.dumps(record, sort_keys=True, default=str).encode())
-            digest.update(mask.encode() if isinstance(mask, str) else mask.tobytes())
+        for content in self._encode_records():
+            digest.update(content)
         return f"sha256:{digest.hexdigest()}"
+
+    def _encode_records(self) -> Iterator[bytes]:
+        for record, mask in zip(self.records, self.masks, strict=True):
+            text = json.dumps(record, sort_keys=True, default=str).encode()
+            yield text + (mask.encode() if isinstance(mask, str) else mask.tobytes())
+
+    def describe_difference(self) -> str:
+        """Describe how the list differs from the released one in length or order, or return "".
+
+        A user may have mended records, so a mask of one colour may be gone but not appear.
+        """
+        count, released_count = len(self.records), TABLES["release"]["records"]
+        if count != released_count:
+            return (
+                f"{format_count(count, 'record')}, {released_count:,} were released: outputs must "
+                "be named by the positions in this list, not by those in the release"
+            )
+        uniform = (i for i, m in enumerate(self.masks) if not isinstance(m, str) and np.ptp(m) == 0)
+        places = TABLES["release"]["uniform_masks"]
+        if others := sorted({*uniform} - {*places}):
+            return (
+                f"record {others[0]} has a mask of one colour, as in the release only "
+                f"{', '.join(map(str, places))}: the records seem to be in another order"
+            )
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +208,21 @@ def convert(source: Path, out: Path) -> int:
         The size of the written file in bytes.
 
     Raises:
-        InputError: `source` cannot be read; nothing is written then.
+        InputError: `source` cannot be read, or `out` holds another list; nothing is written then.
     """
     source = _official_file(source, "give gie_bench.json as released, or its folder")
     data = _from_official(source)
     if not data.records:
         raise InputError(format_path(source), "no items", "give gie_bench.json as released")
+    before = data
+    with suppress(InputError):  # a damaged conversion is replaced
+        before = _from_converted(out)
+    if why := _compare_lists(before.record_digests, data.record_digests):
+        mend = "outputs and runs by the earlier list have its positions: give another --out"
+        raise InputError(format_path(out), f"holds another list: {why}", mend)
     document = {
         "images": os.path.relpath(data.folder, out.absolute()),
+        "digests": data.record_digests,
         "records": data.records,
         "masks": [m if isinstance(m, str) else _encode_mask(m) for m in data.masks],
     }
@@ -200,13 +244,28 @@ def read_added_field(file: Path, records: Sequence[Any], name: str) -> list[Any]
         InputError: the file cannot be read, or is no copy of the data.
     """
     copies, _ = _read_official(file)
-    if _column(copies, FIELDS[0]) != _column(records, FIELDS[0]):
+    if why := _compare_lists(*map(_select_texts, (records, copies))):
         raise InputError(
             format_path(file),
-            "its records differ from those of --data",
+            f"its records differ from those of --data: {why}",
             f"give a copy of gie_bench.json with `{name}` in its records, or a folder",
         )
     return _column(copies, name)
+
+
+def _select_texts(records: Sequence[Any]) -> list[Any]:
+    """Select what users leave as it is: not the path of the image."""
+    return list(zip(*(_column(records, name) for name in FIELDS[:5]), strict=True))
+
+
+def _compare_lists(before: Sequence[Any], now: Sequence[Any]) -> str:
+    """Return where two lists first differ, by position from 0; "" if they do not."""
+    if before == now:
+        return ""
+    pairs = enumerate(zip(before, now, strict=False))
+    at = next((at for at, (old, new) in pairs if old != new), min(len(before), len(now)))
+    counts = f"{len(now):,} records instead of {len(before):,}, " * (len(before) != len(now))
+    return f"{counts}the first that differs is record {at}"
 
 
 def unpack_mask(bits: PackedMask) -> NDArray[np.bool_]:
@@ -245,10 +304,15 @@ def _from_converted(folder: Path) -> Release:
         records, images = document["records"], os.path.normpath(folder / document["images"])
         pairs = zip(records, document["masks"], strict=True)
         masks = [m if m in {_MISSING, _OTHER} else _decode_mask(m) for _, m in pairs]
+        digests = list(map(str, document["digests"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         why = f"cannot be read: {error}"
         raise InputError(format_path(folder), why, "convert gie_bench.json again") from error
-    return Release(Path(images), records, masks, _load_decisions(folder, records))
+    data = Release(Path(images), records, masks, _load_decisions(folder, records))
+    if why := _compare_lists(digests, data.record_digests):
+        why = f"is not as it was converted: {why}"
+        raise InputError(format_path(folder / CONVERTED_FILE), why, "convert gie_bench.json again")
+    return data
 
 
 def _load_decisions(folder: Path, records: Sequence[Any]) -> dict[int, bool]:

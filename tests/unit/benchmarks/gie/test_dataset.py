@@ -255,6 +255,7 @@ def test_the_page_tells_the_words() -> None:
 def test_notes_tell_what_is_odd(tmp_path: Path) -> None:
     notes = GieData(released(tmp_path)).notes()
     assert [one.split(",")[0].split(" (")[0] for one in notes] == [
+        "10 records",
         "1 item: the expected answer is no option",
         "2 items: the expected answer is no option to the letter",
         "1 item: the question compares with the source",
@@ -262,8 +263,9 @@ def test_notes_tell_what_is_odd(tmp_path: Path) -> None:
         "1 item: an all-white mask: nothing is outside it",
         "1 item repeats another's instruction and image",
     ]
-    assert [one.rpartition("(")[2] for one in notes[:3]] == ["2)", "2, 3)", "1)"]
-    assert GieData(released(tmp_path / "b", [record()])).notes() == ()
+    assert [one.rpartition("(")[2] for one in notes[1:4]] == ["2)", "2, 3)", "1)"]
+    (length,) = GieData(released(tmp_path / "b", [record()])).notes()
+    assert length.startswith("1 record, 1,080 were released: ")
 
 
 LONGER = np.zeros((SIDE + 1, SIDE), int).tolist()
@@ -355,6 +357,8 @@ def test_no_items(tmp_path: Path) -> None:
         {"masks": []},
         {"records": 1},
         {"images": None},
+        {"digests": None},
+        {"digests": 1},
     ],
 )
 def test_a_damaged_conversion_is_made_again(tmp_path: Path, damage: dict[str, Any]) -> None:
