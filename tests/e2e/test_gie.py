@@ -291,12 +291,13 @@ def test_validate_tells_what_is_odd(gie: Gie) -> None:
     assert found["items"] == 10
     assert found["outputs"] == {"ours": 8, "copy": 10}
     problems = {(p["kind"], p["where"]) for p in found["problems"] if not p["note"]}
-    assert problems == {("missing", "ours"), ("extra", "ours")}
+    assert problems == {("missing", "ours"), ("extra", "ours"), ("shifted", "ours")}
     notes = [p["what"] for p in found["problems"] if p["note"]]
     assert any("cannot be won" in note and "(2)" in note for note in notes)
     assert any("all-black mask" in note for note in notes)
     assert any("all-white mask" in note for note in notes)
     assert any("repeats another's" in note for note in notes)
+    assert 0 < found["mask_share"] < 0.5
     # Two models, nine questions that can be won; 8 has no output of ours, and 0 has two.
     assert found["calls"]["generalist.judge"] == 9 + 7
     well = verb("validate", *gie.arguments("copy"))

@@ -125,8 +125,8 @@ class RunOptions(TypedDict, total=False):
             there are 20 verdicts; None, the default, never ends it.
         max_cost: A limit instead of that of the settings: the run ends before it is spent, all
             sessions together, in the currency of the configured prices.
-        as_named: Take outputs by their names, also where their sizes say that they belong to the
-            items beside them.
+        as_named: Take outputs by their names, also where their sizes or contents say that they
+            belong to the items beside them.
     """
 
     settings: Settings | None
@@ -269,6 +269,8 @@ class RunSession:
                 _judges_of(self.resolved_spec),
             )
             compare_with_last_session(self.plan, self._store, self._before, self._settings)
+            if self._before is not None and not self._options.get("as_named", False):
+                refuse_shifted_outputs(self.plan)
             for line in describe_data_problems(self.resolved_spec.dataset, self.plan.flawed_items):
                 self.say(f"data: {line}")
             for line in self.idle_dimensions:
@@ -383,6 +385,8 @@ def preview_run(
             header = store.header
             header.join(resolved_spec.header(settings), str(out))  # what a session would refuse
             compare_with_last_session(plan, store, header, settings)
+        if not as_named:
+            refuse_shifted_outputs(plan)
     work = estimate(plan, at_hand, count_ledger_hits(plan, header, at_hand))
     notes = (*_describe_idle_dimensions(resolved_spec, plan), *work.notes)
     return replace(work, notes=notes), plan
@@ -404,10 +408,10 @@ def _look(
         asked_ids = [name for name in header.dimensions if name in spec.dimensions]
         check_known(asked_ids, resolved_spec.dimensions_by_id)
     plan = inspect_items(resolved_spec, None if header is None else read_file_cache(out))
-    if header is None:
-        compare_with_run(plan)  # refuses outputs that cannot be used before a run is begun
-    if not as_named:
-        refuse_shifted_outputs(plan)
+    if header is None:  # what cannot be used is refused before a run is begun
+        compare_with_run(plan)
+        if not as_named:
+            refuse_shifted_outputs(plan)
     check_applicable(plan)
     return resolved_spec, plan, header
 

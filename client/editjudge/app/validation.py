@@ -10,6 +10,7 @@ from dataclasses import field
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, SkipValidation, computed_field
@@ -27,12 +28,15 @@ from ..benchmarks.outputs import Outputs
 from ..engine.run_inputs import RunInputs
 from ..engine.run_plan import FlawedItem, check_applicable, compare_with_run, inspect_items
 from .estimate import Estimate, estimate
-from .name_shift import SHIFT_MEND, find_shift, sample_blocks
+from .name_shift import SHIFT_MEND, find_output_beyond, find_shift, sample_blocks
 
 _DataKind: TypeAlias = Literal["data", "release", "field", "mask"]
 _ImageKind: TypeAlias = Literal["unreadable", "misnamed", "shifted", "size", "flat"]
 Kind: TypeAlias = _DataKind | _ImageKind | Literal["missing", "extra", "folder"]
 _MAX_NAMES = 3  # dimensions in a line
+MAX_USUAL_SHARE = 0.5
+"""The median share of masks above which they may be inverted. Of GIE-Bench's it is 14 %, and only
+edits of scenes and backgrounds may change more than half of their image."""
 
 
 @result(frozen=True, slots=True, config=STRICT)
@@ -64,11 +68,13 @@ class Validation:
     Attributes:
         items: Number of usable items.
         outputs: Number of existing outputs, by model.
+        mask_share: Median share of its image that a mask lets change, 0..1; None without masks.
         estimate: Estimate of a run; None if it could not start.
     """
 
     items: int = 0
     outputs: dict[str, int] = field(default_factory=dict)
+    mask_share: float | None = None
     problems: list[Problem] = field(default_factory=list)
     estimate: Annotated[SkipValidation[Estimate | None], Field(exclude=True)] = None
 
@@ -123,7 +129,7 @@ def validate(
     Args:
         settings: Settings for the estimate.
         single_image: Models that need no output for items with several sources.
-        as_named: Match outputs to items by name, without comparing sizes.
+        as_named: Match outputs to items by name, without comparing sizes and contents.
     """
     validation = Validation()
     problems = validation.problems
@@ -140,7 +146,8 @@ def validate(
         pictures = dict.fromkeys(path for ref in refs for path in _list_image_paths(dataset, ref))
         checks = dict(zip(pictures, pool.map(partial(_check, where="data"), pictures), strict=True))
         problems += [one.problem for one in checks.values() if one.problem]
-        problems += _check_masks(dataset, refs, pool)
+        validation.mask_share, mask_problems = _check_masks(dataset, refs, pool)
+        problems += mask_problems
         sources = {ref.id: _find_source_check(dataset, ref, checks) for ref in refs}
         for model, folder in inputs.outputs.items():
             if not dataset.has_outputs(folder):
@@ -157,8 +164,9 @@ def validate(
             pending = pool.map(partial(_check, where=model), there.values())
             results = dict(zip(there, pending, strict=True))
             problems += [one.problem for one in results.values() if one.problem]
-            if name_shift := find_shift(blocks, outputs):
-                problems.append(Problem("shifted", model, f"{name_shift}\n  {SHIFT_MEND}"))
+            beyond = "" if as_named else find_output_beyond(dataset, outputs, len(refs))
+            if why := beyond or find_shift(blocks, outputs):
+                problems.append(Problem("shifted", model, f"{why}\n  {SHIFT_MEND}"))
             problems += _find_other_sizes(model, results, sources)
             flat = [i for i, one in results.items() if one.is_flat and not sources[i].is_flat]
             words = "output has a single colour", "outputs have a single colour"
@@ -309,8 +317,14 @@ def _find_other_sizes(
     return _make_note("size", model, others, *words)
 
 
-def _check_masks(dataset: Dataset, refs: list[ItemRef], pool: ThreadPoolExecutor) -> list[Problem]:
-    """Report masks that do not fit their image; note those that select nothing or everything."""
+def _check_masks(
+    dataset: Dataset, refs: list[ItemRef], pool: ThreadPoolExecutor
+) -> tuple[float | None, list[Problem]]:
+    """Report masks that do not fit their image; note those that select nothing or everything.
+
+    Returns:
+        The median share that they select, None without masks, and the problems.
+    """
     with_mask = [ref for ref in refs if dataset.outline(ref).mask is not None]
     results = pool.map(partial(_check_mask, dataset), with_mask)
     checks = {ref.id: result for ref, result in zip(with_mask, results, strict=True)}
@@ -318,11 +332,21 @@ def _check_masks(dataset: Dataset, refs: list[ItemRef], pool: ThreadPoolExecutor
         Problem("mask", "data", f"{item}: {one.error}") for item, one in checks.items() if one.error
     ]
     for share, kind in ((0.0, "without a white pixel"), (1.0, "all white")):
-        odd = [item for item, one in checks.items() if one.share == share]
+        # If masks are not files, the reader of the data reports their oddities.
+        odd = [i for i, one in checks.items() if one.share == share and not dataset.has_masks]
         problems += _make_note("mask", "data", odd, f"mask is {kind}", f"masks are {kind}")
     sizes = [f"{item}: {one.size_change}" for item, one in checks.items() if one.size_change]
     what = "another size than the image, to which it is resized"
-    return problems + _make_note("mask", "data", sizes, f"mask has {what}", f"masks have {what}")
+    problems += _make_note("mask", "data", sizes, f"mask has {what}", f"masks have {what}")
+    shares = [one.share for one in checks.values() if one.share is not None]
+    median_share = median(shares) if shares else None
+    if median_share is not None and median_share > MAX_USUAL_SHARE:
+        what = (
+            f"by most masks most of the image may change (median {100 * median_share:.0f} %): if "
+            'white shows what is to be kept, they are inverted (items.jsonl: "mask_shows": "kept")'
+        )
+        problems.append(Problem("mask", "data", what, note=True))
+    return median_share, problems
 
 
 class _MaskResult(NamedTuple):
@@ -345,10 +369,10 @@ def _check_mask(dataset: Dataset, ref: ItemRef) -> _MaskResult:
         paths = _list_image_paths(dataset, ref)
         unreadable = any(_check(path, "data").size is None for path in paths)
         return _MaskResult("" if unreadable else item.flaws["mask"].reason)  # reported already
-    # If masks are not files, the reader of the data reports their oddities.
     mask, over = item.mask, item.source or item.target
-    if mask is None or mask.stretches_to_frame:
+    if mask is None:
         return _MaskResult()
     (width, height), (w, h) = mask.size, over.size if over else mask.size
-    size_change = "" if (width, height) == (w, h) else f"{width}x{height} for {w}x{h}"
+    fits = (width, height) == (w, h) or mask.stretches_to_frame
+    size_change = "" if fits else f"{width}x{height} for {w}x{h}"
     return _MaskResult(share=float(mask.region.mean()), size_change=size_change)

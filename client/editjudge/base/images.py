@@ -352,8 +352,12 @@ def _check_cost(data: bytes) -> None:
     check_structure(data)
 
 
-def _decode(data: bytes, reading: DecodingRules) -> DecodedPicture:
-    """Decode an image by the given rules for transparency and bit depth; see `decode`."""
+def _decode(data: bytes, reading: DecodingRules, least_side: int = 0) -> DecodedPicture:
+    """Decode an image by the given rules for transparency and bit depth; see `decode`.
+
+    Args:
+        least_side: If given, a JPEG may be decoded smaller, down to this side.
+    """
     _check_cost(data)
     try:
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
@@ -362,6 +366,8 @@ def _decode(data: bytes, reading: DecodingRules) -> DecodedPicture:
             deep = is_deep(picture)
             bits = read_significant_bits(picture, data) if deep else ()
             scale_clear_grey(picture)
+            if least_side:
+                picture.draft(None, (least_side, least_side))
             picture.load()
             turn = picture.getexif().get(ORIENTATION_TAG, 1)
             # No variable holds the 16-bit values, so their memory is freed during the reduction.
@@ -413,6 +419,22 @@ def read_header_size(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     except (*_BOMBS, OSError, SyntaxError, ValueError, TypeError, IndexError):
         return None
     return (height, width) if lies else (width, height)
+
+
+def read_thumbnail(path: str | os.PathLike[str], side: int) -> RGB | None:
+    """Read an image as a square thumbnail, whatever its shape; None if it cannot be read.
+
+    Args:
+        side: Its rows and columns. A JPEG is decoded at a fraction of its size, down to an eighth.
+
+    Returns:
+        uint8 of shape (side, side, 3), each pixel the mean of its part of the upright image.
+    """
+    try:
+        rgb = _decode(_read_file(Path(path), ""), _PICTURE, 4 * side).rgb
+    except (ImageError, ValueError):
+        return None
+    return np.asarray(Pil.fromarray(rgb).resize((side, side), Pil.Resampling.BOX))
 
 
 def format_path(path: os.PathLike[str] | str) -> str:

@@ -77,6 +77,8 @@ def _print_validation(result: Validation) -> None:
     print_text(f"{format_count(result.items, 'item')} can be used")
     for model, count in result.outputs.items():
         print_text(f"{model}: {format_count(count, 'output')}")
+    if result.mask_share is not None:
+        print_text(f"masks: median {100 * result.mask_share:.0f} % white (may change)")
     counts: Counter[tuple[str, str]] = Counter()
     for problem in result.problems:
         counts[problem.where, problem.kind] += 1

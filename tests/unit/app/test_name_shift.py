@@ -13,7 +13,14 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec
 from editjudge.app import name_shift as module
-from editjudge.app.name_shift import BLOCK_COUNT, BLOCK_LENGTH, Size, find_shift, sample_blocks
+from editjudge.app.name_shift import (
+    BLOCK_COUNT,
+    BLOCK_LENGTH,
+    Block,
+    Size,
+    find_shift,
+    sample_blocks,
+)
 from editjudge.app.run import preview_run
 from editjudge.app.spec import ResolvedSpec
 from editjudge.app.validation import validate
@@ -182,8 +189,8 @@ def test_of_many_items_some_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(module, "read_header_size", header)
     blocks = sample_blocks(data, count)
-    assert [len(block) for block in blocks] == [BLOCK_LENGTH] * BLOCK_COUNT
-    assert [block[0].id for block in blocks] == ["0", "1400", "2800"]
+    assert [len(block.items) for block in blocks] == [BLOCK_LENGTH] * BLOCK_COUNT
+    assert [block.items[0].id for block in blocks] == ["0", "1450", "2900"]
     assert len(read) == len(set(MIXED)), "each source once"
 
 
@@ -192,8 +199,8 @@ def test_a_shift_that_begins_in_the_middle_is_seen(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     sizes = [(int(w) * 8, int(h) * 8) for w, h in rng.integers(2, 7, (count, 2))]
     blocks = [
-        [module._SizedItem(str(i), sizes[i]) for i in range(start, start + BLOCK_LENGTH)]
-        for start in (0, 400, count - BLOCK_LENGTH)
+        Block([module._SizedItem(str(i), sizes[i]) for i in range(start, start + BLOCK_LENGTH)])
+        for start in (0, 250, count - BLOCK_LENGTH)
     ]
 
     class Lost:
@@ -212,7 +219,7 @@ def test_a_shift_that_begins_in_the_middle_is_seen(tmp_path: Path) -> None:
     assert (shifted.what, shifted.step, shifted.own) == ("size", 1, 0)
 
 
-def test_beside_sources_of_one_size_no_output_is_opened(
+def test_beside_sources_of_one_size_no_output_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Anywhere:
@@ -221,12 +228,12 @@ def test_beside_sources_of_one_size_no_output_is_opened(
 
     opened: list[object] = []
     monkeypatch.setattr(module, "read_header_size", lambda path: opened.append(path) or (8, 8))
-    block = [module._SizedItem(str(i), (8, 8)) for i in range(5)]
-    assert find_shift([block], Anywhere()) is None  # type: ignore[arg-type]
+    items = [module._SizedItem(str(i), (8, 8)) for i in range(5)]
+    assert find_shift([Block(items)], Anywhere()) is None  # type: ignore[arg-type]
     assert not opened
-    block[2] = module._SizedItem("2", (8, 9))
-    assert find_shift([block], Anywhere()) is None  # type: ignore[arg-type]
-    assert opened == [place.id for place in block]
+    items[2] = module._SizedItem("2", (8, 9))
+    assert find_shift([Block(items)], Anywhere()) is None  # type: ignore[arg-type]
+    assert opened == [place.id for place in items]
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "TIFF"])

@@ -138,3 +138,31 @@ def test_models_that_share_a_folder_are_noted(folder: Path) -> None:
     assert told(validate(order, Settings())) == [
         ("folder", "b", f"the same folder as a's: {folder / 'ours'}", True)
     ]
+
+
+def fill(folder: Path, name: str, share: float) -> None:
+    """A mask of which this share is white."""
+    pixels = np.zeros((16, 24), np.uint8)
+    pixels[: round(16 * share)] = 255
+    Pil.fromarray(pixels).save(folder / name)
+
+
+def test_the_median_share_of_masks_shows_inverted_ones(folder: Path) -> None:
+    for name, share in (("little.png", 0.125), ("quarter.png", 0.25), ("much.png", 0.875)):
+        fill(folder, name, share)
+    usual = found(folder, *({"mask": f"{name}.png"} for name in ("little", "quarter", "much")), {})
+    assert usual.mask_share == 0.25
+    assert not usual.select("mask")
+    inverted = {"mask": "much.png"}
+    validation = found(folder, inverted, inverted, {"mask": "quarter.png"})
+    assert validation.mask_share == 0.875
+    (note,) = validation.select("mask")
+    assert note.note
+    assert "most of the image may change (median 88 %): if white shows what is to be" in note.what
+    kept = inverted | {"mask_shows": "kept"}
+    validation = found(folder, kept, kept)
+    assert (validation.mask_share, validation.select("mask")) == (0.125, [])
+
+
+def test_without_masks_there_is_no_share(folder: Path) -> None:
+    assert found(folder, {}, {}).mask_share is None
