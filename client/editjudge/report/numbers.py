@@ -161,7 +161,7 @@ def explain_leads(numbers: Iterable[tuple[Number, Cell]]) -> Iterator[str]:
             f" {describe_unseen(min(sources))}"
         )
     if any(lead == "best" for lead, _ in pairs):
-        yield "italic: the best number, but not significantly better than every other"
+        yield "italic: the best number, but not shown to be significantly better than every other"
 
 
 def describe_unseen(sources: int) -> str:

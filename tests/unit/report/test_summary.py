@@ -60,7 +60,7 @@ def test_latex() -> None:
     assert below == (
         r"{\footnotesize \textsuperscript{a}~7 of 10 edits have a number; "
         r"\textsuperscript{b}~0 of 10 edits have a number; "
-        r"italic: the best number, but not significantly better than every other; "
+        r"italic: the best number, but not shown to be significantly better than every other; "
         r"*n: imputed: a rule put n of these numbers in, no judge did.\par}"
     )
 
