@@ -154,7 +154,8 @@ class Client:
         edit = await _load_edit("edit", edit)
         texts = _texts(prompts)
         custom, rubrics = _custom_templates(texts)
-        selection = use_templates(_select_dimensions(dimensions, self._own(rubrics)), custom)
+        own = (*make_specialist_dimensions(list_custom_services(self.settings)), *rubrics)
+        selection = use_templates(_select_dimensions(dimensions, own), custom)
         others = all_dimensions(dimension.id for dimension in selection).values()
         by_id = {d.id: d for d in (*use_templates(others, custom), *selection)}
         signatures = self._signatures(by_id)
@@ -232,10 +233,6 @@ class Client:
         stored_records = await panel.get_records(calls - new_records.keys())
         own_records = {key: record for key, record in new_records.items() if key in calls}
         return replace(judgement, replies={**stored_records, **own_records})
-
-    def _own(self, rubrics: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
-        """Return the dimensions of rubrics and of the user's own specialists."""
-        return (*make_specialist_dimensions(list_custom_services(self.settings)), *rubrics)
 
     def _signatures(self, dimensions_by_id: Mapping[str, Dimension]) -> Signatures:
         """Return the signatures of the last call if it had the same dimensions, else new ones."""

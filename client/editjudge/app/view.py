@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +13,8 @@ from ..base.item import Item
 from ..base.verdict import NoScore, NotServed
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
-from ..benchmarks.dataset import Dataset, ItemRef
+from ..benchmarks.dataset import ItemRef
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.outputs import Outputs
 from ..benchmarks.registry import select_among
 from ..engine.judge import roles_of
 from ..engine.outcomes import decide_outcomes, sort_by_dependency
@@ -207,11 +206,9 @@ class RunView:
         Raises:
             ConfigError: the data has no such item.
         """
-        ref, dataset = self._find_ref(name), self.resolved_spec.dataset
-        if ref is None:
+        if self._find_ref(name) is None:
             raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
-        folders = {model: dataset.outputs(folder) for model, folder in self.spec.outputs.items()}
-        return _pictures(dataset, ref, name, folders)
+        return self.make_pictures_reader()(name)
 
     def make_pictures_reader(self) -> Callable[[str], Pictures]:
         """Return a function like `pictures` for many items, which lists folders of outputs once.
@@ -222,7 +219,15 @@ class RunView:
         refs = {ref.id: ref for ref in dataset.items()}
         outputs = self.spec.outputs.items()
         folders = {model: dataset.outputs(folder).index() for model, folder in outputs}
-        return lambda name: _pictures(dataset, refs.get(name), name, folders)
+
+        def read(name: str) -> Pictures:
+            paths = {model: folder.path(name) for model, folder in folders.items()}
+            files = dataset.image_paths(refs[name]) if name in refs else {}
+            (mask,), (target,) = files.get("mask", (None,)), files.get("target", (None,))
+            outputs_at = {model: Path(path) if path else None for model, path in paths.items()}
+            return Pictures(outputs_at, files.get("source", ()), mask, target)
+
+        return read
 
     def make_item_filter(self) -> Callable[[StoredEdit | StoredVerdict], bool]:
         """Return a function that tells if the data has the item of a record; true without data."""
@@ -366,13 +371,3 @@ class RunView:
 
     def _find_ref(self, name: str) -> ItemRef | None:
         return next((ref for ref in self.resolved_spec.dataset.items() if ref.id == name), None)
-
-
-def _pictures(
-    dataset: Dataset, ref: ItemRef | None, item: str, outputs: Mapping[str, Outputs]
-) -> Pictures:
-    paths = {model: folder.path(item) for model, folder in outputs.items()}
-    files = {} if ref is None else dataset.image_paths(ref)
-    (mask,), (target,) = files.get("mask", (None,)), files.get("target", (None,))
-    outputs_at = {model: Path(path) if path else None for model, path in paths.items()}
-    return Pictures(outputs_at, files.get("source", ()), mask, target)

@@ -109,11 +109,6 @@ class ModelIdentity:
         """Whether the weights are random, so that replies are no results."""
         return self.facts.get("untrained") == "yes"
 
-    @property
-    def without_fingerprint(self) -> ModelIdentity:
-        """The identity as signatures state it, without the fingerprint."""
-        return self.without(FINGERPRINT)
-
     def may_be(self, later: ModelIdentity) -> bool:
         """Whether the later identity, which may hold more facts, can be the same model."""
         return self.name == later.name and self.facts.items() <= later.facts.items()

@@ -47,7 +47,6 @@ from ..panel.judge import Judge
 from .content_keys import ItemContent, ItemContents, JudgedEdit
 from .judge import Judgement, Judges, ReportProgress, WaitForIdentities
 from .progress import Progress
-from .run_inputs import RunInputs
 from .run_plan import RunPlan
 
 EndReason: TypeAlias = Literal["done", "cost", "failures", "judge"]
@@ -189,11 +188,6 @@ class Scheduler:
     _outputs: dict[str, Outputs] = field(default_factory=dict)
     _room: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    @property
-    def inputs(self) -> RunInputs:
-        """The data, outputs and dimensions of the run."""
-        return self.plan.inputs
-
     async def run(self) -> EndReason:
         """Judge all edits of the plan, or until the session ends early.
 
@@ -255,7 +249,7 @@ class Scheduler:
             await self._save_failure(job, await self._describe_unloadable(job), _to_failure(error))
             return
         try:
-            inputs = self.inputs
+            inputs = self.plan.inputs
             judgement = await self.judges.judge(
                 edit,
                 job.dimensions,
@@ -278,7 +272,7 @@ class Scheduler:
         judges = self._list_local_judges(job)
         # An image that fits every judge's limit is resized for none of them.
         left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
-        max_lazy_pixels = 0 if self.inputs.reads_pixels and self.judges.is_local else left
+        max_lazy_pixels = 0 if self.plan.inputs.reads_pixels and self.judges.is_local else left
         item, content = await job.shared_item.load(max_lazy_pixels)
         edit, output_file, byte_count = await asyncio.to_thread(
             self._make_edit, job, item, judges, max_lazy_pixels
@@ -304,7 +298,7 @@ class Scheduler:
         if not self.judges.is_local:
             return []
         panel = self.judges.panel
-        roles = self.inputs.roles(d.id for d in job.dimensions) & panel.service_names
+        roles = self.plan.inputs.roles(d.id for d in job.dimensions) & panel.service_names
         return [panel.judge(role) for role in roles if role.is_judge]
 
     def _load_output(
@@ -343,7 +337,7 @@ class Scheduler:
 
     def _get_outputs(self, model: str) -> Outputs:
         if model not in self._outputs:
-            self._outputs[model] = self.inputs.dataset.outputs(self.inputs.outputs[model])
+            self._outputs[model] = self.plan.inputs.dataset.outputs(self.plan.inputs.outputs[model])
         return self._outputs[model]
 
     def _remove_unpaid(self, judgement: Judgement) -> dict[str, Outcome]:
@@ -366,7 +360,7 @@ class Scheduler:
         """Store a failure as the verdict of each dimension of the job."""
         if self.wait_for_identities is not None:
             await self.wait_for_identities()
-        signatures = self.inputs.signatures(self.judges.panel.identities())
+        signatures = self.plan.inputs.signatures(self.judges.panel.identities())
         await self._save(job, edit, {d.id: failure for d in job.dimensions}, signatures)
 
     async def _save(

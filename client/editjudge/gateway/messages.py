@@ -212,21 +212,9 @@ def read_outcome(message: pb.Outcome, dimension: Dimension) -> Outcome:
     return check_range(dimension, outcome)
 
 
-def get_failure(error: ServiceError) -> pb.Failure:
-    """The failure of a message for an error."""
-    kinds = (FAILURES[kind] for kind in type(error).__mro__ if kind in FAILURES)
-    return next(kinds, pb.FAILURE_UNSPECIFIED)
-
-
 def get_error_kind(failure: int) -> type[ServiceError] | None:
     """The kind of error behind a failed outcome, where there is one."""
     return next((kind for kind, number in FAILURES.items() if number == failure), None)
-
-
-def make_call(record: CallRecord) -> pb.Call:
-    """The message for a call to a judge and its reply."""
-    fields = record.model_dump()
-    return make_message(pb.Call, {"key": fields.pop("call"), **fields})
 
 
 def read_call(message: pb.Call) -> CallRecord:

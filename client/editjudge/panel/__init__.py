@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from ..base.config import Endpoint, JudgeEndpoint, Settings
 from ..base.contracts import Tensors
 from ..base.errors import ConfigError, NoModel, ServiceError
-from ..base.identity import Identities, ModelIdentity, ServiceName, describe_change
+from ..base.identity import FINGERPRINT, Identities, ModelIdentity, ServiceName, describe_change
 from .calls import CallRecord, MemoryReplies, ReplyStore
 from .context import NO_CALLER, CallContext
 from .endpoints import (
@@ -233,7 +233,7 @@ class Panel:
         """Identity of every bound service, for signatures."""
         specialists = self.specialists.items()
         return {
-            **{name: specialist.identity.without_fingerprint for name, specialist in specialists},
+            **{name: specialist.identity.without(FINGERPRINT) for name, specialist in specialists},
             **{name: judge.identity for name, judge in self.judges.items()},
         }
 

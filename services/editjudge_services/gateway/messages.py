@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from editjudge import Judgement
+from editjudge.base.errors import ServiceError
 from editjudge.base.signature import versions
 from editjudge.base.text import join_surrogates
 from editjudge.base.verdict import Outcome, Score, calls_of
-from editjudge.gateway.messages import get_failure, make_call, make_message, read_fields
+from editjudge.gateway.messages import FAILURES, make_message, read_fields
+from editjudge.service import CallRecord
 from editjudge.v1 import judge_pb2 as pb
 
 from .schemas import InvalidRequest, Protocol, ScoreRequest, ServedDimension, parse_request
@@ -80,3 +82,15 @@ def make_dimension(dimension: ServedDimension) -> pb.Dimension:
     fields = dimension.model_dump(exclude={"range", "variant", "prompts"})
     lowest, highest = dimension.range
     return pb.Dimension(**fields, lowest=lowest, highest=highest)
+
+
+def get_failure(error: ServiceError) -> pb.Failure:
+    """The failure of a message for an error."""
+    kinds = (FAILURES[kind] for kind in type(error).__mro__ if kind in FAILURES)
+    return next(kinds, pb.FAILURE_UNSPECIFIED)
+
+
+def make_call(record: CallRecord) -> pb.Call:
+    """The message for a call to a judge and its reply."""
+    fields = record.model_dump()
+    return make_message(pb.Call, {"key": fields.pop("call"), **fields})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from editjudge.base.errors import DeadlineExceeded, LogprobsUnavailable, OutOfTime, ServiceError
-from editjudge.gateway.messages import get_error_kind, get_failure
+from editjudge.gateway.messages import get_error_kind
 from editjudge.v1 import judge_pb2 as pb
+from editjudge_services.gateway.messages import get_failure
 
 
 def kinds(of: type[ServiceError] = ServiceError) -> Iterator[type[ServiceError]]:
