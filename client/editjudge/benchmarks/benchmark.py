@@ -91,7 +91,6 @@ class Benchmark:
         switches: The type that declares them.
         protocols: The switches of each protocol, the usual one first.
         no_official_reason: Why there is no protocol `official`; empty if there is one.
-        official_prompts: The prompts (`prompts import`) that the protocol `official` needs.
         decimals: The number of decimals in the paper's table.
         has_official_paths: The data names files by its authors' paths, which `--root OLD=NEW` maps.
     """
@@ -107,7 +106,6 @@ class Benchmark:
     switches: type[Switches] = Switches
     protocols: Mapping[str, Switches] = field(default_factory=lambda: {"": Switches()})
     no_official_reason: str = ""
-    official_prompts: str = ""
     decimals: int = 2
     has_official_paths: bool = False
 

@@ -78,7 +78,6 @@ class AdaptiveLimit:
         self._before = self.size
         self._places_taken = 0
         self._episode = self._full = float("-inf")
-        self._busy = self._counted_until = 0.0
 
     @property
     def has_room(self) -> bool:
@@ -92,11 +91,6 @@ class AdaptiveLimit:
     def end(self, now: float) -> None:
         """Count a call that ends."""
         self._count(now, -1)
-
-    def busy_seconds(self, now: float) -> float:
-        """Sum of the durations of all calls until now, in seconds."""
-        self._count(now, 0)
-        return self._busy
 
     def on_answer(self, began: float) -> None:
         """Raise the limit after an answer, if the limit was used up since the call began.
@@ -133,8 +127,6 @@ class AdaptiveLimit:
         self.size = max(1, self.size - 1)
 
     def _count(self, now: float, change: int) -> None:
-        self._busy += self.in_flight * (now - self._counted_until)
-        self._counted_until = now
         if self.in_flight + max(change, 0) >= self.size:
             self._full = now
         self.in_flight += change

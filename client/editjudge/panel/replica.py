@@ -90,8 +90,6 @@ class ServerLoad:
         in_flight: Calls that it has.
         queue_length: Calls that wait for a place. A call that several servers can take counts at
             each.
-        busy_seconds: Sum of the durations of all calls; divided by the time it is the mean number
-            of calls in flight.
         is_lost: Whether the server could not be reached and gets no calls.
         wait_reason: Why calls wait or are fewer than they could be, in the server's words; empty
             where nothing is wrong.
@@ -101,7 +99,6 @@ class ServerLoad:
     limit: int
     in_flight: int
     queue_length: int
-    busy_seconds: float
     is_lost: bool = False
     wait_reason: str = ""
     retry_count: int = 0
@@ -202,11 +199,10 @@ class Replica(Generic[E]):
 
     def measure_load(self) -> ServerLoad:
         """The load now."""
-        busy = self._limit.busy_seconds(self._clock.now())
         limit, in_flight = self._limit.size, self._limit.in_flight
         is_lost = self.state.is_lost
         reason, retries = self._wait_reason(is_lost), self.retry_count
-        return ServerLoad(limit, in_flight, self.queue_length, busy, is_lost, reason, retries)
+        return ServerLoad(limit, in_flight, self.queue_length, is_lost, reason, retries)
 
     def _wait_reason(self, is_lost: bool) -> str:
         if is_lost and self.last_error is not None:

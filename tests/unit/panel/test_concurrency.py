@@ -78,14 +78,6 @@ def test_rare_overload_costs_little() -> None:
     assert min(sizes) >= 29
 
 
-def test_it_adds_up_the_time_of_all_calls() -> None:
-    limit = AdaptiveLimit(100)
-    limit.begin(10)
-    limit.begin(11)
-    limit.end(13)
-    assert limit.busy_seconds(15) == 1 + 2 * 2 + 2
-
-
 def test_a_long_outage_is_soon_forgotten() -> None:
     trouble = FailureRate()
     for _ in range(10_000):

@@ -16,6 +16,5 @@ BENCHMARK = Benchmark(
     version=3,
     switches=GieSwitches,
     protocols={PAPER: GieSwitches(), OFFICIAL: GieSwitches.all_but()},
-    official_prompts="gie",
     has_official_paths=True,
 )

@@ -16,5 +16,4 @@ BENCHMARK = Benchmark(
     table="table 2",
     switches=KrisSwitches,
     protocols={PAPER: KrisSwitches(), OFFICIAL: KrisSwitches.all_but("simple_prompts")},
-    official_prompts="kris",
 )
