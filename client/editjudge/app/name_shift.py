@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -143,13 +144,9 @@ def find_shift(blocks: Sequence[Block], outputs: Outputs) -> NameShift | None:
         if len(block.items) < MIN_FITTING:
             continue
         paths = [outputs.path(item.id) for item in block.items]
-        if len({item.size for item in block.items}) > 1:  # else they show nothing
-            sizes = [None if path is None else read_header_size(path) for path in paths]
-            for each in _find_shifts(block.items, sizes):
-                return each
-        by_content = _find_alike(block, _describe_pictures(paths), is_first=not number)
-        if by_content is not None:
-            return by_content
+        by_size = _find_by_size(block.items, paths)
+        if name_shift := by_size or _find_by_content(block, paths, is_first=not number):
+            return name_shift
     return None
 
 
@@ -202,41 +199,28 @@ def _measure_source(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | Non
     return _SizedItem(ref.id, sizes[source], source)
 
 
-def _find_shifts(block: Sequence[_SizedItem], sizes: Sequence[Size | None]) -> Iterator[NameShift]:
-    for what, fits in _FIT_RULES.items():
-        for step in _STEPS:
-            if each := _test_step(block, sizes, fits, what, step):
-                yield each
-
-
-def _test_step(
-    block: Sequence[_SizedItem],
-    sizes: Sequence[Size | None],
-    fits: _FitRule,
-    what: Literal["size", "shape"],
-    step: Literal[-1, 1],
-) -> NameShift | None:
-    count = all_fitting = own_count = 0
-    fitting: list[Size] = []
-    first = ""
-    for at, (place, size) in enumerate(zip(block, sizes, strict=True)):
-        beside = block[at + step] if 0 <= at + step < len(block) else None
-        if size is None or place.size is None or beside is None or beside.size is None:
-            continue
-        fits_own, fits_beside = fits(size, place.size), fits(size, beside.size)
-        count += 1
-        all_fitting += fits_beside
-        own_count += fits_own and not fits_beside
-        if fits_beside and not fits_own:
-            fitting.append(size)
-            first = first or f"first: {place.id}, {_format_size(size)} as the source of {beside.id}"
-    is_clear = all_fitting >= MIN_SHARE_OF_ALL * count and len(fitting) >= MIN_SHARE_OF_FITTING * (
-        len(fitting) + own_count
-    )
-    # A model that gives one size to all outputs fits any source of that size, which shows nothing.
-    has_variety = any(not fits(size, fitting[0]) for size in fitting)
-    is_shift = len(fitting) >= MIN_FITTING and has_variety and is_clear
-    return NameShift(what, step, len(fitting), own_count, first) if is_shift else None
+def _find_by_size(items: Sequence[_SizedItem], paths: Sequence[str | None]) -> NameShift | None:
+    if len({item.size for item in items}) < 2:
+        return None  # sources of one size show nothing, so no output is opened
+    sizes = [None if path is None else read_header_size(path) for path in paths]
+    neighbours = {-1: [None, *items[:-1]], 1: [*items[1:], None]}
+    for (what, fits), step in product(_FIT_RULES.items(), _STEPS):
+        triples = [
+            (own, beside, size, fits(size, own.size), fits(size, beside.size))
+            for own, beside, size in zip(items, neighbours[step], sizes, strict=True)
+            if size and own.size and beside and beside.size
+        ]
+        fitting = [triple for triple in triples if triple[4] and not triple[3]]
+        own_count = sum(fits_own and not fits_beside for *_, fits_own, fits_beside in triples)
+        is_clear = sum(triple[4] for triple in triples) >= MIN_SHARE_OF_ALL * len(triples)
+        is_clear = is_clear and len(fitting) >= MIN_SHARE_OF_FITTING * (len(fitting) + own_count)
+        # A model that gives one size to all outputs fits any source of that size: no evidence.
+        has_variety = any(not fits(triple[2], fitting[0][2]) for triple in fitting)
+        if len(fitting) >= MIN_FITTING and has_variety and is_clear:
+            own, beside, (width, height), *_ = fitting[0]
+            first = f"first: {own.id}, {width}x{height} as the source of {beside.id}"
+            return NameShift(what, step, len(fitting), own_count, first)
+    return None
 
 
 def _describe_pictures(paths: Sequence[str | Path | None]) -> NDArray[np.float32]:
@@ -265,24 +249,24 @@ def _describe_pictures(paths: Sequence[str | Path | None]) -> NDArray[np.float32
     return features
 
 
-def _find_alike(block: Block, features: NDArray[np.float32], *, is_first: bool) -> NameShift | None:
+def _find_by_content(
+    block: Block, paths: Sequence[str | None], *, is_first: bool
+) -> NameShift | None:
     """Find the neighbours whose outputs look like the source beside their own.
 
     An output counts where it looks most like its own source, or the one beside, among all sources
     of the block. So one that looks like no source counts in neither way.
 
     Args:
-        features: Of the outputs.
+        paths: The files of the outputs.
         is_first: Whether no block before was looked at.
     """
-    items = block.items
+    items, features = block.items, _describe_pictures(paths)
     alike = features @ block.features.T
     own = np.diagonal(alike)
     least = alike.max(axis=1) - MAX_BEHIND
     for step in _STEPS:
-        places = np.arange(len(items)) + step
-        is_inside = (places >= 0) & (places < len(items))
-        beside = np.where(is_inside, alike[np.arange(len(items)), places % len(items)], own)
+        beside = np.diagonal(np.roll(alike, -step, axis=1))  # the last and the first are neighbours
         margin = beside - own
         fits_own = (own >= least) & (margin <= -MIN_MARGIN)
         fits_beside = (beside >= least) & (margin >= MIN_MARGIN)
@@ -294,7 +278,7 @@ def _find_alike(block: Block, features: NDArray[np.float32], *, is_first: bool) 
             continue
         first = items[fitting[0]].id
         is_part = not is_first or bool(fits_own[:start].any())
-        what = f"first: {first}, like the source of {items[fitting[0] + step].id}"
+        what = f"first: {first}, like the source of {items[(fitting[0] + step) % len(items)].id}"
         own_count, extent = int(fits_own[start:end].sum()), f" from {first} on" * is_part
         return NameShift("content", step, len(fitting), own_count, what, extent)
     return None
@@ -311,10 +295,6 @@ def _find_largest_sum(values: NDArray[np.float32]) -> tuple[int, int]:
 def _same_shape(size: Size, other: Size) -> bool:
     (width, height), (w, h) = size, other
     return abs(math.log(width * h / (height * w))) <= MAX_ASPECT_DIFFERENCE
-
-
-def _format_size(size: Size) -> str:
-    return f"{size[0]}x{size[1]}"
 
 
 _FIT_RULES: Mapping[Literal["size", "shape"], _FitRule] = {
