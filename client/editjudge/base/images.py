@@ -364,7 +364,7 @@ def _decode(data: bytes, reading: DecodingRules, least_side: int = 0) -> Decoded
             _check_header(picture)
             check_samples(picture, reading)
             deep = is_deep(picture)
-            bits = read_significant_bits(picture, data) if deep else ()
+            bits = read_significant_bits(picture, data) if deep else 0
             scale_clear_grey(picture)
             if least_side:
                 picture.draft(None, (least_side, least_side))

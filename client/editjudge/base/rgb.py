@@ -24,7 +24,7 @@ is refused too, since nothing tells it from the others; a note would still leave
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -120,100 +120,89 @@ def read_16_bits(picture: ImageFile.ImageFile, data: bytes) -> Levels:
     return levels
 
 
-def read_significant_bits(picture: Pil.Image, data: bytes) -> tuple[int, ...]:
-    """Read how many bits of its samples a 16-bit file says are significant, 1 to 16.
+def read_significant_bits(picture: ImageFile.ImageFile, data: bytes) -> int:
+    """Read how many bits of each colour a 16-bit file says are significant: 1 to 16.
 
     Returns:
-        A number for each channel of the file; one for all where Pillow scales them; empty where the
-        file says nothing.
+        The number, 16 where Pillow scales by what the file says is white; 0 where the file says
+        nothing, or not the same of all colours.
     """
     if picture.format == "PPM":
-        args = picture.tile[0][3] if isinstance(picture, ImageFile.ImageFile) else ()
-        return (16,) if isinstance(args, tuple) and _WHITE not in args else ()
+        args = picture.tile[0][3]
+        return 16 if isinstance(args, tuple) and _WHITE not in args else 0
     at = 8
     while picture.format == "PNG" and (kind := data[at + 4 : at + 8]) not in {b"IDAT", b""}:
         end = at + 8 + int.from_bytes(data[at : at + 4])
-        bits = tuple(data[at + 8 : end]) if kind == b"sBIT" else ()
-        if len(bits) == _SAMPLES.get(data[25]) and 1 <= min(bits) <= max(bits) <= 16:
-            return bits
+        if kind == b"sBIT" and end - at - 8 == _SAMPLES.get(data[25]):
+            colours = {*data[at + 8 : end][: 3 if end - at > 10 else 1]}
+            return min(colours) if len(colours) == 1 and max(colours) <= 16 else 0
         at = end + 4
-    return ()
+    return 0
 
 
-def scale_clear_grey(picture: Pil.Image) -> None:
+def scale_clear_grey(picture: ImageFile.ImageFile) -> None:
     """Scale the transparent grey of a PNG of 2 or 4 bits as Pillow scales its pixels, to 8 bits.
 
     Call it before the file is loaded.
     """
     clear = picture.info.get("transparency")
-    if isinstance(clear, int) and isinstance(picture, ImageFile.ImageFile) and picture.tile:
+    if isinstance(clear, int) and picture.tile:
         picture.info["transparency"] = clear * _STEPS.get(str(picture.tile[0][3]), 1)
 
 
-def scale_to_8_bits(levels: Levels, bits: Sequence[int] = ()) -> NDArray[np.uint8]:
+def scale_to_8_bits(levels: Levels, bits: int = 0) -> NDArray[np.uint8]:
     """Scale 16-bit values to 8 bits, rounded: n/65535 becomes the nearest n/255.
 
     Args:
-        bits: Significant bits, see `read_significant_bits`. Values that were not scaled, see above,
-            have white at the largest of these bits instead of 65535.
+        bits: Significant bits of a colour, see `read_significant_bits`. Values that were not
+            scaled, see above, have white at the largest of these bits instead of 65535.
 
     Raises:
         DepthError: the values were saved without scaling, or may have been, and the file does not
             say so: they would be read as black.
     """
     highest = int(levels[..., :3].max())
-    if (white := _find_white(levels, bits)) is not None:
+    if (white := _find_white(levels, highest, bits)) < _WHITE:
+        whites = np.full(levels.shape[2], white, np.uint32)
+        # Where alpha exceeds what the colours have, it fills the scale.
+        whites[3:] = white if levels[..., 3:].max(initial=0) <= white else _WHITE
         return _convert_bands(
-            levels, lambda band: (band.astype(np.uint32) * 255 + white // 2) // white
+            levels, lambda band: (band.astype(np.uint32) * 255 + whites // 2) // whites
         )
     if 0 < highest < (256 if bits else _DARK):
-        raise DepthError(_describe_dark(highest))
+        raise DepthError(
+            f"16 bits per channel with values up to {highest:,} only, which read as nearly black:"
+            f" {_SAVE_8}, rescale its values to 0..65535 (of 8 bits, multiply its values by 257),"
+            " or say in a PNG how many bits are significant (sBIT)"
+        )
     half = _TO_8 // 2
     return _convert_bands(
         levels, lambda band: (np.minimum(band, _WHITE - half) + np.uint16(half)) // _TO_8
     )
 
 
-def _describe_dark(highest: int) -> str:
-    start = f"16 bits per channel with values up to {highest:,} only, which read as"
-    if highest <= 255:
-        return f"{start} black: {_SAVE_8}, or multiply its values by 257"
-    return (
-        f"{start} nearly black: rescale its values to 0..65535, or save it as PNG with the number"
-        " of significant bits (sBIT; 16 where it is so dark)"
-    )
-
-
-def _find_white(levels: Levels, bits: Sequence[int]) -> NDArray[np.uint32] | None:
-    """Find the white of each channel of values that were not scaled; None where they were.
+def _find_white(levels: Levels, highest: int, bits: int) -> int:
+    """Find the white of the colours: 65535 where they are scaled.
 
     Raises:
-        DepthError: the values may be both.
+        DepthError: they may be scaled or not.
     """
-    colours, alpha = (bits[:-1], bits[-1]) if len(bits) in {2, 4} else (bits, 16)
-    if not colours or min(colours) == 16:
-        return None
-    channels = levels.shape[2]
-    depths = np.array([*(colours if len(colours) == 3 else (*colours,) * 3), alpha][:channels])
-    white = (2**depths - 1).astype(np.uint32)
-    highest = levels.max((0, 1))
-    if not highest[:3].any() or (highest > white)[:3].any():
-        return None
-    # Of a scaled sample below white, what lies under its significant bits is 0, or 1 by rounding.
-    rest = (2 ** (16 - depths[:3]) - 1).astype(np.uint16)
+    white = (1 << bits) - 1
+    if not 0 < highest <= white < _WHITE:
+        return _WHITE
+    # Of a scaled value below this white, what lies under its significant bits is 0, or 1 where it
+    # was rounded.
+    rest = np.uint16(_WHITE >> bits)
     bands = row_bands(levels.shape[1], levels.shape[0])
     if all((levels[rows, :, :3] & rest).max() <= 1 for rows in bands):
         raise DepthError(
-            f"16 bits per channel, {min(colours)} of them significant, with values up to"
-            f" {highest[:3].max():,}, which may be scaled or not: rescale its values to 0..65535,"
-            " and leave sBIT out"
+            f"16 bits per channel, {bits} of them significant, with values up to {highest:,}, which"
+            " may be scaled or not: rescale its values to 0..65535, and leave sBIT out"
         )
-    if channels == 4 and highest[3] > white[3]:
-        white[3] = _WHITE
     return white
 
 
-def to_black_or_not(levels: Levels, _: Sequence[int] = ()) -> NDArray[np.uint8]:
+def to_black_or_not(levels: Levels, _: int = 0) -> NDArray[np.uint8]:
     """Reduce 16-bit values of a mask to 8 bits, so that 0 alone becomes 0; at any scale."""
     return _convert_bands(levels, lambda band: np.where(band == 0, 0, (band >> 8).clip(1, 255)))
 
@@ -268,7 +257,7 @@ class DecodingRules:
         over_white: Whether transparency is blended with white; otherwise it is dropped.
     """
 
-    to_8: Callable[[Levels, Sequence[int]], NDArray[np.uint8]] = scale_to_8_bits
+    to_8: Callable[[Levels, int], NDArray[np.uint8]] = scale_to_8_bits
     from_32: bool = False
     over_white: bool = True
 
@@ -297,14 +286,14 @@ def to_rgb(
     reading: DecodingRules,
     levels: Levels | None,
     orientation: int,
-    bits: Sequence[int] = (),
+    bits: int = 0,
 ) -> tuple[RGB, Notes]:
     """Upright 8-bit RGB of any mode, and what was done.
 
     Args:
         levels: Its values, where they have 16 bits.
         orientation: Its orientation by EXIF, 1 to 8.
-        bits: How many bits of these values are significant; see `read_significant_bits`.
+        bits: How many bits of a colour are significant; see `read_significant_bits`.
     """
     notes: Notes = ()
     mode = picture.mode

@@ -153,10 +153,8 @@ def _is_file(path: str | Path) -> bool:
     """Whether a path leads to a file, as far as can be told; see `_NOTHING`."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - a hundred thousand times
-    except OSError as error:
-        return error.errno not in _NOTHING
-    except ValueError:  # a name with a null character
-        return False
+    except (OSError, ValueError) as error:  # a ValueError: a name with a null character
+        return getattr(error, "errno", errno.ENOENT) not in _NOTHING
 
 
 def _same_files(base: str, suffixes: tuple[str, ...]) -> bool:
