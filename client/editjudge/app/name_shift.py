@@ -270,7 +270,11 @@ def _find_by_content(
         margin = beside - own
         fits_own = (own >= least) & (margin <= -MIN_MARGIN)
         fits_beside = (beside >= least) & (margin >= MIN_MARGIN)
+        # Of edits and their reversals in turn, outputs look like the sources on both sides.
+        opposite = np.diagonal(np.roll(alike, step, axis=1))
+        fits_opposite = (opposite >= least) & (opposite - own >= MIN_MARGIN) & ~fits_beside
         evidence = np.where(fits_own, OWN_WEIGHT, fits_beside) * margin
+        evidence -= OWN_WEIGHT * fits_opposite * (opposite - own)
         evidence -= NEITHER * (features.any(axis=1) & ~fits_own & ~fits_beside)
         start, end = _find_largest_sum(evidence)
         fitting = start + np.flatnonzero(fits_beside[start:end])

@@ -173,6 +173,25 @@ def frames() -> list[Picture]:
     return [(scene[:SIDE, i : i + SIDE] * (0.5 + i / 120)).astype(np.uint8) for i in range(60)]
 
 
+def reverse() -> tuple[list[Picture], list[Picture]]:
+    """Each background is replaced, and then the first one is asked for again."""
+    pairs = [(one, replace_background(one, i)) for i, one in enumerate(SCENES[:30])]
+    sources = [one for pair in pairs for one in pair]
+    return sources, [one for pair in pairs for one in reversed(pair)]
+
+
+def converse() -> tuple[list[Picture], list[Picture]]:
+    """Dialogues of four rounds: the source of a round is what the round before should give."""
+    sources, outputs = [], []
+    for start in range(0, 60, 4):
+        picture = SCENES[start]
+        for round_ in range(4):
+            sources.append(picture)
+            picture = replace_part(picture, start + round_)
+            outputs.append(picture)
+    return sources, outputs
+
+
 SILENT: dict[str, tuple[Sequence[Picture], Sequence[Picture | None]]] = {
     "generated without regard to the source": (SCENES, [draw(i + 500) for i in range(60)]),
     "another's sources in any order": (
@@ -187,6 +206,8 @@ SILENT: dict[str, tuple[Sequence[Picture], Sequence[Picture | None]]] = {
     "three edits of each source": (in_threes(), edit(in_threes())),
     "frames": (frames(), edit(frames())),
     "frames, and outputs of the next": (frames(), shift(edit(frames()), 1)),
+    "edits and their reversals": reverse(),
+    "dialogues": converse(),
     "one source": ([SCENES[0]] * 60, edit([SCENES[0]] * 60)),
 }
 
