@@ -27,12 +27,13 @@ from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.admission import SharedLimit
 from editjudge_services.gateway.errors import NoCapacity
 from editjudge_services.gateway.options import ServiceOptions
+from editjudge_services.gateway.schemas import InvalidRequest
 from editjudge_services.gateway.server import SERVICE, serve_grpc
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
 from ..fakes.openai import ScriptedOpenAi
-from ..patience import until
+from ..patience import patience, until
 
 
 def png(seed: int = 0, size: int = 32) -> bytes:
@@ -365,6 +366,18 @@ async def test_what_is_shared_is_waited_for_or_refused(waits: bool) -> None:
     await waiting
     assert had == ["b"]
     assert not shared.in_use
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_what_there_is_never_room_for_is_refused_at_once(waits: bool) -> None:
+    """Though nobody else is there, and though it would fit without the limit of one caller."""
+    shared = SharedLimit(3, 2, "edits", "edits")
+    for amount in (3, 4):
+        with pytest.raises(InvalidRequest, match=f"{amount} edits") as caught:
+            async with asyncio.timeout(patience(10)), shared.acquire("a", amount, may_wait=waits):
+                pass
+        assert "send at most 2 at a time" in str(caught.value)
+        assert not shared.in_use
 
 
 async def test_more_ids_than_anybody_means_are_refused_at_once(served: Served) -> None:

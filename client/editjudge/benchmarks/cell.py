@@ -67,7 +67,8 @@ class Cell:
         open_statuses: If there is no value, the statuses of edits that a later run may still judge.
             Empty if all edits were judged without a score.
         interval: Of the value; None where nobody asked for one, or there is no value.
-        capped: How many of the scored values are the largest that their metric can say.
+        capped: How many of the scored values are the largest that their metric can say; of
+            differences, how many are of a pair with such a value.
         other_items: The value rests on items that not all models have, which have a value here.
         outside: Mean probability, 0..1, that judges gave to none of the choices, over the scored
             edits whose replies tell it; None where none does, and where no choices were asked for.

@@ -34,7 +34,7 @@ class Sample:
         items: The indices of their items; for a pair that of its `+` side. Empty if the rows have
             no index.
         partner_items: For pairs, the item indices of the `-` side; empty otherwise.
-        raw_values: The values on the scale of the dimension.
+        raw_values: The values on the scale of the dimension; for pairs the higher one of each.
     """
 
     values: NDArray[np.float64]
@@ -110,8 +110,9 @@ class Tabulation:
                 case Mean(affine=affine):
                     yield column, _make_sample(data.tally, affine)
                 case PairedDifference():
-                    tally, partners = data.differences()
-                    yield column, replace(_make_sample(tally), partner_items=partners)
+                    tally, partners, highest = data.differences()
+                    sample = _make_sample(tally)
+                    yield column, replace(sample, partner_items=partners, raw_values=highest)
                 case PooledMean() as how:
                     with suppress(ValueError):  # its cell has no value, and says why
                         pool = (each[place] for each in self._models.values())
@@ -183,9 +184,12 @@ class _ColumnValues:
             side_value = outcome if value is None else value
             self.pairs.setdefault(pair, {})[side] = side_value, row.item_index
 
-    def differences(self) -> tuple[Tally, array[int]]:
-        """Return the differences of complete pairs, and the item indices of their `-` sides."""
-        tally, partners = Tally(), array("I")
+    def differences(self) -> tuple[Tally, array[int], array[float]]:
+        """Return the differences of complete pairs.
+
+        Also the item indices of their `-` sides, and the higher value of each pair.
+        """
+        tally, partners, highest = Tally(), array("I"), array("d")
         for sides in self.pairs.values():
             if len(sides) < 2:  # an item has no partner in the data
                 continue
@@ -194,7 +198,9 @@ class _ColumnValues:
             tally.add(difference, item=number)
             if isinstance(difference, Score) and partner is not None:
                 partners.append(partner)
-        return tally, partners
+            if isinstance(plus, float) and isinstance(minus, float):
+                highest.append(max(plus, minus))
+        return tally, partners, highest
 
 
 _ByModel: TypeAlias = Mapping[str, _ColumnValues]
@@ -240,7 +246,7 @@ def _describe_mean(how: Mean) -> str:
 
 
 def _make_paired_cell(column: Column, how: PairedDifference, data: _ColumnValues) -> Cell:
-    tally, _ = data.differences()
+    tally, _, _ = data.differences()
     reason = "nothing scored" if tally.counts else "no pairs"
     return tally.make_cell(reason, _make_signature(column, f"paired({how.of} as judged)", [data]))
 

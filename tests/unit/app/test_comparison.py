@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -252,6 +254,39 @@ def test_ranking(data: Data, opened: Any) -> None:
         places = {name: (one.first_place, one.last_place) for name, one in each.models.items()}
         assert places == {"plain": (2, 3), "good": (1, 1), "alike": (2, 3)}
     assert ranked[PSNR].edits == 24
+
+
+@pytest.mark.parametrize(
+    ("gain", "places"),
+    [
+        # Of three pairs p is 0.022, 0.22 and 0.48: none is significant among three.
+        (0.09, {"plain": (1, 3), "good": (1, 3), "alike": (1, 3)}),
+        # 0.001 and 0.028, of which the second is not.
+        (0.14, {"plain": (2, 3), "good": (1, 2), "alike": (1, 3)}),
+    ],
+)
+def test_places_are_adjusted_for_all_pairs(
+    data: Data, opened: Any, gain: float, places: dict[str, tuple[int, int]]
+) -> None:
+    view = opened(data.run("run", better_by(gain)))
+    for each in rank_models(view).dimensions:
+        found = {name: (one.first_place, one.last_place) for name, one in each.models.items()}
+        assert found == places
+        for other, single_p in (("alike", 0.05), ("plain", 0.025)):
+            (one,) = compare_models((view, other), (view, "good"), [each.dimension]).dimensions
+            assert one.figures is not None
+            assert one.figures.p is not None
+            assert (one.figures.p < single_p) is (other == "plain" or gain > 0.1), "alone it is"
+
+
+def test_what_says_nothing_of_a_model_is_not_compared() -> None:
+    of_run = ResolvedSpec(RunSpec(benchmark="core", data=Path(), outputs={}))
+    usual = of_run.dimensions_by_id[PSNR]
+    known = [usual, replace(usual, id="data", of_data=True), replace(usual, id="r", round_of=PSNR)]
+    view: Any = SimpleNamespace(
+        folder="run", resolved_spec=SimpleNamespace(dimensions=known, rules=of_run.rules)
+    )
+    assert module._shared_dimensions(view, view, ()) == (usual,)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from scipy import stats as scipy
 
 from editjudge.app.intervals import with_intervals
 from editjudge.base.item import Item
-from editjudge.base.verdict import NoScore, NotServed, Outcome, Score
+from editjudge.base.verdict import MissingOutput, NoScore, NotServed, Outcome, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import (
     Column,
@@ -138,6 +138,36 @@ def test_the_jackknife_of_a_mean_is_the_clustered_interval() -> None:
         assert ends(of[name]) == pytest.approx(ends(of["x"]), rel=1e-9)
 
 
+@pytest.mark.parametrize("count", ["scored", "asked"])
+def test_parts_without_a_source_weigh_as_their_columns_say(
+    count: Literal["scored", "asked"],
+) -> None:
+    """Tasks weigh as many edits as another column has: without a source, as many as are left."""
+    x = np.random.default_rng(4).normal(2, 1, 24)
+    y: list[float | None] = [1.0 if n % 2 or n < 8 else None for n in range(24)]
+    clusters = np.arange(24) // 4
+    halves = [
+        Column(f"{of}{half}", "", Mean(of, lambda item, h=half: int(item.id) % 2 == h), True)  # type: ignore[misc]
+        for of in "xy"
+        for half in (0, 1)
+    ]
+    total = Column("total", "", WeightedMean(("x0", "x1"), by=("y0", "y1"), count=count), True)
+    of = cells([*halves, total], {"m": {"x": x.tolist(), "y": y}}, clusters.tolist())["m"]["total"]
+    scored = np.array([value is not None for value in y])
+
+    def value(kept: np.ndarray) -> float:
+        odd = np.arange(24) % 2 == 1
+        weights = [
+            (scored & kept & side).sum() if count == "scored" else 12 for side in (~odd, odd)
+        ]
+        return float(np.average([x[kept & side].mean() for side in (~odd, odd)], weights=weights))
+
+    assert of.value == pytest.approx(value(np.full(24, True)))
+    without = np.array([value(clusters != k) for k in range(6)])
+    error = (5 / 6 * ((without - without.mean()) ** 2).sum()) ** 0.5
+    assert ends(of)[2] == pytest.approx(error, rel=1e-9)
+
+
 def test_many_clusters_are_left_out_in_a_hundred_parts() -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=2000).tolist()
@@ -202,21 +232,61 @@ def test_no_number_no_interval() -> None:
     assert of["x"].interval is of["both"].interval is None
 
 
-def test_of_other_items_and_capped() -> None:
-    again = Column("again", "", Composite(lambda v: v["x"], {"x": "x"}), True)
-    models: Mapping[str, Values] = {
-        "a": {"x": [1.0, 100.0, 3.0, 100.0]},
-        "b": {"x": [1.0, 2.0, None, 3.0]},
-        "none": {"x": [None] * 4},
-    }
-    of = cells([X, again], models, range(4))
-    marked = {name: [cell.other_items for cell in row.values()] for name, row in of.items()}
-    assert marked == {"a": [True, True], "b": [False, False], "none": [False, False]}
-    assert {name: [c.capped for c in row.values()] for name, row in of.items()} == {
-        "a": [2, 2],
-        "b": [0, 0],
-        "none": [0, 0],
-    }
+def pair_up(item: Item) -> tuple[str, Literal["+", "-"]]:
+    return str(int(item.id) // 2), "+" if int(item.id) % 2 else "-"
+
+
+PLAIN = {"x": [1.0, 100.0, 3.0, 7.0, 100.0, 5.0], "y": [2.0, 3.0, None, 1.0, 2.0, 2.0]}
+"""Of `x` one at its cap has a partner, and one has one that a rule put in."""
+TWO = {"a": "x", "b": "y"}
+
+
+@pytest.mark.parametrize(
+    ("how", "imputed", "capped", "marked"),
+    [
+        (Mean("x"), 1, 2, "a"),
+        (Mean("x", weighted_by="y"), 1, 2, "a"),
+        (Mean("x", missing_output=100.0), 2, 3, "a"),
+        (Mean("x", where=lambda item: item.id in {"0", "2"}), 0, 0, ""),
+        # A pair with a value that a rule put in has no difference.
+        (PairedDifference("x", pair_up), 0, 1, "a"),
+        (PooledMean(partial(min_max, invert=False), "x"), 1, 2, "a"),
+        # `y` has an imputed value of its own, and no cap.
+        (Composite(lambda v: v["a"] - v["b"], TWO), 2, 2, "a"),
+        (Composite(lambda v: v["b"], {"b": "y"}), 1, 0, ""),
+        (WeightedMean(("x", "y")), 2, 2, "a"),
+        (WeightedMean(("x", "y"), count="asked"), 2, 2, "a"),
+        # What weighs a column is a part of the number too.
+        (WeightedMean(("y",), by=("x",)), 1, 0, "a"),
+    ],
+)
+def test_marks_survive_aggregation(how: Any, imputed: int, capped: int, marked: str) -> None:
+    """Imputed, capped and other items: in every aggregation, and in what is made of it."""
+    column = Column("c", "C", how, True)
+    above = Column("above", "A", Composite(lambda v: v["c"], {"c": "c"}), True)
+    columns = [X, Y, column, above]
+    tabulation = Tabulation(columns)
+    for number in range(7):
+        values = {name: each[number] for name, each in PLAIN.items()} if number < 6 else {}
+        of = row(number, "a", values) if values else row(number, "a", {"x": None, "y": None})
+        outcomes = dict(of.outcomes)
+        if number == 5:
+            outcomes["x"] = Score(value=5.0, imputed=True)
+            outcomes["y"] = Score(value=2.0, imputed=True)
+        elif number == 6:
+            outcomes["x"] = MissingOutput(reason="?")
+        tabulation.add(replace(of, outcomes=dict(outcomes)))
+        # The other model has no `x` on an item, and no pair with it.
+        if number < 5:
+            outcomes["x"] = NONE if number == 3 else Score(value=9.0 - number)
+        tabulation.add(replace(of, model="b", outcomes=outcomes))
+    table = with_intervals(columns, tabulation, range(7), {"x": 100.0}, {})[0]
+    for name in ("c", "above"):
+        cell = table["a"][name]
+        assert cell.value is not None
+        assert (cell.imputed, cell.capped) == (imputed, capped), name
+        assert "".join(m for m in "ab" if table[m][name].other_items) == marked, name
+    assert table["b"]["c"].capped == (how.missing_output == 100 if isinstance(how, Mean) else 0)
 
 
 def test_what_is_not_served_has_no_part() -> None:

@@ -131,6 +131,18 @@ def test_outputs_of_one_colour_are_noted(folder: Path) -> None:
     assert not validation.wrong
 
 
+def test_outputs_of_no_item_are_wrong_where_all_items_can_be_used(folder: Path) -> None:
+    order = order_of(folder, {"mask": "part.png"})
+    for name in ("7", "8"):
+        picture(folder / "ours" / f"{name}.png")
+    extra = [("extra", "ours", f"{name}.png: no item", False) for name in ("7", "8")]
+    assert told(validate(order, Settings())) == extra
+    with (folder / "items.jsonl").open("a") as lines:
+        lines.write("\nno item at all")
+    what = "2 outputs belong to no item that can be used (first: 7.png)"
+    assert ("extra", "ours", what, True) in told(validate(order, Settings()))
+
+
 def test_models_that_share_a_folder_are_noted(folder: Path) -> None:
     order = replace(
         order_of(folder, {"mask": "part.png"}), outputs={"a": folder / "ours", "b": folder / "ours"}

@@ -234,6 +234,14 @@ def test_a_pooled_column_is_fitted_once_to_all_models() -> None:
     assert "pool:a+b+c" in str(got["a"]["c"].signature)
 
 
+def test_what_a_rule_put_in_is_no_part_of_the_pool() -> None:
+    """The scale is that of judged values; what was put in is placed on it."""
+    put_in = Score(value=9, imputed=True)
+    got = cell(POOLED, of=rows([Score(value=1), Score(value=5), put_in]))
+    assert (got.value, got.scored, got.imputed) == (pytest.approx((0 + 1 + 1) / 3), 3, 1)
+    assert cell(POOLED, of=rows([Score(value=1), put_in])).value is None
+
+
 def test_a_pool_without_a_scale_has_a_reason() -> None:
     got = cell(POOLED, of=rows([Score(value=1)]))
     assert got.value is None

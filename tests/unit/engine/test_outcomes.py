@@ -311,6 +311,34 @@ def test_a_missing_output_counts_as_the_worst_where_that_is_asked_for() -> None:
     assert ruled["plain"] == CountedMissing(value=1.0), "a rule of the benchmark comes first"
 
 
+WORST_FIRST: list[Outcome] = [
+    NotServed(reason="?"),
+    Failure(error="?"),
+    NoScore(kind="refused", reason="?"),
+    MissingOutput(reason="?"),
+    Pending(),
+    Score(value=1),
+]
+
+
+@pytest.mark.parametrize("worse", range(5))
+@pytest.mark.parametrize("is_first", [True, False])
+def test_which_part_without_a_number_decides(worse: int, is_first: bool) -> None:
+    """A later run may mend what is not served or failed, and nothing mends what is unscored."""
+    for milder in range(worse + 1, 6):
+        parts = {"a": WORST_FIRST[worse], "b": WORST_FIRST[milder]}
+        in_order = parts if is_first else dict(reversed(parts.items()))
+        assert derive(Formula(total, {"a": "a", "b": "b"}), in_order).status == parts["a"].status
+
+
+@pytest.mark.parametrize("imputed", [(), ("a",), ("b",), ("a", "b")])
+def test_what_is_made_of_an_imputed_part_is_imputed(imputed: tuple[str, ...]) -> None:
+    parts = {name: Score(value=1, imputed=name in imputed) for name in "ab"}
+    made = derive(Formula(total, {"a": "a", "b": "b"}), parts)
+    assert isinstance(made, Score)
+    assert made.imputed is bool(imputed)
+
+
 def test_without_a_number_it_rests_on_all_that_have_none() -> None:
     how = Formula(sum, {"a": "a", "b": "b", "c": "c"})  # type: ignore[arg-type]
     parts = {

@@ -14,8 +14,8 @@ from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.registry import load_benchmark
-from editjudge.report.summary import format_results, narrow_results
-from editjudge.report.table import TextFormat
+from editjudge.report.summary import build_results_tables, format_results, narrow_results
+from editjudge.report.table import Number, TextFormat
 
 UP = Column("up", "quality", Mean("x"), True, "here")
 DOWN = Column("down", "error", Mean("y"), False, "here")
@@ -261,6 +261,47 @@ def test_many_columns_become_rows() -> None:
     text = format_results(results(many, a=row, b=row), "latex")
     assert r"metric & a & b \\" in text
     assert r"c9 $\uparrow$ & " in text
+
+
+def test_a_table_that_is_too_wide_has_its_columns_as_rows() -> None:
+    cells = three().models
+    wide, *_ = build_results_tables((UP, DOWN), cells, width=80)
+    narrow, *_ = build_results_tables((UP, DOWN), cells, width=30)
+    assert [head.title for head in wide.heads] == ["model", "quality ↑", "error ↓"]
+    assert [row.cells[0] for row in wide.rows] == ["a", "b", "c"]
+    assert narrow.heads[0].title == "metric"
+    assert [row.cells[0] for row in narrow.rows] == ["quality ↑", "error ↓"]
+
+
+@pytest.mark.parametrize(
+    ("group", "paper", "texts"),
+    [
+        ("", {}, ["1.235", "1.235"]),
+        ("", {"theirs": {"up": 1.23456, "down": 1.23456}}, ["1.23456", "1.2"]),
+        ("a group", {}, ["1.23456", "1.2"]),
+    ],
+)
+def test_decimals_are_a_columns_own_or_the_tables(group: str, paper: Any, texts: list[str]) -> None:
+    """And as many as the number carries where nothing is printed as papers do."""
+    up, down = replace(UP, group=group), replace(DOWN, group=group, decimals=1)
+    cells = {"a": {"up": cell(1.23456), "down": cell(1.23456)}}
+    (table, *_) = build_results_tables((up, down), cells, decimals=5, paper_rows=paper)
+    texts_shown = [one.text for row in table.rows for one in row.cells if isinstance(one, Number)]
+    assert texts_shown == texts * (1 + len(paper))
+
+
+def test_every_figure_of_a_cell_stands_below_its_name() -> None:
+    of = Interval(1.0, 3.0, 0.5, 9, "jackknife")
+    shown = Cell(2.0, {"scored": 7, "failed": 4}, 5, interval=of, capped=6, other_items=True)
+    shown = replace(shown, outside=0.25, rounds=(1.0, 3.0))
+    text = format_results(results((UP,), a={"up": shown}), "csv")
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert row == {
+        "model": "a", "column": "up", "group": "", "title": "quality", "value": "2.0",
+        "deviation": str(2**0.5), "scored": "7", "asked": "11", "imputed": "5", "low": "1.0",
+        "high": "3.0", "error": "0.5", "clusters": "9", "method": "jackknife", "capped": "6",
+        "other_items": "1", "outside": "0.25",
+    }  # fmt: skip
 
 
 def test_letters_that_pdflatex_lacks_are_told() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import StackError
-from editjudge_services.runtime import restarts
+from editjudge_services.runtime import restarts, supervisor
 from editjudge_services.runtime.gateway_server import GatewayServer
 from editjudge_services.runtime.restarts import keep_running
 
@@ -61,6 +61,21 @@ def kept(server: Any, looks: int) -> list[str]:
     told: list[str] = []
     keep_running([server], Looks(looks), lambda: told.append("told"))  # type: ignore[arg-type]
     return told
+
+
+def test_what_a_stack_writes_is_its_owners_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it starts makes files as the supervisor may."""
+    given: dict[str, Any] = {}
+
+    def start(_: object, **settings: Any) -> None:
+        given.update(settings)
+        raise OSError("enough")
+
+    monkeypatch.setattr(supervisor.subprocess, "Popen", start)
+    monkeypatch.setattr(supervisor, "_check_settings", lambda *_: None)
+    with pytest.raises(OSError, match="enough"):
+        supervisor.up(StackSettings())
+    assert given["umask"] == 0o077
 
 
 def test_a_server_that_ends_again_and_again_ends_the_stack() -> None:

@@ -232,6 +232,25 @@ async def test_a_dropped_reply_can_be_made_again() -> None:
         assert await ledger.drop([call().key]) == 1
 
 
+async def test_dropped_outputs_do_not_come_back(tmp_path: Path) -> None:
+    """Neither when they are asked for, nor in a copy, nor after others were stored."""
+    first, second = (Reply({"EMBEDDING": np.full(2, n, np.float32)}) for n in (1, 2))
+    with Ledger(tmp_path / "a.sqlite") as ledger, Ledger(tmp_path / "b.sqlite") as other:
+        await ledger.put(FEATURES, first)
+        assert await ledger.drop([FEATURES.key]) == 1
+        ledger.copy_to(other)
+        for each in (ledger, other):
+            assert await each.get(FEATURES) is None
+            assert await each.get_dropped_keys() == {FEATURES.key}
+            assert (await each.put(FEATURES, second)).content["EMBEDDING"].tolist() == [2, 2]
+        with Ledger(tmp_path / "c.sqlite") as third:
+            await third.put(FEATURES, Reply({"EMBEDDING": np.full(2, 3, np.float32)}))
+            ledger.copy_to(third)
+            kept = await third.get(FEATURES)
+            assert kept is not None
+            assert kept.content["EMBEDDING"].tolist() == [3, 3], "the copy is there as dropped"
+
+
 async def test_facts() -> None:
     with Ledger() as ledger:
         assert await ledger.get_fact("judge.method") is None
