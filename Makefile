@@ -22,7 +22,7 @@ PROTO_IMAGE := protos/released.binpb
 SEED ?= 15
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n + 1 : 4)))
 
-.PHONY: demo test networks test-vllm test-front k8s images locks attack parity lint types unit contract integration e2e golden proto-image browser wheel format config perf clean
+.PHONY: demo test networks test-vllm test-front k8s images locks attack mutants parity lint types unit contract integration e2e golden proto-image browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -40,6 +40,10 @@ test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
 # Hostile pictures, replies, servers and files; `make attack NAMES=replies SEED=3`, `COUNT=small`.
 attack: $(VENV)/.dev
 	$(BIN)/python -m tests.attack $(NAMES) --seed $(SEED) $(if $(filter small,$(COUNT)),--small,$(if $(COUNT),--count $(COUNT)))
+# Faults planted one at a time, and whether a test notices: `make mutants NAMES=stats COUNT=50 SEED=3`.
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants $(or $(NAMES),stats benchmarks engine storage app/intervals app/results) --seed $(SEED) $(if $(COUNT),--count $(COUNT))
+
 # The front door and the Judge service with callers of other languages; needs npm.
 test-front: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/front -q

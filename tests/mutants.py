@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import copy
 import os
 import random
 import shutil
@@ -21,6 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -94,9 +94,7 @@ def mutate(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901 - a line for each 
             for place in range(len(keywords)):
                 yield ast.Call(node.func, args, keywords[:place] + keywords[place + 1 :])
         case ast.If(test=test) if not isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp):
-            changed = copy.copy(node)
-            changed.test = ast.UnaryOp(ast.Not(), test)
-            yield changed
+            yield ast.UnaryOp(ast.Not(), test)
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -113,13 +111,10 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 def find_faults(path: Path) -> Iterator[Fault]:
     """Yield every fault that can be planted in a file."""
     source = path.read_bytes()
-    lines = [0]
-    for line in source.splitlines(keepends=True):
-        lines.append(lines[-1] + len(line))
+    lines = [0, *accumulate(map(len, source.splitlines(keepends=True)))]
     for node in walk(ast.parse(source)):
         for changed in mutate(node):
             whole = node.test if isinstance(node, ast.If) else node
-            changed = changed.test if isinstance(changed, ast.If) else changed
             text = ast.unparse(changed)
             begin = lines[whole.lineno - 1] + whole.col_offset
             end = lines[whole.end_lineno - 1] + whole.end_col_offset
@@ -184,18 +179,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         client = Path(shutil.copytree(CLIENT, Path(folder) / "editjudge"))
         for name in given.names:
-            paths = [CLIENT / f"{name}.py"] if not (CLIENT / name).is_dir() else []
-            faults = [
-                f
-                for path in paths or sorted((CLIENT / name).glob("*.py"))
-                for f in find_faults(path)
-            ]
+            paths = sorted([*CLIENT.glob(f"{name}.py"), *CLIENT.glob(f"{name}/*.py")])
+            faults = [fault for path in paths for fault in find_faults(path)]
             chosen = random.Random(given.seed).sample(faults, min(given.count, len(faults)))
-            alive = [
-                fault.told for fault in chosen if not is_caught(fault, client, near=given.near)
-            ]
-            caught_count = len(chosen) - len(alive)
-            lines = [f"{name}: {caught_count} of {len(chosen)} caught", *alive]
+            alive = [one.told for one in chosen if not is_caught(one, client, near=given.near)]
+            share = f"{len(chosen) - len(alive)} of {len(chosen)} caught"
+            lines = [f"{name}: {share}", *alive]
             sys.stdout.write("\n  ".join(lines) + "\n")
             sys.stdout.flush()
 

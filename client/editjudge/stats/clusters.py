@@ -90,8 +90,9 @@ class Clusters:
         Fewer than eight clusters do not show it.
         """
         rests = self.sums - self.value * self.counts
-        variance = float((rests**2).mean())
-        skewness = float((rests**3).mean()) / variance**1.5 if variance else 0.0
+        # Of values near 0 this rounds to 0 though the variance does not.
+        scale = float((rests**2).mean()) ** 1.5
+        skewness = float((rests**3).mean()) / scale if scale else 0.0
         return self.count >= _MIN_CLUSTERS and abs(skewness) > _MAX_SKEWNESS
 
     @property

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
 
+from editjudge.stats.clusters import Clusters
 from editjudge.stats.paired_comparison import Comparison, compare
 
 
@@ -116,3 +117,8 @@ def test_intervals_cover_what_they_claim(sources: int, skewed: bool) -> None:
     share = {name: count / runs for name, count in covered.items()}
     assert 0.92 <= share["clustered"] <= 0.98
     assert share["naive"] < 0.86  # which is why the other is there
+
+
+@pytest.mark.parametrize("value", [1e-139, 1e-320])
+def test_values_whose_cubes_round_to_0_are_not_skewed(value: float) -> None:
+    assert not Clusters.of([0.0] * 8 + [value], range(9)).is_skewed
