@@ -130,6 +130,7 @@ def test_a_better_model_is_found_and_an_equal_one_is_not(data: Data, opened: Any
     assert (psnr.dimension, psnr.better, mse.better) == (PSNR, "second", "second")
     assert psnr.figures is not None
     assert psnr.figures.difference == pytest.approx(1.0, abs=0.1)
+    assert psnr.detectable == psnr.figures.detectable(2), "two dimensions are tested"
     assert mse.figures is not None
     assert mse.figures.difference == pytest.approx(-1.0, abs=0.1)
     assert (told.items, psnr.figures.sources) == (24, 12)
@@ -169,6 +170,40 @@ def test_only_edits_that_both_have_count(data: Data, opened: Any) -> None:
     assert (psnr.only_first, psnr.only_second) == (1, 1)
     left_out = [line for line in describe_comparison(told) if line.startswith("edits left out")]
     assert left_out == [f"edits left out: 1 scored for A only, 1 scored for B only ({PSNR})"]
+
+
+def test_counts_and_causes_belong_to_their_model() -> None:
+    """Each count is another number, so that none stands in the place of another."""
+    sizes = {"both": 5, "first": 4, "second": 2, "neither": 3, "signed": 1}
+    items = [f"{kind}{n}" for kind, count in sizes.items() for n in range(count)]
+    first, second = (
+        module._ModelNumbers(
+            {
+                PSNR: {
+                    item: module._Score(
+                        float(place if other else 7 - place),
+                        f"by:{other if item == 'signed0' else 0}",
+                        is_imputed=item in (("both0",) if other else ("both1", "both2", "first0")),
+                    )
+                    for place, item in enumerate(items)
+                    if not item.startswith(("neither", "first" if other else "second"))
+                }
+            }
+        )
+        for other in (0, 1)
+    )
+    dimension = ResolvedSpec(RunSpec(benchmark="core", data=Path(), outputs={})).dimensions_by_id[
+        PSNR
+    ]
+    # An item that the runs do not share is no part of the comparison.
+    second.scores[PSNR]["elsewhere"] = second.scores[PSNR]["both0"]
+    told = module._compare_on(dimension, first, second, dict.fromkeys(items, 1))
+    assert (told.only_first, told.only_second, told.neither, told.signed_otherwise) == (4, 2, 3, 1)
+    assert (told.imputed_first, told.imputed_second) == (2, 1)
+    assert told.figures is not None
+    assert (told.figures.wins, told.figures.ties, told.figures.losses) == (1, 0, 4)
+    # 7 - 2n more, whichever model is better.
+    assert [pair.item for pair in told.furthest] == [f"both{n}" for n in (0, 1, 2, 3, 4)]
 
 
 def test_numbers_that_were_judged_otherwise_are_not_compared(data: Data, opened: Any) -> None:

@@ -435,6 +435,16 @@ def test_a_composite_without_a_part_has_no_number() -> None:
     assert got.counts == {"failed": 1}
 
 
+@pytest.mark.parametrize(
+    "how", [Composite(lambda v: v["d"], {"d": "c"}), ScoredWeighted(("c",)), AskedWeighted(("c",))]
+)
+def test_the_signature_of_what_is_made_of_columns_follows_theirs(how: Any) -> None:
+    whole = Column("x", "X", how, True)
+    of = rows([Score(value=1)])
+    other = [replace(of[0], signatures={"d": Signature.of({"dimension": "d", "judge": "new"})})]
+    assert cell(MEAN, whole, of=of).signature != cell(MEAN, whole, of=other).signature
+
+
 def test_the_signature_follows_the_values_signatures() -> None:
     of = rows([Score(value=1)])
     other = [replace(of[0], signatures={"d": Signature.of({"dimension": "d", "judge": "new"})})]

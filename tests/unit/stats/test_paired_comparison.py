@@ -162,3 +162,8 @@ def test_a_heavy_source_decides_nothing() -> None:
     result = compare([0.0] * 40, [1.0] * 30 + [0.9] * 10, clusters)
     assert (result.interval, result.bootstrap, result.p) == (None, None, None)
     assert result.reason
+
+
+def test_what_differs_by_rounding_alone_is_a_tie() -> None:
+    result = compare([0.3, 0.1 + 0.2, 0.3], [0.1 + 0.2, 0.3, 0.4], range(3))
+    assert (result.wins, result.ties, result.losses) == (1, 2, 0)
