@@ -2,7 +2,7 @@
 
 If outputs are numbered from 1 and items from 0, nearly every output belongs to another item, and
 every score is wrong without a failure. If one output was left out when files were numbered, this is
-so from there on. Two kinds of evidence are looked for among some hundred items.
+so from there on. Two kinds of evidence are looked for among up to 150 items.
 
 Sizes: editors usually keep the size or the shape of the source, so an output should fit its own
 source. Sizes show nothing if all items have the same size, or a model gives one size or shape to
@@ -37,7 +37,7 @@ from ..engine.run_plan import RunPlan
 Size: TypeAlias = tuple[int, int]
 _FitRule: TypeAlias = Callable[[Size, Size], bool]
 
-BLOCK_COUNT, BLOCK_LENGTH = 3, 100
+BLOCK_COUNT, BLOCK_LENGTH = 3, 50
 """The number of blocks of neighbouring items that are examined, and their length."""
 MIN_FITTING = 3
 """The least number of outputs that fit the neighbour's source and not their own."""

@@ -190,7 +190,7 @@ def test_of_many_items_some_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "read_header_size", header)
     blocks = sample_blocks(data, count)
     assert [len(block.items) for block in blocks] == [BLOCK_LENGTH] * BLOCK_COUNT
-    assert [block.items[0].id for block in blocks] == ["0", "1450", "2900"]
+    assert [block.items[0].id for block in blocks] == ["0", "1475", "2950"]
     assert len(read) == len(set(MIXED)), "each source once"
 
 
@@ -205,8 +205,8 @@ def test_a_shift_that_begins_in_the_middle_is_seen(tmp_path: Path) -> None:
 
     class Lost:
         def path(self, item: str) -> str:
-            """From 600 on each output is that of the next item."""
-            return item if int(item) < 600 else str(int(item) + 1)
+            """From 400 on each output is that of the next item."""
+            return item if int(item) < 400 else str(int(item) + 1)
 
     def header(path: object) -> Size:
         return sizes[min(int(str(path)), count - 1)]

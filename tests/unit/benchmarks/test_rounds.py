@@ -81,10 +81,10 @@ def test_another_judge_alone_is_asked_in_the_usual_ones_place() -> None:
 
 def test_signatures_tell_judges_and_repeats_apart() -> None:
     chosen, known = asked(LEVELS, TWO)
-    services = {JUDGE: "one/1", SECOND: "two/1"}
+    services = {JUDGE: ModelIdentity("one/1"), SECOND: ModelIdentity("two/1")}
     texts = {str(signature_of(d, known, services)) for d in (*chosen, load_dimensions()[LEVELS])}
     assert len(texts) == 6
-    other = str(signature_of(chosen[-1], known, {**services, SECOND: "two/2"}))
+    other = str(signature_of(chosen[-1], known, {**services, SECOND: ModelIdentity("two/2")}))
     assert other not in texts, "a mean depends on every judge"
 
 
