@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -142,30 +142,45 @@ def test_the_jackknife_of_a_mean_is_the_clustered_interval() -> None:
 def test_parts_without_a_source_weigh_as_their_columns_say(
     count: Literal["scored", "asked"],
 ) -> None:
-    """Tasks weigh as many edits as another column has: without a source, as many as are left."""
+    """As many edits as another column has: without a source, as many as are left of it."""
     x = np.random.default_rng(4).normal(2, 1, 24)
     y: list[float | None] = [1.0 if n % 2 or n < 8 else None for n in range(24)]
-    clusters = np.arange(24) // 4
-    halves = [
-        Column(f"{of}{half}", "", Mean(of, lambda item, h=half: int(item.id) % 2 == h), True)  # type: ignore[misc]
-        for of in "xy"
-        for half in (0, 1)
+    numbers = np.arange(24)
+    clusters = numbers // 4
+    sides = numbers % 2 == 0, numbers % 2 == 1
+    weighing = sides[0], sides[1] & (numbers < 16)
+    columns = [
+        Column(f"{of}{n}", "", Mean(of, lambda item, p=places: bool(p[int(item.id)])), True)  # type: ignore[misc]
+        for of, both in (("x", sides), ("y", weighing))
+        for n, places in enumerate(both)
     ]
-    total = Column("total", "", WeightedMean(("x0", "x1"), by=("y0", "y1"), count=count), True)
-    of = cells([*halves, total], {"m": {"x": x.tolist(), "y": y}}, clusters.tolist())["m"]["total"]
-    scored = np.array([value is not None for value in y])
+    counts = np.array([value is not None or count == "asked" for value in y])
+    fixed = [int((places & counts).sum()) for places in weighing]
+    assert fixed == ([4, 8] if count == "scored" else [12, 8])
+    columns += [
+        Column("t", "", WeightedMean(("x0", "x1"), by=("y0", "y1"), count=count), True),
+        Column(
+            "f", "", Composite(lambda v: _weigh(v.values(), fixed), {"a": "x0", "b": "x1"}), True
+        ),
+    ]
+    of = cells(columns, {"m": {"x": x.tolist(), "y": y}}, clusters.tolist())["m"]
 
     def value(kept: np.ndarray) -> float:
-        odd = np.arange(24) % 2 == 1
-        weights = [
-            (scored & kept & side).sum() if count == "scored" else 12 for side in (~odd, odd)
-        ]
-        return float(np.average([x[kept & side].mean() for side in (~odd, odd)], weights=weights))
+        left = kept if count == "scored" else np.full(24, True)
+        weights = [float((places & counts & left).sum()) for places in weighing]
+        return _weigh([x[kept & side].mean() for side in sides], weights)
 
-    assert of.value == pytest.approx(value(np.full(24, True)))
+    assert of["t"].value == pytest.approx(value(np.full(24, True)))
     without = np.array([value(clusters != k) for k in range(6)])
     error = (5 / 6 * ((without - without.mean()) ** 2).sum()) ** 0.5
-    assert ends(of)[2] == pytest.approx(error, rel=1e-9)
+    (low, high, own), (fixed_low, fixed_high, fixed_error) = ends(of["t"]), ends(of["f"])
+    assert own == pytest.approx(error, rel=1e-9)
+    # Its degrees of freedom are those with the weights as they are.
+    assert (high - low) / own == pytest.approx((fixed_high - fixed_low) / fixed_error, rel=1e-6)
+
+
+def _weigh(values: Iterable[float], weights: Sequence[float]) -> float:
+    return float(np.average(list(values), weights=weights))
 
 
 def test_many_clusters_are_left_out_in_a_hundred_parts() -> None:

@@ -153,3 +153,9 @@ def test_common_counts_the_items_that_all_models_have(view: RunView) -> None:
             assert not cell.other_items
             assert before.other_items == (own != both)
             assert "common:a+b" in str(cell.signature)
+
+
+def test_what_missing_outputs_count_as_is_in_the_signature(view: RunView) -> None:
+    for given in (True, False):
+        for row in view.results(count_missing=given).models.values():
+            assert {"missing:worst" in str(cell.signature) for cell in row.values()} == {given}

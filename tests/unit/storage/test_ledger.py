@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import sqlite3
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,8 +58,17 @@ async def test_whatever_a_reply_depends_on_tells_calls_apart(changed: dict[str, 
 async def test_the_first_reply_stays() -> None:
     with Ledger() as ledger:
         await ledger.put(call(), REPLY)
-        await ledger.put(call(), Reply({"text": "No"}, "judge-2", Usage(1, 1, 1), None))
+        other = Reply({"text": "No"}, "judge-2", Usage(1, 1, 1), None)
+        assert await ledger.put(call(), other) == REPLY
         assert await ledger.get(call()) == REPLY
+
+
+async def test_costs_are_those_of_all_calls_and_of_the_dearest() -> None:
+    with Ledger() as ledger:
+        assert ledger.costs == (0.0, 0.0)
+        for repeat, cost in enumerate((0.5, None, 0.25)):
+            await ledger.put(call(repeat=repeat), replace(REPLY, cost=cost))
+        assert ledger.costs == (0.75, 0.5)
 
 
 async def test_what_is_purged_is_gone_and_the_rest_answers(tmp_path: Path) -> None:
