@@ -65,7 +65,8 @@ def test_rounds_of_judges_are_one_number() -> None:
     by_id = make_rounds(load_dimensions(), rounds)
     ids = [one.dimension_id(LEVELS) for one in rounds.each_round]
     records = [
-        record(ids[0], chosen(0.1)),
+        # However many calls a round took, it counts once.
+        record(ids[0], chosen(0.0), chosen(0.1), chosen(0.2)),
         record(ids[1], chosen(0.5)),
         record(ids[2], chosen(None, "sampled")),
         record(LIST, chosen(0.7)),

@@ -167,3 +167,15 @@ def test_a_heavy_source_decides_nothing() -> None:
 def test_what_differs_by_rounding_alone_is_a_tie() -> None:
     result = compare([0.3, 0.1 + 0.2, 0.3], [0.1 + 0.2, 0.3, 0.4], range(3))
     assert (result.wins, result.ties, result.losses) == (1, 2, 0)
+
+
+def test_p_is_never_below_that_of_students_test() -> None:
+    """And is that where the others are smaller."""
+    rng = np.random.default_rng(6)
+    shares = []
+    for _ in range(30):
+        gains = rng.normal(0.5, 1, 10)
+        result = compare([0.0] * 10, gains.tolist(), range(10))
+        assert result.p is not None
+        shares.append(result.p / scipy.ttest_1samp(gains, 0).pvalue)
+    assert min(shares) == pytest.approx(1)
