@@ -253,11 +253,12 @@ def _make_baseline(measurement: Measurement) -> Measurement:
 def _compare_scores(baseline: Measurement | None, now: Measurement) -> Iterable[CanaryScore]:
     before = baseline.scores if baseline else {}
     for name, (_, place) in known_places().items():
+        scores = before.get(name, ())
         yield CanaryScore(
             canary=name,
             place=place,
-            before=_mean(before.get(name, ())),
-            sd=_deviation(before.get(name, ())),
+            before=_mean(scores),
+            sd=statistics.stdev(scores) if len(scores) > 1 else None,
             now=_mean(now.scores.get(name, ())),
             failure="" if name in now.scores else now.failures.get(name, ""),
         )
@@ -265,10 +266,6 @@ def _compare_scores(baseline: Measurement | None, now: Measurement) -> Iterable[
 
 def _mean(scores: Sequence[float]) -> float | None:
     return statistics.fmean(scores) if scores else None
-
-
-def _deviation(scores: Sequence[float]) -> float | None:
-    return statistics.stdev(scores) if len(scores) > 1 else None
 
 
 def _read_checks(file: Path) -> dict[str, CanaryCheck]:

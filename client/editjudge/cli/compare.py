@@ -139,7 +139,8 @@ def _print_comparison(result: ModelComparison) -> None:
 def _comparison_table(dimensions: Iterable[DimensionComparison], items: int) -> Table:
     figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "detects ≥", "edits")
     heads = (Head("dimension"), *(Head(name, right=True) for name in figures), Head("better"))
-    rows = [Row((_title(each), *_cells(each, items), _winner(each))) for each in dimensions]
+    names = {"first": "A", "second": "B", "": "-"}
+    rows = [Row((_title(e), *_cells(e, items), names[e.better])) for e in dimensions]
     return Table(heads, rows)
 
 
@@ -158,10 +159,6 @@ def _cells(row: DimensionComparison, items: int) -> Iterator[str]:
     yield f"{figures.edits:,}/{items:,}"
 
 
-def _winner(row: DimensionComparison) -> str:
-    return {"first": "A", "second": "B", "": "-"}[row.better]
-
-
 def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
     """Describe what the table does not show, a line each."""
     if comparison.pending:
@@ -174,7 +171,8 @@ def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
         dimensions = format_count(len(comparisons), "dimension")
         yield f"no significant difference (p below {LEVEL:g}, adjusted for {dimensions})"
     rows_with_p = [each for each in comparisons if each.p_holm is not None]
-    small = [each for each in rows_with_p if _smallest_p(each) * len(rows_with_p) >= LEVEL]
+    level = LEVEL / max(1, len(rows_with_p))
+    small = [e for e in rows_with_p if e.figures and smallest_p(e.figures.sources) >= level]
     if small:
         yield (
             f"too few source pictures for a significant result on {_name_first(small)}: judge"
@@ -206,11 +204,6 @@ def _explain_no_claim(row: DimensionComparison) -> str:
     if first.low <= 0 <= first.high or not ends.low <= 0 <= ends.high:
         return ""
     return f"by the bootstrap the interval is [{ends.low:+.4g}, {ends.high:+.4g}]"
-
-
-def _smallest_p(row: DimensionComparison) -> float:
-    """The smallest p that this number of source pictures can give."""
-    return smallest_p(row.figures.sources) if row.figures else 1.0
 
 
 def _describe_left_out(rows: Iterable[DimensionComparison]) -> Iterator[str]:

@@ -210,7 +210,12 @@ def _cancel_on_signals(task: asyncio.Task[RunResult]) -> Iterator[None]:
 
 def _print_result(result: RunResult, notes: Sequence[str], titles: Mapping[str, str]) -> None:
     event = result.last_event
-    dimensions = [d for d in result.dimensions if _was_asked(result, d.id) and not d.round_of]
+    rows = result.cells.values()
+    dimensions = [
+        d
+        for d in result.dimensions
+        if not d.round_of and any(row[d.id].counts.keys() - {"not_served"} for row in rows)
+    ]
     columns, _ = drop_empty_columns(mean_columns(dimensions, titles), result.cells, result.out)
     if columns:
         print_tables(
@@ -269,10 +274,6 @@ def _session_line(result: RunResult) -> str:
         verdicts = format_count(count, "verdict waits", "verdicts wait")
         return f"nothing could be judged: {verdicts} for a service"
     return "nothing was left to judge"
-
-
-def _was_asked(result: RunResult, name: str) -> bool:
-    return any(set(row[name].counts) - {"not_served"} for row in result.cells.values())
 
 
 def _end_lines(result: RunResult) -> list[str]:

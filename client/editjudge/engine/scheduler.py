@@ -107,10 +107,6 @@ class _SharedItem:
             return InputError(self.ref.id, f"{type(error).__name__}: {error}")
         return item, content
 
-    async def read_content(self) -> ItemContent:
-        """Read the content of an item that cannot be loaded."""
-        return await asyncio.to_thread(self._contents.read, self.ref)
-
 
 def _list_loaded_files(item: Item, readings: Mapping[str, FileRead]) -> dict[str, FileState]:
     """Return the state of each file that an item was loaded from, by path."""
@@ -328,8 +324,8 @@ class Scheduler:
 
     async def _describe_unloadable(self, job: Job) -> JudgedEdit:
         """Return an edit that cannot be loaded, with the content that its failure is valid for."""
-        item = job.shared_item.ref.id
-        content = await job.shared_item.read_content()
+        ref = job.shared_item.ref
+        item, content = ref.id, await asyncio.to_thread(self.plan.contents.read, ref)
         path = self._get_outputs(job.model).path(item)
         get_state = self.plan.contents.files.get_state
         output_file = None if path is None else await asyncio.to_thread(get_state, path)

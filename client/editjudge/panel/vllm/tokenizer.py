@@ -349,7 +349,7 @@ class ChatTemplate:
 
     def _as_text(self, system: bool, shape: _Shape) -> list[dict[str, Any]] | None:
         """Messages in the form of older templates, with placeholders for images, or None."""
-        placeholder = self._placeholder()
+        placeholder = None if self._image_id is None else self.tokens.text_of(self._image_id)
         if any(shape) and placeholder is None:
             return None
         content = "".join(
@@ -358,9 +358,6 @@ class ChatTemplate:
         )
         turns = [{"role": "user", "content": content}]
         return [{"role": "system", "content": f"{self._key}x0x"}, *turns] if system else turns
-
-    def _placeholder(self) -> str | None:
-        return None if self._image_id is None else self.tokens.text_of(self._image_id)
 
 
 def _split_runs(prompt: Prompt) -> list[str | None]:
