@@ -1,4 +1,5 @@
 import importlib.util
+import io
 import math
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 from editjudge.base.errors import ConfigError
-from editjudge.demo import edit_picture
+from editjudge.demo import edit_jpeg
 from editjudge_services.ocr import ppocr
 from editjudge_services.ocr.ppocr import PpOcrReader, verify_weights
 
@@ -316,7 +317,7 @@ def test_order_survives_any_turn(layout, degrees, random):
 def test_letters_of_the_demo_are_read_only_where_they_were_put_up(reader, edits, name):
     edit = edits[name]
     exact, damaged, no_edit = (
-        reader.read([edit_picture(editor, edit)])[0].text
+        reader.read([np.asarray(Image.open(io.BytesIO(edit_jpeg(editor, edit))))])[0].text
         for editor in ("exact", "damaged", "no_edit")
     )
     assert exact == damaged == edit.target_text
