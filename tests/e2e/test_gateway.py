@@ -115,6 +115,9 @@ async def test_a_score_through_the_service_is_the_one_by_direct_calls(tmp_path: 
         )
     assert (far, near) == (0, 0), said
     through, direct = json.loads(said), json.loads(ours)
+    for of in (through, direct):
+        # The second judge has no part in the score. Only the service has probed it.
+        assert of["services"].pop("generalist.second").startswith("model-second(")
     for name in ("sample", "services"):
         assert through[name] == direct[name]
     for mine, other in zip(through["verdicts"], direct["verdicts"], strict=True):
