@@ -25,7 +25,12 @@ from editjudge.base.verdict import (
 )
 from editjudge.benchmarks.dataset import placeholder, placeholder_mask
 from editjudge.benchmarks.dimension import Dimension, Formula, Operand, Reading, make_formula
-from editjudge.engine.outcomes import decide_outcomes, derive, find_pending_fields
+from editjudge.engine.outcomes import (
+    check_range,
+    decide_outcomes,
+    derive,
+    find_pending_fields,
+)
 from editjudge.scorers.scorer import Scorer
 
 ROLES = ("x.one", "x.two")
@@ -347,3 +352,20 @@ def test_without_a_number_it_rests_on_all_that_have_none() -> None:
     }
     whole = derive(how, {**parts, "b": Score(value=1, calls=("4",))})
     assert whole == NoScore(kind="unparsable", reason="a: no JSON", calls=("1", "2", "3"))
+
+
+def test_the_evidence_of_own_readings_is_kept_where_they_have_any() -> None:
+    item = Item("i", "x", (placeholder(),))
+    for evidence, told in (({"read": "1"}, {"readings": {"own": {"read": "1"}}}), ({}, {})):
+        said = {READ.scorer: {"f": Score(value=1, evidence=evidence, calls=("key",))}}
+        stands = {"part": Score(value=0.5, evidence={"read": "of the part"})}
+        made = decide_outcomes((PART, BOTH), item, verdicts=stands, readings=said)["both"]
+        parts = {"part": 0.5, "own": 1.0}
+        assert made == Score(value=1.5, evidence={"parts": parts, **told}, calls=("key",))
+
+
+@pytest.mark.parametrize(
+    ("value", "status"), [(0, "scored"), (2, "scored"), (2.1, "failed"), (-0.1, "failed")]
+)
+def test_a_value_outside_the_range_is_no_score(value: float, status: str) -> None:
+    assert check_range(PART, Score(value=value)).status == status
