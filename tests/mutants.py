@@ -59,7 +59,8 @@ class Fault(NamedTuple):
         source = self.path.read_bytes()
         line = source[: self.begin].count(b"\n") + 1
         place = f"{self.path.relative_to(CLIENT)}:{line}"
-        return f"{place}: {source[self.begin : self.end].decode()} -> {self.text}"
+        before = " ".join(source[self.begin : self.end].decode().split())
+        return f"{place}: {before} -> {self.text}"
 
     def plant(self, copied_client: Path) -> None:
         source = self.path.read_bytes()
