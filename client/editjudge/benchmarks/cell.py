@@ -38,6 +38,7 @@ class Interval:
         clusters: Groups of edits that share no source picture with each other.
         method: `clustered` of means, `korn-graubard` of means of two values, `bootstrap-t` of means
             of skewed values; `jackknife`, over the same clusters, of what is made of means.
+        reason: Why there is none; empty where there is one.
     """
 
     low: float | None

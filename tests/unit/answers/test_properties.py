@@ -22,6 +22,7 @@ from editjudge.answers import (
     ShortAnswer,
     Unparsable,
 )
+from editjudge.answers.words import is_denial
 
 TWO = Scores(
     (ScoreField("instruction_score", 1, 5), ScoreField("share", 0, 1, integer=False)),
@@ -44,7 +45,9 @@ texts = st.text(max_size=30) | st.sampled_from(
 )
 prose = st.sampled_from(
     ["", "Sure!", "{a, b} and \\frac{1}{2}:", "```json\n", "\n```", "{}", "1. It moved. Score 3/5."]
-) | st.text(st.characters(exclude_characters="{<", exclude_categories=["Cs"]), max_size=20)
+) | st.text(st.characters(exclude_characters="{<", exclude_categories=["Cs"]), max_size=20).filter(
+    lambda words: not is_denial(words)
+)
 fences = st.sampled_from(["", "\n", "\n```", "```\n\n", "</answer>", "<|im_end|>"])
 
 
