@@ -48,6 +48,7 @@ from .column_values import ColumnValues
 Cells = Mapping[str, Mapping[str, Cell]]
 Ranges: TypeAlias = Mapping[str, tuple[float, float]]
 NO_LIMITS = (-math.inf, math.inf)
+_WIDEST_RATING = 10.0
 _MIN_WEIGHT = 1e-12
 """Share of the total weight below which a weight is a rounding error."""
 
@@ -162,7 +163,7 @@ class Intervals:
         error, freedom = by_cluster.error or 0.0, by_cluster.freedom
         is_share, ends = _find_ends(column, sample, self._ranges)
         is_share = is_share and why in {"", SAME}
-        if ends and (is_share or not why):
+        if ends and (is_share or (not why and _is_rating(ends))):
             limits = _share_ends(cell.value, ends, by_cluster, len(values))
         else:
             limits = NO_LIMITS
@@ -171,6 +172,9 @@ class Intervals:
             interval = Interval(*limits, error or None, count, "korn-graubard")
         else:
             interval = _interval(cell.value, by_cluster, freedom, count, "clustered", why, limits)
+        if ends and interval.low is not None and interval.high is not None:
+            low, high = max(interval.low, ends[0]), min(interval.high, ends[1])
+            interval = replace(interval, low=low, high=high)
         groups_in, heavy = group_counts > 0, why == HEAVY
         return _Estimate(interval, without, scores, groups_in, has_part, error, freedom, heavy)
 
@@ -248,7 +252,17 @@ def _find_ends(
         return False, None
     scale, offset = column.how.affine
     low, high = sorted(scale * end + offset for end in ends)
-    return bool(np.isin(values, ends).all()), (low, high)
+    has_both = len(np.unique(values)) > 1
+    is_share = bool(np.isin(values, ends).all()) and (has_both or _is_rating(ends))
+    return is_share, (low, high)
+
+
+def _is_rating(ends: tuple[float, float]) -> bool:
+    """Whether a scale is one of ratings or shares, of which both ends are reached.
+
+    The far end of a pixel distance says nothing of how much its mean may vary.
+    """
+    return ends[1] - ends[0] <= _WIDEST_RATING
 
 
 def _share_ends(
@@ -338,7 +352,7 @@ def _interval(
     half = half_width(error, freedom)
     if not of.is_skewed:
         return Interval(value - half, value + half, error, clusters, method)
-    result = bootstrap_t(of.sums[None], of.counts, INTERVAL_RESAMPLES)
+    result = bootstrap_t(of.sums[None], of.counts, INTERVAL_RESAMPLES, tests_zero=False)
     low = max(float(result.low[0]) + value - of.value, limits[0])
     high = min(float(result.high[0]) + value - of.value, limits[1])
     if math.isinf(high - low):

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import field
 from functools import partial
 from itertools import chain
@@ -18,7 +19,7 @@ from pydantic.dataclasses import dataclass as result
 
 from ..base.errors import ImageError, InputError
 from ..base.identity import ServiceName
-from ..base.images import MAX_PIXELS, format_path, load_image
+from ..base.images import MAX_PIXELS, format_path, load_image, load_mask
 from ..base.item import Item, Need
 from ..base.strict import STRICT
 from ..base.text import format_count
@@ -143,8 +144,9 @@ def validate(
     # With unusable items no run starts, and the neighbours of an item may be missing.
     blocks = [] if as_named or has_unusable else sample_blocks(dataset, len(refs[: inputs.limit]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        pictures = dict.fromkeys(path for ref in refs for path in _list_image_paths(dataset, ref))
-        checks = dict(zip(pictures, pool.map(partial(_check, where="data"), pictures), strict=True))
+        pictures = dict(chain.from_iterable(_list_image_paths(dataset, ref) for ref in refs))
+        data_checks = pool.map(partial(_check, "data"), pictures, pictures.values())
+        checks = dict(zip(pictures, data_checks, strict=True))
         problems += [one.problem for one in checks.values() if one.problem]
         validation.mask_share, mask_problems = _check_masks(dataset, refs, pool)
         problems += mask_problems
@@ -161,7 +163,7 @@ def validate(
             alone = model in single_image
             there = dict(_existing_outputs(dataset, refs, outputs, validation, model, alone=alone))
             validation.outputs[model] = len(there)
-            pending = pool.map(partial(_check, where=model), there.values())
+            pending = pool.map(partial(_check, model), there.values())
             results = dict(zip(there, pending, strict=True))
             problems += [one.problem for one in results.values() if one.problem]
             beyond = "" if as_named else find_output_beyond(dataset, outputs, len(refs))
@@ -277,10 +279,14 @@ class _Check(NamedTuple):
     is_flat: bool = False
 
 
-def _check(path: Path, where: str) -> _Check:
+def _check(where: str, path: Path, role: str = "source") -> _Check:
     try:
         image = load_image(path, max_lazy_pixels=MAX_PIXELS)
     except ImageError as error:
+        if role == "mask":
+            # A mask has no scale, so it may hold what is no picture: values of 0 and 1 in 16 bits.
+            with suppress(ImageError):
+                return _Check(None, load_mask(path).size)
         return _Check(Problem("unreadable", where, f"{error.name}: {error.reason}"))
     misnamed_notes = (
         # The content decides the format; official data was published with wrong names.
@@ -292,8 +298,10 @@ def _check(path: Path, where: str) -> _Check:
     return _Check(next(misnamed_notes, None), image.size, flat)
 
 
-def _list_image_paths(dataset: Dataset, ref: ItemRef) -> Iterator[Path]:
-    return chain(*dataset.image_paths(ref).values())
+def _list_image_paths(dataset: Dataset, ref: ItemRef) -> Iterator[tuple[Path, str]]:
+    """Yield the pictures of an item, each with its role."""
+    for role, paths in dataset.image_paths(ref).items():
+        yield from ((path, role) for path in paths)
 
 
 def _find_source_check(dataset: Dataset, ref: ItemRef, checks: Mapping[Path, _Check]) -> _Check:
@@ -367,7 +375,7 @@ def _check_mask(dataset: Dataset, ref: ItemRef) -> _MaskResult:
     item = dataset.load(ref)
     if "mask" in item.flaws:
         paths = _list_image_paths(dataset, ref)
-        unreadable = any(_check(path, "data").size is None for path in paths)
+        unreadable = any(_check("data", *each).size is None for each in paths)
         return _MaskResult("" if unreadable else item.flaws["mask"].reason)  # reported already
     mask, over = item.mask, item.source or item.target
     if mask is None:

@@ -157,7 +157,8 @@ def explain_leads(numbers: Iterable[tuple[Number, Cell]]) -> Iterator[str]:
     pairs = [(number.lead, cell.interval) for number, cell in numbers]
     if sources := [of.clusters for lead, of in pairs if lead == "sure" and of]:
         yield (
-            f"bold: significantly better than every other model (p < {LEVEL:g}, adjusted), though"
+            f"bold: significantly better than every other model (p < {LEVEL:g}, adjusted"
+            f" for the models, not for the columns), though"
             f" {describe_unseen(min(sources))}"
         )
     if any(lead == "best" for lead, _ in pairs):

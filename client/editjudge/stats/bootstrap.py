@@ -43,7 +43,9 @@ class BootstrapResult(NamedTuple):
     p: Floats
 
 
-def bootstrap_t(sums: Floats, counts: Floats, resamples: int = TEST_RESAMPLES) -> BootstrapResult:
+def bootstrap_t(
+    sums: Floats, counts: Floats, resamples: int = TEST_RESAMPLES, *, tests_zero: bool = True
+) -> BootstrapResult:
     """Compute the intervals and p values of K means over the same G clusters.
 
     More than 1,000 clusters are drawn in 1,000 parts of several, which shows the same skewness.
@@ -55,6 +57,9 @@ def bootstrap_t(sums: Floats, counts: Floats, resamples: int = TEST_RESAMPLES) -
         sums: Sum of the values in each cluster (float64, K x G).
         counts: Number of values in each cluster, or their weight (float64, G), above 0.
         resamples: Number of resamples; with 1, a multiple of 40.
+        tests_zero: Whether the values are differences. The standard error of a resample is then at
+            least what one cluster without a difference would make of it: its mean over G. So a gain
+            by nearly every cluster alike is as sure as one by every cluster.
     """
     rows = merge_clusters(np.vstack([sums, counts]))
     sums, counts = rows[:-1], rows[-1]
@@ -66,6 +71,8 @@ def bootstrap_t(sums: Floats, counts: Floats, resamples: int = TEST_RESAMPLES) -
     ends = np.empty((resamples, len(sums)))
     for begin, draws in draw_clusters(len(counts), resamples):
         shifts, errors = _measure(draws.astype(np.float64), rests, counts)
+        if tests_zero:
+            errors = np.maximum(errors, np.abs(values + shifts) / len(counts))
         shifts[np.abs(shifts) <= tolerance] = 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(errors > tolerance, shifts / errors, np.copysign(np.inf, shifts))

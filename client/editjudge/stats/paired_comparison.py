@@ -109,11 +109,12 @@ class Comparison(Strict):
             tests: Number m of tests that are adjusted together, at least 1.
 
         Returns:
-            None without a standard error, or where there are too few sources for `sign_flip_p` to
-            reach a p far below the level.
+            None without a standard error, where an end of the bootstrap is open, or where there are
+            too few sources for `sign_flip_p` to reach a p far below the level.
         """
         level = (1 - CONFIDENCE) / tests
-        if self.error is None or 4 * smallest_p(self.sources) >= level:
+        has_ends = self.bootstrap and None not in {self.bootstrap.low, self.bootstrap.high}
+        if self.error is None or not has_ends or 4 * smallest_p(self.sources) >= level:
             return None
         errors = t_quantile(1 - level / 2, self.freedom) + t_quantile(POWER, self.freedom)
         return self.error * errors

@@ -524,7 +524,16 @@ def test_an_interval_of_few_sources_does_not_leave_the_scale_for_one_that_differ
     assert ends(bare)[0] < 0
     low, high, _ = ends(on_scale)
     assert 0.5 < low < 0.9
-    assert high == ends(bare)[1]
+    assert high == 1.0 < ends(bare)[1]
     # Where hardly any differ there is no end but that of the scale.
     few = cells([X], {"m": {"x": [0.5] * 30 + [0.9]}}, range(31), BINARY)["m"]["x"]
     assert 0 < ends(few)[0] < 0.5 < ends(few)[1] < 0.75
+
+
+def test_no_interval_leaves_its_scale_and_a_distance_has_no_far_end() -> None:
+    ranges = {"x": (0.0, 65025.0)}
+    far = cells([X], {"m": {"x": [1.0, 2.0, 900.0, 3.0, 1.0]}}, range(5), ranges)["m"]["x"]
+    assert ends(far)[0] == 0.0
+    alike = cells([X], {"m": {"x": [0.0] * 20}}, range(20), ranges)["m"]["x"]
+    assert alike.interval is not None
+    assert alike.interval.low is None

@@ -178,3 +178,13 @@ def test_the_median_share_of_masks_shows_inverted_ones(folder: Path) -> None:
 
 def test_without_masks_there_is_no_share(folder: Path) -> None:
     assert found(folder, {}, {}).mask_share is None
+
+
+@pytest.mark.parametrize("white", [1, 255, 1023])
+def test_a_mask_of_16_bits_has_no_scale(folder: Path, white: int) -> None:
+    part = np.zeros((16, 24), np.uint16)
+    part[:8] = white
+    Pil.fromarray(part).save(folder / "deep.png")
+    validation = found(folder, {"mask": "deep.png"})
+    assert told(validation) == []
+    assert validation.mask_share == 0.5

@@ -21,7 +21,7 @@ VALUES = st.lists(st.integers(-6, 6).map(float), min_size=2, max_size=40)
 def test_it_equals_a_slow_computation() -> None:
     rng = np.random.default_rng(3)
     sums, counts = rng.lognormal(size=(2, 12)), rng.integers(1, 5, 12).astype(float)
-    result = bootstrap_t(sums, counts)
+    result = bootstrap_t(sums, counts, tests_zero=False)
     draws = np.concatenate([draws for _, draws in draw_clusters(12, TEST_RESAMPLES)])
     assert draws.shape == (TEST_RESAMPLES, 12)
     assert (draws.sum(axis=1) == 12).all()
@@ -57,8 +57,8 @@ def test_p_is_below_its_level_where_the_interval_excludes_0(values: list[float])
 @settings(max_examples=30, deadline=None)
 @given(values=VALUES, scale=st.floats(0.01, 100), shift=st.integers(-5, 5))
 def test_the_interval_moves_with_the_values(values: list[float], scale: float, shift: int) -> None:
-    plain = bootstrap_t(np.array([values]), np.ones(len(values)))
-    moved = bootstrap_t(scale * np.array([values]) + shift, np.ones(len(values)))
+    plain = bootstrap_t(np.array([values]), np.ones(len(values)), tests_zero=False)
+    moved = bootstrap_t(scale * np.array([values]) + shift, np.ones(len(values)), tests_zero=False)
     assert moved.low == pytest.approx(scale * plain.low + shift, abs=1e-6 * scale)
     assert moved.high == pytest.approx(scale * plain.high + shift, abs=1e-6 * scale)
 
@@ -71,7 +71,7 @@ def test_rare_catastrophes_have_a_long_side() -> None:
 
 
 def test_where_hardly_any_differ_there_is_no_end() -> None:
-    result = bootstrap_t(np.array([[1.0] * 39 + [-5.0]]), np.ones(40))
+    result = bootstrap_t(np.array([[1.0] * 39 + [-5.0]]), np.ones(40), tests_zero=False)
     assert result.low[0] == -np.inf
     assert result.p[0] > 0.05
 
@@ -96,3 +96,16 @@ def test_pairs_that_are_tested_together_have_what_each_has_alone() -> None:
     together = [test.p for test in measure_differences(differences, clusters)]
     alone = [next(measure_differences(row[None], clusters)).p for row in differences]
     assert together == pytest.approx(alone)
+
+
+@pytest.mark.parametrize("rest", [0.0, -1.0, 0.75])
+def test_a_gain_by_nearly_every_cluster_alike_is_sure(rest: float) -> None:
+    result = bootstrap_t(np.array([[1.0] * 29 + [rest]]), np.ones(30))
+    assert result.p[0] < 0.01
+    assert 0.5 < result.low[0] < result.high[0] < np.inf
+
+
+def test_a_gain_with_a_catastrophe_is_not() -> None:
+    result = bootstrap_t(np.array([[1.0] * 29 + [-15.0]]), np.ones(30))
+    assert result.low[0] < -5
+    assert result.p[0] > 0.3
