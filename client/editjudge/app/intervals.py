@@ -163,7 +163,7 @@ class Intervals:
         error, freedom = by_cluster.error or 0.0, by_cluster.freedom
         is_share, ends = _find_ends(column, sample, self._ranges)
         is_share = is_share and why in {"", SAME}
-        if ends and (is_share or (not why and _is_rating(ends))):
+        if ends and (is_share or not why):
             limits = _share_ends(cell.value, ends, by_cluster, len(values))
         else:
             limits = NO_LIMITS
