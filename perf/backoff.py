@@ -20,7 +20,7 @@ from aiohttp import web
 from rich.console import Console
 from rich.table import Table
 
-from editjudge.answers import Option
+from editjudge.answers.texts import Option
 from editjudge.base.config import JudgeEndpoint, Settings
 from editjudge.panel import Panel, PoolPolicy
 from editjudge.panel.prompt import Prompt, Text

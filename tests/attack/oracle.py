@@ -7,24 +7,17 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from editjudge.answers import (
+from editjudge.answers.contract import OutputContract
+from editjudge.answers.first_digit import FirstDigit
+from editjudge.answers.questions import (
     ChoiceQuestion,
-    Commands,
-    FirstWord,
     MultipleChoiceQuestion,
-    OneText,
-    Option,
-    OutputContract,
     QuestionAnswers,
     Questions,
-    ScoreField,
-    Scores,
-    ScoresAnswer,
-    ShortAnswer,
-    TargetPhrases,
-    Verbatim,
 )
-from editjudge.answers.first_digit import FirstDigit
+from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
+from editjudge.answers.segmentation import Commands, TargetPhrases
+from editjudge.answers.texts import FirstWord, OneText, Option, ShortAnswer, Verbatim
 
 from .trials import Broken
 

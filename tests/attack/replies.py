@@ -17,7 +17,10 @@ from typing import Any, get_args
 
 from rich.table import Table
 
-from editjudge.answers import FirstWord, Option, OutputContract, Scores, Unparsable
+from editjudge.answers.contract import OutputContract
+from editjudge.answers.reply import Unparsable
+from editjudge.answers.scores import Scores
+from editjudge.answers.texts import FirstWord, Option
 from editjudge.base.config import JudgeEndpoint, Secret, Settings
 from editjudge.base.console import make_console
 from editjudge.base.errors import Abstention, ServiceError

@@ -8,16 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from editjudge.answers import (
-    Commands,
-    MultipleChoiceQuestion,
-    OneText,
-    OutputContract,
-    QuestionAnswers,
-    Questions,
-    Scores,
-    Targets,
-)
+from editjudge.answers.contract import OutputContract
+from editjudge.answers.questions import MultipleChoiceQuestion, QuestionAnswers, Questions
+from editjudge.answers.scores import Scores
+from editjudge.answers.segmentation import Commands, Targets
+from editjudge.answers.texts import OneText
 
 SECRET = "sk-5ecretKey+/=of-a-judge"
 NOTHING: Mapping[str, float] = {}

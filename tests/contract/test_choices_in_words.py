@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from editjudge.answers import Option, ScoreField, Scores
+from editjudge.answers.scores import ScoreField, Scores
+from editjudge.answers.texts import Option
 from editjudge.app.doctor import check_services
 from editjudge.base.config import JudgeEndpoint, Settings
 from editjudge.base.errors import Abstention

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.answers import ScoreField, Scores
+from editjudge.answers.scores import ScoreField, Scores
 from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
 from editjudge.base.errors import DeadlineExceeded, ServiceError, Unreachable
 from editjudge.panel import Panel, PoolPolicy

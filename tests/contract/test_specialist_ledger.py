@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from grpc import StatusCode
 
-from editjudge.answers import ScoreField, Scores
+from editjudge.answers.scores import ScoreField, Scores
 from editjudge.app.client import Client
 from editjudge.base.config import Endpoint, JudgeEndpoint, Price, Settings
 from editjudge.base.errors import Abstention, NoModel, ServiceError, StoreError

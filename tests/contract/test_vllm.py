@@ -13,7 +13,7 @@ import pytest
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 
-from editjudge.answers import Option
+from editjudge.answers.texts import Option
 from editjudge.base.config import Endpoint, JudgeEndpoint, Secret
 from editjudge.base.errors import (
     BadReply,

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from editjudge.answers import Option
+from editjudge.answers.texts import Option
 from editjudge.app.client import Client
 from editjudge.app.doctor import check_services
 from editjudge.base.config import Endpoint, JudgeEndpoint, Secret, Settings

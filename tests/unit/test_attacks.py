@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from editjudge.answers import ScoreField
+from editjudge.answers.scores import ScoreField
 
 from ..attack import ATTACKS
 from ..attack.__main__ import found_in, table

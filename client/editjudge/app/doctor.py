@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..answers import Option
+from ..answers.texts import Option
 from ..base.config import Endpoint, GatewayEndpoint, JudgeEndpoint, Settings
 from ..base.errors import Abstention, InputError, NoAccess, ServiceError
 from ..base.identity import ModelIdentity, ServiceName

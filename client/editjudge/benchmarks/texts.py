@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from ..answers import Option
+from ..answers.texts import Option
 from ..base.errors import TextError
 from ..base.images import MAX_PATH
 from ..base.item import MAX_TEXT_CHARACTERS, check_text

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from ..answers import FirstWord, Option, OutputContract, Unparsable
+from ..answers.contract import OutputContract
+from ..answers.reply import Unparsable
+from ..answers.texts import FirstWord, Option
 from ..base.config import JudgeEndpoint
 from ..base.errors import (
     Abstention,

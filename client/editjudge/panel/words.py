@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ..answers import Option, OutputContract, Unparsable
+from ..answers.contract import OutputContract
+from ..answers.reply import Unparsable
+from ..answers.texts import Option
 from ..base.digest import content_digest
 from ..base.identity import BINDING, ModelIdentity
 from .prompt import Prompt, Text

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import ConfigDict, model_validator
 
-from ..answers import ChoiceQuestion, QuestionAnswer
+from ..answers.questions import ChoiceQuestion, QuestionAnswer
 from ..base.identity import ServiceName
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.registry import load_benchmarks

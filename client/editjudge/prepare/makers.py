@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from ..answers import ChoiceQuestion, TargetPhrases
 from ..answers.json_object import normalise_key
+from ..answers.questions import ChoiceQuestion
+from ..answers.segmentation import TargetPhrases
 from ..base.digest import content_digest
 from ..base.errors import ImageError
 from ..base.identity import ServiceName

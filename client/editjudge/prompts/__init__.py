@@ -30,19 +30,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import Field
 
-from ..answers import (
-    Commands,
-    MultipleChoiceQuestion,
-    OneText,
-    OutputContract,
-    QuestionAnswers,
-    Questions,
-    ScoreField,
-    Scores,
-    ShortAnswer,
-    Targets,
-    Verbatim,
-)
+from ..answers.contract import OutputContract
+from ..answers.questions import MultipleChoiceQuestion, QuestionAnswers, Questions
+from ..answers.scores import ScoreField, Scores
+from ..answers.segmentation import Commands, Targets
+from ..answers.texts import OneText, ShortAnswer, Verbatim
 from ..base.digest import content_digest
 from ..panel.choices import check_choices
 from ..panel.prompt import Part, Prompt, Text

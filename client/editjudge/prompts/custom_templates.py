@@ -14,7 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..answers import OutputContract, Scores
+from ..answers.contract import OutputContract
+from ..answers.scores import Scores
 from ..base.errors import ConfigError
 from . import Template, TemplateFile, load_templates, parse_form
 from .prompt_files import SYSTEM, load_prompt_files, parse_file

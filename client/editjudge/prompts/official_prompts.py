@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from ..answers import OutputContract
+from ..answers.contract import OutputContract
 from ..base import prompt_releases as releases
 from ..base.parse import package_tables
 from ..base.prompt_releases import escape_braces

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import StrictBool, field_validator
 
-from ..answers import ScoreField, Scores
+from ..answers.scores import ScoreField, Scores
 from ..base.errors import ConfigError
 from ..base.prompt_releases import escape_braces
 from . import Template, load_templates

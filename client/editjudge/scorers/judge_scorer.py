@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
-from ..answers import OutputContract
+from ..answers.contract import OutputContract
 from ..answers.words import WORDS
 from ..base.identity import JUDGE
 from ..base.images import Image

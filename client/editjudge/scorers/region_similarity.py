@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from ..answers import Command, Commands
+from ..answers.segmentation import Command, Commands
 from ..base.errors import Abstention
 from ..base.identity import ServiceName
 from ..base.images import Image

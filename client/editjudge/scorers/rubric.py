@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from PIL import Image as Pil
 
-from ..answers import Scores, ScoresAnswer
 from ..answers.first_digit import FirstDigit
+from ..answers.scores import Scores, ScoresAnswer
 from ..base.errors import Abstention
 from ..base.images import Image, load_image
 from ..base.item import Edit, Item

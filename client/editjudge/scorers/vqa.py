@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..answers import Option, QuestionAnswers, Questions, ShortAnswer, Verbatim
+from ..answers.questions import QuestionAnswers, Questions
+from ..answers.texts import Option, ShortAnswer, Verbatim
 from ..base.item import Edit, Item
 from ..base.verdict import Score, Verdicts
 from ..panel.choices import ChoiceDistribution

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge.answers import (
-    Option,
-    OutputContract,
-    QuestionAnswers,
-    Questions,
-    ScoreField,
-    Scores,
-    Unparsable,
-    Verbatim,
-)
+from editjudge.answers.contract import OutputContract
+from editjudge.answers.questions import QuestionAnswers, Questions
+from editjudge.answers.reply import Unparsable
+from editjudge.answers.scores import ScoreField, Scores
+from editjudge.answers.texts import Option, Verbatim
 
 KRIS = Scores((ScoreField("consistency_score", 1, 5),))
 JOINT = Scores(

@@ -10,22 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from editjudge.answers import (
-    Commands,
-    FirstWord,
-    MultipleChoiceQuestion,
-    OneText,
-    Option,
-    OutputContract,
-    QuestionAnswers,
-    Questions,
-    ScoreField,
-    Scores,
-    ShortAnswer,
-    Targets,
-    Unparsable,
-    Verbatim,
-)
+from editjudge.answers.contract import OutputContract
+from editjudge.answers.questions import MultipleChoiceQuestion, QuestionAnswers, Questions
+from editjudge.answers.reply import Unparsable
+from editjudge.answers.scores import ScoreField, Scores
+from editjudge.answers.segmentation import Commands, Targets
+from editjudge.answers.texts import FirstWord, OneText, Option, ShortAnswer, Verbatim
 
 ONE = Scores((ScoreField("score", 1, 5, description="how well the style fits"),))
 FOUR = Scores(tuple(ScoreField(n, 0, 10) for n in ("EA", "NESP", "OE", "EP")), as_list=True)

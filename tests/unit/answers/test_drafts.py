@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge.answers import (
-    Commands,
-    FirstWord,
-    Option,
-    Questions,
-    ScoreField,
-    Scores,
-    ShortAnswer,
-    Unparsable,
-)
+from editjudge.answers.questions import Questions
+from editjudge.answers.reply import Unparsable
+from editjudge.answers.scores import ScoreField, Scores
+from editjudge.answers.segmentation import Commands
+from editjudge.answers.texts import FirstWord, Option, ShortAnswer
 
 KRIS = Scores((ScoreField("score", 1, 5),))
 BEFORE = Scores((ScoreField("score", 1, 5),), reasoning="before")

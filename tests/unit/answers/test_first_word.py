@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge.answers import FirstWord, Unparsable
+from editjudge.answers.reply import Unparsable
+from editjudge.answers.texts import FirstWord
 
 YES_NO = FirstWord(("Yes", "No"))
 LEVELS = FirstWord(("excellent", "good", "fair", "poor", "bad"))

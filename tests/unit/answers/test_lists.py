@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge.answers import Command, Commands, Questions, Unparsable
+from editjudge.answers.questions import Questions
+from editjudge.answers.reply import Unparsable
+from editjudge.answers.segmentation import Command, Commands
 
 PLAIN = Commands()
 INDEXED = Commands(indexed=True, low=0, sources=3)

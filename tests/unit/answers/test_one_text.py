@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge.answers import OneText, Unparsable
+from editjudge.answers.reply import Unparsable
+from editjudge.answers.texts import OneText
 
 CONTRACT = OneText("instruction", 20)
 

@@ -10,18 +10,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from editjudge.answers import (
-    Commands,
-    FirstWord,
-    Option,
-    OutputContract,
-    QuestionAnswers,
-    Questions,
-    ScoreField,
-    Scores,
-    ShortAnswer,
-    Unparsable,
-)
+from editjudge.answers.contract import OutputContract
+from editjudge.answers.questions import QuestionAnswers, Questions
+from editjudge.answers.reply import Unparsable
+from editjudge.answers.scores import ScoreField, Scores
+from editjudge.answers.segmentation import Commands
+from editjudge.answers.texts import FirstWord, Option, ShortAnswer
 from editjudge.answers.words import is_denial
 
 TWO = Scores(

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from editjudge.answers import ScoreField, Scores, Unparsable
+from editjudge.answers.reply import Unparsable
+from editjudge.answers.scores import ScoreField, Scores
 
 FOUR = Scores(
     tuple(ScoreField(name, 0, 10) for name in ("EA", "NESP", "OE", "EP")),

@@ -13,19 +13,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from editjudge.answers import (
-    FirstWord,
-    Option,
-    OutputContract,
-    Refusal,
-    ScoreField,
-    Scores,
-    ScoresAnswer,
-    ShortAnswer,
-    Unparsable,
-    Verbatim,
-)
+from editjudge.answers.contract import OutputContract
 from editjudge.answers.first_digit import FirstDigit
+from editjudge.answers.reply import Refusal, Unparsable
+from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
+from editjudge.answers.texts import FirstWord, Option, ShortAnswer, Verbatim
 
 TABLES = Path(__file__).with_name("replies")
 SCORE = (ScoreField("score", 1, 5),)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.answers import Command, Commands, Unparsable
-from editjudge.answers.segmentation import LONGEST
+from editjudge.answers.reply import Unparsable
+from editjudge.answers.segmentation import LONGEST, Command, Commands
 
 ONE = Commands(low=1, high=1)
 SEVERAL = Commands(low=1, high=3)

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from editjudge.answers import (
-    Option,
-    QuestionAnswer,
-    QuestionAnswers,
-    Questions,
-    ScoreField,
-    Scores,
-    ScoresAnswer,
-)
+from editjudge.answers.questions import QuestionAnswer, QuestionAnswers, Questions
+from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
+from editjudge.answers.texts import Option
 
 KRIS = Scores((ScoreField("consistency_score", 1, 5),))
 CO_EDIT = Scores(tuple(ScoreField(n, 0, 10) for n in ("EA", "NESP", "OE", "EP")), as_list=True)

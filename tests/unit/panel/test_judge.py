@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.answers import Option, ScoreField, Scores
+from editjudge.answers.scores import ScoreField, Scores
+from editjudge.answers.texts import Option
 from editjudge.base.config import JudgeEndpoint
 from editjudge.base.errors import (
     Abstention,

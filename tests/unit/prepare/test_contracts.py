@@ -12,14 +12,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from editjudge.answers import (
-    MultipleChoiceQuestion,
-    Option,
-    OutputContract,
-    TargetPhrases,
-    Targets,
-    Unparsable,
-)
+from editjudge.answers.contract import OutputContract
+from editjudge.answers.questions import MultipleChoiceQuestion
+from editjudge.answers.reply import Unparsable
+from editjudge.answers.segmentation import TargetPhrases, Targets
+from editjudge.answers.texts import Option
 
 CHOICE = MultipleChoiceQuestion()
 TARGETS = Targets()

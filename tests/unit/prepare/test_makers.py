@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.answers import (
+from editjudge.answers.questions import (
     ChoiceQuestion,
     MultipleChoiceQuestion,
-    Option,
     QuestionAnswer,
     QuestionAnswers,
 )
+from editjudge.answers.texts import Option
 from editjudge.base.errors import BadReply
 from editjudge.base.identity import ServiceName
 from editjudge.base.images import load_image, load_mask

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.answers import ChoiceQuestion
+from editjudge.answers.questions import ChoiceQuestion
 from editjudge.base.errors import ConfigError, InputError, StoreError
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.prepare.folder import ACCEPT_FILE, REJECT_FILE, Folder

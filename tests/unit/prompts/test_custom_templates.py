@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from editjudge.answers import ScoreField, Scores
+from editjudge.answers.scores import ScoreField, Scores
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.benchmarks.registry import load_benchmark

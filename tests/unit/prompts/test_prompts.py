@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from editjudge.answers import Questions
+from editjudge.answers.questions import Questions
 from editjudge.base import prompt_releases as module
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.answers import Commands
+from editjudge.answers.segmentation import Commands
 from editjudge.benchmarks.registry import load_benchmark
 from editjudge.prompts import Template, get_template, load_templates
 from editjudge.scorers.judge_scorer import JudgeScorer

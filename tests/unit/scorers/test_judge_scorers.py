@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.answers import QuestionAnswers, Questions, ScoreField, Scores
+from editjudge.answers.questions import QuestionAnswers, Questions
+from editjudge.answers.scores import ScoreField, Scores
 from editjudge.base.errors import Abstention
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Edit

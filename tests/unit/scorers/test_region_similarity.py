@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.answers import Commands
+from editjudge.answers.segmentation import Commands
 from editjudge.base import prompt_releases as official_texts
 from editjudge.base.errors import Abstention, BadReply, Unreachable
 from editjudge.base.identity import ModelIdentity, ServiceName

@@ -15,7 +15,8 @@ from typing import Annotated, Any
 
 from pydantic import field_validator
 
-from ...answers import Option, Unparsable
+from ...answers.reply import Unparsable
+from ...answers.texts import Option
 from ...base.digest import content_digest
 from ...base.errors import ConfigError, InputError
 from ...base.images import Mask, format_path, load_mask

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.answers import Scores
+from editjudge.answers.scores import Scores
 from editjudge.app.spec import RunSpec
 from editjudge.base.errors import Abstention, ConfigError, Rejection, Unreachable
 from editjudge.base.images import decode, load_image

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image as Pil
 from skimage.metrics import structural_similarity
 
-from editjudge.answers import Option, Verbatim
+from editjudge.answers.texts import Option, Verbatim
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import decode, load_image
 from editjudge.base.item import Edit, Item
