@@ -23,6 +23,7 @@ INTERVAL_RESAMPLES = 1_999
 """For an interval alone."""
 _ROUNDING = 1e-7
 """Share of the largest distance from the mean below which a resample counts as constant."""
+_LEAST_ERROR = 0.2
 _CHUNK_SIZE = 4_000_000
 """The largest number of draws in memory at once."""
 
@@ -58,8 +59,9 @@ def bootstrap_t(
         counts: Number of values in each cluster, or their weight (float64, G), above 0.
         resamples: Number of resamples; with 1, a multiple of 40.
         tests_zero: Whether the values are differences. The standard error of a resample is then at
-            least what one cluster without a difference would make of it: its mean over G. So a gain
-            by nearly every cluster alike is as sure as one by every cluster.
+            least a fifth of what one cluster without a difference would make of it: of its mean
+            over G. So a gain by all clusters but one is as sure as one by all, unless the odd one
+            loses far more than the others gain.
     """
     rows = merge_clusters(np.vstack([sums, counts]))
     sums, counts = rows[:-1], rows[-1]
@@ -72,7 +74,7 @@ def bootstrap_t(
     for begin, draws in draw_clusters(len(counts), resamples):
         shifts, errors = _measure(draws.astype(np.float64), rests, counts)
         if tests_zero:
-            errors = np.maximum(errors, np.abs(values + shifts) / len(counts))
+            errors = np.maximum(errors, _LEAST_ERROR * np.abs(values + shifts) / len(counts))
         shifts[np.abs(shifts) <= tolerance] = 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(errors > tolerance, shifts / errors, np.copysign(np.inf, shifts))
