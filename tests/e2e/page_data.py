@@ -154,7 +154,8 @@ def _fill_table(made: Example, models: tuple[str, ...]) -> None:
         cells = [row["cells"][number] for row in rows]  # type: ignore[index]
         there = [cell for cell in cells if cell["value"] is not None]
         order = sorted(there, key=lambda cell: cell["value"], reverse=best_first)
-        order[0]["lead"] = "best" if number else "sure"
+        if order:
+            order[0]["lead"] = "best" if number else "sure"
     made.report["tables"] = [
         {"title": "Core, core.1", "runs": [0], "columns": columns, "rows": rows,
          "published": [{"source": "Table 2", "judge": "GPT-4o", "note": "", "models": {
