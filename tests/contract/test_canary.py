@@ -226,12 +226,12 @@ async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             "now": 4.0,
             "failure": "",
         }
-        code, _ = await asked("--anew")
+        code, _ = await asked("--new-baseline")
         assert code == 0
         code, _ = await asked()
         assert code == 0
         judge.levels = {name: 6 - level for name, level in RIGHT.items()}
-        code, shown = await asked("--anew")
+        code, shown = await asked("--new-baseline")
         assert code == 3
         assert "cannot order the canaries" in shown
         code, shown = await asked("--ledger", str(tmp_path / "other.sqlite"))

@@ -178,7 +178,7 @@ async def test_what_is_served_otherwise_is_a_problem(
     (finding,) = (one for one in findings if one["problem"])
     assert finding["service"] == service
     assert told in finding["problem"]
-    assert "panel file" in finding["mend"]
+    assert "panel file" in finding["fix"]
 
 
 async def test_where_models_run_is_expected_too(tmp_path: Path) -> None:

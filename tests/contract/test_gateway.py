@@ -529,7 +529,7 @@ async def test_doctor_says_who_judges_and_whom_it_lets_in(tmp_path: Path) -> Non
         code, (only,) = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
         assert code == 1
         assert "Jwt is not" in only["problem"]
-        assert only["mend"]
+        assert only["fix"]
 
 
 CONTRADICTIONS = [

@@ -130,7 +130,7 @@ def test_a_connection_cut_for_good_leaves_nothing_usable(hub: ScriptedHub) -> No
     with pytest.raises(ZooError, match="tiny: the download broke off") as caught:
         pull(entry())
     assert "\n" not in str(caught.value)
-    assert "pull again" in caught.value.mend
+    assert "pull again" in caught.value.fix
     assert not usable()
     hub.cuts.clear()
     configs = len(hub.gets("config.json"))
@@ -186,8 +186,8 @@ def test_a_gated_model_says_what_to_accept(hub: ScriptedHub, status: int, where:
         ZooError, match=rf"tiny is gated: the hub refuses it \({status}\)"
     ) as caught:
         pull(entry(gated=True))
-    assert "accept its terms at http://127.0.0.1" in caught.value.mend
-    assert "HF_TOKEN" in caught.value.mend
+    assert "accept its terms at http://127.0.0.1" in caught.value.fix
+    assert "HF_TOKEN" in caught.value.fix
     assert not usable()
 
 

@@ -298,7 +298,7 @@ async def test_a_bad_request_is_refused_by_its_status_and_the_next_is_answered(
                 told = json.loads(await reply.text())["error"]
             assert (reply.status, told["code"], told["field"]) == (status, code, field)
             assert told["message"]
-            assert "\n" not in told["message"] + told["mend"]
+            assert "\n" not in told["message"] + told["fix"]
             assert ("allow" in reply.headers) == (status == 405)
             async with session.post(f"{base}/v1/score", json=GOOD) as reply:
                 assert reply.status == 200

@@ -277,8 +277,8 @@ async def test_what_has_no_number_is_counted(tmp_path: Path) -> None:
         assert overall["counts"] == {"scored": 4, "unscored": 2, "missing_output": 1}
         judge.lost = False
         before = len(judge.asked)
-        mended = await asyncio.to_thread(command, *run)
-    assert mended.code == 0, mended.err
+        fixed = await asyncio.to_thread(command, *run)
+    assert fixed.code == 0, fixed.err
     assert len(judge.asked) - before == 2, "only what failed"
 
 

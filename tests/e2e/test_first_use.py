@@ -73,7 +73,7 @@ def test_the_first_walk_leads_to_a_winner(data: Path) -> None:
     validate, run, compare, summary, report = (calm(here(*line)) for line in commands())
     for what in ("out/ours/3.png: not an image", "no out/theirs/4.png", "mask of 10x99"):
         assert what in validate
-    assert validate.endswith("mend them, or judge the usable items with editjudge run\n")
+    assert validate.endswith("fix them, or judge the usable items with editjudge run\n")
     assert "(9/10)" in run, "each number says on how many edits it rests"
     assert "4 verdicts failed (first: core.ssim.source.outside:" in run
     assert run.endswith("stored in runs/first\nnext: editjudge compare runs/first ours theirs\n")
@@ -91,7 +91,7 @@ def test_the_first_walk_leads_to_a_winner(data: Path) -> None:
     assert "ours" in (data / "runs/first.html").read_text(encoding="utf-8")
 
 
-def test_mended_files_are_judged_by_the_same_command(data: Path) -> None:
+def test_fixed_files_are_judged_by_the_same_command(data: Path) -> None:
     line = commands()[1]
     assert here(*line).code == 3
     for file in ("out/ours/3.png", "out/theirs/4.png"):

@@ -377,8 +377,8 @@ async def test_every_kind_of_unscored(tmp_path: Path) -> None:
         assert first.code == 3, first.err
         table = verb("summary", i2i.out, "--json").json["models"]["ours"]
         judge.broken = False
-        mended = await asyncio.to_thread(command, *run)
-        assert mended.code == 0, mended.err
+        fixed = await asyncio.to_thread(command, *run)
+        assert fixed.code == 0, fixed.err
         after = verb("summary", i2i.out, "--json").json["models"]["ours"]
 
     def said(item: str, dimension: str) -> tuple[str, str]:

@@ -276,7 +276,7 @@ async def test_where_one_judge_fails_there_is_no_mean(data: Data, tmp_path: Path
         table = verb("summary", data.out, "--json")
         made = len(servers[1].requests)
         broken = False
-        mended = await ran(*run)
+        fixed = await ran(*run)
     assert done.code == 3, done.err
     cell = table.json["models"]["a"][ARTIFACTS]
     assert cell["counts"] == {"scored": 4, "failed": 1, "unscored": 1}
@@ -293,7 +293,7 @@ async def test_where_one_judge_fails_there_is_no_mean(data: Data, tmp_path: Path
     assert found[ARTIFACTS, "judge", "second", "agreement"] == (close(5 / 8), 4)
     assert found[ARTIFACTS, "second", "equal"] == (1, 4)
     assert found[ARTIFACTS, "judge", "equal"] == (close(5 / 6), 6)
-    assert mended.code == 0, mended.err
+    assert fixed.code == 0, fixed.err
     assert len(servers[1].requests) - made == REPEATS, "only what failed"
     again = verb("summary", data.out, "--json").json["models"]["a"][ARTIFACTS]
     assert again["counts"] == {"scored": 5, "unscored": 1}

@@ -134,8 +134,8 @@ async def test_from_folders_to_table_2(kris: Kris) -> None:
         again = verb("summary", kris.out, "--single-image", "single")
         made = len(server.requests)
         server.broken = False
-        mended = await asyncio.to_thread(command, *run)
-    assert mended.code == 0, mended.err
+        fixed = await asyncio.to_thread(command, *run)
+    assert fixed.code == 0, fixed.err
     asked_again = 2 * 2
     retried = len(server.requests) - made
     assert retried == asked_again, "only what failed"

@@ -259,12 +259,12 @@ async def test_a_server_that_dies_midway_is_gone_on_with(data: Set) -> None:
     assert "generalist.judge" in gone.err
     assert [line["id"] for line in data.items() if "questions" in line] == answered
 
-    mended = Writer()
-    async with mended.serving(port=port):
+    fixed = Writer()
+    async with fixed.serving(port=port):
         done = await written(*asked, "--json")
     assert done.code == 0, done.err
-    assert len(mended.requests) == 6
-    assert not any(mended.asked_about(f"edit number {name[4:]}.") for name in answered)
+    assert len(fixed.requests) == 6
+    assert not any(fixed.asked_about(f"edit number {name[4:]}.") for name in answered)
     assert counts(done) == {"made": 12}
 
 

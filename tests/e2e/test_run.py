@@ -290,8 +290,8 @@ async def test_too_many_failures_end_it(data: Data) -> None:
         assert "too many verdicts failed" in ended.err
         assert 20 <= len(data.verdicts()) < 60
         server.script = [None]
-        mended = await ran("run", *data.arguments(LEVELS), *judge)
-    assert mended.code == 0, mended.err
+        fixed = await ran("run", *data.arguments(LEVELS), *judge)
+    assert fixed.code == 0, fixed.err
     assert len(data.verdicts()) == 60
 
 

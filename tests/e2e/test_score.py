@@ -226,11 +226,11 @@ def test_doctor_finds_everything_right(command: Command, stack: str) -> None:
     assert all(f["round_trip_ms"] > 0 and "triton" in f["server"] for f in ran.json)
 
 
-def test_doctor_says_what_is_wrong_and_the_mend(command: Command) -> None:
+def test_doctor_says_what_is_wrong_and_the_fix(command: Command) -> None:
     ran = command("doctor", "--endpoint", "grpc://127.0.0.1:9")
     assert ran.code == 1
     assert "grpc://127.0.0.1:9" in ran.out
-    assert "mend: check the address" in ran.out
+    assert "fix: check the address" in ran.out
 
 
 def test_lists_come_from_the_declarations(command: Command) -> None:

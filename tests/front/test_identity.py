@@ -52,7 +52,7 @@ async def test_without_a_certificate_there_is_no_connection_where_one_is_asked_f
         for refused in ({}, other):
             (finding,) = await check_services(door.settings(token, **refused))
             assert finding.problem
-            assert "certificate" in finding.mend
+            assert "certificate" in finding.fix
         assert {call["team"] for call in door.called() if call["server"]} == {"vision"}
     finally:
         door.server.stop()

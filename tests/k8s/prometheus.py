@@ -30,7 +30,7 @@ def program(name: str) -> str | None:
 
 
 def lacking() -> str:
-    """What is not there, and the mend; nothing where all is."""
+    """What is not there, and the fix; nothing where all is."""
     absent = [name for name in ("promtool", "prometheus") if program(name) is None]
     if not absent:
         return ""

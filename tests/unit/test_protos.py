@@ -36,7 +36,7 @@ CHANGES = {
     "the number of a field": ("string request_id = 1;", "string request_id = 9;", "request_id"),
     "a field is gone": ("  string model = 2;\n", "", '"2" with name "model"'),
     "the type of a field": ("double tolerance = 10;", "float tolerance = 10;", "tolerance"),
-    "the name of a field": ("string mend = 5;", "string remedy = 5;", "remedy"),
+    "the name of a field": ("string fix = 5;", "string remedy = 5;", "remedy"),
     "a value of an enum is gone": ("  STATUS_FAILED = 3;\n", "", 'enum value "3"'),
     "a method is gone": (
         "  rpc GetPanel(GetPanelRequest) returns (GetPanelResponse);\n",

@@ -147,14 +147,14 @@ def last_checks_line(*identities: Identities, settings: Settings | None = None) 
 
 
 def check_canaries(
-    settings: Settings, judges: Iterable[str] = (), repeats: int = 1, *, anew: bool = False
+    settings: Settings, judges: Iterable[str] = (), repeats: int = 1, *, new_baseline: bool = False
 ) -> tuple[CanaryResult, ...]:
     """Let judges rate the canaries, compare each judge with its baseline, and store the result.
 
     Args:
         judges: Names of judges; by default all that are configured.
         repeats: Ratings per canary; a baseline takes at least three.
-        anew: Replace existing baselines by this check.
+        new_baseline: Replace existing baselines by this check.
 
     Raises:
         ConfigError: a judge is not configured, or none is.
@@ -174,7 +174,7 @@ def check_canaries(
         "judges": {name: available.judges[name] for name in names},
     }
     file = checks_file(settings)
-    baselines = {} if anew else _read_checks(file)
+    baselines = {} if new_baseline else _read_checks(file)
     judge_settings = available.model_copy(update=judges_only)
     results, checks = asyncio.run(_check_each(judge_settings, baselines, repeats))
     _store_checks(file, checks)

@@ -331,14 +331,14 @@ def score_many(
     return run_sync(score_all())
 
 
-def check_type(name: str, value: object, kind: type, mend: str) -> None:
+def check_type(name: str, value: object, kind: type, fix: str) -> None:
     """Refuse an argument of another type.
 
     Raises:
         ConfigError: it is one.
     """
     if not isinstance(value, kind):
-        raise ConfigError(f"{name}: {type(value).__name__} is no {kind.__name__}", mend)
+        raise ConfigError(f"{name}: {type(value).__name__} is no {kind.__name__}", fix)
 
 
 def resolve_settings(settings: Settings | None, judges: JudgeConfigs | None = None) -> Settings:

@@ -79,7 +79,7 @@ class Finding(Strict):
             made; empty if the settings have neither.
         note: What a judge without token probabilities means for the numbers; otherwise empty.
         problem: What is wrong; otherwise empty.
-        mend: The remedy for the problem.
+        fix: The remedy for the problem.
     """
 
     service: str
@@ -92,7 +92,7 @@ class Finding(Strict):
     access: str = ""
     note: str = ""
     problem: str = ""
-    mend: str = ""
+    fix: str = ""
 
 
 async def check_services(settings: Settings, reference: Services | None = None) -> list[Finding]:
@@ -110,7 +110,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
             Finding(
                 service="all",
                 problem="no endpoint is configured and no local stack runs",
-                mend='pip install "editjudge[serve]", or configure one (docs/configuration.md)',
+                fix='pip install "editjudge[serve]", or configure one (docs/configuration.md)',
             )
         ]
     # The services shall answer now: no reply comes from the ledger, and none is stored there.
@@ -121,7 +121,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
                 service="all",
                 endpoint=url,
                 problem=problem,
-                mend="check the address, the certificate and headers, and that the server runs",
+                fix="check the address, the certificate and headers, and that the server runs",
             )
             for url, problem in panel.problems.items()
         ]
@@ -149,14 +149,14 @@ def _add_problems(
 ) -> list[Finding]:
     """Add the differences from the panel file to the findings, as problems."""
     differ: dict[str, str] = dict(compare_panels(reference, actual, unknown))
-    mend = "serve what the panel file says, or mend the file"
+    fix = "serve what the panel file says, or fix the file"
     result = [
-        _update(one, problem=differ.pop(name), mend=mend)
+        _update(one, problem=differ.pop(name), fix=fix)
         if not one.problem and (name := one.service) in differ
         else one
         for one in findings
     ]
-    other_findings = (Finding(service=name, problem=why, mend=mend) for name, why in differ.items())
+    other_findings = (Finding(service=name, problem=why, fix=fix) for name, why in differ.items())
     return [*result, *other_findings]
 
 
@@ -184,8 +184,8 @@ async def _check_specialist(panel: Panel, name: ServiceName, settings: Settings)
     service = panel.specialists.get(name)
     if service is None:
         model = model_name(name)
-        mend = f"load the model {model} there, or list other `services` for the endpoint"
-        return [Finding(service=name, problem=f"{name}: {panel.why_not(name)}", mend=mend)]
+        fix = f"load the model {model} there, or list other `services` for the endpoint"
+        return [Finding(service=name, problem=f"{name}: {panel.why_not(name)}", fix=fix)]
     return [await _check_at(endpoint, service, settings) for endpoint in service.endpoints]
 
 
@@ -200,7 +200,7 @@ async def _check_at(endpoint: TritonEndpoint, service: Specialist, settings: Set
         has_answer = has_known_answer(name, service.identity.facts)
         access = await _try_specialist(service, endpoint.url, settings)
     except (ServiceError, Abstention) as error:
-        return _update(finding, problem=str(error), mend="see the server's log")
+        return _update(finding, problem=str(error), fix="see the server's log")
     return _update(
         finding,
         server=f"{server.name} {server.version}",
@@ -209,7 +209,7 @@ async def _check_at(endpoint: TritonEndpoint, service: Specialist, settings: Set
         answer=f"known answer {'wrong' if wrong else 'right'}" if has_answer else NO_KNOWN_ANSWER,
         access=access,
         problem=f"the known answer is wrong: {wrong}" if wrong else "",
-        mend="serve the model and weights of this version of editjudge" if wrong else "",
+        fix="serve the model and weights of this version of editjudge" if wrong else "",
     )
 
 
@@ -222,16 +222,16 @@ async def _check_judge(judge: Judge, settings: Settings) -> Finding:
         if method in IN_WORDS:  # the probe asked for no choice, or got none
             await judge.answer(_QUESTION, Option(_CHOICES))
     except ServiceError as error:
-        return _update(finding, problem=str(error), mend="see the server's log")
+        return _update(finding, problem=str(error), fix="see the server's log")
     except Abstention as error:
         # Untrained weights reply with arbitrary text, which is good enough.
         if error.kind != "unparsable" or "untrained" not in judge.model.name:
             return _update(
                 finding,
                 problem=f"its answer cannot be read: {error}",
-                mend="see that it is a chat model, and that max_tokens leaves room for it",
+                fix="see that it is a chat model, and that max_tokens leaves room for it",
             )
-    problem, mend = _find_judge_problem(judge, method)
+    problem, fix = _find_judge_problem(judge, method)
     milliseconds = round(1e3 * (time.perf_counter() - start), 3)
     return _update(
         finding,
@@ -241,7 +241,7 @@ async def _check_judge(judge: Judge, settings: Settings) -> Finding:
         access=await _try_judge(judge, settings),
         note=describe_sampling(judge.identity),
         problem=problem,
-        mend=mend,
+        fix=fix,
     )
 
 
@@ -271,8 +271,8 @@ async def _check_gateway(
             panel = await gateway.learn(pb.GetPanelRequest())
             identities = gateway.identities()
     except ServiceError as error:
-        mend = "check the address, the certificate and the token, and that the service runs"
-        return [_update(finding, problem=str(error), mend=mend)]
+        fix = "check the address, the certificate and the token, and that the service runs"
+        return [_update(finding, problem=str(error), fix=fix)]
     finding = _update(finding, server=f"editjudge {gateway.version}", round_trip_ms=milliseconds)
     own = package_version("editjudge")
     findings = [
@@ -299,7 +299,7 @@ async def _check_gateway(
             service="all",
             endpoint=endpoint.url,
             problem=f"there: {problem}",
-            mend="tell the operator of the Judge service",
+            fix="tell the operator of the Judge service",
         )
         for problem in gateway.service_problems
     ]

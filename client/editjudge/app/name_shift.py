@@ -167,7 +167,7 @@ def refuse_shifted_outputs(plan: RunPlan) -> None:
         outputs = dataset.outputs(folder)
         why = find_output_beyond(dataset, outputs, len(plan.all_ids)) or find_shift(blocks, outputs)
         if why:
-            raise InputError(format_path(folder), f"of {model}, {why}", SHIFT_MEND)
+            raise InputError(format_path(folder), f"of {model}, {why}", SHIFT_FIX)
 
 
 def find_output_beyond(dataset: Dataset, outputs: Outputs, count: int) -> str:
@@ -187,7 +187,7 @@ def find_output_beyond(dataset: Dataset, outputs: Outputs, count: int) -> str:
     return "" if last < count else f"{what} another list, or are numbered from 1"
 
 
-SHIFT_MEND = "rename them, or match them by name with --as-named (`as_named=True`)"
+SHIFT_FIX = "rename them, or match them by name with --as-named (`as_named=True`)"
 
 
 def _measure_source(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | None]) -> _SizedItem:

@@ -183,9 +183,9 @@ class RunSpec(BaseModel):
             first = error.errors()[0]
             where = " ".join(["a run's spec", *map(str, first["loc"])])
             field_names = ", ".join(cls.model_fields)
-            mend = f"it has {field_names}" if first["type"] == "extra_forbidden" else ""
+            fix = f"it has {field_names}" if first["type"] == "extra_forbidden" else ""
             reason = first["msg"].removeprefix("Value error, ")
-            raise ConfigError(f"{where}: {reason}", mend) from error
+            raise ConfigError(f"{where}: {reason}", fix) from error
         spec._own |= own
         spec.rules()
         return spec

@@ -29,7 +29,7 @@ from ..benchmarks.outputs import Outputs
 from ..engine.run_inputs import RunInputs
 from ..engine.run_plan import FlawedItem, check_applicable, compare_with_run, inspect_items
 from .estimate import Estimate, estimate
-from .name_shift import SHIFT_MEND, find_output_beyond, find_shift, sample_blocks
+from .name_shift import SHIFT_FIX, find_output_beyond, find_shift, sample_blocks
 
 _DataKind: TypeAlias = Literal["data", "release", "field", "mask"]
 _ImageKind: TypeAlias = Literal["unreadable", "misnamed", "shifted", "size", "flat"]
@@ -53,7 +53,7 @@ class Problem:
             of a single colour), `folder` (does not exist, or belongs to two models).
         where: A model under test, or `data`.
         what: Description in one or several lines.
-        note: Whether this is only a note: it changes no number, and the caller need not mend it.
+        note: Whether this is only a note: it changes no number, and the caller need not fix it.
     """
 
     kind: Kind
@@ -168,7 +168,7 @@ def validate(
             problems += [one.problem for one in results.values() if one.problem]
             beyond = "" if as_named else find_output_beyond(dataset, outputs, len(refs))
             if why := beyond or find_shift(blocks, outputs):
-                problems.append(Problem("shifted", model, f"{why}\n  {SHIFT_MEND}"))
+                problems.append(Problem("shifted", model, f"{why}\n  {SHIFT_FIX}"))
             problems += _find_other_sizes(model, results, sources)
             flat = [i for i, one in results.items() if one.is_flat and not sources[i].is_flat]
             words = "output has a single colour", "outputs have a single colour"
@@ -191,20 +191,20 @@ def _list_usable_refs(dataset: Dataset, validation: Validation) -> Iterator[Item
     try:
         yield from dataset.check_items()
     except InputError as error:
-        mend = f"\n  {error.mend}" if error.mend else ""
-        validation.problems.append(Problem("data", "data", f"{error.name}: {error.reason}{mend}"))
+        fix = f"\n  {error.fix}" if error.fix else ""
+        validation.problems.append(Problem("data", "data", f"{error.name}: {error.reason}{fix}"))
 
 
 def _find_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
     """Report flaws of items; those of a release are notes, except for missing files."""
     items = [FlawedItem(ref, flaws) for ref in refs if (flaws := dataset.flaws(ref))]
     without_file = [one for one in items if any(NO_FILE in f.reason for f in one.flaws.values())]
-    mend = dataset.mend([one.ref for one in without_file]) if without_file else ""
+    fix = dataset.fix([one.ref for one in without_file]) if without_file else ""
     for item in items:
         note = dataset.is_released and item not in without_file
         yield Problem("data", "data", item.description, note=note)
-    if mend:
-        yield Problem("data", "data", mend, note=True)
+    if fix:
+        yield Problem("data", "data", fix, note=True)
     for where, what in dataset.list_rejected_entries():
         yield Problem("data", "data", f"{where}: no item: {what}")
 

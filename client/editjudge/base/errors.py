@@ -2,7 +2,7 @@
 
 ::
 
-    EditjudgeError                 one line for people: what is wrong, and the mend
+    EditjudgeError                 one line for people: what is wrong, and the fix
     ├── InputError                 something the caller gave (exit 2)
     │   ├── ImageError             a file, bytes or array that is not one still picture
     │   │   └── UnreadError        a file that could not be read just now
@@ -40,19 +40,19 @@ class EditjudgeError(Exception):
 
     Attributes:
         message: What is wrong, naming the input or service.
-        mend: What to do about it; empty when the message says it.
+        fix: What to do about it; empty when the message says it.
         exit_code: What the command line exits with.
     """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, mend: str = "") -> None:
+    def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.mend = mend
+        self.fix = fix
 
     def __str__(self) -> str:
-        return f"{self.message}; {self.mend}" if self.mend else self.message
+        return f"{self.message}; {self.fix}" if self.fix else self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickles by default would call the class with the message alone, which most do not take.
@@ -75,8 +75,8 @@ class InputError(EditjudgeError):
 
     exit_code = 2
 
-    def __init__(self, name: str, reason: str, mend: str = "") -> None:
-        super().__init__(f"{name}: {reason}", mend)
+    def __init__(self, name: str, reason: str, fix: str = "") -> None:
+        super().__init__(f"{name}: {reason}", fix)
         self.name = name
         self.reason = reason
 

@@ -522,7 +522,7 @@ def _from_pillow(picture: Pil.Image, name: str, reading: DecodingRules) -> Image
 
 
 def _make_image_error(name: str, error: Exception) -> ImageError:
-    """Make the error of an image that cannot be read; a `DepthError` already names the mend."""
+    """Make the error of an image that cannot be read; a `DepthError` already names the fix."""
     if isinstance(error, DepthError):
         return ImageError(name, str(error))
     return ImageError(name, _one_line(error), "give one still image")

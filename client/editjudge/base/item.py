@@ -216,7 +216,7 @@ def _load_field(field_name: str, image: Any, load: Callable[[Any], Any]) -> Any:
     except ImageError as error:
         if isinstance(image, str | os.PathLike):
             raise
-        raise ImageError(field_name, error.reason, error.mend) from error
+        raise ImageError(field_name, error.reason, error.fix) from error
 
 
 def check_text(name: str, text: str) -> None:

@@ -58,7 +58,7 @@ _BAND_PIXELS = 1024 * 1024
 
 
 class DepthError(ValueError):
-    """Pixel values without a defined white, or not exactly readable; the text has the mend."""
+    """Pixel values without a defined white, or not exactly readable; the text has the fix."""
 
 
 def row_bands(width: int, height: int) -> Iterator[slice]:

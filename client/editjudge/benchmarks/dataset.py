@@ -2,7 +2,7 @@
 
 Three words name what is wrong with data. A problem is an entry that is no item, so it is left out.
 A flaw is a field of an item that cannot be used: only dimensions that need it are not scored. A
-note is a peculiarity of released data that users need not mend.
+note is a peculiarity of released data that users need not fix.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Dataset(ABC):
     Attributes:
         path: The file or folder of the data.
         folder: The folder to which relative file names in the data refer.
-        is_released: Whether this is data as its authors released it, which users do not mend.
+        is_released: Whether this is data as its authors released it, which users do not fix.
         nouns: The data's word for one entry, and for several.
         ids_are_positions: Whether records have no ids, so that items are called by their positions
             from 0, and a record that was removed renames all after it.
@@ -194,7 +194,7 @@ class Dataset(ABC):
     def notes(self) -> tuple[str, ...]:
         """Return the peculiarities of the data that users should know, one line each.
 
-        They need no mend: differences from the release, and oddities of the release itself.
+        They need no fix: differences from the release, and oddities of the release itself.
         """
         return ()
 
@@ -209,7 +209,7 @@ class Dataset(ABC):
         """Return the entries of the data that are no items."""
         return ()
 
-    def mend(self, refs: Sequence[ItemRef]) -> str:
+    def fix(self, refs: Sequence[ItemRef]) -> str:
         """Suggest the `--root` option that finds these items' missing files, or ""."""
         return ""
 
@@ -257,8 +257,8 @@ class Dataset(ABC):
             lines.append(f"and {len(problems) - MAX_PROBLEMS:,} more")
         text = "\n  ".join(lines)
         count = format_count(len(problems), *self.nouns)
-        mend = self.mend(sourceless)
-        return InputError(format_path(self.path), f"{count} cannot be used:\n  {text}", mend)
+        fix = self.fix(sourceless)
+        return InputError(format_path(self.path), f"{count} cannot be used:\n  {text}", fix)
 
     def shape_key(self, ref: ItemRef) -> Hashable:
         """Return a key that two items share if the same of their optional fields are filled."""
@@ -413,8 +413,8 @@ class Dataset(ABC):
                 yield name, flaw(f"{name}: {NO_FILE}: {', '.join(absent)}")
             elif outside:
                 first = Path(_resolve_parents(outside[0]))
-                mend = f"to allow its folder, add --root {format_path(first.parent)}"
-                yield name, flaw(f"{name}: {OUTSIDE}: {format_path(first)}; {mend}")
+                fix = f"to allow its folder, add --root {format_path(first.parent)}"
+                yield name, flaw(f"{name}: {OUTSIDE}: {format_path(first)}; {fix}")
 
 
 @cache

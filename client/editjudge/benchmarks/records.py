@@ -135,13 +135,13 @@ class RecordsFile(Dataset):
         return self._items_and_problems[1]
 
 
-def read_json(file: Path, kind: type, what: str, mend: str = "") -> tuple[Any, list[str]]:
+def read_json(file: Path, kind: type, what: str, fix: str = "") -> tuple[Any, list[str]]:
     """Read the value in a JSON file, and the keys that an object in it has more than once.
 
     Args:
         kind: The type that the value must have.
         what: The same in words, for the error.
-        mend: What to give instead, for the error.
+        fix: What to give instead, for the error.
 
     Raises:
         InputError: the file cannot be read, or its value has another type.
@@ -157,5 +157,5 @@ def read_json(file: Path, kind: type, what: str, mend: str = "") -> tuple[Any, l
     except (OSError, ValueError) as error:
         raise InputError(format_path(file), f"cannot be read: {error}") from error
     if not isinstance(value, kind):
-        raise InputError(format_path(file), f"is not {what}", mend)
+        raise InputError(format_path(file), f"is not {what}", fix)
     return value, twice

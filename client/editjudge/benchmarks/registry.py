@@ -192,8 +192,8 @@ def _match_pattern(
     parts = {part for name in by_id for part in name.split(".")}
     near = get_close_matches(word, parts, cutoff=0.7)
     near = near or get_close_matches(pattern, by_id, n=3, cutoff=0.4)
-    mend = f"did you mean {', '.join(near)}?" if near else "see: editjudge list dimensions"
-    raise ConfigError(f"no dimension matches {pattern!r}", mend)
+    fix = f"did you mean {', '.join(near)}?" if near else "see: editjudge list dimensions"
+    raise ConfigError(f"no dimension matches {pattern!r}", fix)
 
 
 def _of_one_benchmark(names: Iterable[str], pattern: str) -> Iterator[str]:

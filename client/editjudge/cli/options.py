@@ -232,8 +232,8 @@ def parse_outputs(outputs: tuple[str, ...]) -> dict[str, Path]:
         ConfigError: a value is not MODEL=DIR, or two have the same model.
         InputError: it cannot be told where the name of a model ends.
     """
-    mend = "write the model's name before its folder, as ours=out/ours"
-    folders = parse_pairs("--outputs", outputs, "MODEL=DIR", mend)
+    fix = "write the model's name before its folder, as ours=out/ours"
+    folders = parse_pairs("--outputs", outputs, "MODEL=DIR", fix)
     for model, folder in folders.items():
         if "=" in folder and not Path(folder).exists():
             raise InputError(
@@ -264,7 +264,7 @@ def _absolute(text: str) -> Path:
 
 
 def parse_pairs(
-    flag: str, texts: Iterable[str], form: str = "OLD=NEW", mend: str = ""
+    flag: str, texts: Iterable[str], form: str = "OLD=NEW", fix: str = ""
 ) -> dict[str, str]:
     """Parse the values of an option of the form KEY=VALUE.
 
@@ -275,7 +275,7 @@ def parse_pairs(
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals or not value or not key.isprintable():
-            raise ConfigError(f"{flag} {text!r} is not {form}", mend)
+            raise ConfigError(f"{flag} {text!r} is not {form}", fix)
         if key in pairs:
             raise ConfigError(f"{flag} is given twice for {key}", "give it once")
         pairs[key] = value

@@ -92,7 +92,7 @@ def _print_validation(result: Validation) -> None:
         for line in (*describe_calls(result.estimate), *result.estimate.notes):
             print_text(line)
     if result.wrong:
-        print_text("problems found: mend them, or judge the usable items with editjudge run")
+        print_text("problems found: fix them, or judge the usable items with editjudge run")
     else:
         print_text("no problems found; next: editjudge run")
 

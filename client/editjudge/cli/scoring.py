@@ -68,8 +68,8 @@ def _print_prompts(edit: Edit, rubrics: Mapping[str, str]) -> int:
         try:
             prompt = make_prompt(rubric, edit, pictures.prepare)
         except ValueError as error:
-            mend = "give it, or remove it from `shows`"
-            raise InputError(rubric.dimension, str(error), mend) from error
+            fix = "give it, or remove it from `shows`"
+            raise InputError(rubric.dimension, str(error), fix) from error
         print_prompt(rubric, prompt)
     return 0
 

@@ -103,9 +103,9 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
     findings: list[Finding] = []
 
     def add_unloaded(model: str, why: str) -> None:
-        mend = "see the log of the local stack; editjudge models verify checks its weights"
+        fix = "see the log of the local stack; editjudge models verify checks its weights"
         service = model.replace("_", ".", 1)
-        findings.append(Finding(service=service, problem=f"could not be loaded: {why}", mend=mend))
+        findings.append(Finding(service=service, problem=f"could not be loaded: {why}", fix=fix))
 
     # Whoever names a judge only asks about that, or about the stack that runs already.
     start = not settings.judges
@@ -127,7 +127,7 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
 def _print_finding(finding: Finding) -> None:
     if finding.problem:
         print_text(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
-        print_text(f"  mend: {finding.mend}")
+        print_text(f"  fix: {finding.fix}")
         if finding.note:
             print_text(f"  {finding.note}")
         return
@@ -215,10 +215,12 @@ async def _find_services() -> tuple[dict[str, str], str]:
         return format_identities(panel.identities()), "; ".join(panel.problems.values())
 
 
-def canary_command(rounds: int, *, anew: bool, json: bool, **options: Any) -> int:
+def canary_command(rounds: int, *, new_baseline: bool, json: bool, **options: Any) -> int:
     """Check judges on the canaries; return the exit code."""
     settings = settings_from(options)
-    results = canary.check_canaries(settings, tuple(parse_judges(options)), rounds, anew=anew)
+    results = canary.check_canaries(
+        settings, tuple(parse_judges(options)), rounds, new_baseline=new_baseline
+    )
     if json:
         print_json(results)
     else:

@@ -53,7 +53,7 @@ class RunHeader(BaseModel):
     not_served: dict[ServiceName, str] = {}
     prompts: dict[str, str] = {}
 
-    def join(self, later: RunHeader, where: str, mend: str = "") -> RunHeader:
+    def join(self, later: RunHeader, where: str, fix: str = "") -> RunHeader:
         """Make the header of this run extended by the outputs and dimensions of a later header.
 
         `data_digest` and the folders of present outputs stay as they are: they change only once the
@@ -62,7 +62,7 @@ class RunHeader(BaseModel):
         Args:
             later: The header of the session that resumes the run, or of another run to add.
             where: The run's folder, for messages.
-            mend: The mend that errors name; by default to give another folder.
+            fix: The fix that errors name; by default to give another folder.
 
         Raises:
             ConfigError: the benchmark, protocol, judges, rounds or prompts differ.
@@ -74,12 +74,12 @@ class RunHeader(BaseModel):
             if mine != other:
                 raise ConfigError(
                     f"{where} has {name} {mine}, not {other}",
-                    mend or "give another folder for this run",
+                    fix or "give another folder for this run",
                 )
         if differ := self._find_changed_prompts(later):
             raise ConfigError(
                 f"{where} was judged with other prompts: {', '.join(differ)}",
-                mend
+                fix
                 or "leave --prompts and --rubric out to use its prompts, or give another folder",
             )
         identities = {**self.identities, **later.identities}

@@ -71,8 +71,8 @@ def describe_data_problems(dataset: Dataset, items: Sequence[FlawedItem]) -> tup
     if items:
         count = format_count(len(items), "item is", "items are")
         no_file = [one.ref for one in items if any(NO_FILE in f.reason for f in one.flaws.values())]
-        mend = f"; {dataset.mend(no_file)}" if no_file and dataset.mend(no_file) else ""
-        lines.append(f"{count} judged in part only (first: {items[0].description}){mend}")
+        fix = f"; {dataset.fix(no_file)}" if no_file and dataset.fix(no_file) else ""
+        lines.append(f"{count} judged in part only (first: {items[0].description}){fix}")
     return tuple(lines)
 
 

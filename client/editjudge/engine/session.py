@@ -298,7 +298,7 @@ class Session:
             if role in roles:
                 raise ConfigError(
                     f"{role} cannot be used: {panel.why_not(role)}",
-                    "mend its settings or its server; editjudge doctor checks both",
+                    "fix its settings or its server; editjudge doctor checks both",
                 )
 
     def _explain_not_served(self, panel: Panel) -> dict[str, list[str]]:

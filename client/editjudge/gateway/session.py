@@ -34,7 +34,7 @@ from .connection import SERVICE
 from .messages import get_error_kind, make_score_request, read_call, read_outcome, read_usage
 from .panel import Gateway
 
-MEND = (
+FIX = (
     "check the address, the certificate and the token, and that the service runs:"
     " editjudge doctor --gateway URL"
 )
@@ -82,7 +82,7 @@ class GatewaySession:
         try:
             report = await self.panel.learn(request)
         except ServiceError as error:
-            raise ConfigError(str(error), MEND) from error
+            raise ConfigError(str(error), FIX) from error
         self._check_judges(frozenset().union(*(roles_of(d, known_dimensions) for d in selection)))
         here = _to_texts(signatures.of(selection, self.panel.identities()))
         there = dict(report.panel.signatures)
@@ -99,7 +99,7 @@ class GatewaySession:
         for name in self._protocol.judges:
             role = ServiceName.judge(name)
             if role not in self.panel.service_names:
-                raise ConfigError(f"{role} cannot be used: {self.panel.why_not(role)}", MEND)
+                raise ConfigError(f"{role} cannot be used: {self.panel.why_not(role)}", FIX)
         unpriced_roles = self.panel.list_unpriced(roles & self.panel.service_names)
         if self._budget.limit is not None and unpriced_roles:
             raise ConfigError(

@@ -216,8 +216,8 @@ class Panel:
         if service.is_judge:
             endpoint = self._settings.judges.get(service.variant)
             if endpoint is None:
-                mend = "(--judge URL, or docs/configuration.md)"
-                return f"no judge is configured as {service.variant!r} {mend}"
+                fix = "(--judge URL, or docs/configuration.md)"
+                return f"no judge is configured as {service.variant!r} {fix}"
             urls = [endpoint.url, *endpoint.replicas]
             return "; ".join(f"{url}: {self.problems.get(url, 'not bound')}" for url in urls)
         urls = [endpoint.url for endpoint in self._settings.endpoints.values()]
@@ -226,8 +226,8 @@ class Panel:
         if not self._settings.endpoints:
             return "no endpoint is configured and no local stack runs (editjudge up)"
         own = f"load it there as {model_name(service)}: docs/own.md"
-        mend = "docs/models.md adds it" if service in SPECIALISTS else own
-        return f"not among the models ready at {', '.join(urls)} ({mend})"
+        fix = "docs/models.md adds it" if service in SPECIALISTS else own
+        return f"not among the models ready at {', '.join(urls)} ({fix})"
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:
         """Identity of every bound service, for signatures."""

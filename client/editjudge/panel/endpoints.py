@@ -93,11 +93,11 @@ def check_consent(endpoint: JudgeEndpoint) -> None:
     proxy = find_proxy(endpoint.url)
     if endpoint.send_images or (_own_network(host) and proxy is None):
         return
-    to, mend = f"{host}, outside your own network", "set send_images = true for this judge"
+    to, fix = f"{host}, outside your own network", "set send_images = true for this judge"
     if proxy is not None:
         to = f"{host} by the proxy {without_password(proxy)}, which counts as leaving your network"
-        mend += f" (or no_proxy={host})"
-    raise ConfigError(f"{endpoint.url}: images would be sent to {to}", f"if they may be, {mend}")
+        fix += f" (or no_proxy={host})"
+    raise ConfigError(f"{endpoint.url}: images would be sent to {to}", f"if they may be, {fix}")
 
 
 def _own_network(host: str) -> bool:

@@ -354,8 +354,8 @@ class Judge:
                     # The server was restarted with other options: it is asked again next time.
                     await self._ledger.put_fact(self._fact, "")
                 if cut:
-                    mend = f"set a higher one for {self.name}"
-                    reasons.append(f"{error} (the reply was cut at max_tokens = {limit}; {mend})")
+                    fix = f"set a higher one for {self.name}"
+                    reasons.append(f"{error} (the reply was cut at max_tokens = {limit}; {fix})")
                     break
                 reasons.append(str(error))
                 request = ask_again(prompt, contract, error)
@@ -534,7 +534,7 @@ class Judge:
         # If a reply could not be stored meanwhile, this one could not be either.
         store_error = self._store_errors.get(ledger)
         if store_error is not None and store_error is not before:
-            raise StoreError(store_error.message, store_error.mend)
+            raise StoreError(store_error.message, store_error.fix)
         # Its place is held until the reply is stored. So when a process is killed, no more paid
         # replies are lost than calls are in flight, however slow the disk is.
         reply = await self._make_call(transport, call, context)
@@ -543,7 +543,7 @@ class Judge:
             return await ledger.put(call, reply)
         except StoreError as error:
             # Without its traceback, which holds pictures and replies.
-            self._store_errors[ledger] = StoreError(error.message, error.mend)
+            self._store_errors[ledger] = StoreError(error.message, error.fix)
             raise
 
     async def _make_call(self, transport: Transport, call: Call, context: CallContext) -> Reply:

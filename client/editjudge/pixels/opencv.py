@@ -11,7 +11,7 @@ DISTRIBUTION = "opencv-python-headless"
 
 
 def missing_opencv() -> str:
-    """Why nothing is computed on pixels here, with the mend; empty where OpenCV is installed."""
+    """Why nothing is computed on pixels here, with the fix; empty where OpenCV is installed."""
     # Looked for on the path alone: while a thread imports it, what is loaded is half of it.
     return "" if PathFinder.find_spec("cv2") else str(_missing())
 

@@ -238,7 +238,7 @@ class Preparation:
         used_identities = {role: identities[role] for role in self.maker.roles}
         for role, identity in used_identities.items():
             if self.identities.get(role, identity) != identity:
-                print_notice(f"{role} is another model than before, so all results are made anew")
+                print_notice(f"{role} is another model than before, so all results are made again")
                 self.entries = {
                     name: one for name, one in self.entries.items() if one.status in _INDEPENDENT
                 }

@@ -35,7 +35,7 @@ def load_custom_templates(files: Mapping[str, str], where: str = "") -> tuple[Te
         where: The folder of the files, for error messages.
 
     Raises:
-        ConfigError: A file is not valid. The message names the file, the problem and the mend.
+        ConfigError: A file is not valid. The message names the file, the problem and the fix.
     """
     return _templates(tuple(sorted(files.items())), where)
 
@@ -87,8 +87,8 @@ def _find_replaced(name: str, place: str) -> Template:
     if name not in load_templates():
         folder = name.partition("/")[0]
         beside = [each for each in load_templates() if each.partition("/")[0] == folder]
-        mend = _list_names(beside) if beside else "see: editjudge list prompts"
-        raise ConfigError(f"{place}: no prompt is called {name}", mend)
+        fix = _list_names(beside) if beside else "see: editjudge list prompts"
+        raise ConfigError(f"{place}: no prompt is called {name}", fix)
     return load_templates()[name]
 
 
@@ -133,8 +133,8 @@ def _check_fields(own: Template, file: TemplateFile, place: str) -> None:
     image_fields = {"edited"} if {"edited", "frames"} & set(due) else set()
     may = {*due, *_ALWAYS, *image_fields, *({"hint"} & file.absent.keys())}
     if unknown := [name for name in names if name not in may]:
-        mend = f"it may hold {', '.join(sorted(may))}; braces of the text itself are doubled"
-        raise ConfigError(f"{place}: {own.name} has no field {{{unknown[0]}}}", mend)
+        fix = f"it may hold {', '.join(sorted(may))}; braces of the text itself are doubled"
+        raise ConfigError(f"{place}: {own.name} has no field {{{unknown[0]}}}", fix)
     if any(name not in due or name in names for name in file.leaves_out):
         raise ConfigError(
             f"{place}: leaves_out must list fields of {own.name} that the text does not use",
@@ -151,17 +151,17 @@ def _check_fields(own: Template, file: TemplateFile, place: str) -> None:
 
 def _names(user: str, place: str) -> list[str]:
     """List the fields of a text; each must be a plain name in braces."""
-    mend = "write a field as {name}, and double the braces of the text itself: {{ and }}"
+    fix = "write a field as {name}, and double the braces of the text itself: {{ and }}"
     names = []
     try:
         for _, name, form, conversion in string.Formatter().parse(user):
             if name is None:
                 continue
             if form or conversion or not name.isidentifier():
-                raise ConfigError(f"{place}: {{{name}… is not a field", mend)
+                raise ConfigError(f"{place}: {{{name}… is not a field", fix)
             names.append(name)
     except ValueError as error:
-        raise ConfigError(f"{place}: {error}", mend) from error
+        raise ConfigError(f"{place}: {error}", fix) from error
     return names
 
 
@@ -180,8 +180,8 @@ def _form(
         choices, contract = parse_form(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        mend = f"{own.name} needs {kind}; see docs/prompts.md"
-        raise ConfigError(f"{place}: [answer] cannot be read: {why}", mend) from error
+        fix = f"{own.name} needs {kind}; see docs/prompts.md"
+        raise ConfigError(f"{place}: [answer] cannot be read: {why}", fix) from error
     if (contract.name if contract else "choices") != kind:
         raise ConfigError(f"{place}: [answer] must be of the kind {kind}", f"{own.name} reads it")
     if len(own.choices) == 2 and len(choices) != 2:
@@ -190,12 +190,12 @@ def _form(
         due = [field.name for field in own.contract.fields]
         has = {field.name for field in contract.fields}
         if lacking := [name for name in due if name not in has]:
-            mend = f"give the scores {', '.join(due)}"
-            raise ConfigError(f"{place}: [answer] lacks the score {lacking[0]}", mend)
+            fix = f"give the scores {', '.join(due)}"
+            raise ConfigError(f"{place}: [answer] lacks the score {lacking[0]}", fix)
     own_indexed = getattr(own.contract, "indexed", None)
     if own_indexed != getattr(contract, "indexed", None):
-        mend = f"write indexed = {str(bool(own_indexed)).lower()}"
-        raise ConfigError(f"{place}: [answer] must have the same indexed as {own.name}", mend)
+        fix = f"write indexed = {str(bool(own_indexed)).lower()}"
+        raise ConfigError(f"{place}: [answer] must have the same indexed as {own.name}", fix)
     return choices, contract
 
 

@@ -42,12 +42,12 @@ def parse_file(kind: type[M], text: str, place: str) -> M:
         # A misspelt key explains why another is missing, so it is reported first.
         first = min(invalid.errors(), key=lambda error: error["type"] != "extra_forbidden")
         keys = [str(key) for key in first["loc"] if key != "[key]"]
-        problem, mend = _problem(first["type"], first["msg"], ".".join(keys)), ""
+        problem, fix = _problem(first["type"], first["msg"], ".".join(keys)), ""
         if first["type"] == "extra_forbidden":
-            mend = f"there is {', '.join(kind.model_fields)}"
-        raise ConfigError(f"{place}{_line_of(keys, text)}: {problem}", mend) from invalid
+            fix = f"there is {', '.join(kind.model_fields)}"
+        raise ConfigError(f"{place}{_line_of(keys, text)}: {problem}", fix) from invalid
     except ValueError as error:
-        raise ConfigError(f"{place}: {error}", "mend its TOML") from error
+        raise ConfigError(f"{place}: {error}", "fix its TOML") from error
 
 
 def _problem(kind: str, message: str, key: str) -> str:
@@ -78,8 +78,8 @@ def read_text(path: Path) -> str:
         ConfigError: The file cannot be read, or is not a file of prompts.
     """
     if path.name != SYSTEM and path.suffix != ".toml":
-        mend = f"templates and rubrics are <name>.toml, templates with a {SYSTEM} beside them"
-        raise ConfigError(f"{path} is no template and no rubric", mend)
+        fix = f"templates and rubrics are <name>.toml, templates with a {SYSTEM} beside them"
+        raise ConfigError(f"{path} is no template and no rubric", fix)
     try:
         if path.stat().st_size > _LARGEST:
             raise ConfigError(f"{path} is larger than 1 MiB", "it is no prompt")

@@ -123,7 +123,7 @@ def make_rubric(name: str, text: str, place: str) -> RubricTemplate:
         place: Path of the file, for error messages.
 
     Raises:
-        ConfigError: The rubric is not valid. The message names the file, the line and the mend.
+        ConfigError: The rubric is not valid. The message names the file, the line and the fix.
     """
     file = name.partition("/")[2]
     if not _NAME.fullmatch(file):

@@ -257,11 +257,11 @@ def format_pending_warning(edits: int) -> str:
     return f"the run is not finished: at least {format_count(edits, 'edit')} pending"
 
 
-def explain_signs(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:
+def explain_signs(cells: Iterable[Cell], *, fix: bool = True) -> Iterator[str]:
     """Explain the signs that occur in these cells, one line for each sign.
 
     Args:
-        mend: Also name the option that avoids it.
+        fix: Also name the option that avoids it.
     """
     with_value = [cell for cell in cells if cell.value is not None]
     intervals = "".join(_format_ends(cell, None) for cell in with_value)
@@ -274,4 +274,4 @@ def explain_signs(cells: Iterable[Cell], *, mend: bool = True) -> Iterator[str]:
     if any(cell.capped for cell in with_value):
         yield "^n: n of these numbers are capped: the pictures are (nearly) identical"
     if any(cell.other_items for cell in with_value):
-        yield f"~: rests on items on which not all models have a number{': see --common' * mend}"
+        yield f"~: rests on items on which not all models have a number{': see --common' * fix}"

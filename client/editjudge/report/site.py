@@ -174,12 +174,12 @@ def _check_out(out: Path, *, is_file: bool) -> None:
     Raises:
         ConfigError: `out` is something else.
     """
-    mend = "give another --out, or remove it"
+    fix = "give another --out, or remove it"
     if is_file:
         if out.is_dir():
             raise ConfigError(f"{out} is a folder", "give a file, or a name without .html")
         if out.exists() and not _is_page(out):
-            raise ConfigError(f"{out} exists and is no page of editjudge report", mend)
+            raise ConfigError(f"{out} exists and is no page of editjudge report", fix)
         return
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file", "give a folder, or a name that ends in .html")
@@ -187,7 +187,7 @@ def _check_out(out: Path, *, is_file: bool) -> None:
         raise ConfigError(f"{out} is a run", "give another folder with --out")
     ours = any(out.glob(f"data/{_DATA}*"))
     if out.is_dir() and any(out.iterdir()) and not ours:
-        raise ConfigError(f"{out} is not empty and is no page of editjudge report", mend)
+        raise ConfigError(f"{out} is not empty and is no page of editjudge report", fix)
 
 
 def _is_page(file: Path) -> bool:

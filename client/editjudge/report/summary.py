@@ -77,8 +77,8 @@ def select_columns(
     for pattern in columns:
         if not any(_matches(column, [pattern]) for column in results.columns):
             titles = ", ".join(column.title for column in results.columns[:6])
-            mend = f"give an id, a part of one, a title or a glob: {titles}"
-            raise ConfigError(f"no column {pattern}", mend)
+            fix = f"give an id, a part of one, a title or a glob: {titles}"
+            raise ConfigError(f"no column {pattern}", fix)
     names = tuple(models) or tuple(results.models)
     matches = (c for c in results.columns if not columns or _matches(c, columns))
     return tuple(c for c in matches if any(results.models[n][c.id].asked for n in names)), names
@@ -190,7 +190,7 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
     cells = [results.models[model][column.id] for model in models for column in columns]
     if warning := untrained_warning(results.untrained):
         yield warning
-    yield from explain_signs(cells, mend=False)
+    yield from explain_signs(cells, fix=False)
     if any(cell.sd is not None for cell in cells):
         yield "sd: standard deviation over rounds"
     yield from describe_outside(columns, results.models)

@@ -76,7 +76,7 @@ class OfficialRubric(Rubric):
         readers: What reads replies instead of the prompt's own contract, as (task, reader); the
             task `""` stands for all that are not named. Empty for the contract.
         untold: The judge gets an empty text for instruction and explanation.
-        jpeg: Tasks whose images are encoded anew, as JPEG of quality 85.
+        jpeg: Tasks whose images are encoded again, as JPEG of quality 85.
     """
 
     name: ClassVar[str] = "released_rubric"

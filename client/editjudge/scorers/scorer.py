@@ -43,7 +43,7 @@ class Scorer(ABC):
 
     @property
     def unavailable_reason(self) -> str:
-        """Why this machine cannot run the scorer, and how to mend it; empty if it can."""
+        """Why this machine cannot run the scorer, and how to fix it; empty if it can."""
         return ""
 
     @property

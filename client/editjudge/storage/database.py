@@ -386,8 +386,8 @@ class Database:
         error_kind = _KINDS.get(code & 0xFF)  # the rest tells variants apart
         if error_kind is None:
             return StoreError(f"{self.path}: {error}")
-        kind, what, mend = error_kind
-        return kind(f"{self.path}: {what} ({error})", mend)
+        kind, what, fix = error_kind
+        return kind(f"{self.path}: {what} ({error})", fix)
 
 
 COPY = "restore a copy of the file"

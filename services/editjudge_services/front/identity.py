@@ -152,7 +152,7 @@ class Authority:
             alternative_names = certificate.extensions.get_extension_for_class(
                 x509.SubjectAlternativeName
             ).value
-        except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one mends it
+        except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one fixes it
             return True
         soon = certificate.not_valid_after_utc - datetime.now(UTC) < _LEFT_AT_START
         is_for_others = {*alternative_names} != {_make_general_name(name) for name in names}

@@ -90,8 +90,8 @@ def _check_pair(values: FrontValues) -> None:
     except OSError as error:  # an SSLError is one
         pair = f"{values.certificate}, {values.private_key}"
         reason = getattr(error, "reason", None) or error.strerror or error
-        mend = "give a certificate (PEM) and the key that belongs to it"
-        raise ConfigError(f"{pair}: {reason}", mend) from error
+        fix = "give a certificate (PEM) and the key that belongs to it"
+        raise ConfigError(f"{pair}: {reason}", fix) from error
 
 
 def make_local_front(
@@ -195,7 +195,7 @@ def read_values(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: {error.strerror}", "give another file") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         where = " ".join(str(error).split())
-        raise ConfigError(f"{file}: this is not YAML: {where}", "mend it") from error
+        raise ConfigError(f"{file}: this is not YAML: {where}", "fix it") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{file}: there are no values", "write them as `name: value`")
     return values

@@ -172,8 +172,8 @@ class EnvoyServer(Server):
     def _admin(self) -> str:
         return f"http://{LOOPBACK}:{self.values.admin_port}"
 
-    def _suggest_mend(self) -> str:
-        return "see what it wrote" if self._inherits else super()._suggest_mend()
+    def _suggest_fix(self) -> str:
+        return "see what it wrote" if self._inherits else super()._suggest_fix()
 
     def _read_last_error(self) -> str:
         return "by itself" if self._inherits else super()._read_last_error()

@@ -49,8 +49,8 @@ class SharedLimit:
             NoCapacity: there is no capacity now, and `may_wait` is false.
         """
         if amount > self._caller_limit:
-            mend = f"send at most {self._caller_limit:,} at a time"
-            raise InvalidRequest(self._field, f"{amount:,} {self._unit}", mend)
+            fix = f"send at most {self._caller_limit:,} at a time"
+            raise InvalidRequest(self._field, f"{amount:,} {self._unit}", fix)
         while reason := self._find_exceeded_limit(caller, amount):
             if not may_wait:
                 raise NoCapacity(reason, "ask again in a second")

@@ -1,4 +1,4 @@
-"""Errors of requests, and their form in gRPC and JSON: a code, a field, a reason and a mend."""
+"""Errors of requests, and their form in gRPC and JSON: a code, a field, a reason and a fix."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def describe_error(error: EditjudgeError) -> Refusal:
         code=find_code(error),
         message=join_surrogates(error.message),
         field=error.field if isinstance(error, InvalidRequest) else "",
-        mend=join_surrogates(error.mend),
+        fix=join_surrogates(error.fix),
     )
 
 
@@ -80,7 +80,7 @@ async def abort(context: Any, error: EditjudgeError) -> NoReturn:
     if isinstance(error, InvalidRequest):
         violation = error_details_pb2.BadRequest.FieldViolation(
             field=error.field,
-            description=join_surrogates(f"{error.reason}; {error.mend}".rstrip("; ")),
+            description=join_surrogates(f"{error.reason}; {error.fix}".rstrip("; ")),
         )
         detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
     elif isinstance(error, NoCapacity):

@@ -162,8 +162,8 @@ async def _refusals(request: web.Request, handler: Handler) -> web.StreamRespons
         _check_query(request)
         return await handler(request)
     except web.HTTPRequestEntityTooLarge:
-        mend = f"send less than {MAX_BODY_BYTES:,} bytes"
-        why, status = Refusal(code="INVALID_ARGUMENT", message="too large", mend=mend), 413
+        fix = f"send less than {MAX_BODY_BYTES:,} bytes"
+        why, status = Refusal(code="INVALID_ARGUMENT", message="too large", fix=fix), 413
     except web.HTTPException as error:
         why, status = _no_such(request, error), error.status
         headers = {"allow": error.headers["Allow"]} if "Allow" in error.headers else {}
@@ -185,20 +185,20 @@ def _check_query(request: web.Request) -> None:
         return
     parameters = _QUERIES.get(request.path, ())
     if unknown := [name for name in request.query if name not in parameters]:
-        mend = f"there is {', '.join(parameters)}" if parameters else "leave it out"
-        raise InvalidRequest(unknown[0][:_MAX_SHOWN_CHARS], "no such field of a query", mend)
+        fix = f"there is {', '.join(parameters)}" if parameters else "leave it out"
+        raise InvalidRequest(unknown[0][:_MAX_SHOWN_CHARS], "no such field of a query", fix)
 
 
 def _no_such(request: web.Request, error: web.HTTPException) -> Refusal:
     """Describe why no route accepts a request: its path, method or headers."""
     if isinstance(error, web.HTTPNotFound):
         message = f"{request.path[:_MAX_SHOWN_CHARS]}: nothing is served here"
-        return Refusal(code="NOT_FOUND", message=message, mend="see /v1/docs")
+        return Refusal(code="NOT_FOUND", message=message, fix="see /v1/docs")
     if isinstance(error, web.HTTPMethodNotAllowed):
         message = f"{request.path[:_MAX_SHOWN_CHARS]} takes no {request.method[:_MAX_SHOWN_CHARS]}"
-        mend = f"use {' or '.join(sorted(error.allowed_methods))}"
-        return Refusal(code="UNIMPLEMENTED", message=message, mend=mend)
-    return Refusal(code="INVALID_ARGUMENT", message=error.reason, mend="see /v1/docs")
+        fix = f"use {' or '.join(sorted(error.allowed_methods))}"
+        return Refusal(code="UNIMPLEMENTED", message=message, fix=fix)
+    return Refusal(code="INVALID_ARGUMENT", message=error.reason, fix="see /v1/docs")
 
 
 async def _body(request: web.Request, model: type[W]) -> W:

@@ -34,7 +34,7 @@ _REFERENCE = "#/components/schemas/"
 _SCORE = json.loads(Path(__file__).with_name("templates").joinpath("example.json").read_text())
 EXAMPLES: Mapping[str, Any] = {"/v1/score": _SCORE, "/v1/score:batch": {"requests": [_SCORE]}}
 """An example body for each route that takes one: a grey square of 32 pixels, edited to be red."""
-_REFUSAL = Refusal(code="INVALID_ARGUMENT", message="edit.mask: …", field="edit.mask", mend="…")
+_REFUSAL = Refusal(code="INVALID_ARGUMENT", message="edit.mask: …", field="edit.mask", fix="…")
 _PATHS: tuple[tuple[str, str, str, type[BaseModel] | None, type[BaseModel]], ...] = (
     ("/v1/score", "post", "Judge one edit.", ScoreRequest, ScoreReport),
     ("/v1/score:batch", "post", "Judge several edits.", BatchRequest, BatchReply),
@@ -67,7 +67,7 @@ def make_openapi() -> dict[str, Any]:
             schema = {"type": "array", "items": schema}
         responses: dict[str, Any] = {
             "200": {"description": "the answer", **_content(schema)},
-            "4XX": {"description": "the field that is wrong, and how to mend it", **error},
+            "4XX": {"description": "the field that is wrong, and how to fix it", **error},
         }
         operation: dict[str, Any] = {"summary": summary, "responses": responses}
         if body_model is not None:

@@ -58,7 +58,7 @@ def select_dimensions(
     try:
         return dimensions, dimensions.select(patterns)
     except ConfigError as error:
-        raise InvalidRequest(field, error.message, error.mend) from error
+        raise InvalidRequest(field, error.message, error.fix) from error
 
 
 _cache: BoundedCache[DimensionSet] = BoundedCache(_CACHE_BYTES)
@@ -89,17 +89,17 @@ def estimate_size(key: str, dimensions: DimensionSet) -> int:
 def _build(protocol: Protocol) -> DimensionSet:
     length = sum(map(len, protocol.prompts.values()))
     if len(protocol.prompts) > _MAX_PROMPTS or length > _MAX_PROMPT_CHARS:
-        mend = f"send {_MAX_PROMPTS} files of {_MAX_PROMPT_CHARS:,} characters at most"
+        fix = f"send {_MAX_PROMPTS} files of {_MAX_PROMPT_CHARS:,} characters at most"
         reason = f"{len(protocol.prompts):,} files of {length:,} characters"
-        raise InvalidRequest("protocol.prompts", reason, mend)
+        raise InvalidRequest("protocol.prompts", reason, fix)
     fields: dict[str, Any] = {"data": Path()}
     for field in Protocol.model_fields:  # one by one, to name the one that cannot be used
         fields["protocol" if field == "name" else field] = getattr(protocol, field)
         try:
             spec = RunSpec(**fields)
         except ConfigError as error:
-            raise InvalidRequest(f"protocol.{field}", error.message, error.mend) from error
+            raise InvalidRequest(f"protocol.{field}", error.message, error.fix) from error
     try:
         return DimensionSet(spec, MAX_DIMENSIONS)
     except ConfigError as error:
-        raise InvalidRequest("protocol.rounds", error.message, error.mend) from error
+        raise InvalidRequest("protocol.rounds", error.message, error.fix) from error

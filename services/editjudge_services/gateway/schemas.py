@@ -47,8 +47,8 @@ class InvalidRequest(InputError):
         field: The path of the field, for example `edit.mask`.
     """
 
-    def __init__(self, field: str, reason: str, mend: str = "") -> None:
-        super().__init__(field, reason, mend)
+    def __init__(self, field: str, reason: str, fix: str = "") -> None:
+        super().__init__(field, reason, fix)
         self.field = field
 
 
@@ -104,8 +104,8 @@ class ItemFlaw(JsonModel):
         if self.status == "failed":
             return Failure(error=self.reason, retryable=self.retryable)
         if self.kind is None:
-            mend = f"use one of {', '.join(get_args(NoScoreKind))}"
-            raise InvalidRequest("edit.flaws", f"{self.field}: the kind is missing", mend)
+            fix = f"use one of {', '.join(get_args(NoScoreKind))}"
+            raise InvalidRequest("edit.flaws", f"{self.field}: the kind is missing", fix)
         return NoScore(kind=self.kind, reason=self.reason, evidence=self.evidence)
 
 
@@ -286,7 +286,7 @@ def _name_field(field: str, make: Callable[[], T]) -> T:
     try:
         return make()
     except InputError as error:
-        raise InvalidRequest(field, error.reason, error.mend) from error
+        raise InvalidRequest(field, error.reason, error.fix) from error
     except (ValueError, EditjudgeError) as error:
         raise InvalidRequest(field, str(error)) from error
 
@@ -300,7 +300,7 @@ class Refusal(JsonModel):
     """The reason in one line."""
     field: str = ""
     """The path of the field that is wrong; empty where the error is about no field."""
-    mend: str = ""
+    fix: str = ""
     """What to change."""
 
 

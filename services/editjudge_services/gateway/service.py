@@ -26,7 +26,7 @@ from .schemas import InvalidRequest, Protocol, ScoreRequest
 from .usage import Meter, TeamUsage, UsageLog
 
 _TEAM = re.compile(f"({NAME})?")
-_TEAM_MEND = f"use letters, digits, . _ - alone, {LONGEST_NAME} at most"
+_TEAM_FIX = f"use letters, digits, . _ - alone, {LONGEST_NAME} at most"
 
 
 class JudgeService:
@@ -118,7 +118,7 @@ class JudgeService:
             InvalidRequest: the name of the team is not valid.
         """
         if not _TEAM.fullmatch(caller.team):
-            raise InvalidRequest("x-team", "this is not a valid team name", _TEAM_MEND)
+            raise InvalidRequest("x-team", "this is not a valid team name", _TEAM_FIX)
         meter = Meter(lambda usage: self._add_usage(caller.team, usage))
         with RequestAccount(caller, meter, self._close_account) as account:
             yield account

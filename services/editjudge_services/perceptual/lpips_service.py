@@ -86,8 +86,8 @@ class LpipsSpecialist(Specialist):
         """
         artefact = load_declared_artefact(self.entry, parameters)
         if not {TRUNK, HEADS} <= artefact.files.keys():
-            mend = f"editjudge models export {self.entry}"
-            raise RuntimeError(f"{self.entry} was exported by another version: {mend}")
+            fix = f"editjudge models export {self.entry}"
+            raise RuntimeError(f"{self.entry} was exported by another version: {fix}")
         self._network = LpipsNetwork(artefact.folder, artefact.precision)
         self.cache: BoundedCache[Taps] = BoundedCache(int(os.environ.get(CACHE_MIB, "1024")) << 20)
         blank = to_signed(np.zeros((self.smallest, self.smallest, 3), dtype=np.uint8))[None]

@@ -96,8 +96,8 @@ def _in_fp32(path: Path, settings: OnnxSettings) -> Network:
     session: Any = onnxruntime.InferenceSession(str(path), options, providers=providers)
     # One whose libraries of CUDA do not load is a CPU's, and says so in its log alone.
     if settings.device == "cuda" and _CUDA[0] not in session.get_providers():
-        mend = "give it a GPU and the libraries of CUDA it is built for"
-        raise ConfigError(f"{_NO_CUDA} that works", mend)
+        fix = "give it a GPU and the libraries of CUDA it is built for"
+        raise ConfigError(f"{_NO_CUDA} that works", fix)
     names = [each.name for each in session.get_inputs()]
 
     def run(*inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
@@ -134,6 +134,6 @@ def _providers(device: str) -> list[Any]:
     if _CUDA[0] in onnxruntime.get_available_providers():
         return [_CUDA, _CPU]
     if device == "cuda":
-        mend = "install onnxruntime-gpu in place of onnxruntime, or say device cpu"
-        raise ConfigError(_NO_CUDA, mend)
+        fix = "install onnxruntime-gpu in place of onnxruntime, or say device cpu"
+        raise ConfigError(_NO_CUDA, fix)
     return [_CPU]

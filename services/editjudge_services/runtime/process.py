@@ -61,10 +61,10 @@ def _open_listener(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            reason, mend = f"port {port} is taken", "choose another, or 0 for a free one"
+            reason, fix = f"port {port} is taken", "choose another, or 0 for a free one"
         else:
-            reason, mend = f"{host}:{port}: {error.strerror}", "choose an address of this machine"
-        raise StackError(reason, mend) from error
+            reason, fix = f"{host}:{port}: {error.strerror}", "choose an address of this machine"
+        raise StackError(reason, fix) from error
 
 
 def fetch(url: str, data: bytes | None = None) -> bytes | None:
@@ -172,11 +172,11 @@ class Server(ABC):
                 raise StackError(f"{self.name} was stopped before it was ready")
         raise StackError(
             f"{self.name} is not ready after {self.start_seconds:g} s: {self._read_last_error()}",
-            self._suggest_mend(),
+            self._suggest_fix(),
         )
 
     def _make_ended_error(self) -> StackError:
-        return StackError(f"{self.name} ended: {self._read_last_error()}", self._suggest_mend())
+        return StackError(f"{self.name} ended: {self._read_last_error()}", self._suggest_fix())
 
     def _launch(
         self,
@@ -225,5 +225,5 @@ class Server(ABC):
         """The line of its log that states why it failed."""
         return (self._read_log().strip().splitlines() or ["its log is empty"])[-1]
 
-    def _suggest_mend(self) -> str:
+    def _suggest_fix(self) -> str:
         return f"see {self.log}"

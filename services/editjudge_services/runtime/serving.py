@@ -46,8 +46,8 @@ def read_table(file: Path) -> dict[str, Serving]:
         raise ConfigError(f"{file}: {error.strerror}", "give another file") from error
     except ValidationError as error:
         where, message = first_problem(error)
-        mend = 'write {"MODEL": {"instances": 1, "precision": "fp32", "device": "auto"}}'
-        raise ConfigError(f"{file}: {where or 'the table'}: {message}", mend) from error
+        fix = 'write {"MODEL": {"instances": 1, "precision": "fp32", "device": "auto"}}'
+        raise ConfigError(f"{file}: {where or 'the table'}: {message}", fix) from error
     if not table:
         raise ConfigError(f"{file}: the table has no model", "name at least one")
     return table

@@ -84,7 +84,7 @@ class Artefact(Strict):
         check_files(self.folder, self.files, f"run: editjudge models export {self.entry}")
 
 
-def check_files(folder: Path, files: Mapping[str, str], mend: str) -> None:
+def check_files(folder: Path, files: Mapping[str, str], fix: str) -> None:
     """Check files against their digests.
 
     Args:
@@ -96,9 +96,9 @@ def check_files(folder: Path, files: Mapping[str, str], mend: str) -> None:
     for name, digest in files.items():
         path = folder / name
         if not path.is_file():
-            raise ConfigError(f"{path} is missing", mend)
+            raise ConfigError(f"{path} is missing", fix)
         if hash_file(path) != digest:
-            raise ConfigError(f"{path} was changed", mend)
+            raise ConfigError(f"{path} was changed", fix)
 
 
 def digest_weights(weights: Mapping[str, str]) -> str:

@@ -76,8 +76,8 @@ class Checkpoint(Strict):
         Raises:
             ConfigError: a file is missing or has other content.
         """
-        mend = f"run: editjudge models pull {self.entry}{' --untrained' * self.untrained}"
-        check_files(checkpoint_dir(self.entry), self.files, mend)
+        fix = f"run: editjudge models pull {self.entry}{' --untrained' * self.untrained}"
+        check_files(checkpoint_dir(self.entry), self.files, fix)
 
     def is_intact(self) -> bool:
         """Whether every file is there and unchanged."""
@@ -100,8 +100,8 @@ def load_checkpoint(entry: str) -> Checkpoint | None:
             try:
                 return Checkpoint.model_validate_json(record.read_bytes())
             except ValidationError as error:
-                mend = f"remove {record.parent}"
-                raise ConfigError(f"{record}: {first_problem(error)}", mend) from error
+                fix = f"remove {record.parent}"
+                raise ConfigError(f"{record}: {first_problem(error)}", fix) from error
     return None
 
 

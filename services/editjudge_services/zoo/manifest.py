@@ -102,8 +102,8 @@ def find_entry(name: str) -> Entry:
     if name in load_manifest():
         return load_manifest()[name]
     near = get_close_matches(name, load_manifest(), n=3, cutoff=0.4)
-    mend = f"did you mean {', '.join(near)}?" if near else "see: editjudge models list"
-    raise ConfigError(f"there is no model {name!r}", mend)
+    fix = f"did you mean {', '.join(near)}?" if near else "see: editjudge models list"
+    raise ConfigError(f"there is no model {name!r}", fix)
 
 
 def profile_entries(profile: Profile) -> list[Entry]:

@@ -113,8 +113,8 @@ def import_file(entry: Entry, file: Path, *, accept_license: bool = False) -> Ch
         ZooError: the disk is full.
     """
     if entry.supply != "file":
-        mend = f"run: editjudge models pull {entry.name}"
-        raise ConfigError(f"{entry.name} comes from the hub", mend)
+        fix = f"run: editjudge models pull {entry.name}"
+        raise ConfigError(f"{entry.name} comes from the hub", fix)
     _check_licence(entry, accept_license)
     (name,) = entry.files
     if not file.is_file():

@@ -272,7 +272,7 @@ def test_another_process_judges_a_pickled_edit_and_gives_it_back(
 @pytest.mark.parametrize(
     "error",
     [
-        ImageError("a.png", "broken", "mend it"),
+        ImageError("a.png", "broken", "fix it"),
         errors.MissingExtra("parquet export", "report"),
         errors.Overload("no room", service="ocr.ppocr", endpoint="grpc://x", retry_after=2.0),
     ],

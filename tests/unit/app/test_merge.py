@@ -194,7 +194,7 @@ def test_runs_of_different_things_are_refused(tmp_path: Path) -> None:
         RunStore.open(other, header(**changed)).close()
         with pytest.raises(ConfigError) as raised:
             merge([first, other], tmp_path / "runs" / "all", dimensions=known)
-        assert raised.value.mend.startswith(f"leave {other} out: only runs of one benchmark")
+        assert raised.value.fix.startswith(f"leave {other} out: only runs of one benchmark")
     with pytest.raises(ConfigError, match="holds no run"):
         merge([first, tmp_path / "runs" / "none"], tmp_path / "runs" / "all", dimensions=known)
     with pytest.raises(ConfigError, match="exists; give another --out"):

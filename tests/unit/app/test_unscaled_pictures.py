@@ -63,7 +63,7 @@ def spec_of(folder: Path, source: bytes, output: bytes) -> RunSpec:
     )
 
 
-def test_every_door_refuses_it_with_its_name_and_the_mend(tmp_path: Path) -> None:
+def test_every_door_refuses_it_with_its_name_and_the_fix(tmp_path: Path) -> None:
     data, path = unscaled(1), tmp_path / "edit.png"
     path.write_bytes(data)
     with pytest.raises(ImageError, match=f"^{path}: {WHY}.*rescale"):

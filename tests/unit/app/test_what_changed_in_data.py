@@ -109,15 +109,15 @@ def test_items_whose_pictures_became_others_are_judged_again(
 def test_an_item_that_becomes_what_it_was_was_judged_before(folder: Path) -> None:
     again(folder)
     before, lines = values(folder / "run"), lines_of(folder)
-    write(folder, _mended(lines))
+    write(folder, _fixed(lines))
     assert again(folder)[0].last_event.edits == 1
     write(folder, lines)
     result, _ = again(folder)
     assert (result.last_event.edits, values(folder / "run")) == (0, before)
 
 
-def _mended(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [lines[0], lines[1] | {"instruction": "mended"}, *lines[2:]]
+def _fixed(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [lines[0], lines[1] | {"instruction": "fixed"}, *lines[2:]]
 
 
 def _added(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -125,7 +125,7 @@ def _added(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 CASES: dict[str, tuple[Callable[[list[dict[str, Any]]], list[dict[str, Any]]], dict[str, int]]] = {
-    "mended": (_mended, {"changed": 1}),
+    "fixed": (_fixed, {"changed": 1}),
     "a field more": (
         lambda lines: [lines[0] | {"hint": "a cup"}, *lines[1:]],
         {"changed": 1},
@@ -205,7 +205,7 @@ def test_a_session_that_ends_before_it_judges_forgets_no_change(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     again(folder)
-    write(folder, _mended(lines_of(folder)))
+    write(folder, _fixed(lines_of(folder)))
 
     def ends(*_: object) -> None:
         raise KeyboardInterrupt
@@ -220,7 +220,7 @@ def test_a_session_that_ends_before_it_judges_forgets_no_change(
 def test_other_models_of_a_changed_item_do_not_stand(folder: Path) -> None:
     outputs = {"ours": folder / "v1", "theirs": folder / "v2"}
     again(folder, outputs=outputs)
-    write(folder, _mended(lines_of(folder)))
+    write(folder, _fixed(lines_of(folder)))
     assert again(folder, outputs={"ours": folder / "v1"})[0].last_event.edits == 1
     with RunView(folder / "run") as view:
         counts = {
@@ -252,7 +252,7 @@ async def test_calls_that_stay_the_same_are_not_made_again(folder: Path) -> None
         result = await editjudge.run_async(asked, out=folder / "run", settings=settings)
         assert result.last_event.edits == 1
         assert len(server.requests) == calls, "no question shows the mask"
-        write(folder, _mended(lines_of(folder)))
+        write(folder, _fixed(lines_of(folder)))
         result = await editjudge.run_async(asked, out=folder / "run", settings=settings)
         assert result.last_event.edits == 1
         assert len(server.requests) == calls + 1
@@ -276,7 +276,7 @@ def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
         ConfigError, match="third judged another version of 3 than an earlier run"
     ) as raised:
         merge([*shards, folder / "third"], folder / "all")
-    assert "on the present data" in raised.value.mend
+    assert "on the present data" in raised.value.fix
 
 
 def test_rescore_leaves_alone_what_was_judged_of_another_item(folder: Path) -> None:

@@ -154,12 +154,12 @@ UNSCALED = {
 
 
 @pytest.mark.parametrize("name", UNSCALED)
-def test_values_up_to_255_are_refused_with_the_mend(name: str) -> None:
+def test_values_up_to_255_are_refused_with_the_fix(name: str) -> None:
     data = png(UNSCALED[name])
     with pytest.raises(ImageError, match="multiply its values by 257") as caught:
         load_image(data, "edit.png")
     assert str(caught.value).startswith("edit.png: 16 bits per channel with values up to ")
-    assert str(caught.value).endswith("(sBIT)"), "no other mend beside it"
+    assert str(caught.value).endswith("(sBIT)"), "no other fix beside it"
     with pytest.raises(ValueError, match="8 bits per channel"):
         decode(data)
 

@@ -75,7 +75,7 @@ async def test_a_scorer_that_trips_costs_only_its_own_dimensions(
     assert list(result.outcomes.values()) == [Failure(error=said), Score(value=3)]
 
 
-async def test_what_is_the_callers_to_mend_is_told() -> None:
+async def test_what_is_the_callers_to_fix_is_told() -> None:
     told = edit(replies={"a.f": ConfigError("no prompts", "import them")})
     with pytest.raises(ConfigError, match="import them"):
         await judged(told, dimension("one", Reading(A, "f")))

@@ -329,7 +329,7 @@ WORST_FIRST: list[Outcome] = [
 @pytest.mark.parametrize("worse", range(5))
 @pytest.mark.parametrize("is_first", [True, False])
 def test_which_part_without_a_number_decides(worse: int, is_first: bool) -> None:
-    """A later run may mend what is not served or failed, and nothing mends what is unscored."""
+    """A later run may fix what is not served or failed, and nothing fixes what is unscored."""
     for milder in range(worse + 1, 6):
         parts = {"a": WORST_FIRST[worse], "b": WORST_FIRST[milder]}
         in_order = parts if is_first else dict(reversed(parts.items()))

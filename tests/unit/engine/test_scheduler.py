@@ -115,7 +115,7 @@ class Items:
     def list_rejected_entries(self) -> tuple[()]:
         return ()
 
-    def mend(self, refs: Any) -> str:
+    def fix(self, refs: Any) -> str:
         return ""
 
     def has_outputs(self, folder: Path) -> bool:

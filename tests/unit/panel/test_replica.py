@@ -88,7 +88,7 @@ def test_refusals_say_nothing_of_the_load(kind: type[ServiceError]) -> None:
 
 
 @pytest.mark.parametrize("kind", [Overload, DeadlineExceeded, Unreachable, NoConnection])
-def test_attempts_count_that_a_retry_mends(kind: type[ServiceError]) -> None:
+def test_attempts_count_that_a_retry_fixes(kind: type[ServiceError]) -> None:
     async def main() -> None:
         replica = replica_of(8)
         policy = RetryPolicy(first_wait=0.001, observe=replica.observe)

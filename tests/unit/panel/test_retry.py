@@ -84,7 +84,7 @@ def test_attempts_that_reached_nobody_use_up_none_of_the_others() -> None:
         script.run(attempts=4)
 
 
-def test_what_no_retry_can_mend_ends_it() -> None:
+def test_what_no_retry_can_fix_ends_it() -> None:
     script = Script(gone(), BadReply("no tensor", service="s"))
     with pytest.raises(BadReply, match="s: no tensor after 2 attempts"):
         script.run()

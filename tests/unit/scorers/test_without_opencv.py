@@ -24,7 +24,7 @@ from editjudge.pixels.alignment import align
 from editjudge.pixels.metrics import mse
 
 ROOT = Path(__file__).parents[3]
-MEND = 'run: pip install "editjudge[pixels]"'
+FIX = 'run: pip install "editjudge[pixels]"'
 NOBODY: Any = SimpleNamespace(service_names=frozenset(), why_not=lambda role: "away")
 
 
@@ -37,7 +37,7 @@ def thin(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("thin")
 def test_dimensions_of_pixels_say_what_to_install() -> None:
     told = explain_unserved(DIMENSIONS, NOBODY)
-    here = {name for name, why in told.items() if MEND in why}
+    here = {name for name, why in told.items() if FIX in why}
     assert {
         "core.mse.source.whole",
         "core.ssim.source.outside",
@@ -60,7 +60,7 @@ def test_it_is_there_while_another_thread_imports_it(monkeypatch: pytest.MonkeyP
 def test_functions_of_pixels_say_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("editjudge.pixels.metrics.cv2", opencv._OnUse())
     grey = np.zeros((9, 9, 3), np.uint8)
-    with pytest.raises(MissingExtra, match=re.escape(MEND)):
+    with pytest.raises(MissingExtra, match=re.escape(FIX)):
         mse(grey, grey)
 
 
@@ -70,7 +70,7 @@ def test_a_picture_of_16_bits_in_colour_is_refused_by_name(tmp_path: Path) -> No
     data = b"P6\n5 4\n65535\n" + levels.tobytes()
     with pytest.raises(ImageError, match=r"^deep\.ppm: 16 bits per channel of colour") as told:
         load_image(data, "deep.ppm")
-    assert MEND in str(told.value)
+    assert FIX in str(told.value)
     grey = io.BytesIO()
     Pil.fromarray(np.full((4, 5), 65535, np.uint16)).save(grey, "PNG")
     assert load_image(grey.getvalue()).rgb.min() == 255

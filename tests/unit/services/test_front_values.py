@@ -281,7 +281,7 @@ def test_what_envoy_would_refuse_is_told_before_anything_starts(
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         check_front(StackSettings.model_validate(stack))
-    assert told in f"{caught.value.message} {caught.value.mend}"
+    assert told in f"{caught.value.message} {caught.value.fix}"
 
 
 def test_a_certificate_that_is_not_there_is_told_before_anything_starts(state: Path) -> None:

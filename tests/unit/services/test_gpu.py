@@ -30,7 +30,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("has", "gets", "mend"),
+    ("has", "gets", "fix"),
     [
         ([CPU], [CPU], "install onnxruntime-gpu"),
         # The build for GPUs, its libraries missing: it says so in its log, and takes the CPU.
@@ -42,7 +42,7 @@ def test_a_network_for_a_gpu_never_runs_on_the_cpu(
     monkeypatch: pytest.MonkeyPatch,
     has: list[str],
     gets: list[str],
-    mend: str,
+    fix: str,
 ) -> None:
     session |= {"has": has, "gets": gets}
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", SimpleNamespace())
@@ -60,7 +60,7 @@ def test_a_network_for_a_gpu_never_runs_on_the_cpu(
     }
     for name in ("CUDA_VISIBLE_DEVICES", "EDITJUDGE_ONNX_DEVICE"):
         monkeypatch.setenv(name, "")
-    with pytest.raises(RuntimeError, match=f"^features_dinov2: device gpu .*{mend}") as told:
+    with pytest.raises(RuntimeError, match=f"^features_dinov2: device gpu .*{fix}") as told:
         adaptor.serve(Opens)().initialize(started)
     assert "\n" not in str(told.value)
 

@@ -129,7 +129,7 @@ def test_a_damaged_row_is_named(statement: str, told: str, copy: Path) -> None:
         everything(copy)
     assert refusal.value.exit_code == 1
     assert str(copy / FILE) in str(refusal.value)
-    assert refusal.value.mend
+    assert refusal.value.fix
 
 
 @pytest.mark.parametrize("at", [0, 9, 15, 16, 17, 18, 19, 21, 22, 23, 44, 45])

@@ -27,8 +27,8 @@ from .taxonomy import (
 def _edit_type(text: str) -> str:
     if text not in TYPES:
         near = get_close_matches(text.lower().replace(" ", "_"), TYPES, n=1)
-        mend = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(TYPES)}"
-        raise ValueError(f"{text!r} is no type of edit; {mend}")
+        fix = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(TYPES)}"
+        raise ValueError(f"{text!r} is no type of edit; {fix}")
     return text
 
 

@@ -215,7 +215,7 @@ class GieData(RecordsFile):
         """A folder, or a copy of the released file."""
         return super().has_outputs(folder) or folder.is_file()
 
-    def mend(self, refs: Sequence[ItemRef]) -> str:
+    def fix(self, refs: Sequence[ItemRef]) -> str:
         """Where `image` begins otherwise."""
         images = [Path(ref.data[0].image) for ref in refs]
         if not images:

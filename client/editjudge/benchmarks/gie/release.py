@@ -115,7 +115,7 @@ class Release:
     def describe_difference(self) -> str:
         """Describe how the list differs from the released one in length or order, or return "".
 
-        A user may have mended records, so a mask of one colour may be gone but not appear.
+        A user may have fixed records, so a mask of one colour may be gone but not appear.
         """
         count, released_count = len(self.records), TABLES["release"]["records"]
         if count != released_count:
@@ -174,7 +174,7 @@ def read_decisions(folder: Path) -> list[ComparisonDecision]:
         return _DECISIONS.validate_json(file.read_bytes()) if file.exists() else []
     except (OSError, ValidationError) as error:
         why = f"cannot be read: {error}"
-        raise InputError(format_path(file), why, "mend it, or remove it") from error
+        raise InputError(format_path(file), why, "fix it, or remove it") from error
 
 
 def read_release(path: Path) -> Release:
@@ -218,8 +218,8 @@ def convert(source: Path, out: Path) -> int:
     with suppress(InputError):  # a damaged conversion is replaced
         before = _from_converted(out)
     if why := _compare_lists(before.record_digests, data.record_digests):
-        mend = "outputs and runs by the earlier list have its positions: give another --out"
-        raise InputError(format_path(out), f"holds another list: {why}", mend)
+        fix = "outputs and runs by the earlier list have its positions: give another --out"
+        raise InputError(format_path(out), f"holds another list: {why}", fix)
     document = {
         "images": os.path.relpath(data.folder, out.absolute()),
         "digests": data.record_digests,
@@ -277,13 +277,13 @@ def _column(records: Iterable[Any], name: str) -> list[Any]:
     return [record.get(name) if isinstance(record, dict) else None for record in records]
 
 
-def _official_file(path: Path, mend: str) -> Path:
+def _official_file(path: Path, fix: str) -> Path:
     """Return the absolute path of the official file, which may be given by its folder."""
     path = path.absolute()
     if path.is_dir():
         path /= OFFICIAL_FILE
     if not path.is_file():
-        raise InputError(format_path(path), "no such file", mend)
+        raise InputError(format_path(path), "no such file", fix)
     return path
 
 

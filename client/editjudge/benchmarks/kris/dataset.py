@@ -145,8 +145,8 @@ class KrisData(RecordsFile):
 
 def _of_list(file: Path) -> Iterator[tuple[str, ItemRef | str]]:
     """Yield the annotations of a list, each with its folder and id."""
-    mend = f"of <task>/{ANNOTATION} give the folder above <task>"
-    records, twice = read_json(file, list, "a list of annotations", mend)
+    fix = f"of <task>/{ANNOTATION} give the folder above <task>"
+    records, twice = read_json(file, list, "a list of annotations", fix)
     yield from ((f"{file.name}/{name}", "twice in the file") for name in twice)
     for position, fields in enumerate(records, 1):
         where = f"{file.name}, entry {position}"

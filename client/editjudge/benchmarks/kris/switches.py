@@ -26,7 +26,7 @@ class KrisSwitches(Switches):
     knowledge_ungated: bool = switch("metrics_knowledge.py, extract_dual_scores")
     """Knowledge plausibility stays as judged where the instruction got 2 or less"""
     temporal_jpeg: bool = switch("metrics_temporal_prediction.py, encode_image_to_base64")
-    """Frames of temporal prediction are encoded anew, as JPEG of quality 85"""
+    """Frames of temporal prediction are encoded again, as JPEG of quality 85"""
     missing_skipped: bool = switch("evaluate_images of every script; summarize.py of BAGEL")
     """What has no score, a missing output among it, leaves the weights of averages too, and a
     reasoning dimension without any leaves the average; --single-image has no rule"""

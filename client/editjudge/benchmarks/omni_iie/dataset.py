@@ -170,7 +170,7 @@ class OmniData(RecordsFile):
         }
         return (*counts, *([unread] if self._unread else []), *format_notes(odd))
 
-    def mend(self, refs: Sequence[ItemRef]) -> str:
+    def fix(self, refs: Sequence[ItemRef]) -> str:
         """Return that `--root` maps the authors' paths."""
         return "map the authors' folders to yours: --root OLD=NEW" if refs else ""
 

@@ -49,7 +49,7 @@ _POLICY_CODES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """A reply: a success, or a failure that a retry does not mend.
+    """A reply: a success, or a failure that a retry does not fix.
 
     Attributes:
         status: HTTP status.
@@ -183,7 +183,7 @@ class HttpServer:
 
         Raises:
             ServiceError: the server cannot be reached, replies with something that is no JSON, or
-                reports a failure that a retry can mend.
+                reports a failure that a retry can fix.
         """
         reply = await self._request(url, body, model)
         if not reply.ok:

@@ -379,8 +379,8 @@ class OpenAiTransport(Transport):
         there = ", ".join(sorted(by_name)[:10]) + (", …" if len(by_name) > 10 else "")
         if self._model_name:
             raise self._error(NoModel, f"no model {self._model_name}; there is {there or 'none'}")
-        mend = "name the `model` (--judge-model)"
-        raise self._error(NoModel, f"{mend}; there is {there or 'none'}")
+        fix = "name the `model` (--judge-model)"
+        raise self._error(NoModel, f"{fix}; there is {there or 'none'}")
 
     async def _version(self) -> str:
         """Version of vLLM; empty where the server reports none, which is no failure."""

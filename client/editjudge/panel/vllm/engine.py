@@ -122,8 +122,8 @@ class Engine(GrpcConnection):
         except ServiceError as failure:
             if not failure.retryable and "okenizer" in failure.detail:
                 # The servicer looks for a folder of that name, and does not ask the hub.
-                mend = "start vLLM with the model's local folder, not its hub id"
-                raise self.make_error(type(failure), f"{failure.detail} ({mend})") from failure
+                fix = "start vLLM with the model's local folder, not its hub id"
+                raise self.make_error(type(failure), f"{failure.detail} ({fix})") from failure
             raise self._explain_missing_service(failure) from failure.__cause__
         finally:
             call.cancel()
@@ -196,7 +196,7 @@ class Engine(GrpcConnection):
             await self.stub.Abort(request, timeout=_ABORT_SECONDS, metadata=self.metadata)
 
     def to_error(self, error: Any, service: str | None = None, model: str | None = None) -> Any:
-        """The typed error for a status, with the mend where the server takes no images."""
+        """The typed error for a status, with the fix where the server takes no images."""
         failure = super().to_error(error, service, model)
         if isinstance(failure, Rejection) and "media_refs sent but" in failure.detail:
             detail = f"the server does not take images: {MEDIA_OFF} ({failure.detail})"

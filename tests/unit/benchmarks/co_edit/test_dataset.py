@@ -133,7 +133,7 @@ BAD: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_line_is_named_with_its_mend(tmp_path: Path, name: str) -> None:
+def test_a_bad_line_is_named_with_its_fix(tmp_path: Path, name: str) -> None:
     bad, said = BAD[name]
     data = CoEditData(written(tmp_path, [line(id="first"), bad]))
     with pytest.raises(InputError) as raised:

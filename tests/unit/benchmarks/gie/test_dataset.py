@@ -135,8 +135,8 @@ def test_where_images_lie_is_told(tmp_path: Path) -> None:
     real.mkdir()
     (real / "gie_bench.json").write_text(json.dumps([record(image=str(there))]))
     folder = str(there.parent)
-    mend = f"; `image` holds absolute paths: to allow them, add --root {folder}"
-    with pytest.raises(InputError, match=f"{mend}$"):
+    fix = f"; `image` holds absolute paths: to allow them, add --root {folder}"
+    with pytest.raises(InputError, match=f"{fix}$"):
         list(GieData(real).check_items())
     for roots in ({folder: folder}, {"/": "/"}):
         (ref,) = (data := GieData(real, roots=roots)).check_items()
@@ -147,7 +147,7 @@ def test_where_images_lie_is_told(tmp_path: Path) -> None:
             InputError, match="; if the images are in another folder, add --root /="
         ):
             list(data.check_items())
-    assert GieData(path).mend([]) == ""
+    assert GieData(path).fix([]) == ""
 
 
 def test_a_mask_covers_the_whole_frame(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_length_and_order_are_compared_with_the_release() -> None:
         "record 407 has a mask of one colour, as in the release only 375, 408, 497"
     )
     masks[408] = masks[0]
-    assert Release(full.folder, full.records, masks).describe_difference() == "", "it was mended"
+    assert Release(full.folder, full.records, masks).describe_difference() == "", "it was fixed"
 
 
 def make_run(folder: Path, records: list[Any], outputs: range, first: int = 0) -> RunSpec:

@@ -147,7 +147,7 @@ def test_a_list_elsewhere_than_its_images_says_so_once(tmp_path: Path) -> None:
     assert raised.value.name == str(lonely)
     assert f"{tmp_path / 'eval'} holds no folder biology" in raised.value.reason
     assert "cannot be used" not in raised.value.reason, "not every item by itself"
-    assert "copy or link the list" in raised.value.mend
+    assert "copy or link the list" in raised.value.fix
     (tmp_path / "eval" / "biology").symlink_to(file.parent / "biology")
     looked_for = tmp_path / "eval" / "count_change" / "1.jpg"
     assert f"count_change/1: source: no such file: {looked_for}" in told(KrisData(lonely))
@@ -157,7 +157,7 @@ def test_a_folder_with_a_list_is_told_to_give_the_list(tmp_path: Path) -> None:
     file = flat(released(tmp_path, biology=1))
     with pytest.raises(InputError, match="if the list of all annotations is") as raised:
         KrisData(tmp_path)
-    assert str(file) in raised.value.mend
+    assert str(file) in raised.value.fix
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(InputError, match="or the list itself"):
         KrisData(tmp_path)

@@ -146,7 +146,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     assert told(data) == f"gqa/0001_1: mask: no such file: {gone}"
     refs = list(data.check_items())
     assert len(refs) == 7
-    assert "--root OLD=NEW" in data.mend(refs[:1])
+    assert "--root OLD=NEW" in data.fix(refs[:1])
     item = {ref.id: data.load(ref) for ref in refs}["gqa/0001_1"]
     assert item.mask is None
     assert item.target is not None
