@@ -16,6 +16,11 @@ Object: TypeAlias = dict[str, Any]
 HERE = Path(__file__).parent
 CHART = HERE.parents[1] / "k8s" / "chart"
 IMAGES = HERE / "images.yaml"
+VALUES: Mapping[str, Any] = yaml.safe_load((HERE / "values.yaml").read_text())
+PARTS: Mapping[str, Any] = VALUES["parts"]
+OPTIONS: Mapping[str, Mapping[str, Any]] = VALUES["options"]
+FILES = sorted(path.stem for path in (CHART / "values").glob("*.yaml"))
+"""The chart's own files of values."""
 RELEASE, NAMESPACE = "judges", "editjudge"
 TOOLS = Path(os.environ.get("EDITJUDGE_K8S_TOOLS", HERE.parents[1] / ".venv-k8s")).absolute()
 """The environment that `make k8s` makes."""
@@ -27,20 +32,27 @@ class Refused(Exception):
     """Helm does not render it; with its words."""
 
 
-def helm(*arguments: str | Path, env: Mapping[str, str] | None = None, told: str = "") -> str:
+def ran(
+    program: str | Path, *arguments: str | Path, told: str = "", **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """A finished program, one of the tools where it has no path; it may have failed."""
+    return subprocess.run(
+        [TOOLS / "bin" / program, *arguments],
+        capture_output=True,
+        text=True,
+        input=told,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+def helm(*arguments: str | Path, **variables: str) -> str:
     """What helm prints.
 
     Raises:
         Refused: it fails.
     """
-    done = subprocess.run(
-        [TOOLS / "bin" / "helm", *arguments],
-        capture_output=True,
-        text=True,
-        input=told,
-        check=False,
-        env={**os.environ, **(env or {})},
-    )
+    done = ran("helm", *arguments, **variables)
     if done.returncode:
         raise Refused(done.stderr.strip())
     return done.stdout
@@ -55,14 +67,32 @@ def chosen(*files: str, values: Mapping[str, Any] | None = None) -> list[str]:
 
 def text(*files: str, values: Mapping[str, Any] | None = None) -> str:
     """The rendered chart."""
-    return helm(
-        "template", RELEASE, CHART, f"--namespace={NAMESPACE}", *chosen(*files, values=values)
-    )
+    arguments = chosen(*files, values=values)
+    return helm("template", RELEASE, CHART, f"--namespace={NAMESPACE}", *arguments)
+
+
+def parsed(objects: str) -> list[Object]:
+    """Objects of their YAML."""
+    return [one for one in yaml.safe_load_all(objects) if one]
 
 
 def rendered(*files: str, values: Mapping[str, Any] | None = None) -> list[Object]:
     """The objects of the rendered chart."""
-    return [one for one in yaml.safe_load_all(text(*files, values=values)) if one]
+    return parsed(text(*files, values=values))
+
+
+def filled(file: str) -> list[Object]:
+    """The objects of a file of the chart's values, with what its user has to fill in."""
+    revision = {"vllm.servers.judge.source.revision": PARTS["revision"]}
+    return rendered(file, values=revision if file == "production" else None)
+
+
+def based(*further: str | Mapping[str, Any]) -> list[Object]:
+    """The objects of the least values, and of further ones: parts by name, or values."""
+    values: dict[str, Any] = {}
+    for each in ("base", *further):
+        values |= PARTS[each] if isinstance(each, str) else each
+    return rendered(values=values)
 
 
 @dataclass(frozen=True)
@@ -100,20 +130,17 @@ def _said(lines: Sequence[str], definitions: Path | None) -> list[Any]:
     """What schemas.py says of each object, asked once."""
     new = [line for line in dict.fromkeys(lines) if (line, definitions) not in _SEEN]
     if new:
-        done = subprocess.run(
-            [
-                TOOLS / "bin" / "python",
-                HERE / "schemas.py",
-                *([definitions] if definitions else []),
-            ],
-            capture_output=True,
-            text=True,
-            input="".join(f"{line}\n" for line in new),
-            check=True,
-        )
-        for line, told in zip(new, done.stdout.splitlines(), strict=True):
-            _SEEN[line, definitions] = json.loads(told)
+        said = by_tools("schemas.py", *([definitions] if definitions else []), lines=new)
+        _SEEN.update({(line, definitions): told for line, told in zip(new, said, strict=True)})
     return [_SEEN[line, definitions] for line in lines]
+
+
+def by_tools(script: str, *arguments: Path, lines: Iterable[str]) -> list[Any]:
+    """What a script of this folder says of lines of JSON, by the Python of the tools."""
+    told = "".join(f"{line}\n" for line in lines)
+    done = ran("python", HERE / script, *arguments, told=told)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def label(thing: Object) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .chart import CHART, Object, label
 from .queries import selectors
-from .rules import containers, matches, names, of, rule, workloads
+from .rules import containers, matches, names, of, recorded_and_alerts, rule, workloads
 
 RUNBOOKS = CHART.parents[1] / "docs" / "runbooks.md"
 _GRID = 24
@@ -71,8 +71,7 @@ def _alerts_lead_to_their_runbook(things: Sequence[Object]) -> Iterator[str]:
     there = anchors(RUNBOOKS.read_text(encoding="utf-8"))
     seen = set()
     for one in of(things, "PrometheusRule"):
-        each = [of_group for group in one["spec"]["groups"] for of_group in group["rules"]]
-        for alert in (of_group for of_group in each if "alert" in of_group):
+        for alert in (each for each in recorded_and_alerts([one]) if "alert" in each):
             name = alert["alert"]
             if name in seen:
                 yield f"{label(one)}: {name} is there twice"
@@ -103,8 +102,8 @@ def _queries_ask_this_release_alone(things: Sequence[Object]) -> Iterator[str]:
 def asked(one: Object) -> Iterator[str]:
     """All queries of an object."""
     if one["kind"] == "PrometheusRule":
-        each = (rule for group in one["spec"]["groups"] for rule in group["rules"])
-        yield from (rule["expr"] for rule in each if not rule["expr"].startswith("vector("))
+        texts = (rule["expr"] for rule in recorded_and_alerts([one]))
+        yield from (text for text in texts if not text.startswith("vector("))
     elif one["kind"] == "ScaledObject":
         yield from (trigger["metadata"]["query"] for trigger in one["spec"]["triggers"])
     else:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from editjudge_services.runtime.process import reserve_ports
 
 from ..patience import wait_until
-from .chart import TOOLS
+from .chart import ran
 
 ASSETS = Path(os.environ["KUBEBUILDER_ASSETS"]) if "KUBEBUILDER_ASSETS" in os.environ else None
 NEEDED = ("etcd", "kube-apiserver")
@@ -46,14 +46,7 @@ class Plane:
 
     def kubectl(self, *arguments: str, told: str = "") -> subprocess.CompletedProcess[str]:
         """Run kubectl; it may fail."""
-        return subprocess.run(
-            [TOOLS / "bin" / "kubectl", *arguments],
-            capture_output=True,
-            text=True,
-            input=told,
-            check=False,
-            env={**os.environ, **self.env},
-        )
+        return ran("kubectl", *arguments, told=told, **self.env)
 
 
 @contextmanager
@@ -126,18 +119,15 @@ def _started(log: Path, *command: str | Path) -> Iterator[None]:
 def _kubeconfig(file: Path, port: int) -> Path:
     # The server signs its own certificate when it starts.
     cluster = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
-    file.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "test",
-                "clusters": [{"name": "test", "cluster": cluster}],
-                "users": [{"name": "test", "user": {"token": _TOKEN}}],
-                "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-            }
-        )
-    )
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "test", "user": {"token": _TOKEN}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    }
+    file.write_text(yaml.safe_dump(config))
     file.chmod(0o600)
     return file
 
@@ -145,11 +135,8 @@ def _kubeconfig(file: Path, port: int) -> Path:
 def restricted(plane: Plane, namespace: str) -> None:
     """A namespace in which Pod Security refuses what is not restricted."""
     labels = {f"pod-security.kubernetes.io/{how}": "restricted" for how in ("enforce", "warn")}
-    thing = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": namespace, "labels": labels},
-    }
+    named = {"name": namespace, "labels": labels}
+    thing = {"apiVersion": "v1", "kind": "Namespace", "metadata": named}
     done = plane.kubectl("apply", "--server-side", "-f", "-", told=yaml.safe_dump(thing))
     assert done.returncode == 0, done.stderr
 

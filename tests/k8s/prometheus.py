@@ -19,7 +19,7 @@ import yaml
 from editjudge_services.runtime.process import fetch, reserve_ports
 
 from ..patience import patience
-from .chart import TOOLS
+from .chart import TOOLS, ran
 from .queries import OURS
 
 
@@ -48,7 +48,7 @@ def promtool(*arguments: str | Path) -> str:
     """
     tool = program("promtool")
     assert tool is not None
-    done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=False)
+    done = ran(tool, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

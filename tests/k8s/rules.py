@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from .chart import Object, label
+from .chart import RELEASE, Object, label
 
 Rule: TypeAlias = Callable[[Sequence[Object]], Iterator[str]]
 RULES: list[Rule] = []
@@ -63,6 +63,29 @@ def containers(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def names(things: Sequence[Object], kind: str) -> dict[str, Object]:
     """Objects of a kind by name."""
     return {one["metadata"]["name"]: one for one in of(things, kind)}
+
+
+def pod(things: Sequence[Object], name: str) -> Any:
+    """What the pods of a server are, by its name without the release's."""
+    (one,) = (x for x in of(things, *SERVING) if x["metadata"]["name"] == f"{RELEASE}-{name}")
+    return one["spec"]["template"]["spec"]
+
+
+def recorded_and_alerts(things: Sequence[Object]) -> list[Any]:
+    """The rules of Prometheus."""
+    groups = (group for one in of(things, "PrometheusRule") for group in one["spec"]["groups"])
+    return [each for group in groups for each in group["rules"]]
+
+
+def setting(things: Sequence[Object], name: str, file: str) -> str:
+    """A file of a ConfigMap, by its name without the release's."""
+    return str(names(things, "ConfigMap")[f"{RELEASE}-{name}"]["data"][file])
+
+
+def each_container(things: Sequence[Object]) -> Iterator[tuple[Object, Any, Any]]:
+    """Whatever makes pods, their template and each of their containers."""
+    for one, template in workloads(things):
+        yield from ((one, template, each) for each in containers(template))
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:

@@ -9,40 +9,28 @@ from typing import Any
 import pytest
 import yaml
 
-from .chart import HERE, rendered
+from .chart import HERE, OPTIONS, Object, based
 from .prometheus import lacking, promtool
 from .queries import OURS
-from .rules import of
-from .test_chart import BASE, MONITORED, ROOM, SERVER
+from .rules import of, recorded_and_alerts
 
 TABLE = yaml.safe_load((HERE / "alerts.yaml").read_text())
 
 
 @pytest.fixture(scope="module")
-def rules() -> Any:
-    """The rules of a release that has everything, two models in one group."""
-    values = {
-        **BASE,
-        **MONITORED,
-        "triton.servers.small": {
-            "models": {"ocr_ppocr": {}, "quality_piqe": {}},
-            "resources": ROOM,
-        },
-        "vllm.servers.judge": SERVER,
-        "judge.vllm": "judge",
-    }
-    (rule,) = of(rendered(values=values), "PrometheusRule")
-    return rule["spec"]
+def things() -> list[Object]:
+    """A release that has everything, two models in one group."""
+    models = {"triton.servers.small.models": {"ocr_ppocr": {}, "quality_piqe": {}}}
+    return based("monitored", OPTIONS["vllm"], models)
 
 
-def alerts(rules: Any) -> dict[str, Any]:
-    """The alerts of a rule object by name."""
-    each = [rule for group in rules["groups"] for rule in group["rules"]]
-    return {rule["alert"]: rule for rule in each if "alert" in rule}
+def alerts(things: list[Object]) -> dict[str, Any]:
+    """The alerts of a release by name."""
+    return {rule["alert"]: rule for rule in recorded_and_alerts(things) if "alert" in rule}
 
 
-def test_each_alert_has_its_cases(rules: Any) -> None:
-    assert sorted(TABLE["alerts"]) == sorted(alerts(rules))
+def test_each_alert_has_its_cases(things: list[Object]) -> None:
+    assert sorted(TABLE["alerts"]) == sorted(alerts(things))
 
 
 def series(given: Mapping[str, str]) -> list[dict[str, str]]:
@@ -64,10 +52,11 @@ def expected(name: str, case: Mapping[str, Any], rule: Mapping[str, Any]) -> dic
 
 
 @pytest.mark.skipif(bool(lacking()), reason=lacking())
-def test_each_alert_fires_and_rests(rules: Any, tmp_path: Path) -> None:
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules))
+def test_each_alert_fires_and_rests(things: list[Object], tmp_path: Path) -> None:
+    (rules,) = of(things, "PrometheusRule")
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules["spec"]))
     assert "SUCCESS" in promtool("check", "rules", tmp_path / "rules.yml")
-    there = alerts(rules)
+    there = alerts(things)
     tests = [
         {
             "name": f"{name} {way}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ..images.dockerfile import FOLDER, LOCKS, ROOT, Stage, dockerfiles, read
-from .chart import TOOLS
+from .chart import ran
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TABLE: dict[str, Any] = tomllib.loads((FOLDER / "images.toml").read_text())
@@ -108,8 +107,7 @@ def test_what_brings_cuda_is_a_layer_of_its_own() -> None:
 
 @pytest.mark.parametrize("file", dockerfiles(), ids=lambda file: file.stem)
 def test_hadolint_has_nothing_to_say(file: Path) -> None:
-    command = [TOOLS / "bin" / "hadolint", "--config", FOLDER / "hadolint.yaml", file]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ran("hadolint", "--config", FOLDER / "hadolint.yaml", file)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout
 
 
@@ -130,14 +128,8 @@ def broken(before: list[tuple[str, str]], stages: list[Stage]) -> list[str]:
     told += [f"copied: {rest}" for rest in copies if not rest.startswith("--from=build /opt/edit")]
     labels = " ".join(last.of("LABEL"))
     version = f'image.version="{PROJECT["version"]}"'
-    needed = (
-        version,
-        "image.revision=",
-        "image.licenses=",
-        "image.base.digest=",
-        "editjudge.sbom=",
-    )
-    told += [f"no label {label}" for label in needed if label not in labels]
+    needed = ("image.revision=", "image.licenses=", "image.base.digest=", "editjudge.sbom=")
+    told += [f"no label {label}" for label in (version, *needed) if label not in labels]
     sbom = "-o /opt/editjudge/sbom.json"
     told += [] if any(sbom in rest for rest in stages[0].of("RUN")) else ["no list of its parts"]
     return told

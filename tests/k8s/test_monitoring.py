@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
 
-from .chart import HERE, TOOLS, Object, rendered
+from .chart import OPTIONS, Object, based, by_tools
 from .monitored import asked, boards
 from .queries import EXPORTERS, OURS, data, exporter, plain, queries, recorded, selectors
-from .rules import names, of
-from .test_chart import BASE, GATEWAY, MONITORED, SCALED, SERVER
+from .rules import names, of, recorded_and_alerts
 
 
 @pytest.fixture(scope="module")
 def things() -> list[Object]:
     labels = {"monitoring.labels": {"release": "prometheus"}}
-    values = {**BASE, **MONITORED, **SCALED, **labels, "judge.vllm": "judge"}
-    return rendered(values=values)
+    return based("monitored", "scaled", labels, {"judge.vllm": "judge"})
 
 
 def test_objects_ask_what_the_data_says_and_nothing_else(things: list[Object]) -> None:
@@ -39,8 +36,7 @@ def test_objects_ask_what_the_data_says_and_nothing_else(things: list[Object]) -
 
 
 def test_a_release_has_its_own_labels(things: list[Object]) -> None:
-    (rules,) = of(things, "PrometheusRule")
-    for rule in (rule for group in rules["spec"]["groups"] for rule in group["rules"]):
+    for rule in recorded_and_alerts(things):
         assert OURS.items() <= rule["labels"].items()
     for one in of(things, "ServiceMonitor"):
         (endpoint,) = one["spec"]["endpoints"]
@@ -50,14 +46,14 @@ def test_a_release_has_its_own_labels(things: list[Object]) -> None:
         assert one["metadata"]["labels"]["release"] == "prometheus"
 
 
+def by_job(things: list[Object], record: str) -> dict[str, str]:
+    """The queries that are recorded by a name, by job."""
+    rules = (rule for rule in recorded_and_alerts(things) if rule.get("record") == record)
+    return {rule["labels"]["job"]: rule["expr"] for rule in rules}
+
+
 def test_what_is_expected_is_what_is_deployed(things: list[Object]) -> None:
-    (rules,) = of(things, "PrometheusRule")
-    (expected,) = (g for g in rules["spec"]["groups"] if g["name"] == "editjudge.expected")
-    pods = {
-        rule["labels"]["job"]: rule["expr"]
-        for rule in expected["rules"]
-        if rule["record"] == "editjudge:pods:expected"
-    }
+    pods = by_job(things, "editjudge:pods:expected")
     assert pods == {
         "front-metrics": "vector(2)",
         "judge": "vector(2)",
@@ -73,8 +69,7 @@ def test_what_is_expected_is_what_is_deployed(things: list[Object]) -> None:
 
 
 def test_rules_are_there_for_what_is_there() -> None:
-    values = {**BASE, **MONITORED, **GATEWAY, "judge.enabled": False}
-    things = rendered(values=values)
+    things = based("monitored", "gateway", {"judge.enabled": False})
     told = {query for one in of(things, "PrometheusRule", "ConfigMap") for query in asked(one)}
     whose = {exporter(one.name) for query in told for one in selectors(query)}
     assert whose == {None, "triton"}
@@ -83,8 +78,7 @@ def test_rules_are_there_for_what_is_there() -> None:
 
 def test_limits_are_those_of_the_values() -> None:
     limits = {"monitoring.rules.limits.failedShare": 0.5}
-    (rules,) = of(rendered(values={**BASE, **MONITORED, **limits}), "PrometheusRule")
-    texts = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
+    texts = [rule["expr"] for rule in recorded_and_alerts(based("monitored", limits))]
     assert any("> 0.5" in text for text in texts)
     assert not any(word in text for text in texts for word in ("OURS", "JOB", "_SHARE", "_SECONDS"))
 
@@ -95,16 +89,8 @@ def test_dashboards_are_the_same_bytes_and_known_to_grafana(things: list[Object]
     assert len({board["uid"] for board in found}) == 2
     wrong = json.loads(json.dumps(found[0]))
     wrong["panels"][1]["targets"][0]["legend"] = "x"
-    done = subprocess.run(
-        [TOOLS / "bin" / "python", HERE / "boards.py"],
-        capture_output=True,
-        text=True,
-        input="".join(f"{json.dumps(board)}\n" for board in (*found, wrong)),
-        check=True,
-    )
-    *said, told = map(json.loads, done.stdout.splitlines())
-    assert said == [[], []]
-    assert told == [".panels[1].targets[0].legend"]
+    said = by_tools("boards.py", lines=map(json.dumps, (*found, wrong)))
+    assert said == [[], [], [".panels[1].targets[0].legend"]]
 
 
 def test_every_tier_has_a_row_and_rules() -> None:
@@ -132,28 +118,13 @@ def test_keda_keeps_what_is_there_when_it_knows_nothing(things: list[Object]) ->
 
 
 def test_an_hpa_asks_for_what_the_rules_record(things: list[Object]) -> None:
-    values = {
-        **BASE,
-        **MONITORED,
-        **SCALED,
-        "autoscaling": {"kind": "hpa", "prometheus": ""},
-        "vllm.servers.judge": {**SERVER, "scale": {"maxReplicas": 4, "load": 32}},
-    }
-    found = rendered(values=values)
+    found = based(OPTIONS["HPA of servers"])
     assert not of(found, "ScaledObject")
-    (rules,) = of(found, "PrometheusRule")
-    each = [rule for group in rules["spec"]["groups"] for rule in group["rules"]]
-    loads = {
-        rule["labels"]["job"]: rule["expr"]
-        for rule in each
-        if rule.get("record") == "editjudge:load"
-    }
+    loads = by_job(found, "editjudge:load")
     assert len(loads) == 2
     for name, query in loads.items():
         (metric,) = scaled(found, "HorizontalPodAutoscaler", name)["metrics"]
-        assert metric["external"]["metric"]["selector"]["matchLabels"] == {
-            "editjudge": "judges",
-            "job": name,
-        }
+        wanted = {"editjudge": "judges", "job": name}
+        assert metric["external"]["metric"]["selector"]["matchLabels"] == wanted
         (trigger,) = scaled(things, "ScaledObject", name)["triggers"]
         assert trigger["metadata"]["query"] == query

@@ -20,26 +20,17 @@ from editjudge.storage.store import RunStore
 from ..e2e.conftest import Ran, here
 from ..e2e.test_run import LEVELS, PIXELS, Data, Slow
 from ..patience import patience, until
-from .chart import Object, rendered
-from .rules import containers, names, of
-from .test_chart import FRONT, RUN, SERVER
+from .chart import OPTIONS, PARTS, Object, based
+from .rules import containers, of, setting
 
 COUNT = 9
-VALUES = {
-    **FRONT,
-    "front.kind": "none",
-    "judge.enabled": False,
-    "vllm.servers.judge": SERVER,
-    "judge.vllm": "judge",
-    "runs.first": {
-        **RUN,
-        "outputs": {"a": "a"},
-        "arguments": [f"--dimension={PIXELS}", f"--dimension={LEVELS}"],
-        "shards": 2,
-        "merge": True,
-    },
-}
 SHARDS = 2
+RUN = {
+    "outputs": {"a": "a"},
+    "arguments": [f"--dimension={PIXELS}", f"--dimension={LEVELS}"],
+    "shards": SHARDS,
+    "merge": True,
+}
 
 
 ANSWERED = 4
@@ -57,7 +48,8 @@ class Hanging(Slow):
 
 @pytest.fixture(scope="module")
 def things() -> list[Object]:
-    return rendered(values=VALUES)
+    alone = {"front.kind": "none", "judge.enabled": False, "triton.servers": {}}
+    return based(OPTIONS["vllm"], alone, {"runs.first": PARTS["run"] | RUN})
 
 
 def pod(things: list[Object], name: str) -> Any:
@@ -118,7 +110,7 @@ async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(
 
     server = Hanging()
     async with server.serving() as url:
-        settings = names(things, "ConfigMap")["judges-run-first"]["data"]["editjudge.toml"]
+        settings = setting(things, "run-first", "editjudge.toml")
         own = re.sub(r'url = "http://judges-vllm-judge[^"]*"', f'url = "{url}"', settings)
         assert own != settings
         (folders["settings"] / "editjudge.toml").write_text(own)

@@ -20,32 +20,26 @@ from editjudge_services.runtime import triton_server
 from editjudge_services.runtime.process import fetch, reserve_ports
 
 from ..patience import patience, wait_until
-from .chart import rendered
-from .rules import names
-from .test_chart import BASE, ROOM
+from . import chart, rules
+from .chart import based
+from .rules import setting
 
 pytestmark = pytest.mark.triton
 PIQE = ServiceName.parse("quality.piqe")
-SERVED = {
-    "models": {"ocr_ppocr": {}, "quality_piqe": {"instances": 2, "device": "cpu"}},
-    "resources": ROOM,
-}
+SERVED = {"ocr_ppocr": {}, "quality_piqe": {"instances": 2, "device": "cpu"}}
 FOLDER = "/run/editjudge/models"
 
 
 def ran(command: list[str]) -> subprocess.CompletedProcess[str]:
-    python = [sys.executable, *command[1:]]
-    own = [sys.executable, "-m", *command] if command[0] == "editjudge" else python
-    return subprocess.run(own, capture_output=True, text=True, check=False)
+    module = ("-m", "editjudge") if command[0] == "editjudge" else ()
+    return chart.ran(sys.executable, *module, *command[1:])
 
 
 @pytest.fixture(scope="module")
 def pod() -> Any:
-    things = rendered(values={**BASE, "triton.servers.small": SERVED})
-    table = names(things, "ConfigMap")["judges-triton-small"]["data"]["models.json"]
-    panel = names(things, "ConfigMap")["judges-panel"]["data"]["panel.json"]
-    spec = names(things, "Deployment")["judges-triton-small"]["spec"]["template"]["spec"]
-    return spec, table, panel
+    things = based({"triton.servers.small.models": SERVED})
+    table = setting(things, "triton-small", "models.json")
+    return rules.pod(things, "triton-small"), table, setting(things, "panel", "panel.json")
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +110,7 @@ def test_its_models_are_ready_and_its_health_is_told(
         said = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
     assert said.status == health_pb2.HealthCheckResponse.SERVING
     metrics = fetch(f"http://127.0.0.1:{started[1][2]}/metrics") or b""
-    for model in SERVED["models"]:
+    for model in SERVED:
         assert f'model="{model}"'.encode() in metrics
 
 
