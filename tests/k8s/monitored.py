@@ -141,24 +141,22 @@ def _overlap(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
 
 
 @rule
-def _scaled_objects_have_room(things: Sequence[Object]) -> Iterator[str]:
-    targets = [
-        one["spec"]["scaleTargetRef"]["name"]
-        for one in of(things, "ScaledObject", "HorizontalPodAutoscaler")
-    ]
-    for one in of(things, "ScaledObject"):
-        spec = one["spec"]
-        name = spec["scaleTargetRef"]["name"]
-        scaled = names(things, "Deployment").get(name)
-        if spec["minReplicaCount"] > spec["maxReplicaCount"]:
-            yield f"{label(one)}: minReplicaCount above maxReplicaCount"
+def _scaling_has_room(things: Sequence[Object]) -> Iterator[str]:
+    scalers = of(things, "ScaledObject", "HorizontalPodAutoscaler")
+    targets = [one["spec"]["scaleTargetRef"]["name"] for one in scalers]
+    yield from (f"{name}: scaled by two" for name in targets if targets.count(name) > 1)
+    for one, name in zip(scalers, targets, strict=True):
+        count = "ReplicaCount" if one["kind"] == "ScaledObject" else "Replicas"
+        if one["spec"].get(f"min{count}", 1) > one["spec"][f"max{count}"]:
+            yield f"{label(one)}: min{count} above max{count}"
+        kind = one["spec"]["scaleTargetRef"].get("kind", "Deployment")
+        scaled = names(things, kind).get(name)
         if scaled is None:
             yield f"{label(one)}: what it scales is not there"
         elif "replicas" in scaled["spec"]:
             yield f"{label(one)}: {label(scaled)} says its replicas itself"
-        if "fallback" not in spec:
+        if one["kind"] == "ScaledObject" and "fallback" not in one["spec"]:
             yield f"{label(one)}: without Prometheus its pods are taken away"
-    yield from (f"{one}: scaled by two" for one in targets if targets.count(one) > 1)
 
 
 @rule

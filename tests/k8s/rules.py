@@ -224,39 +224,37 @@ def _files_of_settings_are_there(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _probes_lead_to_ports(things: Sequence[Object]) -> Iterator[str]:
-    for one, template in workloads(things):
-        for each in containers(template):
-            ports = each.get("ports", ())
-            known = {p.get("name") for p in ports} | {p["containerPort"] for p in ports}
-            for name in ("startupProbe", "readinessProbe", "livenessProbe"):
-                probe = each.get(name)
-                if probe is None:
-                    if one["kind"] in SERVING and each in template["spec"]["containers"]:
-                        yield f"{label(one)}: {each['name']} has no {name}"
-                    continue
-                handlers = _HANDLERS & probe.keys()
-                if len(handlers) != 1:
-                    yield f"{label(one)}: {name} has {len(handlers)} handlers"
-                for handler in handlers - {"exec"}:
-                    if probe[handler]["port"] not in known:
-                        yield f"{label(one)}: {name} asks a port that is not there"
+    for one, template, each in each_container(things):
+        ports = each.get("ports", ())
+        known = {p.get("name") for p in ports} | {p["containerPort"] for p in ports}
+        for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+            probe = each.get(name)
+            if probe is None:
+                if one["kind"] in SERVING and each in template["spec"]["containers"]:
+                    yield f"{label(one)}: {each['name']} has no {name}"
+                continue
+            handlers = _HANDLERS & probe.keys()
+            if len(handlers) != 1:
+                yield f"{label(one)}: {name} has {len(handlers)} handlers"
+            for handler in handlers - {"exec"}:
+                if probe[handler]["port"] not in known:
+                    yield f"{label(one)}: {name} asks a port that is not there"
 
 
 @rule
 def _resources_are_said(things: Sequence[Object]) -> Iterator[str]:
-    for one, template in workloads(things):
-        for each in containers(template):
-            limits = each.get("resources", {}).get("limits", {})
-            requests = each.get("resources", {}).get("requests", {})
-            for what in ("cpu", "memory"):
-                if what not in limits or what not in requests:
-                    yield f"{label(one)}: {each['name']} says no {what}"
-            for what in {*limits, *requests}:
-                if "/" in what and limits.get(what) != requests.get(what):
-                    yield f"{label(one)}: {what}: request and limit differ"
-            for what, much in (*limits.items(), *requests.items()):
-                if not _QUANTITY.fullmatch(str(much)):
-                    yield f"{label(one)}: {what}: {much} is no quantity"
+    for one, _, each in each_container(things):
+        limits = each.get("resources", {}).get("limits", {})
+        requests = each.get("resources", {}).get("requests", {})
+        for what in ("cpu", "memory"):
+            if what not in limits or what not in requests:
+                yield f"{label(one)}: {each['name']} says no {what}"
+        for what in {*limits, *requests}:
+            if "/" in what and limits.get(what) != requests.get(what):
+                yield f"{label(one)}: {what}: request and limit differ"
+        for what, much in (*limits.items(), *requests.items()):
+            if not _QUANTITY.fullmatch(str(much)):
+                yield f"{label(one)}: {what}: {much} is no quantity"
 
 
 @rule
@@ -325,10 +323,9 @@ def _containers_are_restricted(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _images_are_by_digest(things: Sequence[Object]) -> Iterator[str]:
-    for one, template in workloads(things):
-        for each in containers(template):
-            if not _DIGEST.fullmatch(each["image"]):
-                yield f"{label(one)}: image {each['image']} has no digest"
+    for one, _, each in each_container(things):
+        if not _DIGEST.fullmatch(each["image"]):
+            yield f"{label(one)}: image {each['image']} has no digest"
 
 
 @rule
@@ -367,19 +364,6 @@ def _budgets_can_be_kept(things: Sequence[Object]) -> Iterator[str]:
     for one in of(things, *SERVING):
         if not any(matches(s, one["spec"]["template"]["metadata"]["labels"]) for s in covered):
             yield f"{label(one)}: no PodDisruptionBudget covers it"
-
-
-@rule
-def _scaling_has_room(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "HorizontalPodAutoscaler"):
-        spec = one["spec"]
-        if spec.get("minReplicas", 1) > spec["maxReplicas"]:
-            yield f"{label(one)}: minReplicas above maxReplicas"
-        scaled = names(things, spec["scaleTargetRef"]["kind"]).get(spec["scaleTargetRef"]["name"])
-        if scaled is None:
-            yield f"{label(one)}: what it scales is not there"
-        elif "replicas" in scaled["spec"]:
-            yield f"{label(one)}: {label(scaled)} says its replicas itself"
 
 
 @rule
