@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from editjudge.base.errors import Overload, Unreachable
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.retry import Clock
-
-T = TypeVar("T")
 
 
 class _Selector(selectors.SelectSelector):
@@ -26,6 +24,8 @@ class _Selector(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock starts at 0 and jumps; a module of tests has it as its `LOOP`."""
+
     def __init__(self) -> None:
         self._virtual = _Selector()
         super().__init__(self._virtual)
@@ -34,14 +34,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._virtual.now
 
 
-def run(main: Callable[[], Awaitable[T]]) -> T:
-    """Run on a virtual clock that starts at 0."""
-
-    async def start() -> T:
-        return await main()
-
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(start())
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class ManualClock(Clock):

@@ -17,66 +17,49 @@ from editjudge.panel.pool import EndpointPool
 from editjudge.panel.replica import Replica, State, take_first_free
 from editjudge.panel.retry import RetryPolicy, call_with_retries
 
-from ...patience import until
+from ...fakes.virtual_time import VirtualLoop, now
 
-URGENT = CallTerms(urgent=True)
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
+LOOP = VirtualLoop
 
 
 async def test_a_shared_call_goes_on_for_the_most_patient_who_still_waits() -> None:
     seen: list[CallTerms] = []
-    asked, told = asyncio.Event(), asyncio.Event()
 
     async def make(joint: SharedTerms) -> str:
-        seen.append(CallTerms(joint.deadline, joint.urgent))
-        asked.set()
-        await told.wait()
-        seen.append(CallTerms(joint.deadline, joint.urgent))
+        for seconds in (1, 0):
+            seen.append(CallTerms(joint.deadline, joint.urgent))
+            await asyncio.sleep(seconds)
         return "done"
 
     calls: Coalescer[str] = Coalescer()
-
-    async def call(terms: CallTerms) -> str:
-        return await calls("a", make, terms)
-
-    first = asyncio.create_task(call(CallTerms(5.0)))
-    await asked.wait()
-    others = [
-        asyncio.create_task(call(terms)) for terms in (CallTerms(9.0), CallTerms(7.0, urgent=True))
-    ]
-    await asyncio.sleep(0)
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
-    told.set()
+    first = asyncio.create_task(calls("a", make, CallTerms(5.0)))
+    await asyncio.sleep(0.5)
+    first.get_loop().call_soon(first.cancel)
+    others = [calls("a", make, CallTerms(9.0)), calls("a", make, CallTerms(7.0, urgent=True))]
     assert await asyncio.gather(*others) == ["done"] * 2
+    assert first.cancelled()
     assert seen == [CallTerms(5.0), CallTerms(9.0, urgent=True)]
 
 
 async def test_who_asks_while_a_call_is_being_cancelled_gets_one_of_its_own() -> None:
-    made = 0
-    hanging = asyncio.Event()
+    made: list[float] = []
 
     async def make(_: SharedTerms) -> int:
-        nonlocal made
-        made += 1
-        mine = made
-        if mine == 1:
-            try:
-                await hanging.wait()
-            finally:
-                await asyncio.sleep(0.02)  # its connection takes a while to close
+        made.append(now())
+        mine = len(made)
+        try:
+            await asyncio.sleep(60 if mine == 1 else 0)
+        finally:
+            await asyncio.sleep(0.02)  # its connection takes a while to close
         return mine
 
     calls: Coalescer[int] = Coalescer()
     gone = asyncio.create_task(calls("a", make))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await asyncio.sleep(1)
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)
     assert await calls("a", make) == 2
+    assert now() < 2
 
 
 async def late(left: float) -> Any:
@@ -85,17 +68,16 @@ async def late(left: float) -> Any:
 
 
 async def test_no_attempt_gets_more_time_than_the_caller_waits() -> None:
-    given: list[float] = []
+    limits: list[float] = []
 
     async def call(left: float) -> None:
-        given.append(left)
+        limits.append(left)
         raise Unreachable("lost", service="x")
 
     policy = RetryPolicy(attempts=2, deadline=50.0, first_wait=0.001)
     with pytest.raises(Unreachable):
         await call_with_retries(call, policy, terms=CallTerms(now() + 3.0))
-    assert len(given) == 2
-    assert all(1.0 < left <= 3.0 for left in given)
+    assert limits == [3.0, pytest.approx(3.0, abs=0.01)]
 
 
 async def test_a_caller_s_deadline_says_nothing_of_the_server() -> None:
@@ -126,51 +108,38 @@ async def test_an_attempt_cut_for_one_caller_is_made_again_for_another() -> None
         return await call_with_retries(attempt, RetryPolicy(attempts=1, deadline=50.0), terms=joint)
 
     calls: Coalescer[str] = Coalescer()
-
-    async def call(terms: CallTerms) -> str:
-        return await calls("a", make, terms)
-
-    hasty = asyncio.create_task(call(CallTerms(now() + 0.05)))
-    await until(lambda: made)
-    assert await call(CallTerms(now() + 20.0)) == "done"
-    assert await hasty == "done"
-    assert made[0] < 1 < made[1]
+    hasty = asyncio.create_task(calls("a", make, CallTerms(5.0)))
+    await asyncio.sleep(1)
+    assert await calls("a", make, CallTerms(20.0)) == await hasty == "done"
+    assert made == [5.0, 15.0]
 
 
 async def test_a_server_that_is_late_is_told_from_a_caller_in_a_hurry() -> None:
-    told: list[float] = []
+    began: list[float] = []
     policy = RetryPolicy(attempts=1, deadline=0.05)
     with pytest.raises(OutOfTime):
-        await call_with_retries(late, policy, terms=CallTerms(now() + 0.003), late=told.append)
-    assert not told
-    began = now()
+        await call_with_retries(late, policy, terms=CallTerms(now() + 0.003), late=began.append)
+    assert not began
+    start = now()
     with pytest.raises(DeadlineExceeded):
-        await call_with_retries(late, policy, terms=CallTerms(now() + 60.0), late=told.append)
-    assert told == [pytest.approx(began, abs=0.01)]
+        await call_with_retries(late, policy, terms=CallTerms(now() + 60.0), late=began.append)
+    assert began == [start]
 
 
 async def test_urgent_calls_get_the_next_place() -> None:
     replica: Replica[Any] = Replica("here", lambda _: None, 1)
-    held = replica.take()
+    place = replica.take()
     order: list[str] = []
 
-    async def call(name: str, terms: CallTerms) -> None:
-        place = await take_first_free([replica], urgent=terms.urgent)
-        assert place is not None
+    async def call(name: str) -> None:
+        place = await take_first_free([replica], urgent=name in "uv")
         order.append(name)
         replica.release_after_answer(place)
 
-    named = [
-        ("a", CallTerms()),
-        ("b", CallTerms()),
-        ("u", URGENT),
-        ("v", URGENT),
-        ("c", CallTerms()),
-    ]
-    calls = [asyncio.create_task(call(*each)) for each in named]
+    calls = [asyncio.create_task(call(name)) for name in "abuvc"]
     await asyncio.sleep(0)
     assert replica.queue_length == 5
-    replica.release_after_answer(held)
+    replica.release_after_answer(place)
     await asyncio.gather(*calls)
     assert order == ["u", "v", "a", "b", "c"]
 
@@ -194,37 +163,28 @@ def test_a_server_that_takes_no_priority_is_asked_without(
 
 
 @pytest.mark.parametrize("kind", [DeadlineExceeded, Unreachable])
-async def test_nothing_is_asked_again_where_nobody_waits_any_more(
-    kind: type[ServiceError],
-) -> None:
-    asked = asyncio.Event()
-    given: list[float] = []
+async def test_nothing_is_asked_again_where_nobody_waits_any_more(kind: type[ServiceError]) -> None:
+    limits: list[float] = []
 
     async def attempt(left: float) -> str:
-        given.append(left)
-        asked.set()
+        limits.append(left)
         # A transport whose own limit is reached at the same moment takes the one for the other.
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(60 if len(given) == 1 else 0)
-        await asyncio.sleep(end - now())
+            await asyncio.sleep(60)
+        await asyncio.sleep(5.0 - now())
         raise kind("late", service="generalist.judge")
 
-    ended: list[BaseException] = []
+    ends: list[ServiceError] = []
 
-    async def make(joint: SharedTerms) -> str:
-        policy = RetryPolicy(attempts=2, first_wait=0.001)
+    async def make(joint: SharedTerms) -> None:
         try:
-            return await call_with_retries(attempt, policy, terms=joint)
+            await call_with_retries(attempt, RetryPolicy(attempts=2, first_wait=0.001), terms=joint)
         except ServiceError as error:
-            ended.append(error)
-            raise
+            ends.append(error)
 
-    calls: Coalescer[str] = Coalescer()
-    end = now() + 0.05
-    caller = asyncio.create_task(calls("a", make, CallTerms(end)))
-    await asked.wait()
+    calls: Coalescer[None] = Coalescer()
+    caller = asyncio.create_task(calls("a", make, CallTerms(5.0)))
+    await asyncio.sleep(1)
     caller.cancel()
-    await asyncio.gather(caller, return_exceptions=True)
-    await until(lambda: ended)
-    assert len(given) == 1
-    assert isinstance(ended[0], OutOfTime)
+    await asyncio.sleep(10)
+    assert ([type(end) for end in ends], limits) == ([OutOfTime], [5.0])

@@ -9,23 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editjudge.base.errors import Abstention
-from editjudge.panel.openai.completions import (
-    break_control_tokens,
-    find_token_candidates,
-    join_parts,
-    make_chat_body,
-    read_choice,
-    read_text,
-)
+from editjudge.panel.openai import completions
 from editjudge.panel.prompt import Picture, Prompt, Text
 
+PICTURE = Picture(b"abc", "image/png", (1, 1))
 TEXTS = st.text() | st.sampled_from(['"', "\\", "\ud800", "é\n", "</script>"])
 PICTURES = st.builds(Picture, st.binary(max_size=20), st.just("image/png"), st.just((1, 1)))
 
 
 @given(TEXTS, st.lists(TEXTS | PICTURES))
 def test_a_body_is_valid_json_whatever_is_in_it(system: str, parts: list[str | Picture]) -> None:
-    pieces = make_chat_body({"model": "m", "temperature": 0.0}, system, parts)
+    pieces = completions.make_chat_body({"model": "m", "temperature": 0.0}, system, parts)
     body = b"".join(p.base64() if isinstance(p, Picture) else p for p in pieces)
     read = json.loads(body)
     assert body == json.dumps(read, separators=(",", ":")).encode()
@@ -40,14 +34,12 @@ def test_a_body_is_valid_json_whatever_is_in_it(system: str, parts: list[str | P
 
 
 def test_images_are_not_copied() -> None:
-    picture = Picture(b"abc", "image/png", (1, 1))
-    assert any(piece is picture for piece in make_chat_body({}, "", [picture, "x"]))
+    assert any(piece is PICTURE for piece in completions.make_chat_body({}, "", [PICTURE, "x"]))
 
 
 def test_a_sentence_stays_one() -> None:
-    picture = Picture(b"abc", "image/png", (1, 1))
-    prompt = Prompt("", (Text("a"), Text("b", is_data=True), picture, Text("c"), Text("d")))
-    assert join_parts(prompt) == ["ab", picture, "cd"]
+    prompt = Prompt("", (Text("a"), Text("b", is_data=True), PICTURE, Text("c"), Text("d")))
+    assert completions.join_parts(prompt) == ["ab", PICTURE, "cd"]
 
 
 @pytest.mark.parametrize(
@@ -64,25 +56,20 @@ def test_a_sentence_stays_one() -> None:
     ],
 )
 def test_what_looks_like_a_control_token(text: str, found: set[str]) -> None:
-    assert find_token_candidates(text) == found
+    assert completions.find_token_candidates(text) == found
 
 
 @given(st.text(alphabet="<|>[]INST/ab"))
 def test_no_control_token_is_left(text: str) -> None:
-    tokens = find_token_candidates(text)
-    left = break_control_tokens(text, tokens)
+    tokens = completions.find_token_candidates(text)
+    left = completions.break_control_tokens(text, tokens)
     assert left.replace("\u200b", "") == text
     assert not any(token in left for token in tokens)
 
 
 def test_halves_of_characters_are_no_part_of_a_reply() -> None:
     """What a judge said may stand in the prompt of another, over a protocol that is UTF-8."""
-    text = read_text({"message": {"content": "a \ud800 b \ud83d\ude00 c"}})
+    text = completions.read_text({"message": {"content": "a \ud800 b \ud83d\ude00 c"}})
     assert text == "a \ufffd b \U0001f600 c"
-
-
-def test_half_a_character_in_a_refusal_is_replaced_too() -> None:
-    cut = {"choices": [{"message": {"refusal": "I cannot \ud83d"}}]}
-    with pytest.raises(Abstention) as caught:
-        read_choice(cut)
-    assert caught.value.reason == "I cannot \ufffd"
+    with pytest.raises(Abstention, match="^I cannot \ufffd$"):
+        completions.read_choice({"choices": [{"message": {"refusal": "I cannot \ud83d"}}]})

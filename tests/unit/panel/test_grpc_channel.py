@@ -10,7 +10,9 @@ from editjudge.base.config import Endpoint
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.triton import TritonEndpoint
 
-from ...fakes.virtual_time import run
+from ...fakes.virtual_time import VirtualLoop, now
+
+LOOP = VirtualLoop
 
 
 class Opened:
@@ -29,24 +31,16 @@ class Opened:
     stream_stream = unary_unary
 
 
-def test_an_old_channel_outlives_the_deadline_of_its_calls(
+async def test_an_old_channel_outlives_the_deadline_of_its_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It would cancel a call whose time is just up, as if its caller had."""
-    opened: list[Opened] = []
-
-    def make(*_: Any, **__: Any) -> Opened:
-        opened.append(Opened())
-        return opened[-1]
-
-    monkeypatch.setattr(grpc.aio, "insecure_channel", make)
-
-    async def main() -> None:
-        triton = TritonEndpoint(Endpoint(url="grpc://triton:1"), RetryPolicy(deadline=60.0))
-        triton._renew_if_dead(asyncio.get_running_loop().time())
-        await asyncio.sleep(0)
-        assert len(opened) == 2
-        assert opened[0].graces[0] > 60.0
-        await triton.close()
-
-    run(main)
+    channels = [Opened(), Opened()]
+    waiting = iter(channels)
+    monkeypatch.setattr(grpc.aio, "insecure_channel", lambda *_, **__: next(waiting))
+    triton = TritonEndpoint(Endpoint(url="grpc://triton:1"), RetryPolicy(deadline=60.0))
+    triton._renew_if_dead(now())
+    await asyncio.sleep(0)
+    assert not [*waiting]
+    assert channels[0].graces[0] > 60.0
+    await triton.close()

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,41 +13,54 @@ import pytest
 
 from editjudge.answers.scores import ScoreField, Scores
 from editjudge.answers.texts import Option
+from editjudge.base import errors
 from editjudge.base.config import JudgeEndpoint
-from editjudge.base.errors import (
-    Abstention,
-    ConfigError,
-    CostLimit,
-    LogprobsUnavailable,
-    Overload,
-    WrongModel,
-)
 from editjudge.base.images import load_image
 from editjudge.panel.budget import Budget
 from editjudge.panel.calls import CallRecord, MemoryReplies
 from editjudge.panel.context import CallContext, CallLog
 from editjudge.panel.endpoints import check_consent
+from editjudge.panel.judge import Judge
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.transport import Completion, Usage, parse_limit
 from editjudge.storage.ledger import Ledger
 
 from ...fakes.transport import PRICE, ScriptedTransport, scripted_judge, seen
+from ...verdicts import abstains
 
 YES_NO = ("Yes", "No")
+YES = {"Yes": 1.0}
 PROMPT = Prompt("judge", (Text("Is it red?"),))
 SCORES = Scores(fields=(ScoreField("quality", 1, 5),))
 GOOD = json.dumps({"reasoning": "fine", "quality": 4})
-NO_LOGPROBS = LogprobsUnavailable("no probabilities", service="generalist.judge")
+NO_LOGPROBS = errors.LogprobsUnavailable("no probabilities", service="generalist.judge")
 
 
 def asked(number: int) -> Prompt:
     return Prompt("judge", (Text(f"Question {number}?"),))
 
 
+def judge_of(*script: Any, seconds: float = 0.0, **settings: Any) -> tuple[Any, ScriptedTransport]:
+    """A judge, and the transport that it asks."""
+    transport = ScriptedTransport(*script, seconds=seconds)
+    return scripted_judge(transport, **settings), transport
+
+
 async def replies(store: MemoryReplies, calls: Sequence[str]) -> list[CallRecord]:
     """What came back from calls, in their order."""
     said = await store.get_records(calls)
     return [said[key] for key in calls]
+
+
+async def ask_all(judge: Judge, numbers: Iterable[int], budget: Budget | None = None) -> list[Any]:
+    """What comes of several questions side by side."""
+    paid = judge.with_context(CallContext(budget)) if budget else judge
+    asking = (paid.choose(asked(number), YES_NO) for number in numbers)
+    return await asyncio.gather(*asking, return_exceptions=True)
+
+
+def count_refused(results: Iterable[Any]) -> int:
+    return sum(isinstance(one, errors.CostLimit) for one in results)
 
 
 async def test_a_choice_with_its_evidence() -> None:
@@ -66,28 +80,24 @@ async def test_a_choice_with_its_evidence() -> None:
 
 
 async def test_probability_outside_the_choices_is_no_score() -> None:
-    judge = scripted_judge(ScriptedTransport({"Yes": 0.3, "No": 0.1}), max_outside=0.5)
-    with pytest.raises(Abstention, match="60% of the probability fell on none") as caught:
+    judge, _ = judge_of({"Yes": 0.3, "No": 0.1}, max_outside=0.5)
+    with abstains("abstained", "60% of the probability fell on none") as caught:
         await judge.choose(PROMPT, YES_NO)
-    assert caught.value.kind == "abstained"
     assert len(caught.value.calls) == 1
-    assert (
-        await scripted_judge(ScriptedTransport({"Yes": 0.3, "No": 0.1}), max_outside=0.6).choose(
-            PROMPT, YES_NO
-        )
-    ).value.probabilities["Yes"] == pytest.approx(0.75)
+    judge, _ = judge_of({"Yes": 0.3, "No": 0.1}, max_outside=0.6)
+    said = await judge.choose(PROMPT, YES_NO)
+    assert said.value.probabilities["Yes"] == pytest.approx(0.75)
 
 
 async def test_identical_calls_are_made_once() -> None:
-    transport = ScriptedTransport({"Yes": 1.0}, seconds=0.01)
+    judge, transport = judge_of(YES, seconds=0.01)
     notes = CallLog()
-    judge = scripted_judge(transport).with_context(CallContext(logs=(notes,)))
-    await asyncio.gather(*(judge.choose(PROMPT, YES_NO) for _ in range(8)))
-    taken = notes.usage
+    judge = judge.with_context(CallContext(logs=(notes,)))
+    await ask_all(judge, [1] * 8)
     assert len(transport.asked) == 1
-    assert (taken["calls"], taken["prompt_tokens"]) == (1, 800)
-    await judge.choose(PROMPT, YES_NO)
-    await judge.choose(PROMPT, ("Yes", "Never"))
+    assert (notes.usage["calls"], notes.usage["prompt_tokens"]) == (1, 800)
+    await judge.choose(asked(1), YES_NO)
+    await judge.choose(asked(1), ("Yes", "Never"))
     assert len(transport.asked) == 2
 
 
@@ -103,48 +113,42 @@ async def test_the_ledger_outlives_the_judge(tmp_path: Path) -> None:
         await second.open(1)
         notes = CallLog()
         after = await second.with_context(CallContext(logs=(notes,))).choose(PROMPT, YES_NO)
-        taken = notes.usage
         assert transport.asked == []
         assert (after.value, after.calls) == (before.value, before.calls)
-        assert taken["calls"] == 0
+        assert notes.usage["calls"] == 0
         other = scripted_judge(ScriptedTransport({"No": 1.0}, model="judge-2"), ledger=ledger)
         await other.open(1)
         assert (await other.choose(PROMPT, YES_NO)).value.probabilities["No"] == 1
 
 
 async def test_an_answer_with_a_contract() -> None:
-    transport = ScriptedTransport(GOOD)
     store = MemoryReplies()
-    said = await scripted_judge(transport, ledger=store, max_tokens=77, seed=5).answer(
-        PROMPT, SCORES
-    )
+    judge, transport = judge_of(GOOD, ledger=store, max_tokens=77, seed=5)
+    said = await judge.answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
-    assert [one.reply for one in await replies(store, said.calls)] == [
-        {"text": GOOD, "finish": "stop"}
-    ]
+    (reply,) = await replies(store, said.calls)
+    assert reply.reply == {"text": GOOD, "finish": "stop"}
     assert "unreadable" not in said.evidence
     assert transport.schemas == [SCORES.schema]
     assert (transport.samplings[0].max_tokens, transport.samplings[0].seed) == (77, 5)
 
 
 async def test_an_unreadable_reply_is_asked_for_once_more() -> None:
-    transport = ScriptedTransport("I would say 4.", GOOD)
-    said = await scripted_judge(transport).answer(PROMPT, SCORES)
+    judge, transport = judge_of("I would say 4.", GOOD)
+    said = await judge.answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
-    assert len(said.evidence["unreadable"]) == 1
-    assert len(said.calls) == 2
+    assert (len(said.evidence["unreadable"]), len(said.calls)) == (1, 2)
     assert "could not be read" in seen(transport.asked[1])
 
 
 async def test_a_second_unreadable_reply_is_unparsable() -> None:
-    transport = ScriptedTransport("I would say 4.", '{"reasoning": "", "quality": 4.5}')
     store = MemoryReplies()
-    with pytest.raises(Abstention) as caught:
-        await scripted_judge(transport, ledger=store).answer(PROMPT, SCORES)
-    assert caught.value.kind == "unparsable"
-    assert len(caught.value.evidence["unreadable"]) == 2
+    broken = '{"reasoning": "", "quality": 4.5}'
+    judge, transport = judge_of("I would say 4.", broken, ledger=store)
+    with abstains("unparsable") as caught:
+        await judge.answer(PROMPT, SCORES)
+    assert len(caught.value.evidence["unreadable"]) == len(transport.asked) == 2
     assert "4.5" in str((await replies(store, caught.value.calls))[1].reply)
-    assert len(transport.asked) == 2
 
 
 def cut(text: str) -> Completion:
@@ -160,10 +164,9 @@ def cut(text: str) -> Completion:
     ],
 )
 async def test_a_cut_reply_is_not_asked_for_again(script: list[Any], calls: int) -> None:
-    transport = ScriptedTransport(*script)
-    with pytest.raises(Abstention) as caught:
-        await scripted_judge(transport, max_tokens=77).answer(PROMPT, SCORES)
-    assert caught.value.kind == "unparsable"
+    judge, transport = judge_of(*script, max_tokens=77)
+    with abstains("unparsable") as caught:
+        await judge.answer(PROMPT, SCORES)
     told = "the reply was cut at max_tokens = 77; set a higher one for generalist.judge"
     assert told in caught.value.reason
     assert told in caught.value.evidence["unreadable"][-1]
@@ -171,23 +174,23 @@ async def test_a_cut_reply_is_not_asked_for_again(script: list[Any], calls: int)
 
 
 async def test_a_cut_reply_with_its_answer_is_one() -> None:
-    said = await scripted_judge(ScriptedTransport(cut(f"{GOOD}\n\n "))).answer(PROMPT, SCORES)
+    judge, _ = judge_of(cut(f"{GOOD}\n\n "))
+    said = await judge.answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
     assert "unreadable" not in said.evidence
 
 
 async def test_an_answer_that_a_cut_reply_goes_on_after_is_none() -> None:
-    transport = ScriptedTransport(cut(f"{GOOD} And so"))
-    with pytest.raises(Abstention, match="may be a draft") as caught:
-        await scripted_judge(transport).answer(PROMPT, SCORES)
-    assert caught.value.kind == "unparsable"
+    judge, transport = judge_of(cut(f"{GOOD} And so"))
+    with abstains("unparsable", "may be a draft"):
+        await judge.answer(PROMPT, SCORES)
     assert len(transport.asked) == 1
 
 
 async def test_what_goes_on_after_its_answer_is_asked_for_once_more() -> None:
     perfect = GOOD.replace("4", "5")
-    transport = ScriptedTransport(f"If it were perfect I would say {perfect}, but", GOOD)
-    said = await scripted_judge(transport).answer(PROMPT, SCORES)
+    judge, transport = judge_of(f"If it were perfect I would say {perfect}, but", GOOD)
+    said = await judge.answer(PROMPT, SCORES)
     assert said.value.scores == {"quality": 4}
     assert said.evidence["unreadable"] == ["text follows the answer, which has to end the reply"]
     assert "text follows the answer" in seen(transport.asked[1])
@@ -195,10 +198,9 @@ async def test_what_goes_on_after_its_answer_is_asked_for_once_more() -> None:
 
 async def test_a_judge_that_declines_in_words_is_asked_once_more() -> None:
     words = "I'm sorry, but I can't assist\nwith that request."
-    transport = ScriptedTransport(words, words)
-    with pytest.raises(Abstention) as caught:
-        await scripted_judge(transport).answer(PROMPT, SCORES)
-    assert caught.value.kind == "refused"
+    judge, transport = judge_of(words)
+    with abstains("refused") as caught:
+        await judge.answer(PROMPT, SCORES)
     assert caught.value.reason == f"declined: {' '.join(words.split())}"
     assert caught.value.evidence["unreadable"] == [caught.value.reason] * 2
     assert len(transport.asked) == 2
@@ -207,10 +209,9 @@ async def test_a_judge_that_declines_in_words_is_asked_once_more() -> None:
 
 
 async def test_a_sampled_judge_that_declines_in_words() -> None:
-    transport = ScriptedTransport("抱歉，我无法回答。", "抱歉，我无法回答。")
-    with pytest.raises(Abstention) as caught:
-        await scripted_judge(transport, logprobs="never").choose(PROMPT, YES_NO)
-    assert caught.value.kind == "refused"
+    judge, _ = judge_of("抱歉，我无法回答。", logprobs="never")
+    with abstains("refused"):
+        await judge.choose(PROMPT, YES_NO)
 
 
 @pytest.mark.parametrize(
@@ -223,16 +224,16 @@ async def test_a_sampled_judge_that_declines_in_words() -> None:
     ],
 )
 async def test_the_model_that_answers(answered: str, accept: Any, wrong: bool) -> None:
-    transport = ScriptedTransport(Completion(GOOD, "stop", answered, Usage()))
     store = MemoryReplies()
-    judge = scripted_judge(transport, ledger=store, accept=accept)
+    reply = Completion(GOOD, "stop", answered, Usage())
+    judge, transport = judge_of(reply, ledger=store, accept=accept)
     if not wrong:
         said = await judge.answer(PROMPT, SCORES)
         assert [one.model for one in await replies(store, said.calls)] == [answered]
         return
-    with pytest.raises(WrongModel, match=answered):
+    with pytest.raises(errors.WrongModel, match=answered):
         await judge.answer(PROMPT, SCORES)
-    with pytest.raises(WrongModel):
+    with pytest.raises(errors.WrongModel):
         await judge.answer(asked(2), SCORES)
     assert len(transport.asked) == 1, "after a wrong model nothing more is paid for"
 
@@ -249,8 +250,7 @@ async def test_the_model_that_answers(answered: str, accept: Any, wrong: bool) -
 async def test_a_limit_follows_the_prompt_unless_it_is_set(
     settings: dict[str, int], limit: int, fact: str
 ) -> None:
-    transport = ScriptedTransport(GOOD)
-    judge = scripted_judge(transport, **settings)
+    judge, transport = judge_of(GOOD, **settings)
     await judge.answer(PROMPT, SCORES, max_tokens=4096)
     assert transport.samplings[0].max_tokens == limit
     assert judge.identity.facts["max_tokens"] == fact
@@ -259,11 +259,9 @@ async def test_a_limit_follows_the_prompt_unless_it_is_set(
 
 async def test_a_reply_that_is_cut_before_its_object_is_named_and_no_number() -> None:
     contract = replace(SCORES, reasoning="before")
-    cut = Completion("1. The hat is red, {so", "length", "judge")
-    transport = ScriptedTransport(cut)
-    with pytest.raises(Abstention, match=r"before the JSON object.*max_tokens = 4096") as caught:
-        await scripted_judge(transport).answer(PROMPT, contract, max_tokens=4096)
-    assert caught.value.kind == "unparsable"
+    judge, transport = judge_of(cut("1. The hat is red, {so"))
+    with abstains("unparsable", r"before the JSON object.*max_tokens = 4096"):
+        await judge.answer(PROMPT, contract, max_tokens=4096)
     assert len(transport.asked) == 1
     assert transport.schemas == [None]
 
@@ -272,21 +270,21 @@ async def test_how_choices_are_answered_is_asked_once_and_again_where_it_was_wro
     tmp_path: Path,
 ) -> None:
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        first = scripted_judge(ScriptedTransport({"Yes": 1.0}), ledger=ledger)
+        first = scripted_judge(ScriptedTransport(YES), ledger=ledger)
         assert await first.find_choice_method() == "logprobs"
         later = scripted_judge(ScriptedTransport(NO_LOGPROBS), ledger=ledger)
         assert await later.find_choice_method() == "logprobs", "nobody was asked"
-        with pytest.raises(LogprobsUnavailable):
+        with pytest.raises(errors.LogprobsUnavailable):
             await later.choose(PROMPT, YES_NO)
         again = scripted_judge(ScriptedTransport(NO_LOGPROBS), ledger=ledger)
         assert await again.find_choice_method() == "sampled"
-        another = scripted_judge(ScriptedTransport({"Yes": 1.0}, model="judge-2"), ledger=ledger)
+        another = scripted_judge(ScriptedTransport(YES, model="judge-2"), ledger=ledger)
         assert await another.find_choice_method() == "logprobs", "another model is asked itself"
 
 
 async def test_without_probabilities_the_word_is_sampled() -> None:
-    transport = ScriptedTransport(NO_LOGPROBS, "No, it is blue.", "yes", '"Yes"', " YES.")
-    judge = scripted_judge(transport, samples=4, temperature=1.0)
+    script = NO_LOGPROBS, "No, it is blue.", "yes", '"Yes"', " YES."
+    judge, transport = judge_of(*script, samples=4, temperature=1.0)
     assert await judge.find_choice_method() == "sampled"
     transport.script.pop(0)
     said = await judge.choose(PROMPT, YES_NO)
@@ -298,45 +296,38 @@ async def test_without_probabilities_the_word_is_sampled() -> None:
 
 
 async def test_the_evidence_of_several_samples() -> None:
-    store = MemoryReplies()
-    transport = ScriptedTransport("No.", "Perhaps", "Yes", "Yes")
-    judge = scripted_judge(transport, ledger=store, logprobs="never", samples=3, price=PRICE)
-    notes = CallLog()
+    store, notes = MemoryReplies(), CallLog()
+    settings = {"ledger": store, "logprobs": "never", "samples": 3, "price": PRICE}
+    judge, transport = judge_of("No.", "Perhaps", "Yes", "Yes", **settings)
     judge = judge.with_context(CallContext(Budget(), logs=(notes,)))
     said = await judge.choose(PROMPT, YES_NO)
-    taken = notes.usage
     assert len(transport.asked) == 4
-    assert said.evidence["samples"] == 3
-    assert len(said.evidence["unreadable"]) == 1
+    assert (said.evidence["samples"], len(said.evidence["unreadable"])) == (3, 1)
     texts = [str(one.reply) for one in await replies(store, said.calls)]
     assert [sum(word in text for text in texts) for word in ("No.", "Perhaps", "Yes")] == [1, 1, 2]
-    assert (taken["calls"], taken["prompt_tokens"]) == (4, 400)
-    assert taken["cost"] == pytest.approx(4 * 0.051)
+    assert (notes.usage["calls"], notes.usage["prompt_tokens"]) == (4, 400)
+    assert notes.usage["cost"] == pytest.approx(4 * 0.051)
 
 
 async def test_logprobs_can_be_declined() -> None:
-    transport = ScriptedTransport("Yes")
-    judge = scripted_judge(transport, logprobs="never")
+    judge, _ = judge_of("Yes", logprobs="never")
     assert (await judge.choose(PROMPT, YES_NO)).value.probabilities == {"Yes": 1.0, "No": 0.0}
 
 
 async def test_a_sampled_reply_that_is_no_choice() -> None:
-    judge = scripted_judge(ScriptedTransport("Maybe"), logprobs="never", samples=2)
-    with pytest.raises(Abstention) as caught:
+    judge, _ = judge_of("Maybe", logprobs="never", samples=2)
+    with abstains("unparsable"):
         await judge.choose(PROMPT, YES_NO)
-    assert caught.value.kind == "unparsable"
 
 
 async def test_calls_in_flight_are_limited() -> None:
-    transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
-    judge = scripted_judge(transport, concurrency=3)
-    await asyncio.gather(*(judge.choose(asked(i), YES_NO) for i in range(12)))
+    judge, transport = judge_of(YES, seconds=0.005, concurrency=3)
+    await ask_all(judge, range(12))
     assert transport.most_in_flight == 3
 
 
 async def test_the_first_call_about_an_image_goes_ahead() -> None:
-    transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
-    judge = scripted_judge(transport)
+    judge, transport = judge_of(YES, seconds=0.005)
     picture = judge.prepare_picture(load_image(np.zeros((8, 8, 3), np.uint8)))
     prompts = [Prompt("judge", (picture, Text(f"Question {i}?"))) for i in range(4)]
     await judge.find_choice_method()
@@ -349,13 +340,13 @@ async def test_the_first_call_about_an_image_goes_ahead() -> None:
 
 async def test_costs_are_counted_and_limited() -> None:
     budget = Budget(limit=0.12)
-    transport = ScriptedTransport({"Yes": 1.0})
     context, notes = CallContext(budget), CallLog()
-    judge = scripted_judge(transport, price=PRICE).with_context(context)
+    judge, transport = judge_of(YES, price=PRICE)
+    judge = judge.with_context(context)
     await judge.with_context(context.with_log(notes)).choose(asked(0), YES_NO)
     assert notes.usage["cost"] == pytest.approx(0.051)
     await judge.choose(asked(1), YES_NO)
-    with pytest.raises(CostLimit, match="max_cost = 0.12"):
+    with pytest.raises(errors.CostLimit, match="max_cost = 0.12"):
         await judge.choose(asked(2), YES_NO)
     assert budget.cost == pytest.approx(0.102)
     await judge.choose(asked(1), YES_NO)  # is in the ledger, and costs nothing
@@ -365,34 +356,25 @@ async def test_costs_are_counted_and_limited() -> None:
 
 async def test_calls_in_flight_count_against_the_limit() -> None:
     budget = Budget(limit=0.2)
-    transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
-    judge = scripted_judge(transport, price=PRICE).with_context(CallContext(budget))
-    await judge.choose(asked(0), YES_NO)
-    results = await asyncio.gather(
-        *(judge.choose(asked(i), YES_NO) for i in range(1, 9)), return_exceptions=True
-    )
-    assert sum(isinstance(one, CostLimit) for one in results) == 6
+    judge, _ = judge_of(YES, seconds=0.005, price=PRICE)
+    await ask_all(judge, [0], budget)
+    assert count_refused(await ask_all(judge, range(1, 9), budget)) == 6
     assert budget.cost <= 0.2
 
 
 async def test_calls_go_one_by_one_until_their_cost_is_known() -> None:
-    transport = ScriptedTransport({"Yes": 1.0}, seconds=0.005)
-    judge = scripted_judge(transport, price=PRICE)
+    judge, transport = judge_of(YES, seconds=0.005, price=PRICE)
     await judge.find_choice_method()
-    pictures = [
-        judge.prepare_picture(load_image(np.full((8, 8, 3), i, np.uint8))) for i in range(8)
-    ]
-    prompts = [Prompt("judge", (picture, Text("Good?"))) for picture in pictures]
+    images = [load_image(np.full((8, 8, 3), i, np.uint8)) for i in range(8)]
+    prompts = [Prompt("judge", (judge.prepare_picture(one), Text("Good?"))) for one in images]
 
     async def ask(budget: Budget) -> list[object]:
         paid = judge.with_context(CallContext(budget))
-        return await asyncio.gather(
-            *(paid.choose(prompt, YES_NO) for prompt in prompts), return_exceptions=True
-        )
+        calls = (paid.choose(prompt, YES_NO) for prompt in prompts)
+        return await asyncio.gather(*calls, return_exceptions=True)
 
     poor = Budget(limit=0.12)
-    results = await ask(poor)
-    assert sum(isinstance(one, CostLimit) for one in results) == 6
+    assert count_refused(await ask(poor)) == 6
     assert poor.cost == pytest.approx(0.102)
     await ask(Budget())
     assert transport.most_in_flight > 1
@@ -400,18 +382,13 @@ async def test_calls_go_one_by_one_until_their_cost_is_known() -> None:
 
 async def test_callers_of_one_judge_spend_separately() -> None:
     poor, rich = Budget(limit=0.06), Budget(limit=1.0)
-    judge = scripted_judge(ScriptedTransport({"Yes": 1.0}, seconds=0.002), price=PRICE)
+    judge, _ = judge_of(YES, seconds=0.002, price=PRICE)
     judge._findings.method = "logprobs"
-
-    async def ask(budget: Budget, questions: range) -> list[object]:
-        paid = judge.with_context(CallContext(budget))
-        return await asyncio.gather(
-            *(paid.choose(asked(n), YES_NO) for n in questions), return_exceptions=True
-        )
-
-    await ask(poor, range(1))
-    few, all_ = await asyncio.gather(ask(poor, range(1, 4)), ask(rich, range(4, 8)))
-    assert all(isinstance(one, CostLimit) for one in few)
+    await ask_all(judge, [0], poor)
+    few, all_ = await asyncio.gather(
+        ask_all(judge, range(1, 4), poor), ask_all(judge, range(4, 8), rich)
+    )
+    assert count_refused(few) == 3
     assert not any(isinstance(one, Exception) for one in all_)
     assert (poor.cost, rich.cost) == (pytest.approx(0.051), pytest.approx(4 * 0.051))
     assert (poor.calls, rich.calls) == (1, 4)
@@ -421,22 +398,16 @@ async def test_a_call_that_another_cannot_pay_is_paid_by_who_can() -> None:
     """The callers share the call: the money of the one who asked first is gone."""
     poor, rich = Budget(limit=0.01), Budget(limit=1.0)
     poor.add_earlier_cost(0.01, 0.0)
-    transport = ScriptedTransport({"Yes": 1.0})
-    judge = scripted_judge(transport, price=PRICE)
+    judge, transport = judge_of(YES, price=PRICE)
     judge._findings.method = "logprobs"
-
-    async def ask(budget: Budget) -> object:
-        return await judge.with_context(CallContext(budget)).choose(PROMPT, YES_NO)
-
-    first, second = await asyncio.gather(ask(poor), ask(rich), return_exceptions=True)
-    assert isinstance(first, CostLimit)
-    assert not isinstance(second, Exception)
+    first, second = await asyncio.gather(ask_all(judge, [1], poor), ask_all(judge, [1], rich))
+    assert count_refused(first) == 1
+    assert not isinstance(second[0], Exception)
     assert (len(transport.asked), rich.calls, poor.calls) == (1, 1, 0)
 
 
 async def test_nothing_with_a_price_is_asked_where_nobody_pays() -> None:
-    transport = ScriptedTransport({"Yes": 1.0})
-    judge = scripted_judge(transport, price=PRICE)
+    judge, transport = judge_of(YES, price=PRICE)
     judge._findings.method = "logprobs"
     with pytest.raises(RuntimeError, match="CallContext"):
         await judge.choose(PROMPT, YES_NO)
@@ -444,16 +415,15 @@ async def test_nothing_with_a_price_is_asked_where_nobody_pays() -> None:
 
 
 async def test_a_failed_call_is_not_kept() -> None:
-    transport = ScriptedTransport(Overload("busy", service="generalist.judge"), {"Yes": 1.0})
-    judge = scripted_judge(transport)
+    judge, _ = judge_of(errors.Overload("busy", service="generalist.judge"), YES)
     judge._findings.method = "logprobs"
-    with pytest.raises(Overload):
+    with pytest.raises(errors.Overload):
         await judge.choose(PROMPT, YES_NO)
     assert (await judge.choose(PROMPT, YES_NO)).value.probabilities["Yes"] == 1
 
 
 async def test_untrained_models_say_so() -> None:
-    judge = scripted_judge(ScriptedTransport({"Yes": 1.0}, model="qwen3-vl-tiny-untrained"))
+    judge = scripted_judge(ScriptedTransport(YES, model="qwen3-vl-tiny-untrained"))
     await judge.open(1)
     assert judge.identity.is_untrained
 
@@ -474,10 +444,7 @@ async def test_untrained_models_say_so() -> None:
 )
 def test_images_leave_the_network_only_with_consent(url: str, own: bool) -> None:
     check_consent(JudgeEndpoint(url=url, send_images=True))
-    if own:
-        check_consent(JudgeEndpoint(url=url))
-        return
-    with pytest.raises(ConfigError, match="send_images"):
+    with nullcontext() if own else pytest.raises(errors.ConfigError, match="send_images"):
         check_consent(JudgeEndpoint(url=url))
 
 
@@ -486,9 +453,8 @@ def test_a_proxy_counts_as_leaving_the_network(url: str, monkeypatch: pytest.Mon
     monkeypatch.setenv("http_proxy", "http://me:pa55@proxy.test:3128")
     check_consent(JudgeEndpoint(url="http://127.0.0.1:8000/v1"))
     check_consent(JudgeEndpoint(url="http://localhost:8000/v1"))
-    with pytest.raises(
-        ConfigError, match=r"by the proxy http://proxy\.test:3128.*no_proxy="
-    ) as told:
+    told_of = r"by the proxy http://proxy\.test:3128.*no_proxy="
+    with pytest.raises(errors.ConfigError, match=told_of) as told:
         check_consent(JudgeEndpoint(url=url))
     assert "pa55" not in str(told.value)
     check_consent(JudgeEndpoint(url=url, send_images=True))
@@ -502,18 +468,17 @@ async def test_answers_name_the_calls_they_rest_on() -> None:
         said = await judge.answer(PROMPT, SCORES)
         assert len(set(said.calls)) == 2
         assert await ledger.drop(said.calls) == 2
-        judge = scripted_judge(ScriptedTransport({"Yes": 1.0}), ledger=ledger)
+        judge = scripted_judge(ScriptedTransport(YES), ledger=ledger)
         chosen = await judge.choose(PROMPT, YES_NO)
         assert await ledger.drop(chosen.calls) == 1
 
 
 async def test_what_is_counted_is_counted_for_whom_it_was_asked() -> None:
-    judge = scripted_judge(ScriptedTransport({"Yes": 1.0}, seconds=0.001))
+    judge, _ = judge_of(YES, seconds=0.001)
 
     async def ask(*numbers: int) -> dict[str, float]:
         notes = CallLog()
-        noting = judge.with_context(CallContext(logs=(notes,)))
-        await asyncio.gather(*(noting.choose(asked(number), YES_NO) for number in numbers))
+        await ask_all(judge.with_context(CallContext(logs=(notes,))), numbers)
         return notes.usage
 
     first, second = await asyncio.gather(ask(1, 2), ask(2, 3, 4))

@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.base.errors import (
-    BadReply,
-    NoConnection,
-    Overload,
-    ServiceError,
-    Unreachable,
-)
+from editjudge.base import errors
 from editjudge.panel.retry import RetryPolicy, call_with_retries
 
 from ...fakes.virtual_time import ManualClock
@@ -32,7 +26,7 @@ class Script:
         self.left.append(left)
         self.clock.forward(min(1.0, left))
         end = self.ends.pop(0)
-        if isinstance(end, ServiceError):
+        if isinstance(end, errors.ServiceError):
             raise end
         return end
 
@@ -41,8 +35,8 @@ class Script:
         return asyncio.run(call_with_retries(self.attempt, policy, self.clock))
 
 
-def gone(detail: str = "gone", **facts: Any) -> Unreachable:
-    return Unreachable(detail, service="s", endpoint="grpc://x:1", model="m", **facts)
+def gone(detail: str = "gone", **facts: Any) -> errors.Unreachable:
+    return errors.Unreachable(detail, service="s", endpoint="grpc://x:1", model="m", **facts)
 
 
 def test_an_answer_is_not_waited_for() -> None:
@@ -59,47 +53,39 @@ def test_waits_double_up_to_the_longest() -> None:
 
 
 def test_a_server_that_asks_for_more_time_gets_it() -> None:
-    script = Script(Overload("full", service="s", retry_after=7.0), "done")
+    script = Script(errors.Overload("full", service="s", retry_after=7.0), "done")
     assert script.run() == "done"
     assert script.clock.slept == [7.0]
 
 
 def test_the_last_error_tells_of_all_attempts() -> None:
-    script = Script(gone("first"), gone("second"), gone("third"))
-    with pytest.raises(Unreachable) as caught:
-        script.run(attempts=3)
-    assert str(caught.value) == "s at grpc://x:1: third after 3 attempts"
+    with pytest.raises(errors.Unreachable, match="^s at .*x:1: third after 3 attempts$") as caught:
+        Script(gone("first"), gone("second"), gone("third")).run(attempts=3)
     assert (caught.value.attempts, caught.value.since, caught.value.model) == (3, 1.0, "m")
 
 
-def nobody(detail: str = "refused") -> NoConnection:
-    return NoConnection(detail, service="s")
-
-
 def test_attempts_that_reached_nobody_use_up_none_of_the_others() -> None:
-    script = Script(*(nobody() for _ in range(3)), gone(), nobody(), gone(), gone(), "done")
+    nobody = errors.NoConnection("refused", service="s")
+    script = Script(*[nobody] * 3, gone(), nobody, gone(), gone(), "done")
     assert script.run(attempts=5, first_wait=0.0) == "done"
-    script = Script(gone(), *(nobody() for _ in range(9)))
-    with pytest.raises(NoConnection, match="refused after 5 attempts"):
-        script.run(attempts=4)
+    with pytest.raises(errors.NoConnection, match="refused after 5 attempts"):
+        Script(gone(), *[nobody] * 9).run(attempts=4)
 
 
 def test_what_no_retry_can_fix_ends_it() -> None:
-    script = Script(gone(), BadReply("no tensor", service="s"))
-    with pytest.raises(BadReply, match="s: no tensor after 2 attempts"):
+    with pytest.raises(errors.BadReply, match="s: no tensor after 2 attempts"):
+        Script(gone(), errors.BadReply("no tensor", service="s")).run()
+    script = Script(errors.BadReply("no tensor", service="s"))
+    with pytest.raises(errors.BadReply, match="^s: no tensor$"):
         script.run()
-    script = Script(BadReply("no tensor", service="s"))
-    with pytest.raises(BadReply) as caught:
-        script.run()
-    assert (str(caught.value), script.clock.slept) == ("s: no tensor", [])
+    assert not script.clock.slept
 
 
 def test_what_the_server_says_of_another_try_is_kept() -> None:
     last = gone()
     last.retryable = False  # type: ignore[misc]
-    script = Script(gone(), last)
-    with pytest.raises(Unreachable) as caught:
-        script.run(attempts=9)
+    with pytest.raises(errors.Unreachable) as caught:
+        Script(gone(), last).run(attempts=9)
     assert (caught.value.attempts, caught.value.retryable) == (2, False)
 
 
@@ -109,7 +95,7 @@ def test_one_deadline_for_all_attempts(chance: list[float]) -> None:
     numbers = iter(chance)
     with (
         patch("editjudge.panel.retry.random.uniform", lambda least, most: most * next(numbers)),
-        pytest.raises(Unreachable),
+        pytest.raises(errors.Unreachable),
     ):
         script.run(attempts=99, deadline=10.0, first_wait=1.0, longest_wait=1.0)
     # An attempt gets a millisecond at least: transports take 0 for no limit.
