@@ -1,4 +1,4 @@
-"""What the Judge service keeps and accounts for, with a scripted judge that is asked for money."""
+"""What the Judge service keeps, accounts for and tells those who run it; a judge asks for money."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import grpc
 import pytest
 
@@ -25,120 +23,64 @@ from editjudge.benchmarks.dimension import Dimension
 from editjudge.panel.calls import Reply, SpecialistCall
 from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
-from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway import usage
-from editjudge_services.gateway.calls import (
-    FILE,
-    CallCache,
-    measure_space,
-    purge,
-    purge_periodically,
-)
-from editjudge_services.gateway.http import serve_http
+from editjudge_services.gateway import calls, usage
+from editjudge_services.gateway.accounting import AuditLog
+from editjudge_services.gateway.calls import FILE, CallCache, measure_space, purge
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.server import serve_grpc
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 from editjudge_services.gateway.usage import TeamUsage, UsageLog, read_usage
 
-from ..fakes.openai import ScriptedOpenAi, problem
+from .. import judge_service
+from ..fakes.openai import problem
+from ..judge_service import (
+    ASKED,
+    JSON,
+    Context,
+    asking,
+    asking_json,
+    outcome_of,
+    paying,
+    refusal,
+    running,
+    serving,
+)
 from ..patience import patience, until
 from ..replies import count_replies
-from .test_serve import _outcome, asking, png
 
-ASKED = "core.instruction_following"
-PIQE = ServiceName.parse("quality.piqe")
-
-
-def scripted_judge(*script: Any) -> ScriptedOpenAi:
-    return ScriptedOpenAi(*script, probabilities={"good": 0.9, "poor": 0.1})
+SCORED = pb.STATUS_SCORED
+TEAM = [("x-team", "a")]
+CALL = SpecialistCall(ServiceName.parse("quality.piqe"), "piqe", {"IMAGE": "sha256:0"}, {})
 
 
-def settings(url: str) -> Settings:
-    price = {"input": 1000, "output": 0}  # 0.1 a call
-    judge = {"url": url, "price": price, "logprobs": "never", "samples": 1}
-    return Settings.model_validate({"judges": {"judge": judge}, "attempts": 1})
-
-
-class Service:
-    """A service that runs, asked over gRPC and JSON."""
-
-    def __init__(self, judge_service: JudgeService, address: str, web: str) -> None:
-        self.judge_service = judge_service
-        self.web = web
-        self._channel = grpc.aio.insecure_channel(address)
-        self.stub = judge_pb2_grpc.JudgeServiceStub(self._channel)
-
-    async def score(self, team: str, edited: int = 1, **fields: Any) -> tuple[Any, int]:
-        """The outcome, and the tokens that the headers tell."""
-        picture = pb.Picture(data=png(edited))
-        call = self.stub.Score(
-            asking(ASKED, edited=picture, **fields), metadata=[("x-team", team)] if team else []
-        )
-        response = await call
-        (outcome,) = response.outcomes
-        return outcome, int(dict(await call.initial_metadata())["x-tokens-used"])
-
-    async def metrics(self) -> str:
-        async with aiohttp.ClientSession() as session:
-            async with session.get(f"{self.web}/metrics") as reply:
-                assert reply.status == 200
-                return await reply.text()
-
-    async def close(self) -> None:
-        await self._channel.close()
-
-
-@contextlib.asynccontextmanager
-async def running(
-    url: str,
-    folder: Path | None = None,
-    *,
-    edits: int = 64,
-    **more: Any,
-) -> AsyncIterator[Service]:
-    options = ServiceOptions(edits=edits, cache=folder, **more)
-    async with JudgeService(settings(url), options) as judge_service:
-        await judge_service.client.panel.probe_judges()  # no team pays for this call
-        async with serve_http(judge_service, "127.0.0.1", 0, 1) as web:
-            async with serve_grpc(judge_service, "127.0.0.1:0", drain=5) as address:
-                service = Service(judge_service, address, web)
-                try:
-                    yield service
-                finally:
-                    await service.close()
+def audited(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
 
 
 async def test_a_call_is_paid_once_and_the_header_says_so(tmp_path: Path) -> None:
-    scripted = scripted_judge()
+    scripted = judge_service.scripted_judge()
     async with scripted.serving() as url:
         async with running(url, tmp_path) as service:
             first, tokens = await service.score("vision")
             again, further = await service.score("vision")
         assert (len(scripted.requests), tokens, further) == (1, 101, 0)
-        assert again.value == first.value
-        assert again.signature == first.signature
+        assert (again.value, again.signature) == (first.value, first.signature)
         async with running(url, tmp_path) as service:
-            later, tokens = await service.score("vision")
-        assert (len(scripted.requests), tokens) == (1, 0)
-        assert later == again
+            assert await service.score("vision") == (again, 0)
+    assert len(scripted.requests) == 1
 
 
 @pytest.mark.parametrize("shared", [False, True])
 async def test_a_team_gets_no_reply_of_another_unless_they_share(
     tmp_path: Path, shared: bool
 ) -> None:
-    scripted = scripted_judge()
-    async with scripted.serving() as url:
-        async with running(url, tmp_path, cache_shared=shared) as service:
-            ours = await service.score("vision")
-            theirs = await service.score("audio")
-            nobodys = await service.score("")
-            case = await service.score("Vision")
+    teams = ("vision", "audio", "", "Vision")
+    async with paying(tmp_path, cache_shared=shared) as (scripted, service):
+        first, *others = [await service.score(team) for team in teams]
         # What the second is told is what the first was told, word for word.
-        assert (ours == theirs == nobodys == case) is not shared
+        assert all((other == first) is not shared for other in others)
         assert len(scripted.requests) == (1 if shared else 4)
-        used = {team: each for (_, team), each in read_usage(tmp_path).items()}
+    used = {team: each for (_, team), each in read_usage(tmp_path).items()}
     if not shared:
         assert used["audio"] == used["vision"] == used[""] == used["Vision"]
     assert used["audio"].cached == (1 if shared else 0)
@@ -148,25 +90,21 @@ async def test_a_team_gets_no_reply_of_another_unless_they_share(
 async def test_equal_calls_at_once_are_one_within_a_team(
     tmp_path: Path, teams: tuple[str, str]
 ) -> None:
-    scripted = scripted_judge(1.0, None)
-    async with scripted.serving() as url:
-        async with running(url, tmp_path) as service:
-            answers = await asyncio.gather(*(service.score(team) for team in teams))
-        assert len(scripted.requests) == len(set(teams))
-    assert sorted(tokens for _, tokens in answers) == (
-        [0, 101] if teams[0] == teams[1] else [101] * 2
-    )
+    async with paying(tmp_path, 1.0, None) as (scripted, service):
+        answers = await asyncio.gather(*(service.score(team) for team in teams))
+    assert len(scripted.requests) == len(set(teams))
+    told = [0, 101] if teams[0] == teams[1] else [101] * 2
+    assert sorted(tokens for _, tokens in answers) == told
 
 
 @pytest.mark.parametrize("shared", [False, True])
 async def test_a_server_keeps_its_own_cache_of_prefixes_apart_too(
     tmp_path: Path, shared: bool
 ) -> None:
-    scripted = ScriptedOpenAi(owner="vllm", probabilities={"good": 0.9, "poor": 0.1})
-    async with scripted.serving() as url:
-        async with running(url, tmp_path, cache_shared=shared) as service:
-            for team, edited in (("a", 1), ("a", 2), ("b", 3)):
-                await service.score(team, edited)
+    scripted = judge_service.scripted_judge(owner="vllm")
+    async with scripted.serving() as url, running(url, tmp_path, cache_shared=shared) as service:
+        for team, edited in (("a", 1), ("a", 2), ("b", 3)):
+            await service.score(team, edited)
     ours, again, theirs = (sent.get("cache_salt") for sent in scripted.requests)
     assert ours == again
     assert (ours != theirs) is not shared
@@ -174,81 +112,71 @@ async def test_a_server_keeps_its_own_cache_of_prefixes_apart_too(
 
 
 async def test_without_a_folder_teams_are_apart_too() -> None:
-    scripted = scripted_judge()
-    async with scripted.serving() as url:
-        async with running(url) as service:
-            for team in ("a", "b", "a", "b"):
-                await service.score(team)
+    async with paying() as (scripted, service):
+        for team in ("a", "b", "a", "b"):
+            await service.score(team)
     assert len(scripted.requests) == 2
 
 
 async def test_a_failure_is_not_kept(tmp_path: Path) -> None:
-    scripted = scripted_judge(problem(500, "broken"), None)
-    async with scripted.serving() as url:
-        async with running(url, tmp_path) as service:
-            failed, nothing = await service.score("a")
-            scored, tokens = await service.score("a")
-    assert (failed.status, nothing) == (pb.STATUS_FAILED, 0)
-    assert (scored.status, tokens) == (pb.STATUS_SCORED, 101)
+    async with paying(tmp_path, problem(500, "broken"), None) as (_, service):
+        answers = [await service.score("a") for _ in range(2)]
+    assert [(outcome.status, tokens) for outcome, tokens in answers] == [
+        (pb.STATUS_FAILED, 0),
+        (SCORED, 101),
+    ]
     (used,) = read_usage(tmp_path).values()
     assert (used.calls, used.failed, used.edits) == (1, 1, 2)
 
 
 async def test_a_second_service_on_the_same_folder_is_refused(tmp_path: Path) -> None:
-    async with JudgeService(Settings(), ServiceOptions(cache=tmp_path)):
+    options = ServiceOptions(cache=tmp_path)
+    async with JudgeService(Settings(), options):
         with pytest.raises(ConfigError, match="another Judge service"):
-            async with JudgeService(Settings(), ServiceOptions(cache=tmp_path)):
+            async with JudgeService(Settings(), options):
                 pass
-    async with JudgeService(Settings(), ServiceOptions(cache=tmp_path)):
+    async with JudgeService(Settings(), options):
         pass
-
-
-def spoil(path: Path) -> None:
-    """Turn bits of every reply that is kept."""
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute("UPDATE calls SET document = x'00'")
-        db.commit()
 
 
 async def test_a_damaged_ledger_costs_its_calls_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scripted = scripted_judge()
-    async with scripted.serving() as url:
+    async with judge_service.scripted_judge().serving() as url:
         async with running(url, tmp_path) as service:
-            await service.score("a")
-            await service.score("b")
-        spoil(tmp_path / FILE)
+            for team in ("a", "b"):
+                await service.score(team)
+        with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as db, db:
+            db.execute("UPDATE calls SET document = x'00'")
         async with running(url, tmp_path) as service:
             outcome, tokens = await service.score("a")
-            assert (outcome.status, tokens) == (pb.STATUS_SCORED, 101)
-            _, tokens = await service.score("a")
-            assert tokens == 0  # remembered meanwhile
+            assert (outcome.status, tokens) == (SCORED, 101)
             assert json.loads(outcome.evidence_json)
+            assert (await service.score("a"))[1] == 0, "remembered meanwhile"
         assert capsys.readouterr().err.count("calls are not cached") == 1
         (tmp_path / FILE).write_bytes(b"rubbish" * 999)
         async with running(url, tmp_path) as service:
-            _, tokens = await service.score("a")
-            assert tokens == 101
+            assert (await service.score("a"))[1] == 101
         with pytest.raises(ConfigError):
             await purge(tmp_path, [], 1e12)
+
+
+async def full(*_: Any) -> None:
+    raise StoreError("the disk is full")
 
 
 async def test_a_full_disk_costs_the_cache_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def full(*_: Any) -> None:
-        raise StoreError("the disk is full")
-
     monkeypatch.setattr(Ledger, "put", full)
-    scripted = scripted_judge()
-    async with scripted.serving() as url:
-        async with running(url, tmp_path) as service:
-            for edited in (1, 2, 1):
-                outcome, _ = await service.score("a", edited)
-                assert outcome.status == pb.STATUS_SCORED
+    async with paying(tmp_path) as (scripted, service):
+        answers = [await service.score("a", edited) for edited in (1, 2, 1)]
+    assert {outcome.status for outcome, _ in answers} == {SCORED}
     assert len(scripted.requests) == 2
     assert capsys.readouterr().err.count("the disk is full") == 1
+
+
+# What is deleted
 
 
 def count_of(path: Path, team: str) -> int:
@@ -256,57 +184,54 @@ def count_of(path: Path, team: str) -> int:
         return count_replies(ledger.for_team(team))
 
 
+async def zeppelin(service: judge_service.Served, team: str = "a") -> int:
+    """The tokens that one and the same edit takes."""
+    return (await service.score(team, instruction="paint a zeppelin"))[1]
+
+
 async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path) -> None:
-    scripted, told = scripted_judge(), []
-    async with scripted.serving() as url, running(url, tmp_path) as service:
-        await service.score("a", instruction="paint a zeppelin")
-        async with purge_periodically(tmp_path, 3600.0, told.append):
-            assert (await service.score("a", instruction="paint a zeppelin"))[1] == 0
-        kept = tmp_path / FILE
-        async with purge_periodically(tmp_path, -1.0, told.append, every=0.01):
-            await until(lambda: not count_of(kept, "a"))
-        assert (await service.score("a", instruction="paint a zeppelin"))[1] == 101
+    told: list[str] = []
+    async with paying(tmp_path) as (_, service):
+        await zeppelin(service)
+        async with calls.purge_periodically(tmp_path, 3600.0, told.append):
+            assert await zeppelin(service) == 0
+        async with calls.purge_periodically(tmp_path, -1.0, told.append, every=0.01):
+            await until(lambda: not count_of(tmp_path / FILE, "a"))
+        assert await zeppelin(service) == 101
     assert not told
 
 
 async def test_calls_are_purged_by_team_and_age_while_it_runs(tmp_path: Path) -> None:
-    scripted = scripted_judge()
-    async with scripted.serving() as url:
+    async with judge_service.scripted_judge().serving() as url:
         async with running(url, tmp_path) as service:
             for team in ("a", "b"):
-                await service.score(team, instruction="paint a zeppelin")
+                await zeppelin(service, team)
             with pytest.raises(ConfigError, match="no calls of team 'c'"):
                 await purge(tmp_path, ["c"], None)
             assert (await measure_space(tmp_path)).keys() == {"a", "b"}
             assert await purge(tmp_path, ["a"], None) == {"a": 1}
             assert (await measure_space(tmp_path)).keys() == {"b"}
-            _, ours = await service.score("a", instruction="paint a zeppelin")
-            _, theirs = await service.score("b", instruction="paint a zeppelin")
-            assert (ours, theirs) == (101, 0)
-            long_ago = await purge(tmp_path, [], 1.0)
-            assert long_ago == {"a": 0, "b": 0}
-            _, ours = await service.score("a", instruction="paint a zeppelin")
-            assert ours == 0
+            assert [await zeppelin(service, team) for team in ("a", "b")] == [101, 0]
+            assert await purge(tmp_path, [], 1.0) == {"a": 0, "b": 0}, "they are not so old"
+            assert await zeppelin(service) == 0
         assert await purge(tmp_path, ["a"], None) == {"a": 1}
         assert await purge(tmp_path, [], 1e12) == {"b": 1}
         assert b"zeppelin" not in (tmp_path / FILE).read_bytes()
         async with running(url, tmp_path) as service:
-            assert (await service.score("b", instruction="paint a zeppelin"))[1] == 101
+            assert await zeppelin(service, "b") == 101
     (used,) = [each for (_, team), each in read_usage(tmp_path).items() if team == "a"]
-    assert (used.calls, used.cached) == (2, 1)  # what was used is not purged
+    assert (used.calls, used.cached) == (2, 1), "what was used is not purged"
 
 
 async def test_nobody_waits_for_the_purge_of_another_team(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("editjudge.storage.database._AT_A_TIME", 1)
-    call = SpecialistCall(PIQE, "piqe", {"IMAGE": "sha256:0"}, {})
     with Ledger(tmp_path / FILE, team="large") as ledger:
         for number in range(3000):
             inputs = {"IMAGE": f"sha256:{number}"}
-            await ledger.put(replace(call, inputs=inputs), Reply({"SCORE": b"x"}))
-    scripted = scripted_judge()
-    async with scripted.serving() as url, running(url, tmp_path) as service:
+            await ledger.put(replace(CALL, inputs=inputs), Reply({"SCORE": b"x"}))
+    async with paying(tmp_path) as (_, service):
         await service.score("small")
         purged = asyncio.create_task(purge(tmp_path, ["large"], None))
         await until(lambda: purged.done() or count_of(tmp_path / FILE, "large") < 3000)
@@ -316,13 +241,14 @@ async def test_nobody_waits_for_the_purge_of_another_team(
         assert (await service.score("small", 2))[1] == 0
 
 
-async def test_a_stream_tells_no_tokens_in_its_headers(tmp_path: Path) -> None:
-    scripted = scripted_judge()
-    async with scripted.serving() as url:
-        async with running(url, tmp_path) as service:
-            call = service.stub.ScoreStream(iter([pb.ScoreStreamRequest(request=asking(ASKED))]))
-            assert len([answer async for answer in call]) == 1
-            assert "x-tokens-used" not in dict(await call.initial_metadata())
+# What is told
+
+
+async def test_a_stream_tells_no_tokens_in_its_headers() -> None:
+    async with paying() as (_, service):
+        call = service.stub.ScoreStream(iter([pb.ScoreStreamRequest(request=asking(ASKED))]))
+        assert len([answer async for answer in call]) == 1
+        assert "x-tokens-used" not in dict(await call.initial_metadata())
 
 
 async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
@@ -340,74 +266,42 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
 
     monkeypatch.setattr(Dimension, "signature", slow)
     about = pb.GetPanelRequest(protocol=pb.Protocol(benchmark="kris", rounds=7), dimensions=["*"])
-    team = [("x-team", "a")]
-    async with JudgeService(Settings(), ServiceOptions(edits=1, audit=log)) as judge_service:
-        async with serve_grpc(judge_service, "127.0.0.1:0", drain=5) as address:
-            service = Service(judge_service, address, "")
-            first = asyncio.ensure_future(_outcome(service.stub.GetPanel(about, metadata=team)))
-            await until(lambda: threads)
-            assert dict(judge_service.in_flight) == {"a": 1}
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await service.stub.GetPanel(about, metadata=team)
-            assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-            assert await service.stub.GetPanel(pb.GetPanelRequest())  # it costs nothing
-            gate.set()
-            signatures = (await first).signatures
-            await service.stub.Score(asking(ASKED), metadata=team)
-            await service.close()
-        text = judge_service.metrics.text().decode()
+    async with serving(edits=1, audit=log) as served:
+        stub = served.stub
+        first = asyncio.ensure_future(outcome_of(stub.GetPanel(about, metadata=TEAM)))
+        await until(lambda: threads)
+        assert dict(served.service.in_flight) == {"a": 1}
+        told = await refusal(stub.GetPanel(about, metadata=TEAM))
+        assert told.code == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await stub.GetPanel(pb.GetPanelRequest())  # it costs nothing
+        gate.set()
+        signatures = (await first).signatures
+        await stub.Score(asking(ASKED), metadata=TEAM)
+        assert 'editjudge_edits_total{team="a"} 1.0' in await served.metrics()
     assert threading.main_thread() not in threads
-    assert 'editjudge_edits_total{team="a"} 1.0' in text
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [(line["method"], line["status"]) for line in lines] == [
-        ("GetPanel", "RESOURCE_EXHAUSTED"),
-        ("GetPanel", "OK"),
-        ("Score", "OK"),
+    lines = [(line["method"], line["status"], line["dimensions"]) for line in audited(log)]
+    assert lines == [
+        ("GetPanel", "RESOURCE_EXHAUSTED", 0),
+        ("GetPanel", "OK", len(signatures)),
+        ("Score", "OK", 1),
     ]
-    assert [line["dimensions"] for line in lines] == [0, len(signatures), 1]
 
 
 async def test_what_is_no_name_of_a_team_is_refused() -> None:
-    async with running("http://127.0.0.1:9/v1") as service:
+    async with serving() as served:
         for team in ("../../etc", "a b", ".hidden", "a" * 64):
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await service.score(team)
-            assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-            assert "x-team" in caught.value.details()
-        await service.score("a" * 63)
-
-
-class Context:
-    """Of a call whose deadline is over before the judge has answered twice."""
-
-    def __init__(self) -> None:
-        self.headers: dict[str, str] = {}
-
-    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
-        return (("x-team", "a"),)
-
-    def time_remaining(self) -> float:
-        return patience(3.0)
-
-    async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...]) -> None:
-        self.headers |= dict(metadata)
-
-    def set_trailing_metadata(self, _: Any) -> None:
-        pass
-
-    async def abort(self, code: grpc.StatusCode, details: str) -> None:
-        raise AssertionError(code.name, details)
+            told = await refusal(served.stub.Score(asking(), metadata=[("x-team", team)]))
+            assert told.code == grpc.StatusCode.INVALID_ARGUMENT
+            assert "x-team" in told.words
+        assert await served.stub.Score(asking(), metadata=[("x-team", "a" * 63)])
 
 
 async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Path) -> None:
-    scripted = scripted_judge(None, 600.0)
-    async with scripted.serving() as url:
-        async with JudgeService(settings(url), ServiceOptions(cache=tmp_path)) as judge_service:
-            await judge_service.client.panel.probe_judges()
-            slow = asking(ASKED, "core.blending_naturalness")
-            context = Context()
-            with pytest.raises(AssertionError, match="DEADLINE_EXCEEDED"):
-                await JudgeServicer(judge_service).Score(slow, context)
+    """It is over before the judge has answered twice."""
+    async with paying(tmp_path, None, 600.0) as (_, service):
+        slow, context = asking(ASKED, "core.blending_naturalness"), Context(patience(3.0))
+        with pytest.raises(judge_service.Ended, match="DEADLINE_EXCEEDED"):
+            await JudgeServicer(service.service).Score(slow, context)
     assert context.headers == {"x-tokens-used": "101"}
     (used,) = read_usage(tmp_path).values()
     assert (used.edits, used.refused, used.calls, used.tokens) == (0, 1, 1, 101)
@@ -415,17 +309,14 @@ async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Pat
 
 async def test_who_hangs_up_is_accounted_for(tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
-    scripted = scripted_judge(600.0)
-    async with scripted.serving() as url:
-        async with running(url, tmp_path, audit=log) as service:
-            call = service.stub.Score(asking(ASKED))
-            waiting = asyncio.ensure_future(call.code())
-            await until(lambda: scripted.requests)
-            call.cancel()
-            assert await waiting is grpc.StatusCode.CANCELLED
-            await until(lambda: log.read_text(encoding="utf-8"))
-    (line,) = log.read_text(encoding="utf-8").splitlines()
-    assert json.loads(line)["status"] == "CANCELLED"
+    async with paying(tmp_path, 600.0, audit=log) as (scripted, service):
+        call = service.stub.Score(asking(ASKED))
+        waiting = asyncio.ensure_future(call.code())
+        await until(lambda: scripted.requests)
+        call.cancel()
+        assert await waiting is grpc.StatusCode.CANCELLED
+        await until(lambda: log.read_text(encoding="utf-8"))
+    assert [line["status"] for line in audited(log)] == ["CANCELLED"]
 
 
 async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
@@ -449,7 +340,7 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
         await asyncio.sleep(0)
         gate.set()
         await asyncio.gather(busy, second)
-        assert isinstance(await _outcome(first), asyncio.CancelledError)
+        assert isinstance(await outcome_of(first), asyncio.CancelledError)
     assert not told
     assert (tmp_path / FILE).is_file()
 
@@ -475,7 +366,7 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
         await asyncio.sleep(0)
         gate.set()
         for each in several:
-            await _outcome(each)
+            await outcome_of(each)
     assert not told
     (used,) = read_usage(tmp_path).values()
     assert used.edits == 3
@@ -484,42 +375,37 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
 async def test_what_cannot_be_written_now_is_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def no_room(*_: Any) -> None:
+        raise StoreError("the disk is full")
+
     told: list[str] = []
     log = UsageLog(tmp_path, told.append)
     async with log.open():
-
-        def full(*_: Any) -> None:
-            raise StoreError("the disk is full")
-
         with monkeypatch.context() as patched:
-            patched.setattr(usage, "_write", full)
+            patched.setattr(usage, "_write", no_room)
             for _ in range(3):
                 log.add("a", TeamUsage(edits=1))
                 await log.flush()
         assert len(told) == 1
         log.add("a", TeamUsage(calls=1, cost=0.5))
-    (used,) = read_usage(tmp_path).values()
-    assert used == TeamUsage(edits=3, calls=1, cost=0.5)
+    assert [*read_usage(tmp_path).values()] == [TeamUsage(edits=3, calls=1, cost=0.5)]
 
 
 async def test_none_but_the_owner_may_read_what_is_kept(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
+    kept, log = tmp_path / "kept", tmp_path / "audit.jsonl"
     kept.mkdir(0o755)
-    log = tmp_path / "audit.jsonl"
     with Ledger(kept / FILE):
         (kept / FILE).chmod(0o644)
     before = os.umask(0)
     try:
-        scripted = scripted_judge()
-        async with scripted.serving() as url:
-            async with running(url, kept, audit=log) as service:
-                await service.score("a")
-                modes = {p: p.stat().st_mode & 0o777 for p in kept.rglob("*") if p.is_file()}
+        async with paying(kept, audit=log) as (_, service):
+            await service.score("a")
+            files = [log, *(path for path in kept.rglob("*") if path.is_file())]
+            modes = {path: f"{path.stat().st_mode & 0o777:o}" for path in files}
     finally:
         os.umask(before)
     assert {path.suffix for path in modes} >= {".sqlite", ".sqlite-wal", ".lock"}
-    assert {f"{mode:o}" for mode in modes.values()} == {"600"}
-    assert log.stat().st_mode & 0o777 == 0o600
+    assert set(modes.values()) == {"600"}
 
 
 @pytest.mark.parametrize("specialist", [False, True])
@@ -527,17 +413,129 @@ async def test_no_store_of_a_team_reads_what_another_keeps(
     tmp_path: Path, specialist: bool
 ) -> None:
     teams = ["", "a", "A", "a.b", "a_b", "*", "a' OR '1'='1"]
-    call = SpecialistCall(PIQE, "piqe", {"IMAGE": "sha256:0"}, {})
     async with CallCache(tmp_path if specialist else None, is_shared=False, say=print) as cache:
         ours = cache.for_team("a").calls
         if specialist:
-            await ours.put(call, Reply({"SCORE": b"secret"}))
-            known = [await cache.for_team(team).calls.get(call) for team in teams]
+            await ours.put(CALL, Reply({"SCORE": b"secret"}))
+            known = [await cache.for_team(team).calls.get(CALL) for team in teams]
         else:
             await ours.put_fact("secret", "ours")
             known = [await cache.for_team(team).calls.get_fact("secret") for team in teams]
         others = [cache.for_team(team).calls for team in teams if team != "a"]
-        assert [await other.get_records([call.key]) for other in others] == [{}] * len(others)
+        assert [await other.get_records([CALL.key]) for other in others] == [{}] * len(others)
         salts = {cache.for_team(team).salt for team in teams}
     assert [value is not None for value in known] == [team == "a" for team in teams]
     assert len(salts) == len(teams)
+
+
+# The audit and the metrics
+
+
+async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    number = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
+    hushed = {"id": "alice.png", "instruction": "hush"}
+    async with paying(tmp_path / "kept", audit=log) as (_, service):
+        headers = [*TEAM, ("x-request-id", number), ("authorization", "secret")]
+        await service.stub.Score(asking(ASKED, request_id="alice-7", **hushed), metadata=headers)
+        await service.score("a", **hushed)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await service.score("a", sources=[])
+        assert "x-tokens-used" not in dict(caught.value.initial_metadata())
+        good, bad = asking_json(ASKED, id="alice"), asking_json(ASKED, edited={"data": "no"})
+        posted = (
+            ("/v1/score:batch", {"requests": [good, bad]}, "101"),
+            ("/v1/score", good, "0"),
+            ("/v1/score", bad, "0"),
+        )
+        for path, body, tokens in posted:
+            async with service.session.post(service.web + path, json=body) as reply:
+                assert reply.headers["x-tokens-used"] == tokens
+        async with service.session.post(f"{service.web}/v1/score", data="words") as reply:
+            assert reply.status == 415
+    lines = audited(log)
+    statuses = [line["status"] for line in lines]
+    assert statuses[:3] == ["OK", "OK", "INVALID_ARGUMENT"]
+    assert sorted(statuses[3:5]) == ["INVALID_ARGUMENT", "OK"]
+    assert statuses[5:] == ["OK", *["INVALID_ARGUMENT"] * 2]
+    first, second = lines[:2]
+    assert (first["team"], first["request"], first["method"]) == ("a", number, "Score")
+    assert (first["dimensions"], first["calls"], first["prompt_tokens"]) == (1, 1, 100)
+    assert (second["calls"], second["cached"], second["cost"]) == (0, 1, 0)
+    assert {line["method"] for line in lines[3:]} == {"/v1/score", "/v1/score:batch"}
+    text = log.read_text(encoding="utf-8")
+    assert not [word for word in ("alice", "hush", "secret", "png") if word in text]
+
+
+async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    good = {"requests": [asking_json(), asking_json()]}
+    async with serving(held_bytes=2**20, cache=tmp_path, audit=log) as served:
+
+        async def post(body: Any, team: str = "a", kind: str = "application/json") -> int:
+            headers = JSON | {"x-team": team, "content-type": kind}
+            return (await served.post(body, "/v1/score:batch", headers))[0]
+
+        assert await post(b"{") == 400
+        assert await post(good, kind="text/plain") == 415
+        assert await post(b" " * 2**20) == 400  # more than one caller can ever have
+        async with served.service.requests.acquire("a", 2**19, may_wait=False):
+            assert await post(good) == 429
+            assert await post(good, team="a b") == 400
+        assert await post(good) == 200
+    ((_, team), used), *others = read_usage(tmp_path).items()
+    assert (team, others) == ("a", [])
+    assert (used.edits, used.refused) == (2, 4)
+    refused = ["INVALID_ARGUMENT"] * 3 + ["RESOURCE_EXHAUSTED"]
+    assert [line["status"] for line in audited(log)] == [*refused, "OK", "OK"]
+
+
+async def test_an_audit_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give another file"):
+        JudgeService(Settings(), ServiceOptions(audit=tmp_path / "no" / "such" / "folder"))
+
+
+def test_a_full_disk_costs_lines_of_the_audit_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "audit"
+    log.symlink_to("/dev/full")
+    audit = AuditLog(log)
+    for _ in range(3):
+        audit.write("{}")
+    told = f"{log}: lines of the audit log are lost: No space left on device\n"
+    assert capsys.readouterr().err == told
+    log.unlink()
+    audit.write('{"one": 1}')  # it was moved away
+    assert log.read_text(encoding="utf-8") == '{"one": 1}\n'
+    AuditLog(Path("-")).write('{"two": 2}')
+    assert capsys.readouterr().err == '{"two": 2}\n'
+
+
+async def test_lines_of_the_audit_that_are_lost_are_counted(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    async with paying(audit=log) as (_, service):
+        assert "\neditjudge_audit_lost_total 0.0\n" in await service.metrics()
+        log.unlink()
+        log.symlink_to("/dev/full")
+        for _ in range(2):
+            await service.score("a")
+        assert "\neditjudge_audit_lost_total 2.0\n" in await service.metrics()
+
+
+async def test_prometheus_reads_what_teams_use(tmp_path: Path) -> None:
+    async with paying(tmp_path) as (_, service):
+        for edited in (1, 1, 2):
+            await service.score("a", edited)
+        text = await service.metrics()
+    samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    told = {
+        'editjudge_edits_total{team="a"}': 3,
+        'editjudge_calls_total{kind="made",team="a"}': 2,
+        'editjudge_calls_total{kind="cached",team="a"}': 1,
+        'editjudge_tokens_total{kind="prompt",team="a"}': 200,
+        'editjudge_cost_total{team="a"}': 0.2,
+        'editjudge_requests_total{method="Score",status="OK",team="a"}': 3,
+    }
+    assert {name: float(samples[name]) for name in told} == pytest.approx(told)
+    assert float(samples["editjudge_cache_bytes"]) > 10_000

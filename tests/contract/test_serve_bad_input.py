@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-import aiohttp
 import grpc
 import pytest
-from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from grpc_status import rpc_status
 
-from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
-from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway import http, server
-from editjudge_services.gateway.http import serve_http
-from editjudge_services.gateway.server import SERVICE, serve_grpc
-from editjudge_services.gateway.service import JudgeService
+from editjudge_services.gateway.server import SERVICE
 
-from .test_serve import asking, png
-from .test_serve_json import asking as asking_json
-from .test_serve_json import sent
+from ..judge_service import JSON, Served, asking, asking_json, png, refusal, serving
+from ..patience import until
 
 Code = grpc.StatusCode
 LARGEST = 200_000
@@ -32,290 +25,355 @@ GARBAGE = b"\xff\xfe not a message"
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[JudgeService]:
-    async with JudgeService(Settings()) as service:
-        yield service
+async def served() -> AsyncIterator[Served]:
+    async with serving() as served:
+        yield served
 
 
 @pytest.fixture
-async def channel(service: JudgeService, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
+async def narrow(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    """A service that takes messages of `LARGEST` bytes."""
     options = dict(server._OPTIONS) | {"grpc.max_receive_message_length": LARGEST}
     monkeypatch.setattr(server, "_OPTIONS", tuple(options.items()))
-    async with serve_grpc(service, "127.0.0.1:0", drain=5) as address:
-        async with grpc.aio.insecure_channel(address) as channel:
-            yield channel
+    monkeypatch.setattr(http, "MAX_BODY_BYTES", LARGEST)
+    async with serving() as served:
+        yield served
 
 
-def method(name: str) -> str:
-    return f"/{SERVICE}/{name}"
+# What both protocols refuse by the field that is to be mended.
+
+EDITS: list[tuple[str, dict[str, Any]]] = [
+    ("edit.sources", {"sources": []}),
+    ("edit.sources", {"sources": [png()] * 17}),
+    ("edit.sources[0]", {"sources": [b"rubbish"]}),
+    ("edit.edited", {"edited": None}),
+    ("edit.edited", {"edited": png()[:90]}),
+    ("edit.mask", {"mask": png(size=17)}),
+    ("edit.target", {"target": b"rubbish"}),
+    ("edit.instruction", {"instruction": "a\x00b"}),
+    ("edit.instruction", {"instruction": "a" * 20_000}),
+    ("edit.questions", {"questions": {}}),
+    ("edit.questions[0]", {"questions": [1]}),
+    ("edit.extra", {"extra": []}),
+    ("edit.hint", {"hint": "a\x00b"}),
+    ("edit.task", {"task": "a" * 20_000}),
+    ("edit.flaws[0].field", {"flaws": [{"field": "x", "status": "failed"}]}),
+    ("edit.flaws[0].status", {"flaws": [{"field": "mask", "status": "scored"}]}),
+    ("edit.flaws[0].kind", {"flaws": [{"field": "mask", "status": "unscored", "kind": "x"}]}),
+    ("edit.missing", {"missing": {"kind": "absent"}}),
+    ("edit.missing.kind", {"edited": None, "missing": {"kind": "x"}}),
+]
+PROTOCOLS: list[tuple[str, dict[str, Any]]] = [
+    ("protocol.benchmark", {"benchmark": "kriss"}),
+    ("protocol.name", {"benchmark": "kris", "name": "papers"}),
+    ("protocol.on", {"benchmark": "kris", "on": ["first_digits"]}),
+    ("protocol.off", {"benchmark": "kris", "off": ["x"]}),
+    ("protocol.judges[0]", {"judges": ["a b"]}),
+    ("protocol.judges", {"judges": ["a"] * 17}),
+    ("protocol.rounds", {"rounds": -1}),
+    ("protocol.rounds", {"judges": ["a", "b"], "rounds": 501}),
+    ("protocol.rounds", {"benchmark": "i2i", "rounds": 1000}),
+    ("protocol.prompts", {"prompts": {"core/nothing.toml": 'user = "x"'}}),
+    ("protocol.prompts", {"prompts": {"core/instruction_following.toml": "x" * 1_100_000}}),
+]
+
+
+async def refused_by_both(
+    served: Served, field: str, *dimensions: str, **fields: Any
+) -> tuple[str, str]:
+    """The words over gRPC and JSON of a request that is refused for a field."""
+    far = await refusal(served.stub.Score(asking(*dimensions, **fields)))
+    assert (far.code, far.field) == (Code.INVALID_ARGUMENT, field)
+    assert far.words.startswith(f"{field}: ")
+    status, near = await served.post(asking_json(*dimensions, **fields))
+    error = near["error"]
+    assert (status, error["code"], error["field"]) == (400, "INVALID_ARGUMENT", field)
+    return far.words, f"{error['message']}; {error["fix"]}"
+
+
+@pytest.mark.parametrize(("field", "fields"), EDITS, ids=[field for field, _ in EDITS])
+async def test_what_cannot_be_judged_is_refused_by_its_field(
+    served: Served, field: str, fields: dict[str, Any]
+) -> None:
+    await refused_by_both(served, field, **fields)
+
+
+@pytest.mark.parametrize(("field", "protocol"), PROTOCOLS, ids=[field for field, _ in PROTOCOLS])
+async def test_rules_that_are_not_there_are_refused_by_their_field(
+    served: Served, field: str, protocol: dict[str, Any]
+) -> None:
+    await refused_by_both(served, field, "*", protocol=protocol)
+    about = pb.GetPanelRequest(protocol=pb.Protocol(**protocol))
+    told = await refusal(served.stub.GetPanel(about))
+    assert (told.code, told.field) == (Code.INVALID_ARGUMENT, field)
+
+
+async def test_a_dimension_that_is_not_there_is_refused(served: Served) -> None:
+    for words in await refused_by_both(served, "dimensions", "core.pnsr.source.whole"):
+        assert "core.psnr.source.whole" in words, "the one that is meant"
+
+
+async def test_more_ids_than_anybody_means_are_refused_at_once(served: Served) -> None:
+    assert await served.stub.Score(asking(*["core.psnr.*"] * 100_000))
+    many = [f"core.x{i}" for i in range(1000)]
+    calls = (
+        served.stub.Score(asking(*many)),
+        served.stub.Score(asking("*" * 1000)),
+        served.stub.ListDimensions(pb.ListDimensionsRequest(patterns=many)),
+        served.stub.ListDimensions(pb.ListDimensionsRequest(patterns=["x.*"])),
+    )
+    told = [(await refusal(call)).code for call in calls]
+    assert told == [Code.INVALID_ARGUMENT] * len(calls)
+
+
+async def test_a_label_of_a_caller_s_template_is_no_program(served: Served) -> None:
+    text = 'user = "{sources}{edited}{instruction}"\n[labels]\nsource = "{n:>999999999}"'
+    prompts = {"core/instruction_following.toml": text}
+    asked = "core.instruction_following"
+    await refused_by_both(served, "protocol.prompts", asked, protocol={"prompts": prompts})
+
+
+async def test_pictures_are_decoded_only_where_there_is_room() -> None:
+    async with serving(megapixels=4 * 32 * 32 / 2**20) as served:
+        assert await served.stub.Score(asking())
+        told = await refusal(served.stub.Score(asking(edited=png(1, 64))))
+    assert told.code is Code.INVALID_ARGUMENT
+    assert "pixels" in told.words
+
+
+# What is no message of a protocol.
+
+
+class Call(NamedTuple):
+    """A call over gRPC, and how it is refused."""
+
+    data: bytes
+    words: str
+    field: str = ""
+    code: Code = Code.INVALID_ARGUMENT
+    method: str = f"{SERVICE}/Score"
+
+
+def unknown(method: str, words: str) -> Call:
+    return Call(b"", words, "", Code.UNIMPLEMENTED, method)
 
 
 HEALTH, REFLECTION = "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"
+OTHER = health_pb2.HealthCheckRequest(service="x").SerializeToString()
 LARGE = asking(instruction="x" * LARGEST).SerializeToString()
-RPC: Mapping[str, tuple[str, bytes, Code, str]] = {
-    "garbage": (method("Score"), GARBAGE, Code.INVALID_ARGUMENT, "no message of this method"),
-    "a cut message": (
-        method("Score"),
-        asking().SerializeToString()[:-5],
-        Code.INVALID_ARGUMENT,
-        "no message of this method",
-    ),
-    "JSON": (method("GetPanel"), b"{}", Code.INVALID_ARGUMENT, "2 bytes are no message"),
-    "garbage to the health check": (
-        f"/{HEALTH}/Check",
-        GARBAGE,
-        Code.INVALID_ARGUMENT,
-        "no message of this method",
-    ),
-    "nothing": (method("Score"), b"", Code.INVALID_ARGUMENT, "edit.sources: there is none"),
-    "another message": (
-        method("Score"),
-        health_pb2.HealthCheckRequest(service="x").SerializeToString(),
-        Code.INVALID_ARGUMENT,
-        "edit.sources: there is none",
-    ),
-    "an unknown method": (method("Judge"), b"", Code.UNIMPLEMENTED, "Method not found"),
-    "an unknown service": (
-        "/editjudge.v2.JudgeService/Score",
-        b"",
-        Code.UNIMPLEMENTED,
-        "not found",
-    ),
-    "another's method": (
-        "/inference.GRPCInferenceService/ServerLive",
-        b"",
-        Code.UNIMPLEMENTED,
-        "not found",
-    ),
-    "too large a message": (method("Score"), LARGE, Code.RESOURCE_EXHAUSTED, "larger than max"),
-    "an unknown service's health": (
-        f"/{HEALTH}/Check",
-        health_pb2.HealthCheckRequest(service="x").SerializeToString(),
-        Code.NOT_FOUND,
-        "",
-    ),
+DEEP_JSON = asking()
+DEEP_JSON.edit.questions_json = "[" * 100_000
+NO_JSON = asking()
+NO_JSON.edit.extra_json = "{"
+NO_MESSAGE, NO_SOURCE = "no message of this method", "edit.sources: there is none"
+EMPTY = asking(target=b"").SerializeToString()
+CUT = asking().SerializeToString()[:-5]
+CALLS: Mapping[str, Call] = {
+    "garbage": Call(GARBAGE, NO_MESSAGE, "request"),
+    "a cut message": Call(CUT, NO_MESSAGE, "request"),
+    "JSON": Call(b"{}", "2 bytes are no message", "request", method=f"{SERVICE}/GetPanel"),
+    "garbage to the health check": Call(GARBAGE, NO_MESSAGE, "request", method=f"{HEALTH}/Check"),
+    "nothing": Call(b"", NO_SOURCE, "edit.sources"),
+    "another message": Call(OTHER, NO_SOURCE, "edit.sources"),
+    "an empty picture": Call(EMPTY, "", "edit.target.data"),
+    "deep questions": Call(DEEP_JSON.SerializeToString(), "", "edit.questions_json"),
+    "extra that is no JSON": Call(NO_JSON.SerializeToString(), "", "edit.extra_json"),
+    "an unknown method": unknown(f"{SERVICE}/Judge", "Method not found"),
+    "an unknown service": unknown("editjudge.v2.JudgeService/Score", "not found"),
+    "another's method": unknown("inference.GRPCInferenceService/ServerLive", "not found"),
+    "too large a message": Call(LARGE, "larger than max", code=Code.RESOURCE_EXHAUSTED),
+    "an unknown service's health": Call(OTHER, "", "", Code.NOT_FOUND, f"{HEALTH}/Check"),
 }
 
 
-@pytest.mark.parametrize("case", RPC)
+@pytest.mark.parametrize("case", CALLS)
 async def test_a_bad_call_is_refused_by_its_code_and_the_next_is_answered(
-    channel: Any, case: str
+    narrow: Served, case: str
 ) -> None:
-    path, data, code, words = RPC[case]
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await channel.unary_unary(path)(data)
-    assert caught.value.code() is code
-    told = caught.value.details() or ""
-    assert words in told
-    assert "\n" not in told
-    assert (await judge_pb2_grpc.JudgeServiceStub(channel).Score(asking())).outcomes
+    data, words, field, code, method = CALLS[case]
+    told = await refusal(narrow.channel.unary_unary(f"/{method}")(data))
+    assert (told.code, told.field) == (code, field)
+    assert words in told.words
+    assert "\n" not in told.words
+    assert (await narrow.stub.Score(asking())).outcomes
 
 
-async def test_garbage_names_the_request_as_its_field(channel: Any) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await channel.unary_unary(method("Score"))(GARBAGE)
-    (detail,) = rpc_status.from_call(caught.value).details
-    bad = error_details_pb2.BadRequest()
-    assert detail.Unpack(bad)
-    assert bad.field_violations[0].field == "request"
+async def test_a_picture_too_large_for_its_message_is_told_with_the_limit(narrow: Served) -> None:
+    told = await refusal(narrow.stub.Score(asking(edited=png(1, 400))))
+    assert told.code is Code.RESOURCE_EXHAUSTED
+    assert str(LARGEST) in told.words
 
 
-async def test_garbage_in_a_stream_ends_that_stream(channel: Any) -> None:
-    for path in (method("ScoreStream"), f"/{REFLECTION}/ServerReflectionInfo"):
-        call = channel.stream_stream(path)()
+async def test_garbage_in_a_stream_ends_that_stream(served: Served) -> None:
+    for method in (f"{SERVICE}/ScoreStream", f"{REFLECTION}/ServerReflectionInfo"):
+        call = served.channel.stream_stream(f"/{method}")()
         await call.write(GARBAGE)
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call.read()
-        assert caught.value.code() is Code.INVALID_ARGUMENT
+        assert (await refusal(call.read())).code is Code.INVALID_ARGUMENT
 
 
-async def test_health_is_watched_and_methods_are_reflected_past_the_entrance(channel: Any) -> None:
-    watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
-    assert (await watched.read()).status == health_pb2.HealthCheckResponse.SERVING
+async def test_health_and_reflection_are_the_standard_ones(served: Served) -> None:
+    checks = health_pb2_grpc.HealthStub(served.channel)
+    serves = health_pb2.HealthCheckResponse.SERVING
+    for name in ("", SERVICE):
+        assert (await checks.Check(health_pb2.HealthCheckRequest(service=name))).status == serves
+    watched = checks.Watch(health_pb2.HealthCheckRequest())
+    assert (await watched.read()).status == serves
     watched.cancel()
-    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-    asked = reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICE)
-    (reply,) = [each async for each in stub.ServerReflectionInfo(iter([asked]))]
-    assert reply.file_descriptor_response.file_descriptor_proto
-    unknown = reflection_pb2.ServerReflectionRequest(file_containing_symbol="x.Y")
-    (reply,) = [each async for each in stub.ServerReflectionInfo(iter([unknown]))]
-    assert reply.error_response.error_code == Code.NOT_FOUND.value[0]
+    stub = reflection_pb2_grpc.ServerReflectionStub(served.channel)
+
+    async def reflected(**asked: str) -> Any:
+        requests = iter([reflection_pb2.ServerReflectionRequest(**asked)])
+        (reply,) = [each async for each in stub.ServerReflectionInfo(requests)]
+        return reply
+
+    listed = (await reflected(list_services="")).list_services_response
+    assert SERVICE in {each.name for each in listed.service}
+    described = await reflected(file_containing_symbol=SERVICE)
+    assert described.file_descriptor_response.file_descriptor_proto
+    unknown = await reflected(file_containing_symbol="x.Y")
+    assert unknown.error_response.error_code == Code.NOT_FOUND.value[0]
 
 
-async def test_fields_that_are_newer_than_the_service_are_passed_over(channel: Any) -> None:
+async def test_fields_that_are_newer_than_the_service_are_passed_over(served: Served) -> None:
     newer = asking().SerializeToString() + b"\xfa\x7f\x03new"  # field 2047, of bytes
-    answer = await channel.unary_unary(method("Score"))(newer)
+    answer = await served.channel.unary_unary(f"/{SERVICE}/Score")(newer)
     assert pb.ScoreResponse.FromString(answer).outcomes
 
 
+class Web(NamedTuple):
+    """A request over HTTP, and how it is refused."""
+
+    body: Any = b""
+    field: str = "body"
+    status: int = 400
+    code: str = "INVALID_ARGUMENT"
+    method: str = "POST"
+    path: str = "/v1/score"
+    headers: Mapping[str, str] = JSON
+
+
+def other_method(method: str, path: str = "/v1/score") -> Web:
+    return Web(b"{}" if method == "PUT" else b"", "", 405, "UNIMPLEMENTED", method, path)
+
+
+def no_path(path: str) -> Web:
+    return Web(b"", "", 404, "NOT_FOUND", "GET", path)
+
+
 GOOD = asking_json()
-HEADERS = {"content-type": "application/json"}
-DEEP = b'{"edit":' * 5000 + b"1" + b"}" * 5000
-WEB: Mapping[str, tuple[str, str, Mapping[str, str], bytes, int, str, str]] = {
-    "no JSON": ("POST", "/v1/score", HEADERS, b"{", 400, "INVALID_ARGUMENT", "body"),
-    "no object": ("POST", "/v1/score", HEADERS, b"[]", 400, "INVALID_ARGUMENT", "body"),
-    "nothing": ("POST", "/v1/score", HEADERS, b"", 400, "INVALID_ARGUMENT", "body"),
-    "deep lists": ("POST", "/v1/score", HEADERS, b"[" * 90_000, 400, "INVALID_ARGUMENT", "body"),
-    "deep objects": ("POST", "/v1/score", HEADERS, DEEP, 400, "INVALID_ARGUMENT", "body"),
-    "no UTF-8": ("POST", "/v1/score", HEADERS, b'{"\xff":1}', 400, "INVALID_ARGUMENT", "body"),
-    "half a character": (
-        "POST",
-        "/v1/score",
-        HEADERS,
-        json.dumps(GOOD | {"dimensions": ["\ud83d"]}).encode(),
-        400,
-        "INVALID_ARGUMENT",
-        "body",
+BATCH = "/v1/score:batch"
+FORM, TEXT = (
+    {"content-type": kind} for kind in ("application/x-www-form-urlencoded", "text/plain")
+)
+WEB: Mapping[str, Web] = {
+    "no JSON": Web(b"{"),
+    "no object": Web(b"[]"),
+    "nothing": Web(),
+    "no edit": Web({}, "edit"),
+    "deep lists": Web(b"[" * 90_000),
+    "deep objects": Web(b'{"edit":' * 5000 + b"1" + b"}" * 5000),
+    "no UTF-8": Web(b'{"\xff":1}'),
+    "half a character": Web(GOOD | {"dimensions": ["\ud83d"]}),
+    "a misspelt field": Web(GOOD | {"dimension": ["core.*"]}, "dimension"),
+    "a misspelt field of an edit": Web(asking_json(instructions="x"), "edit.instructions"),
+    "a misspelt field of a protocol": Web(asking_json(protocol={"onn": ["x"]}), "protocol.onn"),
+    "a misspelt field of a batch": Web({"requests": [GOOD], "wait": True}, "wait", path=BATCH),
+    "nothing in a batch": Web({"requests": []}, "requests", path=BATCH),
+    "too many in a batch": Web({"requests": [{"edit": {}}] * 65}, "requests", path=BATCH),
+    "a number as text": Web(asking_json(instruction=7), "edit.instruction"),
+    "text as a number": Web(asking_json(protocol={"rounds": "many"}), "protocol.rounds"),
+    "no base64": Web(asking_json(edited={"data": "not base64!"}), "edit.edited.data"),
+    "an empty picture": Web(asking_json(target=b""), "edit.target"),
+    "too large": Web(asking_json(instruction="x" * LARGEST), "", 413),
+    "a form": Web(GOOD, "", 415, headers=FORM),
+    "JSON that calls itself text": Web(b"{}", "", 415, path=BATCH, headers=TEXT),
+    "an encoding that it has not": Web(b"{}", headers=JSON | {"content-encoding": "gzip"}),
+    "GET of what is posted": other_method("GET"),
+    "PUT": other_method("PUT"),
+    "OPTIONS": other_method("OPTIONS"),
+    "DELETE": other_method("DELETE", "/v1/panel"),
+    "another path": no_path("/v2/score"),
+    "a path with a file": no_path("/v1/../etc/passwd"),
+    "a query of what is not there": no_path("/v2/score?x=1"),
+    "a query of what takes none": Web(GOOD, "wait", path="/v1/score?wait=1"),
+    "a misspelt field of a query": Web(
+        b"", "patern", method="GET", path="/v1/dimensions?pattern=core.*&patern=x"
     ),
-    "a misspelt field": (
-        "POST",
-        "/v1/score",
-        HEADERS,
-        json.dumps(asking_json(instructions="x")).encode(),
-        400,
-        "INVALID_ARGUMENT",
-        "edit.instructions",
-    ),
-    "a misspelt field of a batch": (
-        "POST",
-        "/v1/score:batch",
-        HEADERS,
-        json.dumps({"requests": [GOOD], "wait": True}).encode(),
-        400,
-        "INVALID_ARGUMENT",
-        "wait",
-    ),
-    "too many in a batch": (
-        "POST",
-        "/v1/score:batch",
-        HEADERS,
-        json.dumps({"requests": [{"edit": {}}] * 65}).encode(),
-        400,
-        "INVALID_ARGUMENT",
-        "requests",
-    ),
-    "a number as text": (
-        "POST",
-        "/v1/score",
-        HEADERS,
-        json.dumps(asking_json(instruction=7)).encode(),
-        400,
-        "INVALID_ARGUMENT",
-        "edit.instruction",
-    ),
-    "a picture that is none": (
-        "POST",
-        "/v1/score",
-        HEADERS,
-        json.dumps(asking_json(edited=sent(b"GIF89a"))).encode(),
-        400,
-        "INVALID_ARGUMENT",
-        "edit.edited",
-    ),
-    "too large": (
-        "POST",
-        "/v1/score",
-        HEADERS,
-        json.dumps(asking_json(instruction="x" * LARGEST)).encode(),
-        413,
-        "INVALID_ARGUMENT",
-        "",
-    ),
-    "a form": (
-        "POST",
-        "/v1/score",
-        {"content-type": "application/x-www-form-urlencoded"},
-        json.dumps(GOOD).encode(),
-        415,
-        "INVALID_ARGUMENT",
-        "",
-    ),
-    "JSON that calls itself text": (
-        "POST",
-        "/v1/score:batch",
-        {"content-type": "text/plain"},
-        b"{}",
-        415,
-        "INVALID_ARGUMENT",
-        "",
-    ),
-    "an encoding that it has not": (
-        "POST",
-        "/v1/score",
-        HEADERS | {"content-encoding": "gzip"},
-        b"{}",
-        400,
-        "INVALID_ARGUMENT",
-        "body",
-    ),
-    "GET of what is posted": ("GET", "/v1/score", {}, b"", 405, "UNIMPLEMENTED", ""),
-    "PUT": ("PUT", "/v1/score", HEADERS, b"{}", 405, "UNIMPLEMENTED", ""),
-    "OPTIONS": ("OPTIONS", "/v1/score", {}, b"", 405, "UNIMPLEMENTED", ""),
-    "DELETE": ("DELETE", "/v1/panel", {}, b"", 405, "UNIMPLEMENTED", ""),
-    "another path": ("GET", "/v2/score", {}, b"", 404, "NOT_FOUND", ""),
-    "a path with a file": ("GET", "/v1/../etc/passwd", {}, b"", 404, "NOT_FOUND", ""),
-    "a misspelt field of a query": (
-        "GET",
-        "/v1/dimensions?pattern=core.*&patern=x",
-        {},
-        b"",
-        400,
-        "INVALID_ARGUMENT",
-        "patern",
-    ),
-    "a query of what takes none": (
-        "POST",
-        "/v1/score?wait=1",
-        HEADERS,
-        json.dumps(GOOD).encode(),
-        400,
-        "INVALID_ARGUMENT",
-        "wait",
-    ),
-    "a query of what is not there": ("GET", "/v2/score?x=1", {}, b"", 404, "NOT_FOUND", ""),
-    "no dimension": (
-        "GET",
-        "/v1/dimensions?pattern=x",
-        {},
-        b"",
-        400,
-        "INVALID_ARGUMENT",
-        "pattern",
-    ),
+    "no dimension": Web(b"", "pattern", method="GET", path="/v1/dimensions?pattern=x"),
 }
 
 
 @pytest.mark.parametrize("case", WEB)
 async def test_a_bad_request_is_refused_by_its_status_and_the_next_is_answered(
-    service: JudgeService, monkeypatch: pytest.MonkeyPatch, case: str
+    narrow: Served, case: str
 ) -> None:
-    monkeypatch.setattr(http, "MAX_BODY_BYTES", LARGEST)
-    method, path, headers, body, status, code, field = WEB[case]
-    async with serve_http(service, "127.0.0.1", 0, 5) as base:
-        async with aiohttp.ClientSession() as session:
-            asked = session.request(method, base + path, data=body or None, headers=headers)
-            async with asked as reply:
-                told = json.loads(await reply.text())["error"]
-            assert (reply.status, told["code"], told["field"]) == (status, code, field)
-            assert told["message"]
-            assert "\n" not in told["message"] + told["fix"]
-            assert ("allow" in reply.headers) == (status == 405)
-            async with session.post(f"{base}/v1/score", json=GOOD) as reply:
-                assert reply.status == 200
+    body, field, status, code, method, path, headers = WEB[case]
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    asked = narrow.session.request(method, narrow.web + path, data=data or None, headers=headers)
+    async with asked as reply:
+        told = json.loads(await reply.text())["error"]
+    assert (reply.status, told["code"], told["field"]) == (status, code, field)
+    assert told["message"]
+    assert "\n" not in told["message"] + told["fix"]
+    assert ("allow" in reply.headers) == (status == 405)
+    assert (await narrow.post(GOOD))[0] == 200
 
 
-async def test_who_asks_for_heads_gets_them(service: JudgeService) -> None:
-    async with serve_http(service, "127.0.0.1", 0, 5) as base:
-        async with aiohttp.ClientSession() as session:
-            for path in ("/health", "/v1/panel", "/v1/openapi.json"):
-                async with session.head(base + path) as reply:
-                    assert (reply.status, await reply.read()) == (200, b"")
+async def test_who_asks_for_heads_gets_them(served: Served) -> None:
+    for path in ("/health", "/v1/panel", "/v1/openapi.json"):
+        async with served.session.head(served.web + path) as reply:
+            assert (reply.status, await reply.read()) == (200, b"")
 
 
-async def test_a_picture_too_large_for_its_message_is_told_with_the_limit(channel: Any) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await judge_pb2_grpc.JudgeServiceStub(channel).Score(
-            asking(edited=pb.Picture(data=png(1, 400)))
-        )
-    assert caught.value.code() is Code.RESOURCE_EXHAUSTED
-    assert str(LARGEST) in (caught.value.details() or "")
+async def test_a_stream_and_a_batch_refuse_one_and_judge_the_others(served: Served) -> None:
+    sent = [asking(request_id=str(i), edited=b"no" if i == 7 else png(1)) for i in range(40)]
+    answers = await served.stream(*sent)
+    refused = [a.refusal for a in answers if a.WhichOneof("result") == "refusal"]
+    judged = {a.response.request_id for a in answers if a.WhichOneof("result") == "response"}
+    assert [(r.request_id, r.field) for r in refused] == [("7", "edit.edited")]
+    assert judged == {str(i) for i in range(40)} - {"7"}
+    edits = [asking_json(id=str(i), edited=b"no" if i == 2 else png(1)) for i in range(3)]
+    wrong = (*edits, GOOD | {"bogus": 1}, asking_json(instruction=7), 7)
+    status, body = await served.batch(*wrong)
+    fields = [each["error"] and each["error"]["field"] for each in body["results"]]
+    expected = [None, None, "edit.edited", "bogus", "edit.instruction", "body"]
+    assert (status, fields) == (200, expected)
+    assert [r["score"]["sample"]["id"] for r in body["results"] if r["score"]] == ["0", "1"]
+
+
+async def test_a_defect_in_one_edit_costs_that_one(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = served.service.client.judge
+
+    async def trips(edit: Any, *asked: Any, **more: Any) -> Any:
+        if edit.item.id == "bad":
+            raise LookupError("half \ud83d")
+        return await judge(edit, *asked, **more)
+
+    monkeypatch.setattr(served.service.client, "judge", trips)
+    answers = await served.stream(*(asking(request_id=i, id=i) for i in ("a", "bad", "c")))
+    (told,) = [a.refusal for a in answers if a.WhichOneof("result") == "refusal"]
+    assert (told.request_id, told.code, len(answers)) == ("bad", 13, 3)
+    assert "LookupError" in told.message
+    assert (await refusal(served.stub.Score(asking(id="bad")))).code is Code.INTERNAL
+    status, body = await served.batch(*(asking_json(id=i) for i in ("a", "bad", "c")))
+    codes = [each["error"] and each["error"]["code"] for each in body["results"]]
+    assert (status, codes) == (200, [None, "INTERNAL", None])
+    status, body = await served.post(asking_json(id="bad"))
+    assert (status, body["error"]["code"]) == (500, "INTERNAL")
+    assert "LookupError" in capsys.readouterr().err
+
+
+async def test_a_place_comes_before_the_body() -> None:
+    async def never() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(60)
+
+    async with serving(edits=2, edits_of_one=1, drain=0.1) as served:
+        sending = served.session.post(f"{served.web}/v1/score", data=never(), headers=JSON)
+        slow = asyncio.ensure_future(sending)
+        await until(lambda: served.service.in_flight)
+        status, body = await served.post(b"not even JSON")
+        assert (status, body["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
+        slow.cancel()

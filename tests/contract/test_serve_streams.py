@@ -8,41 +8,17 @@ from typing import Any
 
 import grpc
 import pytest
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
 
 from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
-from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.server import serve_grpc
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
+from ..judge_service import Context, asking, refusal, serving, teams_of
 from ..patience import until
-from .test_serve import asking, teams_of
 
 ONE = asking().ByteSize()
-
-
-class Ended(Exception):
-    """By the service."""
-
-
-class Context:
-    """Of a call that reaches the service without a network."""
-
-    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
-        return (("x-team", "a"),)
-
-    def time_remaining(self) -> None:
-        return None
-
-    def set_trailing_metadata(self, _: Any) -> None:
-        pass
-
-    async def abort(self, code: grpc.StatusCode, details: str) -> None:
-        raise Ended(code.name, details)
 
 
 class Caller:
@@ -91,48 +67,41 @@ async def test_a_stream_holds_one_message_at_most_that_has_no_room(
 
 
 async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
-    async with JudgeService(Settings(), ServiceOptions(streams=3, streams_of_one=2)) as service:
-        async with serve_grpc(service, "127.0.0.1:0", drain=0.1) as address:
-            async with grpc.aio.insecure_channel(address) as channel:
-                stub = judge_pb2_grpc.JudgeServiceStub(channel)
+    async with serving(streams=3, streams_of_one=2, drain=0.1) as served:
 
-                async def opened(team: str) -> Any:
-                    call = stub.ScoreStream(metadata=[("x-team", team)])
-                    await call.write(pb.ScoreStreamRequest(request=asking()))
-                    assert (await call.read()).response.outcomes
-                    return call
+        async def opened(team: str) -> Any:
+            call = served.stub.ScoreStream(metadata=[("x-team", team)])
+            await call.write(pb.ScoreStreamRequest(request=asking()))
+            assert (await call.read()).response.outcomes
+            return call
 
-                async def refused(team: str) -> str:
-                    with pytest.raises(grpc.aio.AioRpcError) as caught:
-                        await stub.ScoreStream(metadata=[("x-team", team)]).read()
-                    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-                    (detail,) = rpc_status.from_call(caught.value).details
-                    assert detail.Unpack(error_details_pb2.RetryInfo())
-                    return str(caught.value.details())
+        async def refused(team: str) -> str:
+            told = await refusal(served.stub.ScoreStream(metadata=[("x-team", team)]).read())
+            assert (told.code, told.may_retry) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+            return told.words
 
-                first = await opened("busy")
-                second = await opened("busy")
-                assert "2 streams of yours" in await refused("busy")
-                third = await opened("other")
-                assert "3 streams are in use" in await refused("another")
-                assert await stub.Score(asking(), metadata=[("x-team", "busy")])
-                await first.done_writing()
-                assert await first.read() is grpc.aio.EOF
-                second.cancel()
-                await until(lambda: service.streams.in_use == {"other": 1})
-                await opened("busy")
-                third.cancel()
+        first = await opened("busy")
+        second = await opened("busy")
+        assert "2 streams of yours" in await refused("busy")
+        third = await opened("other")
+        assert "3 streams are in use" in await refused("another")
+        assert await served.stub.Score(asking(), metadata=[("x-team", "busy")])
+        await first.done_writing()
+        assert await first.read() is grpc.aio.EOF
+        second.cancel()
+        await until(lambda: served.service.streams.in_use == {"other": 1})
+        await opened("busy")
+        third.cancel()
 
 
 async def test_who_reads_no_answer_and_hangs_up_gives_his_place_back() -> None:
-    async with JudgeService(Settings()) as service:
-        async with serve_grpc(service, "127.0.0.1:0", drain=0.1) as address:
-            async with grpc.aio.insecure_channel(address) as channel:
-                call = judge_pb2_grpc.JudgeServiceStub(channel).ScoreStream()
-                long = asking(request_id="x" * 1_000_000)  # it comes back: more than is sent unread
-                for _ in range(6):
-                    await call.write(pb.ScoreStreamRequest(request=long))
-                await until(lambda: teams_of(service) and not service.requests.in_use)
-                assert service.streams.in_use
-                call.cancel()
-                await until(lambda: not service.streams.in_use and not service.requests.in_use)
+    async with serving(drain=0.1) as served:
+        service = served.service
+        call = served.stub.ScoreStream()
+        long = asking(request_id="x" * 1_000_000)  # it comes back: more than is sent unread
+        for _ in range(6):
+            await call.write(pb.ScoreStreamRequest(request=long))
+        await until(lambda: teams_of(service) and not service.requests.in_use)
+        assert service.streams.in_use
+        call.cancel()
+        await until(lambda: not service.streams.in_use and not service.requests.in_use)

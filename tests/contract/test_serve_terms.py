@@ -8,45 +8,48 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import aiohttp
 import grpc
 import pytest
 
-from editjudge.base.config import Settings
 from editjudge.base.errors import Unreachable
 from editjudge.v1 import judge_pb2 as pb
-from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway import schemas
-from editjudge_services.gateway.http import serve_http
-from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.server import serve_grpc
-from editjudge_services.gateway.service import JudgeService
 
-from ..fakes.openai import Fault, ScriptedOpenAi
+from ..fakes.openai import ScriptedOpenAi, problem
 from ..fakes.triton import ScriptedTriton
+from ..judge_service import (
+    ASKED,
+    JSON,
+    Served,
+    asking,
+    asking_json,
+    judged_by,
+    png,
+    refusal,
+    serving,
+)
 from ..patience import until
-from .test_serve import asking, png
-from .test_serve_json import asking as asking_json
 
-BOTH = ("core.quality.piqe", "core.instruction_following")
+PIQE = "core.quality.piqe"
+BOTH = (PIQE, ASKED)
 URGENT = [("x-class", "interactive")]
 
 
 @asynccontextmanager
-async def stub_of(service: JudgeService) -> AsyncIterator[Any]:
-    async with serve_grpc(service, "127.0.0.1:0", drain=0.1) as address:
-        async with grpc.aio.insecure_channel(address) as channel:
-            yield judge_pb2_grpc.JudgeServiceStub(channel)
-
-
-@asynccontextmanager
-async def judged_by(triton: ScriptedTriton, llm: ScriptedOpenAi) -> AsyncIterator[JudgeService]:
+async def served_by(triton: ScriptedTriton, llm: ScriptedOpenAi) -> AsyncIterator[Served]:
     async with triton.serving() as at, llm.serving() as url:
-        settings = Settings.model_validate(
-            {"endpoints": {"local": {"url": at}}, "judges": {"judge": {"url": url}}}
-        )
-        async with JudgeService(settings) as service:
-            yield service
+        settings = judged_by(url, endpoints={"local": {"url": at}})
+        async with serving(settings, drain=0.1) as served:
+            yield served
+
+
+async def streamed(served: Served, request: pb.ScoreRequest, **more: Any) -> pb.ScoreResponse:
+    """The answer of a stream of one request, which is left open until it came."""
+    call = served.stub.ScoreStream(**more)
+    await call.write(pb.ScoreStreamRequest(request=request))
+    answer = (await call.read()).response
+    call.cancel()
+    return answer
 
 
 def priorities(triton: ScriptedTriton) -> list[int]:
@@ -56,98 +59,77 @@ def priorities(triton: ScriptedTriton) -> list[int]:
 @pytest.mark.parametrize("stream", [False, True])
 async def test_triton_gets_no_more_time_than_the_caller_waits(stream: bool) -> None:
     triton = ScriptedTriton()
-    async with judged_by(triton, ScriptedOpenAi()) as service, stub_of(service) as stub:
+    async with served_by(triton, ScriptedOpenAi()) as served:
         if stream:
-            call = stub.ScoreStream(timeout=20)
-            await call.write(pb.ScoreStreamRequest(request=asking("core.quality.piqe")))
-            response = (await call.read()).response
-            call.cancel()
+            response = await streamed(served, asking(PIQE), timeout=20)
         else:
-            response = await stub.Score(asking("core.quality.piqe"), timeout=20)
-            await stub.Score(asking("core.quality.piqe"))
+            response = await served.stub.Score(asking(PIQE), timeout=20)
+            await served.stub.Score(asking(PIQE))
     assert response.outcomes[0].status == pb.STATUS_SCORED
-    assert triton.deadlines[0] is not None
-    assert 0 < triton.deadlines[0] < 22  # it travels rounded up, in two steps
-    if not stream:  # who says nothing has the time of the settings
-        assert triton.deadlines[1] is not None
-        assert triton.deadlines[1] > 22
+    first, *others = (left or 0 for left in triton.deadlines)
+    assert 0 < first < 22  # it travels rounded up, in two steps
+    assert [left > 22 for left in others] == [True] * (not stream), "else that of the settings"
 
 
 async def test_callers_in_a_hurry_lose_no_server_for_others() -> None:
     triton = ScriptedTriton(60.0)
-    async with judged_by(triton, ScriptedOpenAi()) as service, stub_of(service) as stub:
+    async with served_by(triton, ScriptedOpenAi()) as served:
         for _ in range(8):
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await stub.Score(asking("core.quality.piqe"), timeout=0.3)
-            assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        await until(lambda: not service.in_flight)
+            told = await refusal(served.stub.Score(asking(PIQE), timeout=0.3))
+            assert told.code is grpc.StatusCode.DEADLINE_EXCEEDED
+        await until(lambda: not served.service.in_flight)
         triton.script = [ScriptedTriton().script[0]]
-        response = await stub.Score(asking("core.quality.piqe"))
-        (replica,) = service.client.panel.specialists["quality.piqe"].replicas  # type: ignore[index]
+        response = await served.stub.Score(asking(PIQE))
+        panel: Any = served.service.client.panel
+        (replica,) = panel.specialists["quality.piqe"].replicas
     assert response.outcomes[0].status == pb.STATUS_SCORED
     assert not replica.measure_load().is_lost
 
 
 @pytest.mark.parametrize("headers", [URGENT, [("x-class", "batch")], [("x-class", "root")], []])
 async def test_the_class_goes_on_as_a_priority(headers: list[tuple[str, str]]) -> None:
+    """From every way to ask."""
     triton, llm = ScriptedTriton(), ScriptedOpenAi(owner="vllm")
-    async with judged_by(triton, llm) as service, stub_of(service) as stub:
-        assert (await stub.Score(asking(*BOTH), metadata=headers)).outcomes
-        call = stub.ScoreStream(metadata=headers)
-        request = asking(*BOTH, edited=pb.Picture(data=png(2)))
-        await call.write(pb.ScoreStreamRequest(request=request))
-        assert (await call.read()).response.outcomes
-        await call.done_writing()
+    async with served_by(triton, llm) as served:
+        assert (await served.stub.Score(asking(*BOTH), metadata=headers)).outcomes
+        other = asking(*BOTH, edited=png(2))
+        assert (await streamed(served, other, metadata=headers)).outcomes
+        as_json = JSON | dict(headers)
+        assert (await served.post(asking_json(*BOTH, edited=png(3)), headers=as_json))[0] == 200
+        batch = {"requests": [asking_json(*BOTH, edited=png(4))]}
+        assert (await served.post(batch, "/v1/score:batch", as_json))[0] == 200
     urgent = headers == URGENT
-    assert priorities(triton) == [int(urgent)] * 2
-    sent = [body.get("priority") for body in llm.requests]
-    assert set(sent) == ({-1} if urgent else {None})
-
-
-async def test_the_class_goes_on_from_json_too() -> None:
-    triton, llm = ScriptedTriton(), ScriptedOpenAi(owner="vllm")
-    async with judged_by(triton, llm) as service:
-        async with serve_http(service, "127.0.0.1", 0, 5) as base:
-            async with aiohttp.ClientSession() as session:
-                one = asking_json() | {"dimensions": list(BOTH)}
-                two = {"requests": [asking_json(target_text="x") | {"dimensions": list(BOTH)}]}
-                for path, body in (("/v1/score", one), ("/v1/score:batch", two)):
-                    for headers in (dict(URGENT), {}):
-                        asked = session.post(base + path, json=body, headers=headers)
-                        async with asked as reply:
-                            assert reply.status == 200
-    assert priorities(triton)[:2] == [1, 0]
-    assert priorities(triton)[2:] == [1, 0]
+    assert priorities(triton) == [int(urgent)] * 4
+    sent = {body.get("priority") for body in llm.requests}
+    assert sent == ({-1} if urgent else {None})
 
 
 async def test_who_serves_others_is_sent_no_priority() -> None:
     llm = ScriptedOpenAi(owner="openai")
-    async with judged_by(ScriptedTriton(), llm) as service, stub_of(service) as stub:
-        assert (await stub.Score(asking(BOTH[1]), metadata=URGENT)).outcomes
+    async with served_by(ScriptedTriton(), llm) as served:
+        assert (await served.stub.Score(asking(ASKED), metadata=URGENT)).outcomes
     assert llm.requests
     assert not any("priority" in body for body in llm.requests)
 
 
 async def test_a_vllm_without_priorities_is_asked_again_without() -> None:
-    words = "Got priority -1 but Priority scheduling is not enabled."
-    refusal = Fault(400, {"error": {"message": words, "code": 400}})
-    llm = ScriptedOpenAi(refusal, None, owner="vllm")
-    async with judged_by(ScriptedTriton(), llm) as service, stub_of(service) as stub:
+    refused = problem(400, "Got priority -1 but Priority scheduling is not enabled.", code=400)
+    llm = ScriptedOpenAi(refused, None, owner="vllm")
+    async with served_by(ScriptedTriton(), llm) as served:
         for seed in (1, 2):
-            request = asking(BOTH[1], edited=pb.Picture(data=png(seed)))
-            response = await stub.Score(request, metadata=URGENT)
+            request = asking(ASKED, edited=png(seed))
+            response = await served.stub.Score(request, metadata=URGENT)
             assert response.outcomes[0].status != pb.STATUS_FAILED
-    sent = [body.get("priority") for body in llm.requests]
-    assert sent[0] == -1
-    assert set(sent[1:]) == {None}
+    first, *others = (body.get("priority") for body in llm.requests)
+    assert (first, set(others)) == (-1, {None})
 
 
 async def test_priority_is_in_no_signature_and_no_key() -> None:
-    triton, llm = ScriptedTriton(), ScriptedOpenAi(owner="vllm")
-    async with judged_by(triton, llm) as service, stub_of(service) as stub:
-        urgent = await stub.Score(asking(*BOTH), metadata=URGENT, timeout=30)
+    llm = ScriptedOpenAi(owner="vllm")
+    async with served_by(ScriptedTriton(), llm) as served:
+        urgent = await served.stub.Score(asking(*BOTH), metadata=URGENT, timeout=30)
         asked_before = len(llm.requests)
-        other = await stub.Score(asking(*BOTH))
+        other = await served.stub.Score(asking(*BOTH))
     signed = [[o.signature for o in answer.outcomes] for answer in (urgent, other)]
     assert signed[0] == signed[1]
     assert len(llm.requests) == asked_before  # one and the same call
@@ -169,31 +151,20 @@ class Slow:
         raise Unreachable("never mind", service="")
 
 
-@pytest.mark.parametrize("json", [False, True])
+@pytest.mark.parametrize("as_json", [False, True])
 async def test_who_goes_away_frees_no_room_for_pictures_that_are_still_decoded(
-    monkeypatch: pytest.MonkeyPatch, json: bool
+    monkeypatch: pytest.MonkeyPatch, as_json: bool
 ) -> None:
     slow = Slow()
     monkeypatch.setattr(schemas, "load_image", slow)
-    async with JudgeService(
-        Settings(), ServiceOptions(megapixels=4 * 32 * 32 / 2**20, edits_of_one=8)
-    ) as service:
-        async with stub_of(service) as stub, serve_http(service, "127.0.0.1", 0, 1) as base:
-            async with aiohttp.ClientSession() as session:
-
-                async def call() -> Any:
-                    if not json:
-                        return await stub.Score(asking())
-                    async with session.post(f"{base}/v1/score", json=asking_json()) as reply:
-                        return reply.status
-
-                gone = asyncio.create_task(call())
-                await until(lambda: slow.decoding == 1)
-                gone.cancel()
-                await asyncio.gather(gone, return_exceptions=True)
-                with pytest.raises(grpc.aio.AioRpcError) as caught:
-                    await stub.Score(asking())
-                assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-                assert (slow.decoding, len(service.in_flight)) == (1, 1)
-                slow.go_on.set()
-                await until(lambda: not service.in_flight and not slow.decoding)
+    async with serving(megapixels=4 * 32 * 32 / 2**20, edits_of_one=8, drain=0.1) as served:
+        call: Any = served.post(asking_json()) if as_json else served.stub.Score(asking())
+        gone = asyncio.ensure_future(call)
+        await until(lambda: slow.decoding == 1)
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        told = await refusal(served.stub.Score(asking()))
+        assert told.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert (slow.decoding, len(served.service.in_flight)) == (1, 1)
+        slow.go_on.set()
+        await until(lambda: not served.service.in_flight and not slow.decoding)

@@ -19,11 +19,9 @@ import aiohttp
 import grpc
 import pytest
 
-from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
-from ..contract.test_serve import asking, png
-from ..contract.test_serve_accounting import ASKED, running, scripted_judge
+from ..judge_service import ASKED, asking, png, running, scripted_judge
 from ..patience import patience
 from .conftest import run
 
@@ -60,7 +58,7 @@ async def serving(
 
 async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-    requests = [asking(ASKED, edited=pb.Picture(data=png(i))) for i in range(8)]
+    requests = [asking(ASKED, edited=png(i)) for i in range(8)]
     team = [("x-team", "vision")]
     scripted = scripted_judge(*[None] * 5, 60.0, None)
     async with scripted.serving() as url:

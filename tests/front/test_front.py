@@ -39,8 +39,8 @@ from editjudge_services.gateway.server import serve_grpc
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.runtime.triton_server import TritonServer
 
-from ..contract.test_serve import png, teams_of
 from ..fakes.openai import ScriptedOpenAi
+from ..judge_service import png, teams_of
 from ..patience import patience, until
 
 pytestmark = pytest.mark.triton

@@ -11,10 +11,10 @@ import pytest
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_gateway import kept, told
-from ..contract.test_serve import teams_of
 from ..e2e.test_gateway import ran
 from ..golden.cases import CASES
 from ..golden.taken import spoken
+from ..judge_service import teams_of
 from .test_front import Door, judging_behind
 
 pytestmark = pytest.mark.triton

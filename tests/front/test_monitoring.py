@@ -13,7 +13,6 @@ import pytest
 
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
-from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.options import ServiceOptions
@@ -22,9 +21,8 @@ from editjudge_services.gateway.service import JudgeService
 from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
-from ..contract.test_serve import asking, png
-from ..contract.test_serve_accounting import ASKED, scripted_judge, settings
 from ..fakes.rate_limits import RateLimits
+from ..judge_service import ASKED, asking, png, priced, scripted_judge
 from ..k8s.chart import TOOLS, rendered
 from ..k8s.prometheus import Target, answers, lacking, prometheus
 from ..k8s.queries import about, absent, plain, queries
@@ -55,7 +53,7 @@ class Platform:
         credentials = grpc.ssl_channel_credentials(door.authority.certificate.read_bytes())
         metadata = [("authorization", f"Bearer {door.token('vision')}")]
         async with grpc.aio.secure_channel(door.target, credentials) as channel:
-            request = asking(ASKED, edited=pb.Picture(data=png(next(self._edits))))
+            request = asking(ASKED, edited=png(next(self._edits)))
             call = judge_pb2_grpc.JudgeServiceStub(channel).Score(request, metadata=metadata)
             return await call.code()
 
@@ -78,7 +76,7 @@ async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform
         rate_limits = await limits.enter_async_context(RateLimits().serving())
         stack.push_async_callback(limits.aclose)
         room = ServiceOptions(edits=2, edits_of_one=2)
-        service = await stack.enter_async_context(JudgeService(settings(vllm), room))
+        service = await stack.enter_async_context(JudgeService(priced(vllm), room))
         web = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 1))
         at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
         judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}

@@ -17,7 +17,7 @@ from editjudge.base.config import Settings
 from editjudge.base.item import Edit
 from editjudge_services.runtime.triton_server import TritonServer
 
-from ..contract.test_serve import png
+from ..judge_service import png
 from .test_front import Door, judging_behind
 
 ROOT = Path(__file__).parents[2]

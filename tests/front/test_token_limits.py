@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
@@ -20,12 +19,10 @@ from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.server import serve_grpc
 from editjudge_services.gateway.service import JudgeService
 
-from ..contract.test_serve import asking, png
-from ..contract.test_serve_accounting import ASKED, scripted_judge, settings
-from ..contract.test_serve_json import asking as asking_json
 from ..fakes.judge import ScriptedJudge
 from ..fakes.openai import ScriptedOpenAi
 from ..fakes.rate_limits import RateLimits
+from ..judge_service import ASKED, asking, asking_json, png, priced, scripted_judge
 from ..patience import until
 from .test_front import Door
 
@@ -96,7 +93,7 @@ async def test_the_judge_service_tells_what_its_judge_took(tmp_path: Path) -> No
     async with contextlib.AsyncExitStack() as stack:
         vllm = await stack.enter_async_context(scripted.serving())
         rate_limits = await stack.enter_async_context(limits.serving())
-        service = await stack.enter_async_context(JudgeService(settings(vllm)))
+        service = await stack.enter_async_context(JudgeService(priced(vllm)))
         web = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 1))
         at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
         judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
@@ -107,14 +104,12 @@ async def test_the_judge_service_tells_what_its_judge_took(tmp_path: Path) -> No
         credentials = grpc.ssl_channel_credentials(door.authority.certificate.read_bytes())
         async with grpc.aio.secure_channel(door.target, credentials) as channel:
             stub = judge_pb2_grpc.JudgeServiceStub(channel)
-            edited = pb.Picture(data=png(1))
-            assert await stub.Score(asking(ASKED, edited=edited), metadata=metadata)
+            assert await stub.Score(asking(ASKED, edited=png(1)), metadata=metadata)
         await until(lambda: limits.hits["vision"] == 101)
         context = ssl.create_default_context(cafile=str(door.authority.certificate))
 
         async def status(seed: int) -> int:
-            edited = {"data": base64.b64encode(png(seed)).decode()}
-            body = asking_json(edited=edited) | {"dimensions": [ASKED]}
+            body = asking_json(ASKED, edited=png(seed))
             async with aiohttp.ClientSession(headers=dict(metadata)) as session:
                 url = f"https://{door.target}/v1/score"
                 async with session.post(url, json=body, ssl=context) as reply:

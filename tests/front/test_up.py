@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from ..contract.test_serve import png
 from ..e2e.conftest import Command, command
+from ..judge_service import png
 from ..patience import wait_until
 
 __all__ = ["command"]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from pathlib import Path
 
-import grpc
 import pytest
 
 from editjudge.base.probes import probe_inputs
@@ -14,7 +12,7 @@ from editjudge.panel import Panel
 from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
-from ..contract.test_serve_accounting import running, scripted_judge
+from ..judge_service import paying
 from ..k8s.queries import absent, exporter, queries, recorded, selectors
 
 pytestmark = pytest.mark.triton
@@ -38,16 +36,11 @@ async def test_triton_has_what_it_is_asked(panel: Panel, triton: TritonServer) -
 
 
 async def test_the_judge_service_has_what_it_is_asked(tmp_path: Path) -> None:
-    scripted = scripted_judge()
-    async with scripted.serving() as url:
-        async with running(url, tmp_path, edits=1) as service:
-
-            async def score(edited: int) -> None:
-                with contextlib.suppress(grpc.aio.AioRpcError):  # there is room for one
-                    await service.score("vision", edited)
-
-            await asyncio.gather(*map(score, range(4)))
-            scraped = await service.metrics()
+    async with paying(tmp_path, edits=1) as (_, service):
+        # There is room for one.
+        asked = (service.score("vision", edited) for edited in range(4))
+        await asyncio.gather(*asked, return_exceptions=True)
+        scraped = await service.metrics()
     assert not absent("judge", scraped)
 
 
