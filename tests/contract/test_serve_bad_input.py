@@ -88,7 +88,7 @@ async def refused_by_both(
     status, near = await served.post(asking_json(*dimensions, **fields))
     error = near["error"]
     assert (status, error["code"], error["field"]) == (400, "INVALID_ARGUMENT", field)
-    return far.words, f"{error['message']}; {error["fix"]}"
+    return far.words, f"{error['message']}; {error['fix']}"
 
 
 @pytest.mark.parametrize(("field", "fields"), EDITS, ids=[field for field, _ in EDITS])
