@@ -11,6 +11,8 @@ from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.verdict import Failure, NoScore, Score, Verdict
 from editjudge.engine.content_keys import ItemContent, JudgedEdit
 from editjudge.engine.run_header import RunHeader
+from editjudge.panel.calls import Call, Reply, Usage
+from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import RunStore
 
 HEADER = RunHeader(
@@ -60,6 +62,16 @@ def made(folder: Path, **items: dict[str, Verdict]) -> Path:
         for item, verdicts in items.items():
             put(store, item, verdicts)
     return folder
+
+
+def ask(number: int = 0, text: str = "Is it?") -> Call:
+    """A call to a judge."""
+    return Call("judge", Prompt("", (Text(text),)), {"choices": ["Yes", "No"]}, number)
+
+
+def reply(text: str = "Yes", cost: float | None = None) -> Reply:
+    """What the judge said."""
+    return Reply({"text": text, "finish": "stop"}, "judge-1", Usage(10, 4, 1), cost)
 
 
 def scored(value: float, **evidence: Any) -> Score:

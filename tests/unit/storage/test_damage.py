@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import marshal
 import random
 import shutil
@@ -15,15 +16,12 @@ import pytest
 
 from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
 from editjudge.engine.content_keys import FileCache, FileContent
-from editjudge.panel.calls import Call, Reply, Usage
-from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.schema import checksum
 from editjudge.storage.store import FILE, RunStore
 
 from ...replies import count_replies
-from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, digest, put, scored
+from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, ask, digest, made, put, reply, scored
 
-PROMPT = Prompt("", (Text("How good is it?"),))
 DAMAGES = 300
 EDITS = 24
 
@@ -35,10 +33,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def judged(store: RunStore) -> None:
         for index in range(EDITS):
-            call = Call("judge", PROMPT, {"index": index})
-            reply = Reply({"text": f"It is {index}"}, "judge", Usage(10, 0, 5), 0.01)
-            await store.ledger.put(call, reply)
-            verdict = scored(index / 7, why="so " * index).model_copy(update={"calls": (call.key,)})
+            await store.ledger.put(ask(index), reply(f"It is {index}", 0.01))
+            verdict = scored(index / 7, why="so " * index)
+            verdict = verdict.model_copy(update={"calls": (ask(index).key,)})
             other = (UNREAD, LOST, scored(index))[index % 3]
             both = {"core.a": verdict, "core.b": other}
             put(store, f"item {index}", both, content=CONTENT)
@@ -54,10 +51,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def change(run: Path, table: str, values: str, row: int) -> None:
+    with contextlib.closing(sqlite3.connect(run / FILE)) as db, db:
+        db.execute(f"UPDATE {table} SET {values} WHERE id = {row}")  # noqa: S608 - our own
+
+
 @pytest.fixture
 def copy(whole: Path, tmp_path: Path) -> Path:
-    shutil.copytree(whole, tmp_path / "run")
-    return tmp_path / "run"
+    return Path(shutil.copytree(whole, tmp_path / "run"))
 
 
 def everything(run: Path) -> list[str]:
@@ -71,9 +72,22 @@ def everything(run: Path) -> list[str]:
             *(store.items(), store.content_keys(), store.file_cache()),
             *(store.header, store.counts(), store.costs, count_replies(store.ledger)),
             store.database.fact("choices of judge"),
-            store.ledger.get_prompt(PROMPT.digest),
+            store.ledger.get_prompt(ask().prompt.digest),
         ]
         return sorted(map(repr, said))
+
+
+def say_the_same_or_refuse(run: Path, damage: bytes, expected: list[str]) -> str:
+    """Why a run with this file is refused, or nothing where it says what it said."""
+    for beside in run.glob(f"{FILE}-*"):
+        beside.unlink()
+    (run / FILE).write_bytes(damage)
+    try:
+        said = everything(run)
+    except EditjudgeError as error:
+        return str(error)
+    assert said == expected
+    return ""
 
 
 def damaged(data: bytes, seed: int) -> bytes:
@@ -90,42 +104,67 @@ def damaged(data: bytes, seed: int) -> bytes:
 
 def test_no_damage_is_read_as_something_else(whole: Path, copy: Path) -> None:
     data, expected = (whole / FILE).read_bytes(), everything(whole)
-    refused: list[str] = []
-    for seed in range(DAMAGES):
-        for beside in copy.glob(f"{FILE}-*"):
-            beside.unlink()
-        (copy / FILE).write_bytes(damaged(data, seed))
-        try:
-            said = everything(copy)
-        except EditjudgeError as error:
-            refused.append(str(error))
-        else:
-            assert said == expected, seed
-    assert not [text for text in refused if "\n" in text]
-    assert len(refused) > DAMAGES / 20
+    said = [say_the_same_or_refuse(copy, damaged(data, seed), expected) for seed in range(DAMAGES)]
+    assert sum(map(bool, said)) > DAMAGES / 20
+    assert not any("\n" in why for why in said)
+
+
+def pages_of(run: Path) -> tuple[list[bytes], dict[str, int]]:
+    """The pages of a file, and the first of each table and index."""
+    data = (run / FILE).read_bytes()
+    size = int.from_bytes(data[16:18], "big")
+    with contextlib.closing(sqlite3.connect(run / FILE)) as db:
+        roots = db.execute("SELECT tbl_name || '.' || type, rootpage FROM sqlite_master").fetchall()
+    return [data[at : at + size] for at in range(0, len(data), size)], dict(roots)
+
+
+def exchanged(pages: list[bytes], one: int, other: int) -> bytes:
+    swapped = list(pages)
+    swapped[one], swapped[other] = swapped[other], swapped[one]
+    return b"".join(swapped)
+
+
+def test_pages_that_changed_places_say_nothing_else(whole: Path, copy: Path) -> None:
+    pages, _ = pages_of(whole)
+    expected = everything(whole)
+    for one, other in itertools.combinations(range(1, 11), 2):
+        say_the_same_or_refuse(copy, exchanged(pages, one, other), expected)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize(
+    ("first", "second"), [("facts.table", "edits.index"), ("calls.index", "prompts.index")]
+)
+def test_an_index_of_something_else_is_damage(
+    whole: Path, copy: Path, first: str, second: str, read_only: bool
+) -> None:
+    """Rows that none finds have no checksum that could be compared."""
+    pages, roots = pages_of(whole)
+    (copy / FILE).write_bytes(exchanged(pages, roots[first] - 1, roots[second] - 1))
+    with pytest.raises(StoreError, match="is damaged"):
+        RunStore.open(copy, read_only=read_only)
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("table", "row", "value"),
     [
-        ("UPDATE edits SET outcomes = x'5b302e355d' WHERE id = 3", r"row 3 \(table edits\)"),
-        ("UPDATE edits SET details = x'7b7d' WHERE id = 3", r"row 3 \(table edits\)"),
-        ("UPDATE edits SET output = zeroblob(32) WHERE id = 4", r"row 4 \(table edits\)"),
-        ("UPDATE edits SET item = x'78' WHERE id = 4", r"row 4 \(table edits\)"),
-        ("UPDATE edits SET content = zeroblob(16) WHERE id = 5", r"row 5 \(table edits\)"),
-        ("UPDATE files SET stat = x'00' WHERE id = 1", r"row 1 \(table files\)"),
-        ("UPDATE data SET records = x'00'", r"row 1 \(table data\)"),
-        ("UPDATE signings SET signed = x'5b5d' WHERE id = 1", r"row 1 \(table signings\)"),
-        ("UPDATE calls SET document = x'7b7d' WHERE id = 1", r"row 1 \(table calls\)"),
-        ("UPDATE calls SET cost = 0 WHERE id = 1", r"row 1 \(table calls\)"),
-        ("UPDATE prompts SET document = x'7b7d'", r"row 1 \(table prompts\)"),
-        ("UPDATE facts SET value = x'78'", r"row 1 \(table facts\)"),
+        ("edits", 3, "outcomes = x'5b302e355d'"),
+        ("edits", 3, "details = x'7b7d'"),
+        ("edits", 4, "output = zeroblob(32)"),
+        ("edits", 4, "item = x'78'"),
+        ("edits", 5, "content = zeroblob(16)"),
+        ("files", 1, "stat = x'00'"),
+        ("data", 1, "records = x'00'"),
+        ("signings", 1, "signed = x'5b5d'"),
+        ("calls", 1, "document = x'7b7d'"),
+        ("calls", 1, "cost = 0"),
+        ("prompts", 1, "document = x'7b7d'"),
+        ("facts", 1, "value = x'78'"),
     ],
 )
-def test_a_damaged_row_is_named(statement: str, told: str, copy: Path) -> None:
-    with contextlib.closing(sqlite3.connect(copy / FILE)) as db, db:
-        db.execute(statement)
-    with pytest.raises(StoreError, match=told) as refusal:
+def test_a_damaged_row_is_named(table: str, row: int, value: str, copy: Path) -> None:
+    change(copy, table, value, row)
+    with pytest.raises(StoreError, match=rf"row {row} \(table {table}\)") as refusal:
         everything(copy)
     assert refusal.value.exit_code == 1
     assert str(copy / FILE) in str(refusal.value)
@@ -153,40 +192,42 @@ def test_a_head_of_zeros_is_damage_and_another_file_is_none(copy: Path) -> None:
         RunStore.open(copy, read_only=True)
 
 
-def test_pages_that_changed_places(whole: Path, copy: Path) -> None:
-    """Rows that none finds have no checksum that could be compared."""
-    data = (whole / FILE).read_bytes()
-    with contextlib.closing(sqlite3.connect(whole / FILE)) as db:
-        (size,) = db.execute("PRAGMA page_size").fetchone()
-        roots = dict(db.execute("SELECT tbl_name || '.' || type, rootpage FROM sqlite_master"))
-    pages = [data[at : at + size] for at in range(0, len(data), size)]
-    for first, second in (("facts.table", "edits.index"), ("calls.index", "prompts.index")):
-        swapped, (one, other) = list(pages), (roots[first] - 1, roots[second] - 1)
-        swapped[one], swapped[other] = swapped[other], swapped[one]
-        (copy / FILE).write_bytes(b"".join(swapped))
-        for read_only in (True, False):
-            with pytest.raises(StoreError, match="is damaged"):
-                RunStore.open(copy, read_only=read_only)
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("share", [0.0005, 0.3, 0.7, 0.99])
+def test_a_truncated_file(copy: Path, share: float, read_only: bool) -> None:
+    data = (copy / FILE).read_bytes()
+    (copy / FILE).write_bytes(data[: int(len(data) * share)])
+    with pytest.raises((StoreError, ConfigError), match=f"{FILE}: .*(damaged|no run)"):
+        RunStore.open(copy, read_only=read_only)
 
 
-@pytest.mark.parametrize("read", ["verdicts", "counts", "standing"])
-def test_numbers_that_changed_places(read: str, copy: Path) -> None:
-    with contextlib.closing(sqlite3.connect(copy / FILE)) as db, db:
-        for old, new in ((5, -1), (8, 5), (-1, 8)):
-            db.execute("UPDATE edits SET id = ? WHERE id = ?", (new, old))
+def test_a_file_of_which_half_is_damaged(tmp_path: Path) -> None:
+    made(tmp_path, **{f"i{n}": {"core.a": scored(n, text=f"{n:500}")} for n in range(300)})
+    data = (tmp_path / FILE).read_bytes()
+    half = len(data) // 2
+    (tmp_path / FILE).write_bytes(data[:half] + b"\xff" * half)
+    with pytest.raises(StoreError, match="damaged"):
+        RunStore.open(tmp_path)
+    with RunStore.open(tmp_path, only_header=True) as store:
+        with pytest.raises(StoreError, match="damaged"):
+            list(store.verdicts())
+
+
+def test_numbers_that_changed_places(copy: Path) -> None:
+    for old, new in ((5, -1), (8, 5), (-1, 8)):
+        change(copy, "edits", f"id = {new}", old)
     with RunStore.open(copy, read_only=True) as store:
-        reads = {
-            "verdicts": lambda: list(store.verdicts(evidence=False)),
-            "counts": store.counts,
-            "standing": lambda: list(store.find_standing("alpha", SIGNATURES)),
-        }
-        with pytest.raises(StoreError, match="table edits"):
-            reads[read]()
+        for read in (
+            lambda: list(store.verdicts(evidence=False)),
+            store.counts,
+            lambda: store.find_standing("alpha", SIGNATURES),
+        ):
+            with pytest.raises(StoreError, match="table edits"):
+                read()
 
 
 def test_what_writes_looks_too(copy: Path) -> None:
-    with contextlib.closing(sqlite3.connect(copy / FILE)) as db, db:
-        db.execute("UPDATE edits SET outcomes = x'5b305d' WHERE id = 3")
+    change(copy, "edits", "outcomes = x'5b305d'", 3)
     with RunStore.open(copy) as store:
         with pytest.raises(StoreError, match=r"row 3 \(table edits\)"):
             put(store, "item 2", {"core.a": scored(1)})

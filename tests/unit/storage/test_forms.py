@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 from editjudge.base.item import Missing
-from editjudge.base.verdict import Failure, NoScore
 from editjudge.storage.store import FILE, RunStore
 
 FORM_1 = Path(__file__).with_name("form_1.sqlite")
@@ -18,19 +17,13 @@ def test_form_1_is_read(tmp_path: Path) -> None:
         assert store.header.protocol == "core.1"
         verdicts = {(one.item, one.dimension): one for one in store.verdicts()}
         last = verdicts["cup 59", "core.a"]
-        assert getattr(last.verdict, "value", None) == 59 / 60
-        assert last.versions == "numpy:2.0"
+        assert (last.verdict.value, last.versions) == (59 / 60, "numpy:2.0")
         (said,) = last.replies
         assert said.reply == {"text": '{"score": 4}'}
-        assert said.prompt is not None
-        prompt = store.ledger.get_prompt(said.prompt)
-        assert prompt is not None
-        assert prompt.parts[0]["text"] == "Make cup 59 red"
-        assert isinstance(verdicts["odd", "core.a"].verdict, NoScore)
-        assert isinstance(verdicts["odd", "core.b"].verdict, Failure)
-        gone = store.edit("gone", "alpha")
-        assert gone is not None
-        assert gone.missing == Missing("absent", "no file")
+        assert store.ledger.get_prompt(said.prompt).parts[0]["text"] == "Make cup 59 red"
+        assert verdicts["odd", "core.a"].verdict.status == "unscored"
+        assert verdicts["odd", "core.b"].verdict.status == "failed"
+        assert store.edit("gone", "alpha").missing == Missing("absent", "no file")
         assert store.content_keys()["odd"] == store.content_keys()["cup 1"]
         assert len(store.file_cache().files) == 62
         assert store.database.query_row("SELECT count(*) FROM dictionaries") == (1,)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import sqlite3
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,73 +22,84 @@ from editjudge.storage.schema import CALLS
 from ...replies import count_replies
 
 PROMPT = Prompt("judge", (Text("Is it "), Text("röd\u2028?", is_data=True)))
+CALL = Call("judge(server=vllm)", PROMPT, {"choices": ["Yes", "No"]})
 REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", Usage(10, 4, 1), 0.5)
+OTHER_REPLY = Reply({"text": "No"}, "judge-2", Usage(1, 1, 1), None)
+FEATURES = SpecialistCall(
+    ServiceName("features", "dinov3"), "features_dinov3/1", {"IMAGE": "sha256:" + "ab" * 32}
+)
 
 
-def call(**changed: object) -> Call:
-    given = {"judge": "judge(server=vllm)", "prompt": PROMPT, "form": {"choices": ["Yes", "No"]}}
-    return Call(**{**given, **changed})  # type: ignore[arg-type]
+def again(number: int) -> Call:
+    """The same question once more."""
+    return replace(CALL, repeat=number)
+
+
+def embedding(*values: float) -> Reply:
+    return Reply({"EMBEDDING": np.array(values, np.float32)})
 
 
 async def test_a_reply_comes_back_after_reopening(tmp_path: Path) -> None:
     path = tmp_path / "new" / "ledger.sqlite"
     with Ledger(path) as ledger:
-        assert await ledger.get(call()) is None
-        await ledger.put(call(), REPLY)
-        assert await ledger.get(call()) == REPLY
+        assert await ledger.get(CALL) is None
+        await ledger.put(CALL, REPLY)
+        assert await ledger.get(CALL) == REPLY
     with Ledger(path) as ledger:
-        assert await ledger.get(call()) == REPLY
+        assert await ledger.get(CALL) == REPLY
         assert count_replies(ledger) == 1
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("asked", "changed"),
     [
-        {"judge": "judge(server=other)"},
-        {"prompt": PROMPT.followed_by(Text("!"))},
-        {"form": {"choices": ["No", "Yes"]}},
-        {"repeat": 1},
+        (CALL, {"judge": "judge(server=other)"}),
+        (CALL, {"prompt": PROMPT.followed_by(Text("!"))}),
+        (CALL, {"form": {"choices": ["No", "Yes"]}}),
+        (CALL, {"repeat": 1}),
+        (FEATURES, {"service": ServiceName("features", "dinov2")}),
+        (FEATURES, {"identity": "features_dinov3/2"}),
+        (FEATURES, {"inputs": {"IMAGE": "sha256:" + "cd" * 32}}),
+        (FEATURES, {"inputs": {**FEATURES.inputs, "MASK": "sha256:" + "cd" * 32}}),
+        (FEATURES, {"parameters": {"region": "zero"}}),
     ],
-    ids=["judge", "prompt", "form", "repeat"],
 )
-async def test_whatever_a_reply_depends_on_tells_calls_apart(changed: dict[str, object]) -> None:
-    with Ledger() as ledger:
-        await ledger.put(call(), REPLY)
-        assert await ledger.get(call(**changed)) is None
+async def test_whatever_a_reply_depends_on_tells_calls_apart(
+    ledger: Ledger, asked: Any, changed: dict[str, Any]
+) -> None:
+    await ledger.put(asked, REPLY if asked is CALL else embedding(1, 1))
+    assert await ledger.get(replace(asked, **changed)) is None
+    assert await ledger.get(replace(asked)) is not None
 
 
-async def test_the_first_reply_stays() -> None:
-    with Ledger() as ledger:
-        await ledger.put(call(), REPLY)
-        other = Reply({"text": "No"}, "judge-2", Usage(1, 1, 1), None)
-        assert await ledger.put(call(), other) == REPLY
-        assert await ledger.get(call()) == REPLY
+async def test_the_first_reply_stays(ledger: Ledger) -> None:
+    await ledger.put(CALL, REPLY)
+    assert await ledger.put(CALL, OTHER_REPLY) == REPLY
+    assert await ledger.get(CALL) == REPLY
 
 
-async def test_costs_are_those_of_all_calls_and_of_the_dearest() -> None:
-    with Ledger() as ledger:
-        assert ledger.costs == (0.0, 0.0)
-        for repeat, cost in enumerate((0.5, None, 0.25)):
-            await ledger.put(call(repeat=repeat), replace(REPLY, cost=cost))
-        assert ledger.costs == (0.75, 0.5)
+async def test_costs_are_those_of_all_calls_and_of_the_dearest(ledger: Ledger) -> None:
+    assert ledger.costs == (0.0, 0.0)
+    for repeat, cost in enumerate((0.5, None, 0.25)):
+        await ledger.put(again(repeat), replace(REPLY, cost=cost))
+    assert ledger.costs == (0.75, 0.5)
 
 
 async def test_what_is_purged_is_gone_and_the_rest_answers(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    other = call(prompt=Prompt("judge", (Text("a zeppelin?"),)))
+    other = replace(CALL, prompt=Prompt("judge", (Text("a zeppelin?"),)))
     with Ledger(path) as ledger, Ledger(path) as service:
-        await service.put(call(), REPLY)
-        await service.put(call(repeat=1), REPLY)
+        await service.put(CALL, REPLY)
+        await service.put(again(1), REPLY)
         between = time.time()
         await service.put(other, REPLY)
-        specialist = SpecialistCall(ServiceName.parse("quality.piqe"), "piqe", {"IMAGE": "x"})
-        await service.put(specialist, Reply({"SCORE": np.zeros(1, np.float32)}))
+        await service.put(FEATURES, embedding(0))
         assert await ledger.purge(between) == 2
-        assert await service.get(call()) is None
+        assert await service.get(CALL) is None
         assert await service.get(other) == REPLY
-        assert await service.get(specialist) is not None
-        await service.put(call(), REPLY)  # its prompt was gone with the others
-        assert (await service.get_records([call().key]))[call().key].prompt == PROMPT.digest
+        assert await service.get(FEATURES) is not None
+        await service.put(CALL, REPLY)  # its prompt was gone with the others
+        assert (await service.get_records([CALL.key]))[CALL.key].prompt == PROMPT.digest
         assert await ledger.purge(shrink=True) == 3
         assert b"zeppelin" not in path.read_bytes()
         assert count_replies(service) == 0
@@ -97,8 +110,8 @@ SECRETS = ("a secret system", "a secret schema", "a secret judge", "a secret mod
 
 def secret(number: int) -> tuple[Call, Reply]:
     system, schema, judge, model = (f"{one} {number}." for one in SECRETS)
-    asked = call(judge=judge, prompt=Prompt(system, ()), form={"schema": {"title": schema}})
-    return asked, Reply({"text": "Yes"}, model, Usage(10, 4, 1), 0.5)
+    asked = Call(judge, Prompt(system, ()), {"schema": {"title": schema}})
+    return asked, replace(REPLY, model=model)
 
 
 @pytest.mark.parametrize("shrink", [False, True])
@@ -142,25 +155,21 @@ async def test_a_service_that_knows_purged_texts_writes_them_anew(tmp_path: Path
 
 
 def test_what_is_no_ledger(tmp_path: Path) -> None:
-    text = tmp_path / "text"
+    text, newer = tmp_path / "text", tmp_path / "newer.sqlite"
     text.write_text("not a database, but long enough to look at it twice " * 10)
-    with pytest.raises(ConfigError, match="give another file"):
-        Ledger(text)
-    with pytest.raises(ConfigError, match="give another file"):
-        Ledger(tmp_path)
-    newer = tmp_path / "newer.sqlite"
-    db = sqlite3.connect(newer)
-    db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(ConfigError, match="version 99"):
-        Ledger(newer)
+    with contextlib.closing(sqlite3.connect(newer)) as db:
+        db.execute("PRAGMA user_version = 99")
+    no_ledger = "give another file"
+    for path, told in ((text, no_ledger), (tmp_path, no_ledger), (newer, "version 99")):
+        with pytest.raises(ConfigError, match=told):
+            Ledger(path)
 
 
 def _write(path: Path, start: int) -> None:
     async def write() -> None:
         with Ledger(path) as ledger:
             for index in range(start, start + 40):
-                await ledger.put(call(repeat=index), REPLY)
+                await ledger.put(again(index), REPLY)
 
     asyncio.run(write())
 
@@ -173,119 +182,86 @@ def test_processes_share_a_file(tmp_path: Path) -> None:
         one.start()
     for one in others:
         one.join()
-        assert one.exitcode == 0
+    assert [one.exitcode for one in others] == [0, 0, 0]
     with Ledger(path) as ledger:
         assert count_replies(ledger) == 100
 
 
-FEATURES = SpecialistCall(
-    ServiceName("features", "dinov3"), "features_dinov3/1", {"IMAGE": "sha256:" + "ab" * 32}
-)
-
-
 async def test_outputs_are_the_same_the_first_time_and_later(tmp_path: Path) -> None:
-    given = {"EMBEDDING": np.random.default_rng(0).normal(size=64).astype(np.float32)}
     path = tmp_path / "ledger.sqlite"
     with Ledger(path) as ledger:
         assert await ledger.get(FEATURES) is None
-        first = await ledger.put(FEATURES, Reply(given))
-        other = await ledger.put(FEATURES, Reply({"EMBEDDING": np.ones(64, np.float32)}))
-        np.testing.assert_array_equal(first.content["EMBEDDING"], other.content["EMBEDDING"])
+        # Kept in half precision, and so returned.
+        first = await ledger.put(FEATURES, embedding(*np.random.default_rng(0).normal(size=64)))
+        again = [await ledger.put(FEATURES, embedding(1, 1))]
     with Ledger(path) as ledger:
-        later = await ledger.get(FEATURES)
-        assert later is not None
-        np.testing.assert_array_equal(later.content["EMBEDDING"], first.content["EMBEDDING"])
+        again.append(await ledger.get(FEATURES))  # type: ignore[arg-type]
         assert count_replies(ledger) == 1
+    for each in again:
+        np.testing.assert_array_equal(each.content["EMBEDDING"], first.content["EMBEDDING"])
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"service": ServiceName("features", "dinov2")},
-        {"identity": "features_dinov3/2"},
-        {"inputs": {"IMAGE": "sha256:" + "cd" * 32}},
-        {"inputs": {**FEATURES.inputs, "MASK": "sha256:" + "cd" * 32}},
-        {"parameters": {"region": "zero"}},
-    ],
-    ids=["service", "identity", "image", "mask", "parameters"],
-)
-async def test_whatever_outputs_depend_on_tells_calls_apart(changed: dict[str, object]) -> None:
-    given = {name: getattr(FEATURES, name) for name in FEATURES.__dataclass_fields__}
-    with Ledger() as ledger:
-        await ledger.put(FEATURES, Reply({"EMBEDDING": np.ones(2, np.float32)}))
-        assert await ledger.get(SpecialistCall(**{**given, **changed})) is None
-        assert await ledger.get(SpecialistCall(**given)) is not None
+async def test_an_abstention_is_kept(ledger: Ledger) -> None:
+    abstained = Reply({"kind": "degenerate", "reason": "the mask is empty"})
+    assert await ledger.put(FEATURES, abstained) == abstained
+    assert await ledger.get(FEATURES) == abstained
+    with pytest.raises(Abstention, match="the mask is empty") as caught:
+        FEATURES.outputs(abstained)
+    assert (caught.value.kind, caught.value.calls) == ("degenerate", (FEATURES.key,))
 
 
-async def test_an_abstention_is_kept() -> None:
-    with Ledger() as ledger:
-        abstained = Reply({"kind": "degenerate", "reason": "the mask is empty"})
-        assert await ledger.put(FEATURES, abstained) == abstained
-        assert await ledger.get(FEATURES) == abstained
-        with pytest.raises(Abstention, match="the mask is empty") as caught:
-            FEATURES.outputs(abstained)
-        assert caught.value.kind == "degenerate"
-        assert caught.value.calls == (FEATURES.key,)
-
-
-async def test_a_dropped_reply_can_be_made_again() -> None:
-    second = Reply({"text": "No"}, "judge-1", Usage(1, 1, 1), None)
-    with Ledger() as ledger:
-        await ledger.put(call(), REPLY)
-        await ledger.put(call(repeat=1), REPLY)
-        assert await ledger.drop([call().key, "sha256:" + "0" * 64]) == 1
-        assert await ledger.get(call()) is None
-        assert await ledger.get(call(repeat=1)) == REPLY
-        assert count_replies(ledger) == 1
-        await ledger.put(call(), second)
-        assert await ledger.get(call()) == second
-        assert await ledger.drop([call().key]) == 1
+async def test_a_dropped_reply_can_be_made_again(ledger: Ledger) -> None:
+    await ledger.put(CALL, REPLY)
+    await ledger.put(again(1), REPLY)
+    assert await ledger.drop([CALL.key, "sha256:" + "0" * 64]) == 1
+    assert await ledger.get(CALL) is None
+    assert await ledger.get(again(1)) == REPLY
+    assert count_replies(ledger) == 1
+    await ledger.put(CALL, OTHER_REPLY)
+    assert await ledger.get(CALL) == OTHER_REPLY
+    assert await ledger.drop([CALL.key]) == 1
 
 
 async def test_dropped_outputs_do_not_come_back(tmp_path: Path) -> None:
     """Neither when they are asked for, nor in a copy, nor after others were stored."""
-    first, second = (Reply({"EMBEDDING": np.full(2, n, np.float32)}) for n in (1, 2))
     with Ledger(tmp_path / "a.sqlite") as ledger, Ledger(tmp_path / "b.sqlite") as other:
-        await ledger.put(FEATURES, first)
+        await ledger.put(FEATURES, embedding(1, 1))
         assert await ledger.drop([FEATURES.key]) == 1
         ledger.copy_to(other)
         for each in (ledger, other):
             assert await each.get(FEATURES) is None
             assert await each.get_dropped_keys() == {FEATURES.key}
-            assert (await each.put(FEATURES, second)).content["EMBEDDING"].tolist() == [2, 2]
+            put = await each.put(FEATURES, embedding(2, 2))
+            assert put.content["EMBEDDING"].tolist() == [2, 2]
         with Ledger(tmp_path / "c.sqlite") as third:
-            await third.put(FEATURES, Reply({"EMBEDDING": np.full(2, 3, np.float32)}))
+            await third.put(FEATURES, embedding(3, 3))
             ledger.copy_to(third)
             kept = await third.get(FEATURES)
-            assert kept is not None
             assert kept.content["EMBEDDING"].tolist() == [3, 3], "the copy is there as dropped"
 
 
-async def test_facts() -> None:
-    with Ledger() as ledger:
-        assert await ledger.get_fact("judge.method") is None
-        await ledger.put_fact("judge.method", "sampled")
-        await ledger.put_fact("judge.method", "logprobs")
-        assert await ledger.get_fact("judge.method") == "logprobs"
+async def test_facts(ledger: Ledger) -> None:
+    assert await ledger.get_fact("judge.method") is None
+    await ledger.put_fact("judge.method", "sampled")
+    await ledger.put_fact("judge.method", "logprobs")
+    assert await ledger.get_fact("judge.method") == "logprobs"
 
 
-async def test_broken_text_of_a_server_is_kept() -> None:
+async def test_broken_text_of_a_server_is_kept(ledger: Ledger) -> None:
     reply = Reply({"text": "half of \ud83d"}, "judge-\ud800", Usage(1, 0, 1), None)
-    with Ledger() as ledger:
-        await ledger.put(call(), reply)
-        assert await ledger.get(call()) == reply
+    await ledger.put(CALL, reply)
+    assert await ledger.get(CALL) == reply
 
 
-async def test_what_was_said() -> None:
+async def test_what_was_said(ledger: Ledger) -> None:
     few = SpecialistCall(ServiceName("lpips", "vgg"), "lpips_vgg/1", {})
-    with Ledger() as ledger:
-        await ledger.put(call(), REPLY)
-        await ledger.put(FEATURES, Reply({"EMBEDDING": np.ones(64, np.float32)}))
-        await ledger.put(few, Reply({"DISTANCE": np.ones(1, np.float32), "TEXT": b"ab"}))
-        said = await ledger.get_records([call().key, "sha256:" + "0" * 64, FEATURES.key, few.key])
-    assert list(said) == [call().key, FEATURES.key, few.key]
-    assert said[call().key].model_dump() == {
-        "call": call().key,
+    await ledger.put(CALL, REPLY)
+    await ledger.put(FEATURES, embedding(*range(64)))
+    await ledger.put(few, Reply({"DISTANCE": np.ones(1, np.float32), "TEXT": b"ab"}))
+    said = await ledger.get_records([CALL.key, "sha256:" + "0" * 64, FEATURES.key, few.key])
+    assert list(said) == [CALL.key, FEATURES.key, few.key]
+    assert said[CALL.key].model_dump() == {
+        "call": CALL.key,
         "judge": "judge(server=vllm)",
         "model": "judge-1",
         "prompt": PROMPT.digest,
@@ -303,35 +279,33 @@ async def test_what_was_said() -> None:
 async def test_a_busy_file_holds_up_its_writer_and_nobody_else(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     with Ledger(path) as ledger:
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        writing = [asyncio.ensure_future(ledger.put(call(repeat=i), REPLY)) for i in range(3)]
-        for _ in range(100):  # the loop goes on
-            await asyncio.sleep(0)
-        assert not any(one.done() for one in writing)
-        writing[1].cancel()
-        other.execute("ROLLBACK")
-        other.close()
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            writing = [asyncio.ensure_future(ledger.put(again(i), REPLY)) for i in range(3)]
+            for _ in range(100):  # the loop goes on
+                await asyncio.sleep(0)
+            assert not any(one.done() for one in writing)
+            writing[1].cancel()
+            other.execute("ROLLBACK")
         await asyncio.gather(*writing, return_exceptions=True)
     with Ledger(path) as ledger:
         assert count_replies(ledger) == 3  # what was paid for is kept, whoever still waited for it
         rows = ledger._database.rows(CALLS, "ORDER BY id")
-        assert [row[2].hex() for row in rows] == [call(repeat=i).key[7:] for i in range(3)]
+        assert [row[2].hex() for row in rows] == [again(i).key[7:] for i in range(3)]
 
 
 async def test_no_team_reads_what_another_has(tmp_path: Path) -> None:
-    asked = call()
     with Ledger(tmp_path / "ledger.sqlite", team="red") as red:
         blue = red.for_team("blue")
-        await red.put(asked, REPLY)
-        assert await blue.get(asked) is None
-        assert await blue.get_records([asked.key]) == {}
-        assert await blue.drop([asked.key]) == 0
-        await blue.put(asked, REPLY)
+        await red.put(CALL, REPLY)
+        assert await blue.get(CALL) is None
+        assert await blue.get_records([CALL.key]) == {}
+        assert await blue.drop([CALL.key]) == 0
+        await blue.put(CALL, REPLY)
         space = await red.space()
         assert set(space) == {"red", "blue"}
         assert all(space.values())
         assert await blue.purge(team="red") == 1
-        assert await red.get(asked) is None
-        assert await blue.get(asked) == REPLY
+        assert await red.get(CALL) is None
+        assert await blue.get(CALL) == REPLY
         assert (count_replies(red), count_replies(blue)) == (0, 1)
