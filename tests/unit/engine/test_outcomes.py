@@ -88,9 +88,8 @@ def graphs(draw: st.DrawFn) -> tuple[Dimension, ...]:
     return tuple(made)
 
 
-items = st.sampled_from(["odd", "even"]).map(
-    lambda task: Item("i", "x", (placeholder(),), task=task)
-)
+ITEM = Item("i", "x", (placeholder(),))
+items = st.sampled_from(["odd", "even"]).map(lambda task: replace(ITEM, task=task))
 served_sets = st.frozensets(st.sampled_from(ROLES))
 missings = st.sampled_from([None, Missing("absent", ""), Missing("unreadable", "half a file")])
 said = st.sampled_from(
@@ -262,14 +261,12 @@ def test_where_the_ways_part(
     verdict: Outcome | None, circumstances: dict[str, Any], statuses: tuple[str, ...]
 ) -> None:
     verdicts = {"part": verdict} if verdict else {}
-    item = Item("i", "x", (placeholder(),))
-    got = decide_outcomes((PART, MADE, BOTH, WHOLE), item, verdicts=verdicts, **circumstances)
+    got = decide_outcomes((PART, MADE, BOTH, WHOLE), ITEM, verdicts=verdicts, **circumstances)
     assert tuple(outcome.status for outcome in got.values()) == statuses
 
 
 def test_a_call_that_can_decide_nothing_is_not_made() -> None:
-    item = Item("i", "x", (placeholder(),))
-    outcomes = decide_outcomes((PART, BOTH), item, why_not_served={"part": "x.one: none here"})
+    outcomes = decide_outcomes((PART, BOTH), ITEM, why_not_served={"part": "x.one: none here"})
     assert outcomes["both"] == NotServed(reason="part: x.one: none here")
     assert find_pending_fields((PART, BOTH), outcomes) == {}
 
@@ -287,33 +284,28 @@ OF_THE_ITEM = Dimension("item", "?", "here", Reading(Says(0), "g"), (0, 1), of_d
 @pytest.mark.parametrize("absent", [None, Missing("absent", "")])
 def test_what_the_data_spoilt_costs_what_reads_it(absent: Missing | None) -> None:
     why = NoScore(kind="degenerate", reason="mask: no such file")
-    item = Item("i", "x", (placeholder(),), flaws={"mask": why})
+    item = replace(ITEM, flaws={"mask": why})
     got = decide_outcomes((NEEDS_A_MASK, PLAIN, OF_BOTH), item, missing=absent)
     assert got["mask"] == why
     assert got["plain"].status == ("missing_output" if absent else "pending")
     assert got["both"].status == "unscored"
     assert "mask: no such file" in got["both"].reason  # type: ignore[union-attr]
     assert find_pending_fields((NEEDS_A_MASK, PLAIN, OF_BOTH), got).keys() <= {Says(2)}
-    other = Item("i", "x", (placeholder(),))
-    assert decide_outcomes((NEEDS_A_MASK,), other)["mask"].status == "not_applicable"
+    assert decide_outcomes((NEEDS_A_MASK,), ITEM)["mask"].status == "not_applicable"
 
 
 def test_a_missing_output_counts_as_the_worst_where_that_is_asked_for() -> None:
-    item = Item("i", "x", (placeholder(),), mask=placeholder_mask())
-    dimensions = (NEEDS_A_MASK, PLAIN, OF_BOTH, OF_THE_ITEM)
-    got = decide_outcomes(dimensions, item, missing=Missing("absent", ""), count_missing=True)
+    def counted(*dimensions: Dimension, **more: Any) -> dict[str, Outcome]:
+        item = replace(ITEM, mask=placeholder_mask())
+        return decide_outcomes(dimensions, item, missing=NO_FILE, count_missing=True, **more)
+
+    got = counted(NEEDS_A_MASK, PLAIN, OF_BOTH, OF_THE_ITEM)
     values = {n: (o.value, o.imputed) for n, o in got.items() if isinstance(o, Score)}
     assert values == {"mask": (5, True), "plain": (0, True), "both": (5, True)}
     assert got["item"].status == "missing_output", "it says nothing of the edit"
-    distance = replace(NEEDS_A_MASK, worst_of=1.0)
-    (found,) = decide_outcomes(
-        (distance,), item, missing=Missing("absent", ""), count_missing=True
-    ).values()
-    assert found == CountedMissing(value=1.0)
-    ruled = decide_outcomes(
-        (PLAIN,), item, missing=Missing("absent", ""), value_if_missing=1.0, count_missing=True
-    )
-    assert ruled["plain"] == CountedMissing(value=1.0), "a rule of the benchmark comes first"
+    assert counted(replace(NEEDS_A_MASK, worst_of=1.0)) == {"mask": CountedMissing(value=1.0)}
+    ruled = counted(PLAIN, value_if_missing=1.0)
+    assert ruled == {"plain": CountedMissing(value=1.0)}, "a rule of the benchmark comes first"
 
 
 WORST_FIRST: list[Outcome] = [
@@ -336,30 +328,39 @@ def test_which_part_without_a_number_decides(worse: int, is_first: bool) -> None
         assert derive(Formula(total, {"a": "a", "b": "b"}), in_order).status == parts["a"].status
 
 
-@pytest.mark.parametrize("imputed", [(), ("a",), ("b",), ("a", "b")])
-def test_what_is_made_of_an_imputed_part_is_imputed(imputed: tuple[str, ...]) -> None:
-    parts = {name: Score(value=1, imputed=name in imputed) for name in "ab"}
-    made = derive(Formula(total, {"a": "a", "b": "b"}), parts)
-    assert isinstance(made, Score)
-    assert made.imputed is bool(imputed)
+def unread(*calls: str, reason: str = "no JSON") -> NoScore:
+    return NoScore(kind="unparsable", reason=reason, calls=calls)
 
 
-def test_without_a_number_it_rests_on_all_that_have_none() -> None:
-    how = Formula(sum, {"a": "a", "b": "b", "c": "c"})  # type: ignore[arg-type]
-    parts = {
-        name: NoScore(kind="unparsable", reason="no JSON", calls=calls)
-        for name, calls in (("a", ("1", "2")), ("c", ("2", "3")))
-    }
-    whole = derive(how, {**parts, "b": Score(value=1, calls=("4",))})
-    assert whole == NoScore(kind="unparsable", reason="a: no JSON", calls=("1", "2", "3"))
+@pytest.mark.parametrize(
+    ("a", "b", "made"),
+    [
+        (Score(value=1), Score(value=2), Score(value=3, evidence={"parts": {"a": 1.0, "b": 2.0}})),
+        (NOTHING, Score(value=2), Score(value=2, evidence={"parts": {"b": 2.0}})),
+        # What is made of an imputed part is imputed.
+        *(
+            (
+                Score(value=1, imputed=first),
+                Score(value=2, imputed=not first),
+                Score(value=3, imputed=True, evidence={"parts": {"a": 1.0, "b": 2.0}}),
+            )
+            for first in (True, False)
+        ),
+        # Without a number it rests on all that have none.
+        (unread("1", "2"), unread("2", "3"), unread("1", "2", "3", reason="a: no JSON")),
+        (unread("1"), Score(value=1, calls=("4",)), unread("1", reason="a: no JSON")),
+        (Score(value=1), Failure(error="lost"), Failure(error="b: lost")),
+    ],
+)
+def test_what_is_made_of_parts(a: Outcome, b: Outcome, made: Outcome) -> None:
+    assert derive(Formula(total, {"a": "a", "b": "b"}), {"a": a, "b": b}) == made
 
 
 def test_the_evidence_of_own_readings_is_kept_where_they_have_any() -> None:
-    item = Item("i", "x", (placeholder(),))
     for evidence, told in (({"read": "1"}, {"readings": {"own": {"read": "1"}}}), ({}, {})):
         said = {READ.scorer: {"f": Score(value=1, evidence=evidence, calls=("key",))}}
         stands = {"part": Score(value=0.5, evidence={"read": "of the part"})}
-        made = decide_outcomes((PART, BOTH), item, verdicts=stands, readings=said)["both"]
+        made = decide_outcomes((PART, BOTH), ITEM, verdicts=stands, readings=said)["both"]
         parts = {"part": 0.5, "own": 1.0}
         assert made == Score(value=1.5, evidence={"parts": parts, **told}, calls=("key",))
 
