@@ -1,19 +1,23 @@
-"""What is kept of a run: all that commands say of it as JSON, without what differs by machine.
+"""What is kept of a run: all that commands say of it, as lines, without what differs by machine.
 
-Versions, times, ports and folders are replaced here and nowhere else.
+Versions, times, ports and folders are replaced here and nowhere else. What each dimension and
+column is stands in the texts of rules, see `tests/unit/benchmarks/test_rules.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from editjudge.base.signature import Signature
 from editjudge.cli import main
 from editjudge.panel.calls import to_canonical_json
 from editjudge.storage.database import Database
@@ -21,133 +25,245 @@ from editjudge.storage.schema import CALLS
 
 from .cases import Case
 from .services import served
+from .text import Section, brief, flat, unpack
 
 REPEATS = 2
-_PLACE = {"model", "item", "dimension"}
-# Fields that are another each time, or tell what came first.
-_VARYING = {"time", "edits_per_second", "seconds_left", "seconds", "first_failure", "first"}
 _VERSION = re.compile(r"((?:^|\|)[\w-]+:)\d+\.\d+[\w.+-]*(?=\||$)")
 _DIGEST = re.compile(r"sha256:([0-9a-f]{12})[0-9a-f]{52}")
 _PORT = re.compile(r"(127\.0\.0\.1):\d+")
+Plain = dict[str, Any]
 
 
-async def taken(case: Case, folder: Path) -> dict[str, Any]:
-    """Make the run of a case below a folder; documents by name."""
-    found = await judged(case, folder)
-    found |= await asyncio.to_thread(told, case, folder / "run")
-    return normalised(found, folder)
+async def taken(case: Case, folder: Path) -> dict[str, Section]:
+    """Make the run of a case below a folder; its lines by section."""
+    before = await judged(case, folder)
+    after = await asyncio.to_thread(told, case, folder / "run")
+    return normalised({**after, **before}, folder)
 
 
-async def judged(case: Case, folder: Path, *flags: Any) -> dict[str, Any]:
+async def judged(case: Case, folder: Path, *flags: Any) -> dict[str, Section]:
     """What is said before, while and after the run of a case is made."""
     arguments = case.arguments(folder)
-    found: dict[str, Any] = {}
+    found: dict[str, Section] = {}
 
     async def keep(name: str, verb: str, *of: Any) -> None:
         code, said = await asyncio.to_thread(spoken, verb, *of)
-        found[name] = {"exit_code": code, "said": said}
+        if verb == "run" and name == "run":
+            said = _events(said)
+        elif "per_edit" in said:
+            del said["per_edit"]  # the counts by the number of edits
+        found[name] = {"exit code": str(code), **flat(said)}
 
     judges = ["--judge", "judge", "--judge", "second", "--rounds", REPEATS]
     async with served(folder, case.models) as config:
         more = [*judges, "--config", config, "--json"]
         run = ["run", *arguments, "--out", folder / "run", *flags, *more]
         await keep("validate", "validate", *arguments, *more)
-        await keep("dry_run", *run, "--dry-run")
+        await keep("dry run", *run, "--dry-run")
         await keep("run", *run)
-        await keep("dry_run_again", *run, "--dry-run")
-    events = found["run"]["said"]
-    found["run"]["said"] = [one for one in events if one["event"] not in {"started", "progress"}]
-    for one in found["run"]["said"]:
-        # Of equal calls the second is shared where the first is still made, and else known.
-        one.get("usage", {}).pop("known", None)
+        await keep("dry run again", *run, "--dry-run")
     return found
 
 
-def told(case: Case, out: Path) -> dict[str, Any]:
+def _events(said: list[Plain]) -> Plain:
+    """What a run said, without what is another each time."""
+    notes = [one["text"] for one in said if one["event"] == "note"]
+    (end,) = (one for one in said if one["event"] == "finished")
+    for name in ("event", "time", "seconds", "seconds_left", "edits_per_second", "first_failure"):
+        end.pop(name, None)
+    # Of equal calls the second is shared where the first is still made, and else known.
+    end["usage"].pop("known", None)
+    for kind in end["unscored"].values():
+        del kind["first"]
+    verdicts = end.pop("verdicts").items()
+    end["verdicts"] = {n: brief(counts) for n, counts in verdicts if "@" not in n}
+    for model, cells in end["columns"].items():
+        end["columns"][model] = {n: _cell(one) for n, one in cells.items() if "@" not in n}
+    return {"note": {str(number): text for number, text in enumerate(notes, 1)}, **end}
+
+
+def told(case: Case, out: Path) -> dict[str, Section]:
     """What commands say of a run that is there; nobody is called."""
-    found: dict[str, Any] = {}
-    for name, flags in {"": (), **dict(case.summaries)}.items():
-        code, said = spoken("summary", out, *flags, "--json")
-        if name:
-            said = {"protocol": said["protocol"], "models": said["models"]}
-        found["_".join(filter(None, ("summary", name)))] = {"exit_code": code, "said": said}
-    code, said = spoken("rescore", out, "--json")
-    assert {one["changed"] for one in said} == {0}, "rescore changes something"
-    found["rescore"] = {"exit_code": code, "said": said}
-    return found | lasting(case, out)
-
-
-def lasting(case: Case, out: Path) -> dict[str, Any]:
-    """What is told of a run whose benchmark has another version today, too."""
-    found: dict[str, Any] = {}
-    found["show"] = {item: spoken("show", out, item, "--json")[1] for item in case.shown}
     file = out.parent / "export.jsonl"
     spoken("export", out, "--format", "jsonl", "--out", file)
-    rows = [json.loads(text) for text in file.read_text().splitlines()]
-    found["ledger"] = ledger(out / "run.sqlite")
-    for said in found["show"].values():
-        said["edits"] = [edit for edit in said["edits"] if edit["model"] == "ours"]
-    shown = [v for said in found["show"].values() for e in said["edits"] for v in e["verdicts"]]
-    made_with = {row.pop("versions") or "" for row in [*rows, *shown]} - {""}
-    # In an order that is no version's: several releases have made a run that is stored.
-    found["versions"] = sorted(made_with, key=lambda text: (_VERSION.sub(r"\1", text), text))
-    found["signatures"] = _signatures([*rows, *shown])
-    found["export"] = {_row_name(row): _told_briefly(row) for row in rows}
-    assert len(found["export"]) == len(rows), "two rows of one name"
-    for said in found["show"].values():
-        for edit in said["edits"]:
-            edit["verdicts"] = {
-                verdict["dimension"]: {n: one for n, one in verdict.items() if n not in _PLACE}
-                for verdict in edit["verdicts"]
-            }
+    rows = sorted(map(json.loads, file.read_text().splitlines()), key=_name)
+    assert len({*map(_name, rows)}) == len(rows), "two rows of one name"
+    shown = {item: spoken("show", out, item, "--json")[1] for item in case.shown}
+    made_with = {row["versions"] for row in rows} - {None, ""}
+    code, usual = spoken("summary", out, "--json")
+    columns = _cells(usual)
+    found = {
+        "summary": {
+            "exit code": str(code),
+            "made with": " and ".join(sorted(made_with)),
+            **flat({n: one for n, one in usual.items() if not isinstance(one, dict | list)}),
+            **flat(usual["services"], "service"),
+        },
+        "services of dimensions": _services(rows, usual["services"]),
+        "calls": ledger(out / "run.sqlite"),
+        "verdicts": _verdicts(rows),
+        "evidence": _evidence(rows, case.shown),
+        "shown": {name: text for item, said in shown.items() for name, text in _shown(item, said)},
+        "columns": columns,
+        "agreement": dict(_agreement(one) for one in usual["agreement"] if one["edits"]),
+    }
+    for name, flags in dict(case.summaries).items():
+        code, said = spoken("summary", out, *flags, "--json")
+        # Only what the flags move.
+        moved = {n: one for n, one in _cells(said).items() if columns.get(n) != one}
+        found[f"columns, {name}"] = {"exit code": str(code), "protocol": said["protocol"], **moved}
+    code, said = spoken("rescore", out, "--json")
+    found["rescore"] = {"exit code": str(code), **dict(_rescored(said))}
     return found
 
 
-def _signatures(rows: list[dict[str, Any]]) -> dict[str, list[list[str]]]:
-    """By dimension the signatures of its rows, field by field; rows keep which of them it is."""
-    found: dict[str, list[list[str]]] = {}
-    texts = {(row["dimension"], row["signature"]) for row in rows if row["signature"]}
-    for dimension, text in sorted(texts):
-        found.setdefault(dimension, []).append(text.split("|"))
-    for row in rows:
-        if row["signature"]:
-            row["signature"] = found[row["dimension"]].index(row["signature"].split("|"))
-    return found
-
-
-def _told_briefly(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row without what its name says, what is nothing, and evidence of the second model."""
-    left_out = _PLACE | ({"evidence", "calls"} if row["model"] == "theirs" else set())
-    return {n: one for n, one in row.items() if one not in (None, []) and n not in left_out}
-
-
-def _row_name(row: Mapping[str, Any]) -> str:
+def _name(row: Plain) -> str:
     return " ".join(str(row[name] or "-") for name in ("model", "item", "dimension"))
 
 
-def ledger(file: Path) -> dict[str, Any]:
-    """Calls by key: the service's identity, the form and whether it abstained."""
-    calls = []
+def _verdicts(rows: list[Plain]) -> Section:
+    """By model, item and dimension: the value, or what there is instead; by judges in brackets."""
+    lines: dict[str, str] = {}
+    rounds: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        whole, _, member = _name(row).partition("@")
+        if member:
+            rounds[whole].append(f"{member} {_outcome(row)}")
+        else:
+            reason = f": {row['reason']}" if row["reason"] else ""
+            lines[whole] = f"{_outcome(row)}{reason}"
+    for name, members in rounds.items():
+        lines[name] = f"{lines.get(name, '')} ({', '.join(members)})".strip()
+    return lines
+
+
+def _outcome(row: Plain) -> str:
+    if row["status"] == "scored":
+        return f"{brief(row['value'])}{' imputed' * row['imputed']}"
+    return f"{row['status']} {row['kind'] or ''}".strip()
+
+
+def _evidence(rows: list[Plain], shown: tuple[str, ...]) -> Section:
+    """Of `ours`, and of `judge` in its first round; more of the items that are shown."""
+    lines = {}
+    for row in rows:
+        evidence, is_shown = dict(row["evidence"] or {}), row["item"] in shown
+        _, _, member = _name(row).partition("@")
+        if not is_shown:
+            evidence.pop("parts", None)
+        judges = {"", "judge.1", *(["second.1"] if is_shown else [])}
+        if row["model"] == "ours" and evidence and member in judges:
+            lines |= flat(evidence, _name(row))
+    return lines
+
+
+def _shown(item: str, said: Plain) -> Iterator[tuple[str, str]]:
+    """What `show` says of an item and of the edit by `ours`, and the calls of each verdict."""
+    (edit,) = (one for one in said.pop("edits") if one["model"] == "ours")
+    verdicts = edit.pop("verdicts")
+    yield from flat({**said, "edit": edit}, item).items()
+    for verdict in verdicts:
+        if verdict["dimension"].endswith(".2"):
+            continue
+        for number, call in enumerate(verdict["calls"], 1):
+            reply = {n: one for n, one in call.items() if one not in (None, 0)}
+            for name in ("call", "prompt"):
+                reply.pop(name, None)
+            reply["judge"] = reply["judge"].partition("(")[0]
+            yield f"{item} {verdict['dimension']} call {number}", brief(reply)
+
+
+def _services(rows: list[Plain], usual: Mapping[str, str]) -> Section:
+    """By dimension the services of its signatures, and how they are not as the run names them."""
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for row in (row for row in rows if row["signature"]):
+        fields = Signature.parse(row["signature"]).fields
+        found[row["dimension"]] |= {_service(*one, usual): None for one in fields}
+    return {name: ", ".join(filter(None, sorted(texts))) for name, texts in sorted(found.items())}
+
+
+def _service(name: str, text: str, usual: Mapping[str, str]) -> str:
+    if name.partition(".")[0] in ("reads", "part"):
+        asked = unpack("", text)
+        repeat = asked.get(".repeat", "0")
+        return f"round {int(repeat) + 1}" if ".repeat" in asked else ""
+    if name not in usual:
+        return ""
+    own, named = unpack("", text).items(), unpack("", usual[name]).items()
+    less, more = (
+        sorted(f"{n[1:]}={one}" for n, one in each) for each in (named - own, own - named)
+    )
+    return " ".join(
+        [name, *(["without", *less] if less else []), *(["with", *more] if more else [])]
+    )
+
+
+def _cells(said: Plain) -> dict[str, str]:
+    """By model and column the number, with the numbers by each judge in brackets."""
+    lines = {}
+    for model, cells in said["models"].items():
+        for column, cell in cells.items():
+            by = {judge: one[column] for judge, one in said["judges"].get(model, {}).items()
+                  if column in one}  # fmt: skip
+            told = {judge: one for judge, one in by.items() if one["scored"]}
+            judges = "; ".join(f"{n} {_number(one)}, {one['scored']}" for n, one in told.items())
+            lines[f"{model} {column}"] = f"{_cell(cell)}{f' ({judges})' if judges else ''}"
+    return lines
+
+
+def _number(cell: Plain) -> str:
+    rounds = cell["rounds"] if cell["value"] is not None else []
+    return brief(cell["value"]) + (f" by rounds {brief(rounds)}" if rounds else "")
+
+
+def _cell(cell: Plain) -> str:
+    """A number of a table, with all that travels with it."""
+    parts = [_number(cell), f"{cell['scored']} of {cell['asked']}"]
+    parts += [f"{count} {n}" for n, count in sorted(cell["counts"].items()) if n != "scored"]
+    parts += [f"{cell[name]} {name}" for name in ("imputed", "capped") if cell[name]]
+    parts += [f"{n} {brief(cell[n])}" for n in ("outside", "sd") if cell[n] is not None]
+    parts += ["other items"] * cell["other_items"]
+    if interval := cell["interval"]:
+        low, high, error, method = (interval[n] for n in ("low", "high", "error", "method"))
+        ends = f"{brief(low)} to {brief(high)}, error {brief(error)}"
+        why = interval["reason"] or ends
+        parts.append(f"{method} over {interval['clusters']}: {why}")
+    return ", ".join([*parts, *filter(None, [cell["reason"]])])
+
+
+def _agreement(entry: Plain) -> tuple[str, str]:
+    figures = {n: one["reason"] or one["value"] for n, one in entry["figures"].items()}
+    name = f"{entry['dimension']} by {' and '.join(entry['judges'])}"
+    return name, f"of {entry['edits']} edits {brief(figures)}"
+
+
+def _rescored(said: list[Plain]) -> Iterator[tuple[str, str]]:
+    for entry in said:
+        assert entry["changed"] == 0, "rescore changes something"
+        assert entry["before"] == entry["after"]
+        if "@" not in entry["dimension"]:
+            kept = f", {entry['kept']} kept: {entry['why_kept']}" if entry["kept"] else ""
+            yield f"{entry['model']} {entry['dimension']}", f"{brief(entry['after'])}{kept}"
+
+
+def ledger(file: Path) -> Section:
+    """Whom calls name; by service and form how many, of which round, and a digest of their keys."""
+    keys: defaultdict[str, list[str]] = defaultdict(list)
+    services: dict[str, str] = {}
     with contextlib.closing(Database(file, read_only=True)) as database:
         for row in database.rows(CALLS, "WHERE dropped = 0 ORDER BY key", long=True):
             document = database.compressor.decompress(row[7])
-            abstained = row[4] is None and row[8] is None
-            told = (
-                document["service"],
-                to_canonical_json(document["form"]),
-                document.get("repeat", 0),
-            )
-            calls.append((row[2].hex(), *told, abstained))
-    services = sorted({service for _, service, *_ in calls})
-    forms = sorted({form for _, _, form, *_ in calls})
-    return {
-        "services": services,
-        "forms": [json.loads(form) for form in forms],
-        "calls": {
-            key: f"service {services.index(service)}, form {forms.index(form)},"
-            f" repeat {repeat}{', abstained' * abstained}"
-            for key, service, form, repeat, abstained in calls
-        },
+            name = document["service"].partition("(")[0]
+            assert services.setdefault(name, document["service"]) == document["service"]
+            form = to_canonical_json(document["form"])
+            abstained = ", abstained" * (row[4] is None and row[8] is None)
+            repeat = document.get("repeat", 0) + 1
+            keys[f"{name} {form} round {repeat}{abstained}"].append(row[2].hex())
+    digests = {
+        name: hashlib.sha256("".join(one).encode()).hexdigest() for name, one in keys.items()
+    }
+    return dict(sorted(services.items())) | {
+        name: f"{len(keys[name])} calls, keys {digests[name][:8]}" for name in sorted(keys)
     }
 
 
@@ -175,20 +291,14 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def normalised(value: Any, folder: Path) -> Any:
+def normalised(document: Mapping[str, Section], folder: Path) -> dict[str, Section]:
     """Without what is another on each machine or at each time."""
-    if isinstance(value, dict):
-        return {
-            _text(key, folder): "<varies>" if key in _VARYING else normalised(one, folder)
-            for key, one in value.items()
-        }
-    if isinstance(value, list):
-        return [normalised(one, folder) for one in value]
-    return _text(value, folder) if isinstance(value, str) else value
+    return {
+        title: {_text(name, folder): _text(one, folder) for name, one in section.items()}
+        for title, section in document.items()
+    }
 
 
 def _text(text: str, folder: Path) -> str:
-    text = _DIGEST.sub(r"sha256:\1", text)
-    return _VERSION.sub(
-        r"\1<version>", _PORT.sub(r"\1:<port>", text.replace(str(folder), "<folder>"))
-    )
+    text = _DIGEST.sub(r"sha256:\1", text.replace(str(folder), "<folder>"))
+    return _VERSION.sub(r"\1<version>", _PORT.sub(r"\1:<port>", text))

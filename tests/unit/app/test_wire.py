@@ -1,13 +1,9 @@
-"""Every JSON that is printed or stored: its fields, its statuses, and its schema as a file.
-
-`EDITJUDGE_GOLDEN=write` writes the file anew.
-"""
+"""Every JSON that is printed or stored: its fields, its statuses, and its schema as a file."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -43,6 +39,7 @@ from editjudge.prepare.gie import ConversionResult
 from editjudge.prepare.preparation import PreparationResult
 from editjudge.prepare.review import ReviewResult
 
+from ...golden.text import read_kept
 from ..report.test_report import judged
 
 SCHEMA = Path(__file__).with_name("schema.json")
@@ -66,9 +63,7 @@ def test_the_schema_is_the_one_that_is_kept() -> None:
     models = [(one, "serialization") for one in (*PRINTED, RunSpec, RunHeader)]
     _, schema = models_json_schema(models)  # type: ignore[arg-type]
     text = json.dumps(schema, indent=1, sort_keys=True) + "\n"
-    if os.environ.get("EDITJUDGE_GOLDEN") == "write":
-        SCHEMA.write_text(text, encoding="utf-8")
-    assert text == SCHEMA.read_text(encoding="utf-8"), "a JSON changed; make golden keeps the new"
+    assert text == read_kept(SCHEMA, text), "a JSON changed; make golden keeps the new"
 
 
 def below(model: type[Strict]) -> set[type[Strict]]:

@@ -30,6 +30,11 @@ def test_no_version_of_a_library_is_in_a_signature() -> None:
     assert [one.partition(".")[0] for one in by] == names
 
 
+def test_a_digest_is_as_stored_verdicts_name_it() -> None:
+    """Formulas and columns name their parts by it."""
+    assert Signature.of({"dimension": "core.d", "by": "mse.1"}).digest == "26e17e6e4dcc"
+
+
 def test_another_field_is_another_signature() -> None:
     """Two numbers under one signature otherwise: `unmasked_pixels` changes the field alone."""
     fields = ("mse.whole", "mse.outside")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import subprocess
 import sys
 import typing
@@ -18,6 +17,8 @@ import pytest
 from click.testing import CliRunner
 
 from editjudge.cli import root
+
+from ...golden.text import read_kept
 
 ROOT = Path(__file__).parents[3]
 HELP = Path(__file__).with_name("help.txt")
@@ -103,9 +104,7 @@ def test_help_is_as_it_was_looked_over() -> None:
     command = [sys.executable, "-c", code]
     ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     assert ran.returncode == 0, ran.stderr
-    if os.environ.get("EDITJUDGE_GOLDEN") == "write":
-        HELP.write_text(ran.stdout, encoding="utf-8")
-    assert ran.stdout == HELP.read_text(encoding="utf-8")
+    assert ran.stdout == read_kept(HELP, ran.stdout)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,10 @@
-"""The OpenAPI document of the Judge service: kept as a file, and a page for people.
-
-`EDITJUDGE_GOLDEN=write` writes the file anew.
-"""
+"""The OpenAPI document of the Judge service: kept as a file, and a page for people."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-import os
 import re
 import shlex
 from copy import deepcopy
@@ -21,6 +17,8 @@ import pytest
 from editjudge_services.gateway import schemas
 from editjudge_services.gateway.openapi import EXAMPLES, make_openapi, render_page
 from editjudge_services.gateway.schemas import JsonModel
+
+from ....golden.text import read_kept
 
 KEPT = Path(__file__).with_name("openapi.json")
 
@@ -38,9 +36,7 @@ def page(document: dict[str, Any]) -> str:
 def test_the_document_is_the_one_that_is_kept(document: dict[str, Any]) -> None:
     described = {name: part for name, part in document.items() if name != "info"}
     text = json.dumps(described, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    if os.environ.get("EDITJUDGE_GOLDEN") == "write":
-        KEPT.write_text(text, encoding="utf-8")
-    assert text == KEPT.read_text(encoding="utf-8"), "docs/versions.md says what may change"
+    assert text == read_kept(KEPT, text), "docs/versions.md says what may change"
 
 
 def test_no_body_is_forgotten(document: dict[str, Any]) -> None:
