@@ -11,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -93,7 +94,7 @@ def moved(old: str, new: str) -> tuple[str, str]:
 
 def _shared(one: list[str], other: list[str]) -> int:
     """How many entries are the same at the start of both."""
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def same(old: str, new: str) -> bool:
