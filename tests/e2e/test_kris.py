@@ -355,7 +355,7 @@ def test_validate_finds_everything(kris: Kris) -> None:
     file.write_text(file.read_text().replace("explain_en", "explain"))
     done = verb("validate", *kris.arguments("ours"))
     assert done.code == 2
-    assert "biology/1: explain_en: explain: no such field, did you mean explain_en?" in done.out
+    assert "biology/1: explain_en: explain: no such field; did you mean explain_en?" in done.out
 
     file.write_text(file.read_text().replace('"explain"', '"explain_en"').replace("so that 1", ""))
     done = verb("validate", *kris.arguments("ours"))

@@ -16,6 +16,7 @@ from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName
 from ..base.local_stack import private, private_state_dir, state_dir
+from ..base.parse import describe_failure
 from ..base.strict import Strict
 from ..canary.comparison import Measurement, State, detect_drift, noise_unit
 from ..canary.edits import canary_digest, known_places, measure
@@ -274,7 +275,9 @@ def _read_checks(file: Path) -> dict[str, CanaryCheck]:
     except FileNotFoundError:
         return {}
     except (OSError, ValidationError) as error:
-        raise StoreError(f"{file}: {type(error).__name__}: {error}", "remove it") from error
+        raise StoreError(
+            f"{file} cannot be read: {describe_failure(error)}", "remove it"
+        ) from error
 
 
 def _store_checks(file: Path, checks: Mapping[str, CanaryCheck]) -> None:
@@ -291,4 +294,6 @@ def _store_checks(file: Path, checks: Mapping[str, CanaryCheck]) -> None:
                 out.write(text)
             partial.replace(file)
     except OSError as error:
-        raise StoreError(f"{file}: {error}", "free space, or choose another ledger") from error
+        raise StoreError(
+            f"{file}: {error.strerror}", "free space, or choose another ledger"
+        ) from error

@@ -35,6 +35,7 @@ from ..benchmarks.benchmark import use_templates
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import (
     CORE,
+    list_requests,
     load_benchmark,
     make_specialist_dimensions,
     select_dimensions,
@@ -198,7 +199,7 @@ class Client:
         Raises:
             ConfigError, StoreError, RuntimeError: as `score`; no further edit could be judged.
         """
-        requested_dimensions = None if dimensions is None else _as_tuple(dimensions)
+        requested_dimensions = None if dimensions is None else list_requests(dimensions)
 
         async def one(place: int, each: Edit | EditArguments) -> Judgement | EditjudgeError:
             try:
@@ -358,8 +359,8 @@ def resolve_settings(settings: Settings | None, judges: JudgeConfigs | None = No
         try:
             endpoints[name] = JudgeEndpoint.model_validate(judge_)
         except ValidationError as error:
-            problem = f"judges[{name!r}] {first_problem(error)}"
-            raise ConfigError(problem, "see docs/configuration.md") from error
+            problem = f"judges[{name!r}] {first_problem(error, JudgeEndpoint)}"
+            raise ConfigError(problem, "see docs/configuration.md") from None
     if endpoints:
         settings = settings.model_copy(update={"judges": endpoints})
     return add_local_stack(settings)
@@ -429,17 +430,6 @@ def _custom_templates(
     return custom, make_rubric_dimensions(custom)
 
 
-def _as_tuple(
-    dimensions: str | Dimension | Iterable[str | Dimension],
-) -> tuple[str | Dimension, ...]:
-    is_several = isinstance(dimensions, Iterable) and not isinstance(dimensions, str)
-    requests = tuple(dimensions) if is_several else (dimensions,)  # type: ignore[arg-type]
-    for each in requests:
-        if not isinstance(each, str | os.PathLike | Dimension):
-            raise ConfigError(f"dimensions: {type(each).__name__} is no id, glob or Dimension")
-    return requests  # type: ignore[return-value]
-
-
 def _select_dimensions(
     dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()
 ) -> tuple[Dimension, ...]:
@@ -453,13 +443,8 @@ def _select_dimensions(
     own = {rubric.id: rubric for rubric in rubrics}
     requests = tuple(
         each if isinstance(each, Dimension) else own.get(each, each)
-        for each in _as_tuple(dimensions)
+        for each in list_requests(dimensions)
     )
-    if not requests:
-        raise ConfigError(
-            "no dimension is selected: dimensions is empty",
-            "name some, or leave it out for those of core",
-        )
     return tuple(
         d
         for one in requests

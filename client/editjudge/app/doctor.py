@@ -25,7 +25,7 @@ from ..answers.texts import Option
 from ..base.config import Endpoint, GatewayEndpoint, JudgeEndpoint, Settings
 from ..base.errors import Abstention, InputError, NoAccess, ServiceError
 from ..base.identity import ModelIdentity, ServiceName
-from ..base.parse import first_problem
+from ..base.parse import describe_failure, first_problem
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..base.signature import package_version
 from ..base.strict import Strict
@@ -389,7 +389,7 @@ def load_panel_file(path: Path) -> Services:
     try:
         return _PANEL.validate_json(path.read_bytes(), strict=True)
     except OSError as error:
-        raise InputError(str(path), error.strerror or str(error)) from error
+        raise InputError(str(path), describe_failure(error)) from error
     except ValidationError as error:
         raise InputError(
             str(path),

@@ -26,10 +26,11 @@ from pydantic import (
 from ..base.config import Settings
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
+from ..base.parse import first_problem
 from ..benchmarks.benchmark import Benchmark, Rules
 from ..benchmarks.dataset import Dataset, has_path_mapping
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import add_specialists, select_dimensions
+from ..benchmarks.registry import add_specialists, list_requests, select_dimensions
 from ..benchmarks.registry import load_benchmark as benchmark_of
 from ..benchmarks.registry import load_dimensions as all_dimensions
 from ..benchmarks.rounds import DEFAULT_JUDGE, JudgeRounds, make_rounds, with_rounds
@@ -78,7 +79,8 @@ class RunSpec(BaseModel):
             name is one whose pictures the data may name although it lies elsewhere.
         judges: Names of the judges, which judge side by side.
         rounds: The number of rounds in which each judge judges, 1 to 1,000. Every round is stored.
-        dimensions: Ids, globs or `Dimension` objects; by default those of the benchmark.
+        dimensions: Ids, globs or `Dimension` objects, never an empty list; None for those of the
+            benchmark, as the empty tuple of the attribute says.
         limit: The number of items, from the first; None for all.
         tasks: Globs of the tasks whose items are judged; by default all.
         services: Your own specialists (`quality.mylab`) whose dimensions may be chosen.
@@ -102,7 +104,7 @@ class RunSpec(BaseModel):
     roots: _PathByName = Field(default_factory=dict, validate_default=True)
     judges: tuple[str, ...] = Field(default=(DEFAULT_JUDGE,), min_length=1)
     rounds: int = Field(default=1, ge=1, le=MAX_ROUNDS)
-    dimensions: tuple[str, ...] = ()
+    dimensions: Annotated[tuple[str, ...], PlainSerializer(lambda ids: ids or None)] = ()
     limit: int | None = Field(default=None, ge=1)
     tasks: tuple[str, ...] = ()
     prompts: PromptTexts = Field(default_factory=dict, validate_default=True)
@@ -124,7 +126,7 @@ class RunSpec(BaseModel):
             roots: Mapping[str, Path] | Mapping[str, str] = ...,
             judges: Sequence[str] = ...,
             rounds: int = 1,
-            dimensions: str | Dimension | Sequence[str | Dimension] = (),
+            dimensions: str | Dimension | Sequence[str | Dimension] | None = None,
             limit: int | None = None,
             tasks: Sequence[str] = (),
             prompts: Path | str | Mapping[str, str] = ...,
@@ -171,21 +173,15 @@ class RunSpec(BaseModel):
     @classmethod
     def _in_one_line(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         own: dict[str, Dimension] = {}
-        if isinstance(data, dict) and isinstance(data.get("dimensions"), str | Dimension):
-            data = data | {"dimensions": [data["dimensions"]]}  # as `score` takes them
-        if isinstance(data, dict) and isinstance(data.get("dimensions"), list | tuple):
-            entries = data["dimensions"]
+        if isinstance(data, dict) and "dimensions" in data:
+            requests = data["dimensions"]
+            entries = () if requests is None else list_requests(requests)
             own = {each.id: each for each in entries if isinstance(each, Dimension)}
             data = data | {"dimensions": [getattr(each, "id", each) for each in entries]}
         try:
             spec = handler(data)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = " ".join(["a run's spec", *map(str, first["loc"])])
-            field_names = ", ".join(cls.model_fields)
-            fix = f"it has {field_names}" if first["type"] == "extra_forbidden" else ""
-            reason = first["msg"].removeprefix("Value error, ")
-            raise ConfigError(f"{where}: {reason}", fix) from error
+            raise ConfigError(f"a run's spec: {first_problem(error, cls)}") from error
         spec._own |= own
         spec.rules()
         return spec
@@ -239,7 +235,7 @@ class RunSpec(BaseModel):
         return JudgeRounds(self.judges, self.rounds)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        dimensions = [self._own.get(name, name) for name in self.dimensions]
+        dimensions = [self._own.get(name, name) for name in self.dimensions] or None
         return RunSpec.model_validate, (self.model_dump(mode="json") | {"dimensions": dimensions},)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:

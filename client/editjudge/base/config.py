@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -16,13 +16,23 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
+from .contracts import CONTRACTS
 from .errors import ConfigError
-from .parse import first_problem
+from .identity import JUDGE_ROLE
+from .parse import describe_failure, first_problem
 
 CONFIG_FILE = "editjudge.toml"
+_TABLES = {
+    JUDGE_ROLE: "the table of a judge is [judges.NAME]",
+    **dict.fromkeys(
+        CONTRACTS, "the table of a server is [endpoints.NAME], with its `services` in it"
+    ),
+}
+"""Where settings are that people write under the name of a role."""
 
 
 class Secret(BaseModel):
@@ -36,6 +46,15 @@ class Secret(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     env: str | None = None
     file: Path | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_form(cls, value: Any) -> Any:
+        if not isinstance(value, dict | cls):
+            form = '{ env = "NAME" } or { file = "PATH" }'
+            why = f"name the place of the secret, {form}, not the secret itself"
+            raise ValueError(why)  # noqa: TRY004 - pydantic reports no TypeError
+        return value
 
     @model_validator(mode="after")
     def _check_one_place(self) -> Self:
@@ -84,7 +103,7 @@ class Address(BaseModel):
     cert_file: Path | None = None
     key_file: Path | None = None
     api_key: Secret | None = None
-    headers: dict[str, str | Secret] = Field(default_factory=dict, repr=False)
+    headers: dict[str, Secret | str] = Field(default_factory=dict, repr=False)
 
     @model_validator(mode="after")
     def _check_pair(self) -> Self:
@@ -347,6 +366,25 @@ class Settings(BaseSettings):
     probe_timeout: float = Field(default=5.0, gt=0)
     concurrency: int = Field(default=32, ge=1, le=1024)
 
+    if not TYPE_CHECKING:  # type checkers take the fields for the arguments
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                fix = _TABLES.get(first_problem(error).where, "")
+                problem = first_problem(error, None if fix else type(self))
+                if not fix and not problem.message.endswith("?"):
+                    fix = "see docs/configuration.md"
+                # Its cause would show the values, which may be secrets.
+                raise ConfigError(f"setting {problem}", fix) from None
+            except SettingsError as error:
+                name = str(error).split('"')[1].upper()
+                raise ConfigError(f"variable EDITJUDGE_{name}: its value is no JSON") from None
+            except (ValueError, RecursionError) as error:
+                file = self.model_config["toml_file"]
+                raise ConfigError(f"{file}: {describe_failure(error)}", "fix its TOML") from error
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -401,10 +439,4 @@ def load_settings(file: Path | None = None, **flags: Any) -> Settings:
         model_config = SettingsConfigDict(**{**Settings.model_config, "toml_file": file})
 
     set_by_flags = {name: value for name, value in flags.items() if value is not None}
-    try:
-        return (FromFile if file else Settings)(**set_by_flags)
-    except ValidationError as error:
-        problem = first_problem(error)
-        raise ConfigError(f"setting {problem}", "see docs/configuration.md") from error
-    except (ValueError, RecursionError) as error:  # tomllib and pydantic-settings: no syntax
-        raise ConfigError(f"{file or CONFIG_FILE}: {error}") from error
+    return (FromFile if file else Settings)(**set_by_flags)

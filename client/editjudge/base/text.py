@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -21,6 +22,16 @@ def shorten_list(names: Sequence[str], most: int = 3) -> str:
     """List the first names, and say how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def suggest_name(name: str, names: Collection[str], otherwise: str = "") -> str:
+    """Suggest the name that resembles one that does not exist.
+
+    Args:
+        otherwise: What to say if none does; by default all names.
+    """
+    near = get_close_matches(name.lower(), names, n=1, cutoff=0.65)
+    return f"did you mean {near[0]}?" if near else otherwise or f"there is {', '.join(names)}"
 
 
 def escape_formula(value: object) -> object:

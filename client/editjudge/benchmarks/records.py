@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ..base.errors import InputError
 from ..base.images import format_path
 from ..base.item import Flaws
-from ..base.parse import parse_json
+from ..base.parse import describe_failure, list_problems, parse_json
 from .dataset import Dataset, ItemRef, Problem, flaw
-from .texts import find_repeated_keys, is_blank, plain_message
+from .texts import find_repeated_keys, is_blank
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,9 @@ class ReleasedRecord(BaseModel):
         try:
             return cls.model_validate(there), wrong
         except ValidationError as error:
-            for problem in error.errors(include_url=False):
-                wrong.setdefault(str(problem["loc"][0]), plain_message(problem["msg"]))
+            for problem in list_problems(error):
+                name, _, rest = problem.where.partition(".")
+                wrong.setdefault(name, str(problem._replace(where=rest)))
         usable = {name: value for name, value in there.items() if name not in wrong}
         return cls.model_validate(usable), wrong
 
@@ -96,7 +97,7 @@ def _misspelt(unknown: Iterable[str], absent: Iterable[str]) -> dict[str, str]:
     for name in sorted(unknown):
         completions = [one for one in absent if one.startswith(name)]
         for near in completions or get_close_matches(name, absent, n=1, cutoff=0.85):
-            wrong[near] = f"{name}: no such field, did you mean {near}?"
+            wrong[near] = f"{name}: no such field; did you mean {near}?"
     return wrong
 
 
@@ -155,7 +156,7 @@ def read_json(file: Path, kind: type, what: str, fix: str = "") -> tuple[Any, li
     try:
         value = parse_json(file.read_text("utf-8-sig"), pairs=members)
     except (OSError, ValueError) as error:
-        raise InputError(format_path(file), f"cannot be read: {error}") from error
+        raise InputError(format_path(file), f"cannot be read: {describe_failure(error)}") from error
     if not isinstance(value, kind):
         raise InputError(format_path(file), f"is not {what}", fix)
     return value, twice

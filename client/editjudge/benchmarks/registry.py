@@ -7,6 +7,7 @@ A package adds a benchmark by an entry point in the group `editjudge.benchmarks`
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -139,6 +140,27 @@ def select_dimensions(patterns: Iterable[str], rules: Rules | None = None) -> tu
         return tuple(by_id.values())
     matches = frozenset().union(*(_match_pattern(pattern, by_id, rules) for pattern in patterns))
     return tuple(d for name, d in by_id.items() if name in matches)
+
+
+def list_requests(
+    dimensions: str | Dimension | Iterable[str | Dimension],
+) -> tuple[str | Dimension, ...]:
+    """List the dimensions that a caller asks for; one alone needs no list.
+
+    Raises:
+        ConfigError: there is none, or one is no id, glob or `Dimension`.
+    """
+    is_several = isinstance(dimensions, Iterable) and not isinstance(dimensions, str)
+    requests = tuple(dimensions) if is_several else (dimensions,)  # type: ignore[arg-type]
+    if not requests:
+        raise ConfigError(
+            "no dimension is selected: dimensions is empty",
+            "name some, or leave it out for those of the benchmark (of core, for single edits)",
+        )
+    for each in requests:
+        if not isinstance(each, str | os.PathLike | Dimension):
+            raise ConfigError(f"dimensions: {type(each).__name__} is no id, glob or Dimension")
+    return requests  # type: ignore[return-value]
 
 
 def select_among(

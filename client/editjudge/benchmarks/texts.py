@@ -14,7 +14,7 @@ from ..answers.texts import Option
 from ..base.errors import TextError
 from ..base.images import MAX_PATH
 from ..base.item import MAX_TEXT_CHARACTERS, check_text
-from ..base.parse import parse_json
+from ..base.parse import list_problems, parse_json
 
 NO_JSON = "this is no JSON"
 _MAX_ID = 255
@@ -25,11 +25,6 @@ _WHY = {
     "trailing characters": "something follows the object",
     "expected value": "a value is due",
     "invalid unicode code point": "it is not in UTF-8",
-}
-_PLAINER = {
-    "missing": "is missing",
-    "model_type": "is no object",
-    "model_attributes_type": "is no object",
 }
 
 
@@ -97,11 +92,6 @@ def find_question_flaw(question: Mapping[str, Any]) -> str:
     return ""
 
 
-def plain_message(message: str) -> str:
-    """Return the message of a validator without its technical prefix."""
-    return message.removeprefix("Value error, ")
-
-
 def find_repeated_keys(pairs: list[tuple[str, Any]]) -> list[str]:
     """Return the keys that a JSON object has more than once, so that their values are unclear."""
     if len(pairs) == len(dict(pairs)):
@@ -134,16 +124,10 @@ def describe_error(error: ValidationError, model: type[BaseModel]) -> str:
     Args:
         model: The type that the object was validated against.
     """
-    parts = []
-    for problem in error.errors(include_url=False)[:3]:
-        where = ".".join(str(part) for part in problem["loc"])
-        what = _PLAINER.get(problem["type"], plain_message(problem["msg"]))
-        if problem["type"] == "json_invalid":
-            what = _no_json(str(problem["ctx"]["error"]))
-        elif problem["type"] == "extra_forbidden":
-            what = f"no such field (there are {', '.join(model.model_fields)})"
-        parts.append(f"{where}: {what}" if where else what)
-    return "; ".join(parts)
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "json_invalid":
+        return _no_json(str(first["ctx"]["error"]))
+    return "; ".join(str(problem) for problem in list_problems(error, model)[:3])
 
 
 def _no_json(error: str) -> str:

@@ -174,7 +174,7 @@ def spec_from(
             "off": options["without"],
             "roots": _roots(options["root"], before),
             "rounds": options["rounds"],
-            "dimensions": add_rubrics(options["dimension"], rubrics),
+            "dimensions": add_rubrics(options["dimension"], rubrics) or None,
             "limit": options["limit"],
             "tasks": options["task"],
             "prompts": _prompts(options["prompts"], before, rubrics),

@@ -29,6 +29,7 @@ from ..base.errors import (
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.images import Image, Mask
 from ..base.item import Edit
+from ..base.parse import first_problem
 from ..base.text import join_surrogates
 from ..base.verdict import Failure, NoScore, Outcome, Score
 from ..benchmarks.dimension import Dimension
@@ -207,8 +208,7 @@ def read_outcome(message: pb.Outcome, dimension: Dimension) -> Outcome:
     try:
         outcome = kind.model_validate({n: fields[n] for n in kind.model_fields if n in fields})
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise ValueError(f"{dimension.id}: {first['loc']}: {first['msg']}") from error
+        raise ValueError(f"{dimension.id}: {first_problem(error)}") from error
     return check_range(dimension, outcome)
 
 

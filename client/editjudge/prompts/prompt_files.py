@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from ..base.errors import ConfigError
-from ..base.parse import parse_toml
+from ..base.parse import describe_failure, first_problem, parse_toml
 
 SYSTEM = "system.txt"
 _LARGEST = 1024 * 1024
@@ -39,25 +39,11 @@ def parse_file(kind: type[M], text: str, place: str) -> M:
     try:
         return kind.model_validate(parse_toml(text))
     except ValidationError as invalid:
-        # A misspelt key explains why another is missing, so it is reported first.
-        first = min(invalid.errors(), key=lambda error: error["type"] != "extra_forbidden")
-        keys = [str(key) for key in first["loc"] if key != "[key]"]
-        problem, fix = _problem(first["type"], first["msg"], ".".join(keys)), ""
-        if first["type"] == "extra_forbidden":
-            fix = f"there is {', '.join(kind.model_fields)}"
-        raise ConfigError(f"{place}{_line_of(keys, text)}: {problem}", fix) from invalid
+        problem = first_problem(invalid, kind)
+        line = _line_of(problem.where.split("."), text)
+        raise ConfigError(f"{place}{line}: {problem}") from invalid
     except ValueError as error:
         raise ConfigError(f"{place}: {error}", "fix its TOML") from error
-
-
-def _problem(kind: str, message: str, key: str) -> str:
-    if kind == "extra_forbidden":
-        return f"there is no key {key}"
-    if kind == "missing":
-        return f"it lacks {key}"
-    if kind == "value_error":
-        return message.removeprefix("Value error, ")
-    return f"{key}: {message}"
 
 
 def _line_of(keys: Iterable[str], text: str) -> str:
@@ -85,7 +71,9 @@ def read_text(path: Path) -> str:
             raise ConfigError(f"{path} is larger than 1 MiB", "it is no prompt")
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", "save it as UTF-8") from error
+        raise ConfigError(
+            f"{path} cannot be read: {describe_failure(error)}", "save it as UTF-8"
+        ) from error
 
 
 def list_files(folder: Path) -> tuple[dict[str, str], tuple[ConfigError, ...]]:

@@ -19,12 +19,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
-from pydantic import ValidationError
-
 from ..base.errors import ConfigError, StoreError
 from ..base.file_states import ABSENT, FileState
 from ..base.output_files import lock_folder
-from ..base.parse import parse_json
+from ..base.parse import describe_failure, parse_json
 from ..base.signature import versions as versions_of_today
 from ..base.text import shorten_list
 from ..base.verdict import Verdicts, calls_of
@@ -159,9 +157,8 @@ class RunStore:
         try:
             return None if fact is None else RunHeader.model_validate(parse_json(fact))
         except ValueError as error:
-            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise ConfigError(
-                f"{self.database.path}: its header cannot be read: {why}",
+                f"{self.database.path}: its header cannot be read: {describe_failure(error)}",
                 "use the version of editjudge that wrote it",
             ) from error
 

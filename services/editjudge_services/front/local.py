@@ -219,6 +219,6 @@ def _validate(kind: type[_Part], values: object, where: str) -> _Part:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        name, message = first_problem(error)
+        name, message = first_problem(error, kind)
         message = f"{where}: {name or 'the values'}: {message}"
         raise ConfigError(message, "see docs/sharing.md") from error

@@ -25,6 +25,7 @@ from editjudge.base.errors import EditjudgeError, InputError
 from editjudge.base.identity import untrained_services
 from editjudge.base.images import Image, Mask, count_pixels, load_image, load_mask
 from editjudge.base.item import Edit, Flaws, Item, Missing, MissingKind, Need, check_text
+from editjudge.base.parse import plain_message
 from editjudge.base.signature import package_version
 from editjudge.base.strict import Strict
 from editjudge.base.text import join_surrogates
@@ -278,7 +279,7 @@ def parse_request(validate: Callable[[Any], M], data: object, within: str = "") 
         first = error.errors(include_input=False, include_url=False)[0]
         field = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"])
         field = within + field
-        reason = first["msg"].removeprefix("Value error, ")
+        reason = plain_message(first["type"], first["msg"])
         raise InvalidRequest(field.lstrip(".") or "body", reason, _SEE) from error
 
 

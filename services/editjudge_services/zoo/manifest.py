@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ from pydantic import ConfigDict, Field
 
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.strict import Strict
+from editjudge.base.text import suggest_name
 
 from .artefact import Precision
 from .recipe import Recipe
@@ -101,8 +101,7 @@ def find_entry(name: str) -> Entry:
     """
     if name in load_manifest():
         return load_manifest()[name]
-    near = get_close_matches(name, load_manifest(), n=3, cutoff=0.4)
-    fix = f"did you mean {', '.join(near)}?" if near else "see: editjudge models list"
+    fix = suggest_name(name, load_manifest(), "see: editjudge models list")
     raise ConfigError(f"there is no model {name!r}", fix)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +40,38 @@ def test_an_endpoint_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 BAD_FILES = {
-    "unknown setting": ("atempts = 3", "atempts"),
-    "wrong type": ('attempts = "many"', "setting attempts"),
+    "unknown setting": ("atempts = 3", "setting atempts: no such field; did you mean attempts?"),
+    "wrong type": ('attempts = "many"', "setting attempts: must be a whole number; see docs"),
     "out of range": ("attempts = 0", "setting attempts"),
-    "not TOML": ("attempts = = 3", "my.toml"),
+    "not TOML": ("attempts = = 3", "my.toml: Invalid value (at line 1, column 12); fix its TOML"),
+    "not text": ("attempts = 3 # \udcff", "my.toml: it is no text in UTF-8; fix its TOML"),
+    "no table": ('judges = "http://h/v1"', "setting judges: must be a table (an object); see docs"),
+    "no table of a judge": ('[judges]\na = "http://h/v1"', "setting judges.a: must be a table"),
+    "no address": ('[judges.a]\nmodel = "x"', "setting judges.a.url: is missing; see docs"),
+    "the role of judges": (
+        '[generalist.judge]\nurl = "http://h/v1"',
+        "setting generalist: no such field; the table of a judge is [judges.NAME]",
+    ),
+    "the role of a specialist": (
+        '[ocr.ppocr]\nurl = "grpc://h:1"',
+        "setting ocr: no such field; the table of a server is [endpoints.NAME], with its `serv",
+    ),
+    "the key itself": (
+        '[judges.a]\nurl = "http://h/v1"\napi_key = "sk-1234"',
+        'setting judges.a.api_key: name the place of the secret, { env = "NAME" } or {',
+    ),
+    "a place that there is not": (
+        '[judges.a]\nurl = "http://h/v1"\napi_key = { enf = "sk-1234" }',
+        "setting judges.a.api_key.enf: no such field; did you mean env?",
+    ),
+    "a header of no text": (
+        '[judges.a]\nurl = "http://h/v1"\nheaders = { x = 3 }',
+        "setting judges.a.headers.x: name the place of the secret",
+    ),
+    "a choice": (
+        '[judges.a]\nurl = "http://h/v1"\nlogprobs = "yes"',
+        "setting judges.a.logprobs: must be 'auto' or 'never'; see docs",
+    ),
     "http address": ('[endpoints.a]\nurl = "http://h:1"', "setting endpoints.a.url"),
     "no port scheme": ('[endpoints.a]\nurl = "h:1"', "grpc://host:port"),
     "a replica twice": (
@@ -64,9 +94,20 @@ BAD_FILES = {
 def test_mistakes_are_named(case: str, tmp_path: Path) -> None:
     text, named = BAD_FILES[case]
     file = tmp_path / "my.toml"
-    file.write_text(text)
-    with pytest.raises(ConfigError, match=named.replace(".", r"\.")):
+    file.write_text(text, "utf-8", "surrogateescape")
+    with pytest.raises(ConfigError, match=re.escape(named)) as caught:
         load_settings(file)
+    said = "".join(traceback.format_exception(caught.value))
+    assert "sk-1234" not in said, "a notebook shows the whole traceback"
+    assert not re.search("Input should|Extra inputs|Field required|codec", str(caught.value))
+
+
+def test_mistakes_in_code_and_variables_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"^setting atempts: no such field; did you mean attemp"):
+        Settings(atempts=1)  # type: ignore[call-arg]
+    monkeypatch.setenv("EDITJUDGE_JUDGES", "{")
+    with pytest.raises(ConfigError, match="^variable EDITJUDGE_JUDGES: its value is no JSON$"):
+        Settings()
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -131,8 +131,8 @@ NO_LINE: dict[str, tuple[Callable[[str], str], str]] = {
         r"this is no JSON, at character \d+: something follows the object",
     ),
     "cut": (lambda name: line_of(name, "2")[:-9], "this is no JSON, at .*: it ends while parsing"),
-    "list": (lambda name: f"[{line_of(name, '2')}]", "is no object"),
-    "nothing": (lambda _: "null", "is no object"),
+    "list": (lambda name: f"[{line_of(name, '2')}]", "must be a table"),
+    "nothing": (lambda _: "null", "must be a table"),
     "no instruction": (lambda _: '{"id": "2", "source": "s.png"}', ".*instruction: is missing"),
     "key": (
         lambda name: line_of(name, "2").replace('"id": "2"', '"id": "3", "id" :"2"'),

@@ -114,7 +114,7 @@ def test_ours_are_entry_points() -> None:
 def test_a_run_loads_its_own_benchmark_and_the_generic_dimensions() -> None:
     code = (
         "import sys; from editjudge.app.spec import ResolvedSpec, RunSpec\n"
-        "for given in ((), ('core.psnr.*',)):\n"
+        "for given in (None, ('core.psnr.*',)):\n"
         "    spec = RunSpec(benchmark='core', data='.', outputs={'m': '.'}, dimensions=given)\n"
         "    resolved = ResolvedSpec(spec); resolved.dimensions; resolved.dimensions_by_id\n"
         "loaded = [m for m in sys.modules if m.startswith('editjudge.benchmarks.')]\n"

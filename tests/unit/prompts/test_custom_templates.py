@@ -136,10 +136,10 @@ def test_choices_count_in_even_steps_or_as_they_say() -> None:
         (
             "kris/quality",
             'user = "{edited}"\nscale = 3',
-            ":2: there is no key scale; there is",
+            ":2: scale: no such field; there is",
         ),
-        ("kris/quality", 'system = "x"', "it lacks user"),
-        ("kris/quality", "user = 3", "user: Input should be a valid string"),
+        ("kris/quality", 'system = "x"', "user: is missing"),
+        ("kris/quality", "user = 3", "user: must be text"),
         ("kris/quality", 'user = "How good?"', "lacks {edited}, a field of kris/quality; put it"),
         ("core/question", 'user = "{sources}{edited}{instruction}"', "lacks {question}"),
         ("kris/quality", 'user = "{edited}{hint}"', "has no field {hint}; it may hold edited,"),

@@ -68,7 +68,7 @@ def routes(config: Mapping[str, Any]) -> list[Any]:
     [
         ({"listen": "8443"}, "listen: write it as host:port"),
         ({"listen": "a:b"}, "listen"),
-        ({"lisen": "a:1"}, "lisen: Extra inputs are not permitted"),
+        ({"lisen": "a:1"}, "lisen: no such field; did you mean listen?"),
         ({"limits": {"request_bytes": 0}}, "limits.request_bytes"),
         ({"rates": {"no team!": {}}}, "rates"),
         ({"triton": {"a": {"addresses": ["a:1"], "models": ["b c"]}}}, "triton.a.models.0"),

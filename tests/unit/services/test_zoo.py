@@ -219,7 +219,7 @@ def test_without_torch_only_digests_are_verified(monkeypatch: pytest.MonkeyPatch
 def test_a_record_that_cannot_be_read() -> None:
     make_untrained(ENTRY)
     (checkpoint_dir(ENTRY.name) / "untrained.json").write_text("{}")
-    with pytest.raises(ConfigError, match=r"untrained\.json: entry: Field required; remove"):
+    with pytest.raises(ConfigError, match=r"untrained\.json: entry: is missing; remove"):
         load_checkpoint(ENTRY.name)
 
 

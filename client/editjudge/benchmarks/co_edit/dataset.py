@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
-from ...base.text import format_count
+from ...base.text import format_count, suggest_name
 from ..items import ItemsFile, Line
 from ..texts import OwnText
 from .taxonomy import (
@@ -26,8 +25,7 @@ from .taxonomy import (
 
 def _edit_type(text: str) -> str:
     if text not in TYPES:
-        near = get_close_matches(text.lower().replace(" ", "_"), TYPES, n=1)
-        fix = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(TYPES)}"
+        fix = suggest_name(text.replace(" ", "_"), TYPES)
         raise ValueError(f"{text!r} is no type of edit; {fix}")
     return text
 

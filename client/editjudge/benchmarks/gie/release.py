@@ -37,7 +37,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...base.errors import InputError
 from ...base.images import format_path
-from ...base.parse import parse_json
+from ...base.parse import describe_failure, parse_json
 from ...base.text import format_count
 from .taxonomy import TABLES
 
@@ -173,7 +173,7 @@ def read_decisions(folder: Path) -> list[ComparisonDecision]:
     try:
         return _DECISIONS.validate_json(file.read_bytes()) if file.exists() else []
     except (OSError, ValidationError) as error:
-        why = f"cannot be read: {error}"
+        why = f"cannot be read: {describe_failure(error)}"
         raise InputError(format_path(file), why, "fix it, or remove it") from error
 
 
@@ -306,7 +306,7 @@ def _from_converted(folder: Path) -> Release:
         masks = [m if m in {_MISSING, _OTHER} else _decode_mask(m) for _, m in pairs]
         digests = list(map(str, document["digests"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        why = f"cannot be read: {error}"
+        why = f"cannot be read: {describe_failure(error)}"
         raise InputError(format_path(folder), why, "convert gie_bench.json again") from error
     data = Release(Path(images), records, masks, _load_decisions(folder, records))
     if why := _compare_lists(digests, data.record_digests):
@@ -367,11 +367,10 @@ def _read_official(path: Path) -> tuple[list[Any], list[PackedMask | str]]:
             rest, masks = _cut_masks(path, text)
         read = parse_json(rest)
     except (OSError, ValueError) as error:
-        why = str(error)
-        if isinstance(error, json.JSONDecodeError):
-            why = f"{error.msg}: line {error.lineno}"
         raise InputError(
-            format_path(path), f"cannot be read as JSON: {why}", "give gie_bench.json as released"
+            format_path(path),
+            f"cannot be read as JSON: {describe_failure(error)}",
+            "give gie_bench.json as released",
         ) from error
     if not isinstance(read, list):
         raise InputError(format_path(path), "is not a list of records", "give gie_bench.json")

@@ -95,8 +95,8 @@ def test_what_else_a_line_holds(tmp_path: Path) -> None:
 TWO = ["source.png", "other.png"]
 BAD: dict[str, tuple[Any, str]] = {
     "unknown type": (line("colour"), "type: 'colour' is no type of edit; there is background_"),
-    "a title": (line("Text Editing"), "'Text Editing' is no type of edit; did you mean 'text_ed"),
-    "a slip": (line("subject_ad"), "did you mean 'subject_add'?"),
+    "a title": (line("Text Editing"), "is no type of edit; did you mean text_editing?"),
+    "a slip": (line("subject_ad"), "did you mean subject_add?"),
     "no type": ({k: v for k, v in line().items() if k != "type"}, "type: is missing"),
     "as a task": (line(task="text_editing"), "the type of the edit is called `type` here"),
     "no mask": (
@@ -108,8 +108,8 @@ BAD: dict[str, tuple[Any, str]] = {
         line("in_context", source=None, sources=TWO, mask=None, subject=True),
         "subject: identity is compared with one source, not 2",
     ),
-    "no subject": (line(subject="dog"), "subject: Input should be a valid boolean"),
-    "polarity": (line(mask_shows="black"), "mask_shows: Input should be 'edited' or 'kept'"),
+    "no subject": (line(subject="dog"), "subject: must be true or false"),
+    "polarity": (line(mask_shows="black"), "mask_shows: must be 'edited' or 'kept'"),
     "a background": (
         line("background_editing"),
         "mask_shows: of background_editing say whether white in the mask is what is edited ('ed",

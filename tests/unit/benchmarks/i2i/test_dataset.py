@@ -108,7 +108,7 @@ def test_items_of_others_are_none_of_its_business(tmp_path: Path) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"task": None}, "task: Input should be a valid string"),
+    ({"task": None}, "task: must be text"),
     ({"task": "add"}, "no category is called 'add' (there is object_manipulation, "),
     ({"task": "basic_combination"}, "basic_combination is multi-image editing, and there is one"),
     (
@@ -121,7 +121,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"dimensions": ["image_quality"] * 2}, "none of them twice"),
     ({"dimensions": ["world_knowledge_reasoning"]}, "needs a `hint`"),
     ({"dimensions": ["text_content_style_accuracy"]}, "needs a `target_text`"),
-    ({"dimension": ["image_quality"]}, "no such field (there are id, instruction, "),
+    ({"dimension": ["image_quality"]}, "no such field; did you mean dimensions?"),
 ]
 
 

@@ -159,8 +159,8 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"level": "medium"}, "level: String should match pattern"),
-        ({"level": "0"}, "level: String should match pattern"),
+        ({"level": "medium"}, "level: must match pattern"),
+        ({"level": "0"}, "level: must match pattern"),
         ({"sample_id": "../x"}, "sample_id: an id names a file"),
         ({"modification_text": None}, "modification_text: is missing"),
         ({"modified_image_path": "x.png"}, "modified_image_path: x.png is in no folder"),
@@ -168,15 +168,15 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         ({"modified_image_path": "a\\b/x.png"}, "an id names a file"),
         ({"modified_image_path": "a\ab/x.png"}, "255 printable characters"),
         ({"modification_text": " \n"}, "modification_text: is blank"),
-        ({"qa_pair": QA}, "qa_pair: no such field, did you mean qa_pairs?"),
+        ({"qa_pair": QA}, "qa_pair: no such field; did you mean qa_pairs?"),
         (
             {"modification_text": None, "modification_texts": "x"},
-            "modification_texts: no such field, did you mean modification_text?",
+            "modification_texts: no such field; did you mean modification_text?",
         ),
         ({"qa_pairs": [{"question": "  ", "correct_answer": "Yes"}]}, "qa_pairs: no pair has"),
         ({"qa_pairs": [{"question": "Is it?", "answer": "Yes"}]}, "qa_pairs: no pair has"),
-        ({"qa_pairs": [{"question": 3, "correct_answer": "Yes"}]}, "qa_pairs: Input should be"),
-        ({"scale": "medium"}, "scale: Input should be 'low' or 'high'"),
+        ({"qa_pairs": [{"question": 3, "correct_answer": "Yes"}]}, "0.question: must be text"),
+        ({"scale": "medium"}, "scale: must be 'low' or 'high'"),
         ({}, "entry 2: the id 'gqa/7_1' is already used by final_dataset.json, entry 1"),
     ],
 )
