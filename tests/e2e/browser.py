@@ -28,6 +28,19 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+NO_WORDS = r"""() => {
+  const all = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (all.nextNode()) {
+    const { data, parentElement } = all.currentNode;
+    if (parentElement.closest("script, style, pre")) continue;
+    if (/\[object|\b(undefined|NaN|Infinity|null)\b|^\s*None\s*$/.test(data)) found.push(data);
+  }
+  return found;
+}"""
+"""Texts of a page that are a value which nobody put into words; a judge's own reply is none."""
+
+
 @contextmanager
 def opened(
     browser: Browser,
@@ -35,7 +48,7 @@ def opened(
     may_load: tuple[str, ...] = ("file:", "data:"),
     **context: Any,
 ) -> Iterator[Page]:
-    """A page; at the end, that it had no errors, broke no policy and loaded nothing else.
+    """A page; at the end, that it had no errors, broke no policy, loaded nothing else, is in words.
 
     Args:
         may_load: How addresses begin that it may load.
@@ -50,7 +63,9 @@ def opened(
     page.on("console", lambda message: errors.append(message.text))
     page.goto(address)
     yield page
+    found = page.evaluate(NO_WORDS)
     window.close()
+    assert found == [], f"no words: {found}"
     assert [url for url in requests if not url.startswith(may_load)] == []
     assert errors == []
 

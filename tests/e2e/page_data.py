@@ -157,7 +157,8 @@ def _fill_table(made: Example, models: tuple[str, ...]) -> None:
         if order:
             order[0]["lead"] = "best" if number else "sure"
     made.report["tables"] = [
-        {"title": "Core, core.1", "runs": [0], "columns": columns, "rows": rows,
+        {"title": "Core, core.1", "about": ["judged by Qwen3-VL (judge); run of 2026-11-20"],
+         "runs": [0], "columns": columns, "rows": rows,
          "published": [{"source": "Table 2", "judge": "GPT-4o", "note": "", "models": {
              "Older-Edit": {each["id"]: value for each, value in zip(
                  DIMENSIONS, [0.7, 3.1, None, 0.5, 0.2], strict=True) if value is not None}}}],

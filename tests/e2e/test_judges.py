@@ -176,7 +176,9 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert len(found) == 4
 
     shown = verb("summary", data.out).out
-    assert "means of the judges judge, second, 2 rounds each" in shown
+    assert re.search(
+        r"mean of the judges \S+ \(judge\), \S+ \(second\), 2 rounds each; run of", shown
+    )
     assert re.search(r"0\.4583( [±+]\S+)? sd 0\.059 \(6/6\)", shown), shown
     assert re.search(r"│ {3}judge +│ .*0.4167 sd 0.12 \(6/6\)", shown), shown
     assert "58.3%" in shown

@@ -13,7 +13,7 @@ from editjudge.base.config import Settings
 from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.service import JudgeService
 
-from .browser import assert_fits
+from .browser import NO_WORDS, assert_fits
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -35,6 +35,9 @@ def opened(address: str, scheme: str) -> Iterator[Page]:
         page.on("request", lambda request: loaded.append(request.url))
         page.goto(address)
         yield page
+        assert [each for each in page.evaluate(NO_WORDS) if "null" not in each] == [], (
+            "JSON has null"
+        )
         browser.close()
     assert [each for each in loaded if not each.endswith("/favicon.ico")] == [address]
     assert [each for each in said if "favicon" not in each and "404" not in each] == []

@@ -105,6 +105,7 @@ class Results(JudgeSpread):
         models: Cells by model under test and column id.
         count_missing: Whether missing outputs count as the worst value, marked as imputed.
         common: Whether each dimension counts only the items on which all models have a number.
+        start_time: When the run began, ISO 8601 in UTC; "" where that is not known.
         sources: The number of clusters of items; two clusters share no source picture.
         published: The numbers that the paper prints; None unless they were requested.
         unserved: The dimensions that wait for models, by reason; None unless requested.
@@ -122,6 +123,7 @@ class Results(JudgeSpread):
     models: Cells
     count_missing: bool = False
     common: bool = False
+    start_time: str = ""
     sources: int = 0
     published: PublishedNumbers | None = None
     unserved: Mapping[str, Sequence[str]] | None = None
@@ -275,6 +277,7 @@ def make_results(
         switches=rules.switches.on,
         items=len(clusters),
         prompts="+".join(sorted(tags)) or None,
+        start_time=header.created,
         services={r: identity for r, identity in header.identities.items() if r in used_roles},
         columns=table,
         models=with_rounds,

@@ -17,13 +17,13 @@ from ..base.console import make_console
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count
-from ..benchmarks.rounds import JudgeRounds
 from ..report.numbers import explain_signs, untrained_warning
 from ..report.summary import (
     build_agreement_tables,
     build_results_tables,
     describe_comparability,
     describe_counting,
+    describe_judges,
     describe_outside,
     drop_empty_columns,
     format_results,
@@ -130,12 +130,11 @@ def _print_heading(results: Results) -> None:
     if results.prompts:
         about.append(f"prompts: {results.prompts}")
     print_text(", ".join(filter(None, about)))
+    print_text(describe_judges(results))
     for role, identity in results.services.items():
         print_text(f"{role}: {identity}")
     if warning := untrained_warning(results.untrained):
         print_text(warning, fg="red", bold=True)
-    if results.judge_rounds.each_round and any(role.is_judge for role in results.services):
-        print_text(_judges_text(results.judge_rounds))
 
 
 def _print_published(paper: PublishedNumbers, show: Callable[..., Iterable[Table]]) -> None:
@@ -147,15 +146,6 @@ def _print_published(paper: PublishedNumbers, show: Callable[..., Iterable[Table
         print_tables(show(paper.columns_of(table), paper_rows=rows))
     for line in describe_comparability(paper):
         print_text(line)
-
-
-def _judges_text(judge_rounds: JudgeRounds) -> str:
-    """Name the judges and rounds of the numbers."""
-    names = ", ".join(judge_rounds.judges)
-    text = f"judged by {names}" if len(judge_rounds.judges) == 1 else f"means of the judges {names}"
-    if judge_rounds.rounds > 1:
-        text += f", {judge_rounds.rounds} rounds each; sd is the standard deviation over rounds"
-    return text
 
 
 def show_command(

@@ -269,6 +269,8 @@ def explain_signs(cells: Iterable[Cell], *, fix: bool = True) -> Iterator[str]:
         yield "±: half of the 95 % interval, clustered by source picture"
     if "/" in intervals:
         yield "+a/-b: how far the ends of the 95 % interval are, clustered by source picture"
+    if any(cell.sd is not None for cell in with_value):
+        yield "sd: standard deviation over rounds"
     if any(cell.imputed for cell in with_value):
         yield "*n: imputed: a rule put n of these numbers in, no judge did"
     if any(cell.capped for cell in with_value):

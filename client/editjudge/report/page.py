@@ -37,6 +37,7 @@ from .figures import MAX_LOOKS, draw_figure, drawable_panels, extract_svg_elemen
 from .numbers import explain_leads, format_interval, untrained_warning
 from .summary import (
     describe_comparability,
+    describe_judges,
     describe_outside,
     drop_empty_columns,
     format_column,
@@ -202,6 +203,7 @@ def _table_json(
         notes += describe_comparability(first.published_beside)
     return {
         "title": ", ".join(filter(None, [results.benchmark.title, results.benchmark.table])),
+        "about": _describe_runs([runs[number] for number in numbers]),
         "columns": [_column_json(column, results.benchmark) for column in columns],
         "rows": [
             {
@@ -213,6 +215,14 @@ def _table_json(
         "published": to_plain(first.published_beside.tables) if first.published_beside else [],
         "notes": notes,
     }
+
+
+def _describe_runs(runs: Sequence[PageRun]) -> list[str]:
+    """Say who judged each run and when; runs that say the same share a line."""
+    names: dict[str, list[str]] = {}
+    for run in runs:
+        names.setdefault(describe_judges(run.results), []).append(run.name)
+    return [f"{', '.join(of)}: {line}" if len(names) > 1 else line for line, of in names.items()]
 
 
 def _merge_results(results: Results, keys: Sequence[_Key], runs: Sequence[PageRun]) -> Results:

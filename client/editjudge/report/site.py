@@ -139,7 +139,8 @@ def write_report(
         views = [stack.enter_context(RunView(run)) for run in runs]
         if is_file and (count := sum(map(_count_edits, views))) > MAX_EDITS_IN_FILE:
             raise ConfigError(
-                f"{count:,} edits are too many for one file, at most {MAX_EDITS_IN_FILE:,}",
+                f"{count:,} edits with an output are too many for one file,"
+                f" at most {MAX_EDITS_IN_FILE:,}",
                 f"give a folder: --out {out.with_suffix('')}",
             )
         target = _FilePage(out) if is_file else _FolderPage(out)
@@ -164,8 +165,10 @@ def write_report(
 
 
 def _count_edits(view: RunView) -> int:
-    """Count the edits of the page of a run."""
-    return sum(1 for _ in view.resolved_spec.dataset.items()) * len(view.header.outputs)
+    """Count the edits of a run that have an output, and so a picture on the page."""
+    pictures = view.make_pictures_reader()
+    items = (ref.id for ref in view.resolved_spec.dataset.items())
+    return sum(path is not None for item in items for path in pictures(item).outputs.values())
 
 
 def _check_out(out: Path, *, is_file: bool) -> None:

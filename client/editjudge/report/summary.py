@@ -179,10 +179,21 @@ def _decimals(results: Results, column: Column, cells: Sequence[Cell]) -> int:
     return results.benchmark.decimals if results.benchmark.table else choose_decimals(cells)
 
 
+def describe_judges(results: Results) -> str:
+    """Say which models judged, by their names in the run, how often, and when the run began."""
+    judges = [f"{m.name} ({r.variant})" for r, m in results.services.items() if r.is_judge]
+    by = "judged by " if len(judges) == 1 else "mean of the judges " if judges else "no judge"
+    rounds = results.judge_rounds.rounds if judges else 1
+    each = f", {rounds} rounds each" if rounds > 1 else ""
+    day = results.start_time.partition("T")[0] or "an unknown date"
+    return f"{by}{', '.join(judges)}{each}; run of {day}"
+
+
 def _describe_run(results: Results) -> Iterator[str]:
     switches = f" with {', '.join(sorted(results.switches))}" if results.switches else ""
     title = ", ".join(filter(None, [results.benchmark.title, results.protocol]))
     yield f"{title}{switches}, {results.items:,} items"
+    yield describe_judges(results)
     yield from (f"{role}: {identity}" for role, identity in results.services.items())
 
 
@@ -191,8 +202,6 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
     if warning := untrained_warning(results.untrained):
         yield warning
     yield from explain_signs(cells, fix=False)
-    if any(cell.sd is not None for cell in cells):
-        yield "sd: standard deviation over rounds"
     yield from describe_outside(columns, results.models)
     yield from describe_counting(results)
     if results.checks:

@@ -150,7 +150,7 @@ def test_results_are_text_markdown_table_json_and_frame(spec: RunSpec) -> None:
     with RunView("run", dimensions=[BRIGHT]) as view:
         results = view.results()
     assert len(repr(results)) < 200
-    assert results.to_markdown().startswith("| model | psnr.source.whole ↑ | brightness ↑ |")
+    assert "\n\n| model | psnr.source.whole ↑ | brightness ↑ |" in results.to_markdown()
     page = results._repr_html_()
     assert "<table>" in page
     assert "<script" not in page

@@ -11,10 +11,18 @@ import pytest
 
 from editjudge.app.results import Results
 from editjudge.base.errors import ConfigError
+from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
 from editjudge.benchmarks.registry import load_benchmark
-from editjudge.report.summary import build_results_tables, format_results, narrow_results
+from editjudge.benchmarks.rounds import JudgeRounds
+from editjudge.report.summary import (
+    build_paper_table,
+    build_results_tables,
+    describe_judges,
+    format_results,
+    narrow_results,
+)
 from editjudge.report.table import Number, TextFormat
 
 UP = Column("up", "quality", Mean("x"), True, "here")
@@ -67,12 +75,43 @@ def test_latex() -> None:
 
 def test_markdown_with_chosen_columns_and_models() -> None:
     text = format_results(narrow_results(three(), ["ERR*"], ["b", "a"]), "markdown")
-    assert text.splitlines()[:4] == [
+    assert text.splitlines()[:7] == [
+        "Generic dimensions, 10 items  ",
+        "no judge; run of an unknown date  ",
+        "",
         "| model | error ↓ |",
         "| --- | ---: |",
         "| b | *1.000*<sup>a</sup> |",
         "| a | 5.000 |",
     ]
+
+
+@pytest.mark.parametrize(
+    ("models", "rounds", "created", "line"),
+    [
+        ({}, 3, "", "no judge; run of an unknown date"),
+        ({"clip.vit_b_32": "ViT"}, 1, "2026-11-24T09:00:00+00:00", "no judge; run of 2026-11-24"),
+        ({"generalist.judge": "Qwen"}, 1, "", "judged by Qwen (judge); run of an unknown date"),
+        (
+            {"clip.vit_b_32": "ViT", "generalist.a": "<b>Qwen", "generalist.b": "GPT"},
+            2,
+            "2026-11-24",
+            "mean of the judges <b>Qwen (a), GPT (b), 2 rounds each; run of 2026-11-24",
+        ),
+    ],
+)
+def test_who_judged_and_when_stands_above_the_table(
+    models: dict[str, str], rounds: int, created: str, line: str
+) -> None:
+    services = {ServiceName.parse(role): ModelIdentity(name) for role, name in models.items()}
+    table = replace(
+        three(), services=services, start_time=created, judge_rounds=JudgeRounds(rounds=rounds)
+    )
+    assert describe_judges(table) == line
+    assert f"\n% {line}\n" in format_results(table, "latex").split(r"\begin{tabular}")[0]
+    above = build_paper_table(table).to_html().split("<thead>")[0]
+    assert line.replace("<", "&lt;").replace(">", "&gt;") in above
+    assert "<b>" not in above
 
 
 def test_a_column_by_a_part_of_its_id() -> None:

@@ -2,8 +2,11 @@
 (app => {
   "use strict";
 
+  // The children of lists in lists, without those that are nothing.
+  const parts = children => children.flat(Infinity).filter(child => child || child === 0);
+
   // Make an element. Attributes that begin with "on" are listeners; null and false are left out.
-  // Children that are strings become text, never markup.
+  // Children may be lists of children; strings become text, never markup.
   function node(tag, properties = {}, ...children) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(properties)) {
@@ -12,7 +15,7 @@
       else if (name === "class") made.className = value;
       else made.setAttribute(name, value === true ? "" : value);
     }
-    made.append(...children.flat().filter(child => child || child === 0));
+    made.append(...parts(children));
     return made;
   }
 
@@ -107,7 +110,7 @@
   }
 
   Object.assign(app, {
-    node, drawn, foreign, broken, plainly, number, counted, arrow, direction, kept, keep, copied, copier,
+    parts, node, drawn, foreign, broken, plainly, number, counted, arrow, direction, kept, keep, copied, copier,
     announce,
   });
 })(window.editjudge ??= {});

@@ -121,7 +121,7 @@
       Object.entries(each.models).map(([name, row]) => node("tr", { class: "published" },
         node("th", { scope: "row" }, broken(name)),
         table.columns.map(({ id, decimals }) => node("td", {}, row[id]?.toFixed(decimals) ?? "\u2013")))),
-    ]).flat();
+    ]);
   }
 
   function board(table, number) {
@@ -133,6 +133,7 @@
     const published = publishedRows(table);
     return node("section", { class: "board", "data-table": number },
       node("h2", {}, foreign(table.title)),
+      (table.about ?? []).map(line => node("p", { class: "about soft" }, foreign(line))),
       node("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `${table.title}, table` },
         node("table", {}, heads(table, number, column, worst),
           node("tbody", {}, body),

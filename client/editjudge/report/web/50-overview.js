@@ -1,11 +1,11 @@
 // The results: warnings, tables, figures, and facts about the runs.
 (app => {
   "use strict";
-  const { node, foreign } = app;
+  const { node, foreign, parts } = app;
 
   function shownIn(id, ...children) {
     const place = document.getElementById(id);
-    const there = children.flat().filter(Boolean);
+    const there = parts(children);
     place.replaceChildren(...there);
     place.hidden = there.length === 0;
   }
@@ -54,7 +54,7 @@
     document.title = app.plainly(report.title);
     document.getElementById("title").replaceChildren(foreign(report.title));
     shownIn("introduction", report.introduction.map(({ heading, text }) =>
-      [heading && node("h2", {}, foreign(heading)), node("p", {}, foreign(text))]).flat());
+      [heading && node("h2", {}, foreign(heading)), node("p", {}, foreign(text))]));
     shownIn("warnings", report.warnings.map(line => node("li", {}, foreign(line))));
     app.boards(document.getElementById("boards"));
     shownIn("legend", report.tables.length > 0 && legend(report.tables));
@@ -63,7 +63,7 @@
     ]);
     shownIn("runs", report.runs.length > 0 && [
       node("h2", {}, report.runs.length === 1 ? "The run" : "The runs"), report.runs.map(run),
-    ].flat());
+    ]);
     document.getElementById("made").textContent =
       `Made by editjudge ${report.editjudge}, ${report.made.replace("T", " ").slice(0, 16)}`
       + `${app.mode() === "file" ? ". This page is self-contained: it loads nothing." : "."}`;

@@ -48,7 +48,7 @@
   function ocr({ read, target }) {
     const rows = [["target", target], ["read", read]];
     const said = node("dl", { class: "ocr" }, rows.map(([label, text]) =>
-      [node("dt", {}, label), node("dd", {}, text ? foreign(text) : node("em", {}, "nothing"))]).flat());
+      [node("dt", {}, label), node("dd", {}, text ? foreign(text) : node("em", {}, "nothing"))]));
     if (read === target) return node("div", {}, said, node("p", { class: "soft" }, "\u2713 the same"));
     if (read.length > COMPARED || target.length > COMPARED) return said;
     const marks = compared(target, read).map(([kind, text]) => {

@@ -9,7 +9,7 @@
   const TOLD = new Set(["read", "probabilities", "outside"]);
 
   function spoken(value) {
-    return typeof value === "string" ? value : JSON.stringify(value, null, 1);
+    return typeof value === "string" ? value : value === null ? "none" : JSON.stringify(value, null, 1);
   }
 
   function evidence(of) {
@@ -17,7 +17,7 @@
     if (!rows.length) return null;
     return node("details", {}, node("summary", {}, "evidence"),
       node("dl", { class: "evidence" }, rows.map(([name, value]) =>
-        [node("dt", {}, foreign(name)), node("dd", {}, foreign(spoken(value)))]).flat()));
+        [node("dt", {}, foreign(name)), node("dd", {}, foreign(spoken(value)))])));
   }
 
   function tokens({ prompt_tokens: asked, cached_tokens: cached, completion_tokens: said, cost }) {
@@ -156,5 +156,5 @@
     for (const one of each) one.open = open;
   }
 
-  Object.assign(app, { verdicts, unfold, words });
+  Object.assign(app, { verdicts, unfold, words, spoken });
 })(window.editjudge ??= {});

@@ -126,8 +126,7 @@
       const facts = [
         ...(item.files?.sources ?? []).map(path => ["source", path]), ["mask", item.files?.mask],
         ["target", item.files?.target], ["result", detail.edits[edit]?.file], ["hint", item.hint],
-        ...Object.entries(item.extra ?? {}).map(([name, value]) =>
-          [name, typeof value === "string" ? value : JSON.stringify(value)]),
+        ...Object.entries(item.extra ?? {}).map(([name, value]) => [name, app.spoken(value)]),
       ].filter(([, value]) => value);
       find("extra").replaceChildren(...facts.map(([name, value]) =>
         [node("dt", {}, foreign(name)), node("dd", {}, foreign(value))]).flat());

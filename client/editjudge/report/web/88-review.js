@@ -78,7 +78,7 @@
     find("review").replaceChildren(
       one.status ? node("p", { class: "warning" }, foreign(one.status)) : "",
       ...one.questions.map(question),
-      node("dl", {}, one.notes.map(([label, text]) => [node("dt", {}, foreign(label)), node("dd", {}, foreign(text))]).flat()),
+      node("dl", {}, one.notes.map(([label, text]) => [node("dt", {}, foreign(label)), node("dd", {}, foreign(text))])),
       one.decide ? node("div", { class: "decide" }, button("accept", "accept"), button("reject", "reject"), note) : "");
   }
 

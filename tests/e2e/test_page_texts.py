@@ -1,0 +1,82 @@
+"""Pages over odd data: what has no value is said in words, and no object stands as its type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .browser import opened
+from .page_data import DIMENSIONS, MODELS, Example, example, written, written_beside
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+OPENED = f"#edit=set%2F0000&model={MODELS[0]}"
+
+
+def odd() -> Example:
+    """Fields that may be empty are empty, and the services and notes of the run are many."""
+    made = example(items=4)
+    report, items = made.report, made.edits["items"]
+    report["runs"][0] |= {
+        "services": {"generalist.a": "Qwen", "generalist.b": "GPT", "clip.vit_b_32": "ViT"},
+        "switches": ["one", "two"], "judges": ["a", "b"], "rounds": 3, "prompts": None,
+    }  # fmt: skip
+    report["introduction"] = [{"heading": "", "text": "why"}, {"heading": "what", "text": "this"}]
+    table = report["tables"][0]
+    table["about"] = []
+    for row in table["rows"]:
+        row["cells"][0] |= {"value": None, "text": "-", "interval": None, "ends": "", "scored": 0,
+                            "asked": 0, "counts": {}, "lead": ""}  # fmt: skip
+        row["cells"][1] |= {"interval": {"low": None, "high": None, "clusters": 1}, "outside": None}
+        row["cells"][2] |= {"sd": 0.0, "outside": 0.0, "imputed": 1, "capped": 2}
+        del row["cells"][3]["counts"]["missing_output"]
+    table["published"] = [
+        {"source": "table 3", "judge": "none", "note": "", "models": {"Older": {}}}
+    ]
+    items["task"] = [""] * 4
+    items["instruction"][1:] = [None] * 3
+    items["target_text"], items["mask"], items["target"] = [None] * 4, [None] * 4, [None] * 4
+    items["sources"] = [[], [], ["0" * 16], ["0" * 16, "1" * 16]]
+    made.edits["values"][0] = None
+    made.edits["status"][0] = "P"
+    made.edits["values"][2] = [7.0] * len(made.edits["item"])
+    made.edits["kind"] = [None] * len(DIMENSIONS)
+    made.edits["picture"][0] = None
+    detail = made.details["detail-0"]
+    detail["items"]["0"] = {"files": {"sources": [], "mask": None, "target": None}, "hint": None,
+                            "extra": {"level": None, "many": [1, 2]}}  # fmt: skip
+    detail["items"].pop("1")
+    for call in detail["calls"].values():
+        call |= {"model": "", "judge": None, "reply": None, "cost": 0.0, "prompt_tokens": None}
+    for edit in detail["edits"].values():
+        edit["file"] = None
+        for verdict in edit["verdicts"]:
+            verdict |= {"signature": None, "versions": None, "reason": None, "kind": None}
+            verdict["evidence"] = {"probabilities": None, "read": None, "none": None, "no": False}
+    return made
+
+
+@pytest.mark.parametrize("write", [written, written_beside])
+@pytest.mark.parametrize("view", ["", "#view=edits", OPENED, f"{OPENED}&show=difference"])
+def test_what_has_no_value_is_said_in_words(
+    browser: Browser, tmp_path: Path, write: Any, view: str
+) -> None:
+    made = odd()
+    address = write(made, tmp_path / "out" if write is written_beside else tmp_path).as_uri()
+    with opened(browser, address + view) as page:
+        page.wait_for_selector("html[data-ready]", state="attached")
+        if "edit=" in view:
+            page.keyboard.press("v")
+            page.locator(".told").first.wait_for(state="attached")
+        facts = page.locator("#runs .run dt").all_text_contents()
+        assert {"generalist.a", "generalist.b", "clip.vit_b_32"} <= set(facts)
+
+
+def test_without_scripts_too(browser: Browser, tmp_path: Path) -> None:
+    address = written(odd(), tmp_path).as_uri()
+    with opened(browser, address, java_script_enabled=False) as page:
+        assert page.locator("noscript table").count() == 1
