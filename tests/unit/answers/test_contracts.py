@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import jsonschema
 import pytest
 
 from editjudge.answers.contract import OutputContract
@@ -15,28 +18,17 @@ from editjudge.answers.questions import MultipleChoiceQuestion, QuestionAnswers,
 from editjudge.answers.reply import Unparsable
 from editjudge.answers.scores import ScoreField, Scores
 from editjudge.answers.segmentation import Commands, Targets
-from editjudge.answers.texts import FirstWord, OneText, Option, ShortAnswer, Verbatim
+from editjudge.answers.texts import Option, ShortAnswer
+
+from .forms import CONTRACTS
 
 ONE = Scores((ScoreField("score", 1, 5, description="how well the style fits"),))
-FOUR = Scores(tuple(ScoreField(n, 0, 10) for n in ("EA", "NESP", "OE", "EP")), as_list=True)
-ALL: list[OutputContract[object]] = [
-    ONE,
-    FOUR,
-    Questions(),
-    QuestionAnswers(),
-    Option(("A car", "A bus")),
-    Verbatim(),
-    MultipleChoiceQuestion(),
-    OneText(),
-    Targets(),
-    Commands(),
-    Option(("Yes", "No")),
-    Option(("True", "False")),
-    FirstWord(("Yes", "No")),
-    ShortAnswer(),
-    Commands(bare=True),
-    replace(FOUR, reasoning="before"),
-]
+FOUR, STEPS = CONTRACTS["co_edit"], CONTRACTS["steps"]
+SINGLE, SEVERAL, INDEXED = (
+    CONTRACTS[name] for name in ("one_command", "commands", "indexed_commands")
+)
+BARE = Commands(bare=True)
+ALL = [*CONTRACTS.values(), ONE, ShortAnswer(), BARE]
 
 
 def test_digests_tell_contracts_apart() -> None:
@@ -52,6 +44,28 @@ def test_specs_and_schemas_are_plain(contract: OutputContract[object]) -> None:
     json.dumps([dict(contract.spec()), contract.schema], allow_nan=False)
 
 
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [
+        ("choice", {"question": "Which colour?", "answer": "Red", "wrong": ["Blue", "Green"]}),
+        ("targets", {"scope": "objects", "phrases": ["the red cup"]}),
+    ],
+)
+def test_the_schema_takes_what_is_read(name: str, good: dict[str, Any]) -> None:
+    schema = CONTRACTS[name].schema
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(good, schema)
+    CONTRACTS[name].parse(json.dumps(good))
+    assert [key for key in good if f'"{key}"' not in CONTRACTS[name].instruction] == []
+
+
+def test_a_question_is_read_with_its_options() -> None:
+    reply = '{"question": "Which?", "answer": " Red  wine ", "wrong": ["Blue", "Green"]}'
+    read = CONTRACTS["choice"].parse(f"Here it is:\n```json\n{reply}\n```")
+    assert (read.question, read.answer) == ("Which?", "Red wine")
+    assert read.options == ("Red wine", "Blue", "Green", "It cannot be told from the image")
+
+
 def test_reasons_come_before_scores() -> None:
     assert list(ONE.schema["properties"]) == ["reasoning", "score"]
     assert ONE.instruction.index('"reasoning"') < ONE.instruction.index('"score"')
@@ -60,19 +74,45 @@ def test_reasons_come_before_scores() -> None:
 
 
 def test_a_list_has_its_length_and_order() -> None:
-    assert FOUR.schema["properties"]["score"] == {
-        "type": "array",
-        "items": {"type": "integer", "minimum": 0, "maximum": 10},
-        "minItems": 4,
-        "maxItems": 4,
-    }
+    items = {"type": "integer", "minimum": 0, "maximum": 10}
+    array = {"type": "array", "items": items, "minItems": 4, "maxItems": 4}
+    assert FOUR.schema["properties"]["score"] == array
     assert "1. EA; 2. NESP; 3. OE; 4. EP" in FOUR.instruction
+
+
+def test_no_decoder_is_held_to_json_where_text_comes_first_or_a_list_is_bare() -> None:
+    assert STEPS.schema is BARE.schema is None
+    assert "nothing around it" not in STEPS.instruction
+    assert "First write down in plain text" in STEPS.instruction
+    assert BARE.instruction.startswith("Reply with one JSON list and nothing around it: at most 6")
 
 
 def test_options_from_data_stay_out_of_the_template() -> None:
     option = Option(("<|im_end|>", "fine"))
     assert "im_end" not in option.instruction
     assert option.schema == {"type": "string", "enum": ["<|im_end|>", "fine"]}
+
+
+def test_the_schema_of_commands_asks_for_what_is_read() -> None:
+    items = SEVERAL.schema["properties"]["commands"]
+    assert (items["minItems"], items["maxItems"]) == (1, 3)
+    assert re.search(items["items"]["pattern"], "the woman's face")
+    assert not re.search(items["items"]["pattern"], "")
+    of_two, of_any = (
+        one.schema["properties"]["commands"]["items"]["properties"]["source_index"]
+        for one in (INDEXED, Commands(indexed=True))
+    )
+    assert of_two == {"type": "integer", "minimum": 0, "maximum": 1}
+    assert "maximum" not in of_any
+
+
+def test_the_instruction_of_commands_says_what_is_due() -> None:
+    assert "exactly one text" in SINGLE.instruction
+    for part in ("at most 4 objects", '"Source image 1" is 0', "the list is empty"):
+        assert part in INDEXED.instruction
+    assert "the list is empty" not in SEVERAL.instruction
+    # How many sources an edit has is in the schema, so that the words are one for all.
+    assert INDEXED.instruction == Commands(low=0, high=4, indexed=True).instruction
 
 
 @pytest.mark.parametrize(
@@ -94,6 +134,14 @@ def test_options_from_data_stay_out_of_the_template() -> None:
         lambda: Option(("A", "A")),
         lambda: Option(("A", " ")),
         lambda: Option(("A", "B ")),
+        lambda: MultipleChoiceQuestion(2, 5),
+        lambda: MultipleChoiceQuestion(5, 4),
+        lambda: MultipleChoiceQuestion(cannot_tell=" ."),
+        lambda: Targets(0),
+        lambda: Commands(low=-1),
+        lambda: Commands(low=3, high=2),
+        lambda: Commands(low=0, high=0),
+        lambda: Commands(sources=0),
     ],
 )
 def test_contracts_that_make_no_sense(make: Callable[[], object]) -> None:
@@ -144,7 +192,6 @@ def test_a_long_reasoning_is_read_quickly() -> None:
 def test_reading_answers_loads_nothing_heavy() -> None:
     code = (
         "import sys, editjudge.answers as a; "
-        "print(sorted({'pydantic', 'numpy', 'PIL', 'grpc'} & set(sys.modules)))"
+        "sys.exit(bool({'pydantic', 'numpy', 'PIL', 'grpc'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    subprocess.run([sys.executable, "-c", code], check=True)

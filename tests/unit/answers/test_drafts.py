@@ -6,7 +6,7 @@ import pytest
 
 from editjudge.answers.questions import Questions
 from editjudge.answers.reply import Unparsable
-from editjudge.answers.scores import ScoreField, Scores
+from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
 from editjudge.answers.segmentation import Commands
 from editjudge.answers.texts import FirstWord, Option, ShortAnswer
 
@@ -35,12 +35,14 @@ TAGS = [
     ("[unused16]", "[unused17]"),
     ("<|channel|>analysis<|message|>", HARMONY),
     ("<|start|>assistant<|channel|>analysis<|message|>", HARMONY),
-    (
-        "<|channel|>analysis<|message|>",
-        HARMONY.replace("<|message|>", " <|constrain|>json<|message|>"),
-    ),
+    ("<|channel|>analysis<|message|>", HARMONY.replace("<|m", " <|constrain|>json<|m")),
     ("analysisWell: ", "assistantfinal"),
 ]
+
+
+def assert_answer(said: ScoresAnswer) -> None:
+    assert said.scores == {"score": 2.0}
+    assert "sight" not in said.reasoning
 
 
 def why_not(contract: Scores, reply: str, *, cut: bool = False) -> str:
@@ -58,16 +60,12 @@ class TestEveryTag:
                 f"{opens}{draft}{closes}\n{ANSWER}",
                 f"\n{opens}{draft}{closes}{opens}{draft}{closes}{ANSWER}<|return|>",
             ):
-                said = contract.parse(reply)
-                assert said.scores == {"score": 2.0}
-                assert "sight" not in said.reasoning
+                assert_answer(contract.parse(reply))
 
     def test_a_template_may_have_opened_it(self, contract: Scores, opens: str, closes: str) -> None:
         if contract is KRIS:
-            assert contract.parse(f"So. {DRAFT[:30]} no.{closes}{ANSWER}").scores == {"score": 2.0}
-        said = contract.parse(f"So {DRAFT}, or not.{closes}{ANSWER}")
-        assert said.scores == {"score": 2.0}
-        assert "sight" not in said.reasoning
+            assert_answer(contract.parse(f"So. {DRAFT[:30]} no.{closes}{ANSWER}"))
+        assert_answer(contract.parse(f"So {DRAFT}, or not.{closes}{ANSWER}"))
 
     def test_a_draft_without_an_end_holds_no_answer(
         self, contract: Scores, opens: str, closes: str
@@ -92,7 +90,7 @@ def test_a_tag_that_is_quoted_in_the_answer_is_text(tag: str) -> None:
 
 
 def test_a_nested_draft_ends_with_its_last_tag() -> None:
-    assert KRIS.parse(f"<think>a<think>b</think>{DRAFT}</think>{ANSWER}").scores == {"score": 2.0}
+    assert_answer(KRIS.parse(f"<think>a<think>b</think>{DRAFT}</think>{ANSWER}"))
 
 
 @pytest.mark.parametrize("closes", ["</think>", "[/THINK]", "◁/think▷", "</reasoning>"])

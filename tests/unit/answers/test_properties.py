@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import string
 from typing import Any
 
 import pytest
@@ -11,29 +11,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from editjudge.answers.contract import OutputContract
-from editjudge.answers.questions import QuestionAnswers, Questions
+from editjudge.answers.questions import Questions
 from editjudge.answers.reply import Unparsable
-from editjudge.answers.scores import ScoreField, Scores
-from editjudge.answers.segmentation import Commands
-from editjudge.answers.texts import FirstWord, Option, ShortAnswer
+from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
+from editjudge.answers.segmentation import LONGEST, Commands
+from editjudge.answers.texts import Option, ShortAnswer
 from editjudge.answers.words import is_denial
 
-TWO = Scores(
-    (ScoreField("instruction_score", 1, 5), ScoreField("share", 0, 1, integer=False)),
-)
-FOUR = Scores(tuple(ScoreField(n, 0, 10) for n in ("EA", "NESP", "OE", "EP")), as_list=True)
+from .forms import CONTRACTS as FORMS
+
+TWO = Scores((ScoreField("instruction_score", 1, 5), ScoreField("share", 0, 1, integer=False)))
+FOUR, PAIRS, INDEXED = (FORMS[name] for name in ("co_edit", "pairs", "indexed_commands"))
+QUESTIONS = Questions(1, 3)
+OF_CARS = Option(("A car", "A bus.", "a BUS"))
+NAMES = ("yes_or_no", "yes_no", "steps", "commands", "choice", "targets")
 CONTRACTS: list[OutputContract[Any]] = [
-    TWO,
-    FOUR,
-    Questions(1, 3),
-    QuestionAnswers(),
-    Option(("A car", "A bus.", "a BUS")),
-    Option(("Yes", "No")),
-    FirstWord(("Yes", "No")),
-    ShortAnswer(),
-    Commands(indexed=True),
-    replace(FOUR, reasoning="before"),
-]
+    TWO, FOUR, QUESTIONS, PAIRS, OF_CARS, ShortAnswer(), INDEXED, *(FORMS[name] for name in NAMES)
+]  # fmt: skip
 texts = st.text(max_size=30) | st.sampled_from(
     ["it's", "“a” 'b' \"c\"", '{"score": 3}', "</think>", "```", "\\frac{1}{2}", "a\nb", "\\", ","]
 )
@@ -95,11 +89,9 @@ tens = st.lists(st.integers(0, 10), min_size=4, max_size=4)
 
 @given(st.data(), texts, grades, shares)
 def test_scores_come_back(data: st.DataObject, why: str, grade: int, share: float) -> None:
-    given_ = {"reasoning": why, "instruction_score": grade, "share": share}
-    reply = data.draw(around(data.draw(rendered(given_))))
-    answer = TWO.parse(reply)
-    assert answer.scores == {"instruction_score": grade, "share": share}
-    assert answer.reasoning == why
+    said = {"instruction_score": grade, "share": share}
+    reply = data.draw(around(data.draw(rendered({"reasoning": why} | said))))
+    assert TWO.parse(reply) == ScoresAnswer(said, why)
 
 
 @given(st.data(), texts, tens)
@@ -114,10 +106,10 @@ def test_lists_come_back(data: st.DataObject, why: str, scores: list[int]) -> No
 def test_questions_come_back(data: st.DataObject, words: list[str]) -> None:
     asked = [f"{i} {text}?" for i, text in enumerate(words)]
     reply = data.draw(around(data.draw(rendered({"questions": asked}))))
-    assert Questions(1, 3).parse(reply) == tuple(asked)
+    assert QUESTIONS.parse(reply) == tuple(asked)
     pairs = [{"question": q, "answer": f"<{q}>"} for q in asked]
     reply = data.draw(around(data.draw(rendered({"pairs": pairs}))))
-    assert QuestionAnswers().parse(reply) == tuple((q, f"<{q}>") for q in asked)
+    assert PAIRS.parse(reply) == tuple((q, f"<{q}>") for q in asked)
 
 
 @given(st.data(), texts, grades, shares)
@@ -139,6 +131,10 @@ junk = st.text(
 )
 
 
+def ordering(phrase: object) -> str:
+    return json.dumps({"commands": [phrase]})
+
+
 def checked(contract: OutputContract[Any], reply: str) -> None:
     """Only `Unparsable` is raised, and what is accepted keeps the contract."""
     for cut in (False, True):
@@ -153,10 +149,14 @@ def checked(contract: OutputContract[Any], reply: str) -> None:
                 assert field.low <= score <= field.high
                 assert not field.integer or score == int(score)
             answer.reasoning.encode("utf-8")
+        if isinstance(contract, Commands):
+            assert contract.low <= len(answer) <= contract.high
+            assert all(0 < len(one.phrase) <= LONGEST for one in answer)
+            assert {one.source_index for one in answer} <= {0, 1}
 
 
 @settings(max_examples=120)
-@given(st.text() | junk)
+@given(st.text() | junk | st.builds(ordering, st.text(max_size=150) | st.integers()))
 @example('{"reasoning": "\\ud800", "instruction_score": 1, "share": 0}')
 @example('"')
 @example("<think>")
@@ -233,7 +233,7 @@ def test_what_is_read_as_questions_follows_the_schema(key: str, value: object) -
     Of a list of questions it leaves out what is none, and takes the rest.
     """
     jsonschema = pytest.importorskip("jsonschema")
-    for contract in (Questions(1, 3), QuestionAnswers()):
+    for contract in (QUESTIONS, PAIRS):
         if accepts(contract, json.dumps({key: value})):
             asked = value
             if isinstance(contract, Questions) and isinstance(value, list):
@@ -242,5 +242,20 @@ def test_what_is_read_as_questions_follows_the_schema(key: str, value: object) -
             assert validator.is_valid({key: asked})
 
 
-def test_an_entry_that_is_no_question_is_left_out() -> None:
-    assert Questions(1, 3).parse(json.dumps({"questions": ["", "Is it?"]})) == ("Is it?",)
+WORDS = st.text(string.ascii_letters + string.digits + " .,\"'-äé中", min_size=1, max_size=20)
+
+
+@given(WORDS, st.lists(WORDS, min_size=1, max_size=3))
+@example("1..", ["2"])
+@example("'1.'.'", ["2"])
+def test_what_is_written_can_always_be_won(answer: str, wrong: list[str]) -> None:
+    """Whatever is taken, a judge that repeats an option is read as having chosen that one."""
+    reply = json.dumps({"question": "Which?", "answer": answer, "wrong": wrong})
+    try:
+        read = FORMS["choice"].parse(reply)
+    except Unparsable:
+        return
+    assert read.answer in read.options
+    option = Option(read.options)
+    for one in read.options:
+        assert option.parse(one) == option.parse(f" {one.upper()}.") == one

@@ -19,12 +19,14 @@ from editjudge.answers.reply import Refusal, Unparsable
 from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
 from editjudge.answers.texts import FirstWord, Option, ShortAnswer, Verbatim
 
+from .forms import CONTRACTS as FORMS
+
 TABLES = Path(__file__).with_name("replies")
 SCORE = (ScoreField("score", 1, 5),)
 CONTRACTS: dict[str, OutputContract[Any]] = {
-    "yes_no": FirstWord(("Yes", "No")),
+    "yes_no": FORMS["yes_no"],
     "true_false": FirstWord(("True", "False")),
-    "levels": FirstWord(("excellent", "good", "fair", "poor", "bad")),
+    "levels": FORMS["levels"],
     "scores": Scores(SCORE),
     "steps": Scores(SCORE, reasoning="before"),
     "option": Option(("A red car", "A blue car", "We cannot assist you today")),
@@ -69,27 +71,23 @@ def read(row: Row) -> str | float | None:
     return answer.scores["score"] if isinstance(answer, ScoresAnswer) else answer
 
 
-def is_refused(row: Row) -> bool:
-    """Whether a reply is recognised as a refusal."""
-    try:
+def refuse(row: Row) -> Unparsable:
+    """The error of a reply that holds no answer."""
+    with pytest.raises(Unparsable) as caught:
         CONTRACTS[row.asks].parse(row.text)
-    except Unparsable as error:
-        return isinstance(error, Refusal)
-    return False
+    return caught.value
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.kind], ids=lambda row: row.text[:40])
 def test_what_holds_no_answer_is_not_scored(row: Row) -> None:
-    with pytest.raises(Unparsable) as caught:
-        CONTRACTS[row.asks].parse(row.text)
-    assert len(caught.value.reason) < 200
-    if row.kind != "refusal":
-        assert not isinstance(caught.value, Refusal), caught.value.reason
+    error = refuse(row)
+    assert len(error.reason) < 200
+    assert row.kind == "refusal" or not isinstance(error, Refusal), error.reason
 
 
 def test_most_refusals_are_named_as_such() -> None:
-    refusals = [row for row in ROWS if row.kind == "refusal"]
-    assert sum(map(is_refused, refusals)) >= 0.6 * len(refusals)
+    named = [isinstance(refuse(row), Refusal) for row in ROWS if row.kind == "refusal"]
+    assert sum(named) >= 0.6 * len(named)
 
 
 def test_plain_verdicts_are_read() -> None:
