@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
+import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 from editjudge.base.errors import ConfigError
+from editjudge.benchmarks.co_edit.dimensions import COMPLETENESS, GROUPS
 from editjudge.benchmarks.omni_iie.columns import overall
 from editjudge.benchmarks.published_tables import load_published_tables
 from editjudge.benchmarks.registry import load_benchmark
+
+from .gie.test_tables import EACH, GIVEN
 
 PRINTED = ("co_edit", "gie", "i2i", "kris", "omni_iie")
 
@@ -70,3 +76,57 @@ def test_overall_of_kris_follows_from_its_dimensions() -> None:
                 table.source,
                 model,
             )
+
+
+def tables(name: str) -> dict[str, Mapping[str, Mapping[str, float]]]:
+    return {table.source: table.models for table in load_published_tables(name).tables}
+
+
+@pytest.mark.parametrize("source", ["table 2", "table 2, by another judge", "table 7"])
+def test_overall_of_gie_is_that_of_whole_edits(source: str) -> None:
+    for model, row in tables("gie")[source].items():
+        counts = GIVEN if model == "GPT-Image-1" else dict.fromkeys(GIVEN, EACH)
+        right = {name: round(row[f"gie.{name}"] * n / 100) for name, n in counts.items()}
+        for name, n in counts.items():
+            assert 100 * right[name] / n == pytest.approx(row[f"gie.{name}"], abs=0.00501), model
+        total = 100 * sum(right.values()) / sum(counts.values())
+        assert total == pytest.approx(row["gie.overall"], abs=0.00501), model
+
+
+def test_runs_of_gie_are_whole_edits_and_the_last_is_table_2() -> None:
+    printed = tables("gie")
+    for number in (1, 2, 3):
+        for model, row in printed[f"table 6, run {number}"].items():
+            edits = row["gie.overall"] * 9 * EACH / 100
+            assert edits == pytest.approx(round(edits), abs=0.06), model
+            if number == 3:
+                assert row["gie.overall"] == printed["table 2"][model]["gie.overall"]
+
+
+@pytest.mark.parametrize(
+    ("by_type", "over_all"), [("table 7", "table 1"), ("table 14", "table 11")]
+)
+def test_types_of_co_edit_weigh_alike_for_every_model(by_type: str, over_all: str) -> None:
+    """The mean over edits is a mean of the types, with the same weights for all 25 models."""
+    rows, whole = tables("co_edit")[by_type], tables("co_edit")[over_all]
+    assert rows.keys() == whole.keys()
+    parts = np.array([list(row.values()) for row in rows.values()])
+    due = np.array([whole[model]["co_edit.overall"] for model in rows])
+    weights, _ = nnls(parts, due)
+    assert weights.sum() == pytest.approx(1, abs=0.005)
+    assert weights.min() > 0.03
+    assert np.abs(parts @ weights - due).max() < 0.035
+
+
+def test_overall_of_in_context_edits_lies_just_below_its_groups() -> None:
+    """Equations 1 to 3 are concave, and no group counts above completeness."""
+    printed = tables("co_edit")
+    rows = {**printed["table 13"], **printed["table 13, without identity"]}
+    assert len(rows) == 4
+    for model, row in rows.items():
+        groups = {name: row[n] for name in GROUPS if (n := f"co_edit.in_context.{name}") in row}
+        cap = groups[COMPLETENESS]
+        logs = [GROUPS[name]["weight"] * math.log(min(cap, v)) for name, v in groups.items()]
+        bound = math.exp(math.fsum(logs) / math.fsum(GROUPS[name]["weight"] for name in groups))
+        assert row["co_edit.in_context.overall"] <= bound + 0.01, model
+        assert row["co_edit.in_context.overall"] > bound - 0.36, model
