@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from PIL import Image as Pil
@@ -18,7 +18,7 @@ from editjudge.base.digest import file_digest
 from editjudge.base.file_states import FileState, stat_of
 from editjudge.base.identity import ServiceName
 from editjudge.base.item import Missing
-from editjudge.base.verdict import Failure, NoScore, Score, Verdict
+from editjudge.base.verdict import Failure, NoScore, NoScoreKind, Score, Verdict
 from editjudge.engine.content_keys import JudgedEdit
 from editjudge.panel.calls import Call, Reply, Usage
 from editjudge.panel.prompt import Picture, Prompt, Text
@@ -65,8 +65,8 @@ def make_run(
 ) -> Path:
     """A run of generic dimensions, with its data and pictures beside it.
 
-    Two items share a source. About one verdict of twenty has no number, and the last item has no
-    output of the last model.
+    Two items share a source, each third is of a text. About one verdict of ten has no number, and
+    the last item has no output of the last model.
 
     Args:
         instructions: In the place of the usual ones, by number of the item.
@@ -133,15 +133,14 @@ def _write_data(
         source = f"sources/{number // 2 % (shared or items)}.png"
         if not (folder / source).exists():
             picture(folder / source, number // 2, size)
-        line: dict[str, Any] = {
+        line = {
             "id": f"item {number}",
             "instruction": instructions.get(number, f"make cup {number} red"),
             "source": source,
             "mask": "mask.png",
-            "target_text": "SALE",
             "task": "recolour" if number % 3 else "text",
         }
-        lines.append(json.dumps(line))
+        lines.append(json.dumps(line if number % 3 else line | {"target_text": "SALE"}))
         for place, model in enumerate(models):
             file = folder / "outputs" / model / f"item {number}.png"
             if shared:
@@ -165,7 +164,10 @@ def _verdict(
     *,
     odd: bool,
 ) -> Verdict:
-    value = min(1.0, max(0.0, rng.gauss(0.6 + 0.1 * (model == "beta"), 0.15)))
+    better = 0.15 * sorted(store.header.outputs).index(model)
+    value = min(1.0, max(0.0, rng.gauss(0.5 + better, 0.15 if dimension in ASKED else 0.05)))
+    if dimension == ASKED[1]:
+        value = round(4 * value) / 4
     chance = rng.random() if odd else 1.0
     if dimension == READ:
         return Score(value=value, evidence={"read": "SALT", "target": "SALE"})
@@ -174,11 +176,13 @@ def _verdict(
     if chance < 0.02:
         return Failure(error="judge at http://127.0.0.1:1/v1: no reply after 3 attempts")
     call = _call(store, dimension, number, model, said)
-    if chance < 0.05:
-        return NoScore(kind="unparsable", reason="the reply holds no number", calls=(call,))
+    if chance < 0.1:
+        kind = rng.choice(get_args(NoScoreKind))
+        return NoScore(kind=kind, reason="the reply holds no number", calls=(call,))
     evidence: dict[str, Any] = {}
     if dimension == ASKED[0]:
-        evidence = {"method": "logprobs", "probabilities": {"Yes": value, "No": 1 - value}}
+        evidence = {"question": "Is it free of them?", "method": "logprobs"}
+        evidence["probabilities"] = {"Yes": value, "No": 1 - value}
     return Score(value=value, evidence=evidence, calls=(call,))
 
 
@@ -194,6 +198,9 @@ def _call(store: RunStore, dimension: str, number: int, model: str, said: str) -
     )
     call = Call(_JUDGE, prompt, {"dimension": dimension})
     store.ledger._put(
-        call, Reply({"text": said, "finish": "stop"}, "judge-8b", Usage(900, 0, 20), 0.001)
+        call,
+        Reply(
+            {"text": said, "finish": "stop", "outside": 0.01}, "judge-8b", Usage(900, 0, 20), 0.001
+        ),
     )
     return call.key

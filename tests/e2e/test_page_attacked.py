@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from .browser import opened, says
-from .page_data import HOSTILE, Example, example, written, written_beside
+from .page_data import HOSTILE, Example, example, written
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -18,20 +18,20 @@ pytestmark = pytest.mark.browser
 LONG = "a" * 50_000 + HOSTILE + "z" * 50_000
 
 
-def hostile() -> Example:
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Example:
     """The attack wherever a text of others can stand."""
-    made = example(
-        items=3,
-        models=("fine", f"model {HOSTILE}"),
-        instruction=lambda _: HOSTILE,
-        reply=lambda edit: LONG if edit == 0 else HOSTILE,
-    )
+    folder, instructions = tmp_path_factory.mktemp("run"), dict.fromkeys(range(3), HOSTILE)
+    made = example(folder, 3, models=("fine", "other"), instructions=instructions, reply=LONG)
     report, items = made.report, made.edits["items"]
-    report["title"] = report["warnings"][0] = report["runs"][0]["name"] = HOSTILE
-    report["tables"][0]["title"] = report["tables"][0]["notes"][0] = HOSTILE
-    report["tables"][0]["columns"][0]["title"] = HOSTILE
-    report["tables"][0]["published"][0]["models"] = {HOSTILE: {"core.ssim": 0.7}}
-    report["figures"][0]["title"] = HOSTILE
+    report["models"][1]["name"] = f"model {HOSTILE}"
+    report["title"] = report["runs"][0]["name"] = HOSTILE
+    report["warnings"] = [HOSTILE]
+    (table,) = report["tables"]
+    published = {"source": HOSTILE, "judge": HOSTILE, "note": HOSTILE, "models": {HOSTILE: {}}}
+    table |= {"title": HOSTILE, "notes": [HOSTILE], "published": [published]}
+    table["columns"][0]["title"] = HOSTILE
+    report["figures"] = [{"title": HOSTILE, "note": HOSTILE, "svg": "<svg></svg>"}]
     report["dimensions"][1] |= {"title": HOSTILE, "asks": HOSTILE}
     items["id"] = [f"{n} {HOSTILE}" for n in range(3)]
     items["task"] = items["target_text"] = [HOSTILE] * 3
@@ -41,20 +41,20 @@ def hostile() -> Example:
     detail["items"]["0"]["extra"] = {HOSTILE: HOSTILE}
     for edit in detail["edits"].values():
         for verdict in edit["verdicts"]:
-            verdict["probabilities"] = {HOSTILE: 0.9, "__proto__": 0.1}
-            verdict["evidence"] = {HOSTILE: [HOSTILE]}
-            verdict["ocr"] = {"read": HOSTILE, "target": HOSTILE[::-1]}
+            shares = {HOSTILE: 0.9, "__proto__": 0.1}
+            verdict["evidence"] = {HOSTILE: [HOSTILE], "read": HOSTILE, "probabilities": shares}
+            verdict["reason"] = verdict["kind"] = HOSTILE
     return made
 
 
-@pytest.mark.parametrize("write", [written, written_beside])
-def test_texts_of_others_stay_texts(browser: Browser, tmp_path: Path, write: object) -> None:
-    assert callable(write)
-    made = hostile()
-    address = write(made, tmp_path / "out" if write is written_beside else tmp_path).as_uri()
+@pytest.mark.parametrize("name", ["page.html", "page"])
+def test_texts_of_others_stay_texts(
+    browser: Browser, tmp_path: Path, hostile: Example, name: str
+) -> None:
+    address = written(hostile, tmp_path / name).as_uri()
     with opened(browser, address) as page:
         assert "<script>window.hacked" in page.locator("#title").inner_text()
-        page.goto(f"{address}#edit={quote(made.edits['items']['id'][0], safe='')}&model=fine")
+        page.goto(address + first(hostile))
         page.reload()
         page.keyboard.press("v")
         page.locator(".prompt").first.wait_for(state="attached")
@@ -67,13 +67,19 @@ def test_texts_of_others_stay_texts(browser: Browser, tmp_path: Path, write: obj
         assert turned is None, "no mark of direction reaches the words around it"
 
 
-def test_a_reply_of_100_kb_is_cut_until_somebody_wants_it(browser: Browser, tmp_path: Path) -> None:
-    made = hostile()
-    link = f"#edit={quote(made.edits['items']['id'][0], safe='')}&model=fine"
-    with opened(browser, written(made, tmp_path).as_uri() + link) as page:
+def first(made: Example) -> str:
+    """What leads to the first edit, behind the page's address."""
+    return f"#edit={quote(made.edits['items']['id'][0], safe='')}&model=fine"
+
+
+def test_a_reply_of_100_kb_is_cut_until_somebody_wants_it(
+    browser: Browser, tmp_path: Path, hostile: Example
+) -> None:
+    address = written(hostile, tmp_path / "page.html").as_uri()
+    with opened(browser, address + first(hostile)) as page:
         page.keyboard.press("v")
         more = page.get_by_text(f"show all {len(LONG):,} characters")
-        more.wait_for()
+        more.first.wait_for()
         text = page.locator(".reply pre[aria-label=reply]").first
         assert len(text.inner_text()) == 3000
         more.first.click()
@@ -81,10 +87,9 @@ def test_a_reply_of_100_kb_is_cut_until_somebody_wants_it(browser: Browser, tmp_
 
 
 def test_ten_thousand_edits_scroll_with_a_handful_of_rows(browser: Browser, tmp_path: Path) -> None:
-    models = tuple(f"model {letter}" for letter in "abcde")
-    made = example(items=2000, models=models)
-    made.details = {}
-    with opened(browser, written(made, tmp_path).as_uri() + "#view=edits") as page:
+    made = multiplied(example(tmp_path / "run", 20, models=tuple("abcde")), 100)
+    address = written(made, tmp_path / "page.html").as_uri()
+    with opened(browser, f"{address}#view=edits") as page:
         assert page.locator("#count").inner_text() == "10,000 edits"
         rows = page.locator(".row")
         assert 5 < rows.count() < 60
@@ -98,9 +103,28 @@ def test_ten_thousand_edits_scroll_with_a_handful_of_rows(browser: Browser, tmp_
         page.locator("#list").focus()
         page.keyboard.press("End")
         assert page.locator("#where").inner_text() == "10,000 of 10,000"
-        assert page.locator("#edit-id").inner_text() == "set/1999"
+        assert page.locator("#edit-id").inner_text() == "item 1999"
         assert page.locator("#list").get_attribute("aria-activedescendant") == "row-9999"
-        page.fill("#f-words", "number 1235 ")
+        page.fill("#f-words", "item 1235")
         says(page, "#count", "5 of 10,000 edits")
         page.select_option("#f-sort", "gap")
         says(page, "#count", "1 item with values of both models")
+
+
+def multiplied(made: Example, times: int) -> Example:
+    """The same edits so many times, of other items, without their details."""
+    edits, items = made.edits, made.edits["items"]
+    count = len(items["id"])
+    shifts = [count * turn for turn in range(times)]
+    made.details = {}
+    made.edits = {
+        "items": {name: column * times for name, column in items.items()},
+        "item": [shift + item for shift in shifts for item in edits["item"]],
+        **{name: edits[name] * times for name in ("model", "picture", "missing")},
+        **{
+            name: [one and one * (times if len(one) > 1 else 1) for one in edits[name]]
+            for name in ("values", "status", "kind")
+        },
+    }
+    made.edits["items"]["id"] = [f"item {number}" for number in range(count * times)]
+    return made

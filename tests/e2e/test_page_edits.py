@@ -6,45 +6,37 @@ import base64
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import numpy as np
 import pytest
 from PIL import Image as Pil
 
 from .browser import opened, says
-from .page_data import MODELS, Example, example, written, written_beside
+from .page_data import ARTIFACTS, DIMENSIONS, FOLLOWS, MODELS, READ, Example, example, written
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
-FOLLOWS = 1
-TEXT = 3
 
 
 @pytest.fixture(scope="module")
-def made() -> Example:
-    return example(items=20)
+def made(tmp_path_factory: pytest.TempPathFactory) -> Example:
+    return example(tmp_path_factory.mktemp("run"), items=20)
 
 
 @pytest.fixture(scope="module")
 def address(made: Example, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return written(made, tmp_path_factory.mktemp("page")).as_uri()
+    return written(made, tmp_path_factory.mktemp("page") / "page.html").as_uri()
 
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
     with opened(browser, f"{address}#view=edits") as shown:
         yield shown
-
-
-def link(made: Example, edit: int, more: str = "") -> str:
-    item = made.edits["items"]["id"][made.edits["item"][edit]]
-    model = MODELS[made.edits["model"][edit]]
-    return f"#edit={quote(item, safe='')}&model={model}{more}"
 
 
 def at(page: Page) -> tuple[str, str]:
@@ -62,60 +54,53 @@ def count(page: Page) -> int:
 def test_filters_find_what_the_data_holds_and_stay_in_the_address(
     page: Page, made: Example
 ) -> None:
-    edits = range(len(made.edits["item"]))
-    status, kind = made.edits["status"][FOLLOWS], made.edits["kind"][FOLLOWS]
-    assert count(page) == len(edits)
-    page.select_option("#f-dimension", "core.follows")
+    asked = made.dimension(FOLLOWS)
+    status, kind = made.edits["status"][asked], made.edits["kind"][asked]
+    assert count(page) == len(status)
+    page.select_option("#f-dimension", FOLLOWS)
     page.select_option("#f-status", "unscored")
-    assert count(page) == sum(status[e] == "U" for e in edits)
+    assert count(page) == status.count("U")
     page.select_option("#f-kind", "refused")
-    refused = [e for e in edits if kind[e] == "r"]
-    assert count(page) == len(refused) > 0
+    assert count(page) == kind.count("r") > 0
     assert "? refused" in page.locator(".row").first.inner_text()
     page.reload()
-    assert count(page) == len(refused)
+    assert count(page) == kind.count("r")
     page.locator("#f-clear").click()
     page.select_option("#f-of", MODELS[2])
-    page.select_option("#f-task", "text change")
-    tasks = made.edits["items"]["task"]
-    mine = [e for e in edits if made.edits["model"][e] == 2]
-    assert count(page) == sum(tasks[made.edits["item"][e]] == "text change" for e in mine)
-    page.fill("#f-words", "circle NUMBER 11")
+    page.select_option("#f-task", "text")
+    assert count(page) == made.edits["items"]["task"].count("text")
+    page.fill("#f-words", "cup 12 RED")
     says(page, "#count", "1 of 60 edits")
     page.fill("#f-words", "no such words")
     page.wait_for_selector("#nothing:not([hidden])")
 
 
 def test_words_are_found_in_replies(page: Page) -> None:
-    page.fill("#f-words", '"edit 17 is good')
+    page.fill("#f-words", "red now, item 17.")
     page.wait_for_selector("#nothing:not([hidden])")
     page.check("#f-in")
-    says(page, "#count", "1 of 60 edits")
-    assert "set/0005" in page.locator(".row").inner_text()
+    says(page, "#count", "3 of 60 edits")
+    assert all("item 17" in text for text in page.locator(".row").all_inner_texts())
 
 
 def test_edits_are_sorted_by_a_value_and_by_the_gap_of_two_models(
     page: Page, made: Example
 ) -> None:
-    values = made.edits["values"][0]
-    there = [e for e, value in enumerate(values) if value is not None]
-    page.select_option("#f-dimension", "core.ssim.source.outside")
+    values = made.values(DIMENSIONS[0])
+    page.select_option("#f-dimension", DIMENSIONS[0])
     page.select_option("#f-sort", "worst")
     page.keyboard.press("Escape")
     page.keyboard.press("j")
-    worst = min(there, key=lambda e: values[e])
-    assert page.evaluate("location.hash").endswith(link(made, worst)[1:])
+    worst = values.index(min(value for value in values if value is not None))
+    assert page.evaluate("location.hash").endswith(made.link(worst)[1:])
     page.select_option("#f-sort", "gap")
     page.select_option("#f-b", MODELS[2])
-    gaps = {
-        item: values[3 * item] - values[3 * item + 2]
-        for item in range(20)
-        if None not in (values[3 * item], values[3 * item + 2])
-    }
+    pairs = [(values[3 * item], values[3 * item + 2]) for item in range(20)]
+    gaps = {item: a - b for item, (a, b) in enumerate(pairs) if a is not None and b is not None}
     widest = max(gaps, key=lambda item: abs(gaps[item]))
     assert count(page) == len(gaps)
     first = page.locator(".row[aria-posinset='1']").inner_text()
-    assert f"set/{widest:04d}" in first
+    assert f"item {widest}" in first
     assert f"{abs(gaps[widest]):.3f}"[:4] in first
     page.locator(".row[aria-posinset='1']").click()
     captions = page.locator("#panes figcaption bdi").all_inner_texts()
@@ -127,7 +112,7 @@ def test_a_link_opens_its_edit_and_back_closes_it(
     browser: Browser, address: str, page: Page, made: Example
 ) -> None:
     page.locator(".row").nth(4).click()
-    assert at(page) == ("set/0001", MODELS[1])
+    assert at(page) == ("item 1", MODELS[1])
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#link").click()
     says(page, "#link", "copied")
@@ -135,9 +120,9 @@ def test_a_link_opens_its_edit_and_back_closes_it(
     page.go_back()
     assert page.locator("#edit").is_hidden()
     with opened(browser, copied) as other:
-        assert at(other) == ("set/0001", MODELS[1])
-        other.evaluate(f"location.hash = {link(made, 8)!r}")
-        says(other, "#edit-id", "set/0002")
+        assert at(other) == ("item 1", MODELS[1])
+        other.evaluate(f"location.hash = {made.link(8)!r}")
+        says(other, "#edit-id", "item 2")
         assert other.locator(".row[aria-selected=true]").count() == 1
 
 
@@ -147,12 +132,12 @@ def test_everything_can_be_done_by_keys(page: Page) -> None:
     press("ArrowDown")
     press("j")
     press("k")
-    assert at(page) == ("set/0000", MODELS[1])
+    assert at(page) == ("item 0", MODELS[1])
     press("l")
-    assert at(page) == ("set/0000", MODELS[2])
+    assert at(page) == ("item 0", MODELS[2])
     press("ArrowLeft")
     press("h")
-    assert at(page) == ("set/0000", MODELS[0])
+    assert at(page) == ("item 0", MODELS[0])
     press("?")
     assert page.locator("#help").is_visible()
     press("Escape")
@@ -165,8 +150,8 @@ def test_everything_can_be_done_by_keys(page: Page) -> None:
     assert page.locator("#mask").get_attribute("aria-pressed") == "true"
     assert page.locator("#panes .mask").count() == page.locator("#panes .layer").count()
     press("/")
-    page.keyboard.type("number 7 jk")
-    assert page.locator("#f-words").input_value() == "number 7 jk"
+    page.keyboard.type("cup 7 jk")
+    assert page.locator("#f-words").input_value() == "cup 7 jk"
     press("Escape")
     press("Escape")
     assert page.locator("#edit").is_hidden()
@@ -193,7 +178,7 @@ def test_two_pictures_of_which_one_is_missing_are_not_laid_over_each_other(
 ) -> None:
     missing = made.edits["picture"].index(None)
     for edit, told in ((missing, True), (0, False)):
-        with opened(browser, address + link(made, edit, "&show=slider")) as page:
+        with opened(browser, address + made.link(edit, "&show=slider")) as page:
             page.locator("#panes .frame").first.wait_for()
             assert page.locator("#alone").is_visible() is told
             page.keyboard.press("1")
@@ -203,7 +188,7 @@ def test_two_pictures_of_which_one_is_missing_are_not_laid_over_each_other(
 def test_the_slider_is_moved_by_keys_and_by_hand(
     browser: Browser, address: str, made: Example
 ) -> None:
-    with opened(browser, address + link(made, 0, "&show=slider")) as page:
+    with opened(browser, address + made.link(0, "&show=slider")) as page:
         veil = page.locator(".veil")
         clip = "each => each.style.clipPath"
         assert veil.evaluate(clip) == "inset(0px 0px 0px 50%)"
@@ -224,7 +209,7 @@ def test_the_slider_is_moved_by_keys_and_by_hand(
 def test_all_pictures_are_zoomed_and_moved_in_step(
     browser: Browser, address: str, made: Example
 ) -> None:
-    with opened(browser, address + link(made, 0)) as page:
+    with opened(browser, address + made.link(0)) as page:
         layers = page.locator(".layer")
         assert layers.count() == 1 + len(MODELS)
         page.keyboard.press("+")
@@ -247,7 +232,7 @@ def test_all_pictures_are_zoomed_and_moved_in_step(
 def test_a_flicker_shows_one_and_then_the_other(
     browser: Browser, address: str, made: Example
 ) -> None:
-    show = link(made, 0, "&show=flicker")
+    show = made.link(0, "&show=flicker")
     with opened(browser, address + show, reduced_motion="reduce") as page:
         seen = page.locator("#seen")
         before = seen.inner_text()
@@ -266,7 +251,7 @@ def test_the_difference_is_that_of_the_pixels(
     )
     luma = np.abs(source - result) @ (0.2126, 0.7152, 0.0722)
     share = 100 * float(np.mean(luma > 16))
-    with opened(browser, address + link(made, 0, "&show=difference")) as page:
+    with opened(browser, address + made.link(0, "&show=difference")) as page:
         says(page, "#changed", re.compile("%"))
         said = page.locator("#changed").inner_text()
         found = re.match(r"([\d.]+) % of the pixels", said)
@@ -282,52 +267,54 @@ def _pixels(uri: str) -> Pil.Image:
 def test_a_verdict_says_what_was_asked_and_said(
     browser: Browser, address: str, made: Example
 ) -> None:
-    edit = 6  # of a text, and judged
-    with opened(browser, address + link(made, edit)) as page:
+    edit = 9  # of a text, and judged
+    with opened(browser, address + made.link(edit)) as page:
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        judged = page.locator("[data-dimension='core.follows']")
+        judged = page.locator(f"[data-dimension='{ARTIFACTS}']")
         judged.locator("summary").first.click()
         judged.locator(".question").wait_for()
-        assert judged.locator(".question").inner_text() == "Does the result follow the instruction?"
-        assert "62.0 %" in judged.locator(".chances .most").inner_text()
+        assert judged.locator(".question").inner_text() == "Is it free of them?"
+        share = made.values(ARTIFACTS)[edit]
+        assert share is not None
+        assert f"{100 * share:.1f} %" in judged.locator(".chances .most").inner_text()
         assert "other answers" in judged.locator(".chances").inner_text()
-        assert "edit 6 is good" in judged.locator(".reply").inner_text()
+        assert "is red now, item 3." in judged.locator(".reply").inner_text()
         prompt = judged.locator(".prompt")
         assert prompt.is_hidden()
         judged.get_by_text("prompt as sent").click()
-        assert "source 256×256" in prompt.inner_text()
-        assert prompt.locator("mark").inner_text() == made.edits["items"]["instruction"][2]
+        assert "source 96×64" in prompt.inner_text()
+        assert prompt.locator("mark").inner_text() == "make cup 3 red, by aurora-edit"
         judged.get_by_text("copy signature").click()
         judged.get_by_text("copied").wait_for()
-        assert "protocol=core.1" in str(page.evaluate("navigator.clipboard.readText()"))
+        assert ARTIFACTS in str(page.evaluate("navigator.clipboard.readText()"))
 
-        read = page.locator("[data-dimension='core.text_content_accuracy']")
+        read = page.locator(f"[data-dimension='{READ}']")
         read.locator("summary").first.click()
         read.locator(".marked").wait_for()
-        assert read.locator("del").all_inner_texts() == ["N"]
-        assert read.locator("ins").all_inner_texts() == ["S"]
+        assert read.locator("del").all_inner_texts() == ["E"]
+        assert read.locator("ins").all_inner_texts() == ["T"]
 
 
 def test_a_page_in_a_folder_works_from_a_double_click(
     browser: Browser, made: Example, tmp_path: Path
 ) -> None:
-    small = example(items=40)
-    index = written_beside(small, tmp_path / "out")
-    (tmp_path / "out" / "data" / "detail-1.js").unlink()
-    with opened(browser, index.as_uri() + link(small, 6, "&show=difference")) as page:
+    index = written(made, tmp_path / "out")
+    (detail,) = tmp_path.rglob("detail-1.js")
+    detail.unlink()
+    with opened(browser, index.as_uri() + made.link(6, "&show=difference")) as page:
         page.locator("#panes canvas[width='96']").wait_for()
-        judged = page.locator("[data-dimension='core.follows']")
+        judged = page.locator(f"[data-dimension='{ARTIFACTS}']")
         judged.locator("summary").first.click()
         judged.locator(".chances").wait_for()
         assert page.locator("#changed").inner_text() == "", "its pixels may not be read"
 
 
 def test_details_that_are_not_there_are_said_and_cost_nothing_else(
-    browser: Browser, tmp_path: Path
+    browser: Browser, made: Example, tmp_path: Path
 ) -> None:
-    made = example(items=20)
-    del made.details["detail-1"]
-    with opened(browser, written(made, tmp_path).as_uri() + link(made, 55)) as page:
+    first = {"detail-0": made.details["detail-0"]}
+    address = written(replace(made, details=first), tmp_path / "page.html").as_uri()
+    with opened(browser, address + made.link(55)) as page:
         page.keyboard.press("v")
         page.get_by_text("cannot be read: the page has no detail-1").first.wait_for()
         assert page.locator("#panes img").first.is_visible()

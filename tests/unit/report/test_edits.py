@@ -66,7 +66,7 @@ def test_the_index_says_what_the_run_says(page: Page, run: Path) -> None:
                 assert values[edit] == pytest.approx(outcome.value, rel=1e-5)
             else:
                 assert values[edit] is None
-    letters = {"S", "U", "F", "M"}
+    letters = {"S", "U", "F", "M", "N"}
     assert letters == set("".join(page.edits["status"])), "each has its letter"
     assert page.edits["missing"][-1].endswith("item 5.png")
     assert page.edits["picture"][-1] is None, "what is missing has no picture"
