@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from .browser import opened
-from .page_data import DIMENSIONS, MODELS, Example, example, written, written_beside
+from .page_data import DIMENSIONS, MODELS, Example, example, written
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
-OPENED = f"#edit=set%2F0000&model={MODELS[0]}"
+OPENED = f"#edit=item%200&model={MODELS[0]}"
 
 
-def odd() -> Example:
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Example:
     """Fields that may be empty are empty, and the services and notes of the run are many."""
-    made = example(items=4)
+    made = example(tmp_path_factory.mktemp("run"), 4)
     report, items = made.report, made.edits["items"]
     report["runs"][0] |= {
         "services": {"generalist.a": "Qwen", "generalist.b": "GPT", "clip.vit_b_32": "ViT"},
@@ -33,14 +34,14 @@ def odd() -> Example:
                             "asked": 0, "counts": {}, "lead": ""}  # fmt: skip
         row["cells"][1] |= {"interval": {"low": None, "high": None, "clusters": 1}, "outside": None}
         row["cells"][2] |= {"sd": 0.0, "outside": 0.0, "imputed": 1, "capped": 2}
-        del row["cells"][3]["counts"]["missing_output"]
+        row["cells"][3]["counts"].pop("missing_output", None)
     table["published"] = [
         {"source": "table 3", "judge": "none", "note": "", "models": {"Older": {}}}
     ]
     items["task"] = [""] * 4
     items["instruction"][1:] = [None] * 3
     items["target_text"], items["mask"], items["target"] = [None] * 4, [None] * 4, [None] * 4
-    items["sources"] = [[], [], ["0" * 16], ["0" * 16, "1" * 16]]
+    items["sources"] = [[], [], [*made.pictures][:1], [*made.pictures][:2]]
     made.edits["values"][0] = None
     made.edits["status"][0] = "P"
     made.edits["values"][2] = [7.0] * len(made.edits["item"])
@@ -50,7 +51,7 @@ def odd() -> Example:
     detail["items"]["0"] = {"files": {"sources": [], "mask": None, "target": None}, "hint": None,
                             "extra": {"level": None, "many": [1, 2]}}  # fmt: skip
     detail["items"].pop("1")
-    for call in detail["calls"].values():
+    for call in detail["calls"]:
         call |= {"model": "", "judge": None, "reply": None, "cost": 0.0, "prompt_tokens": None}
     for edit in detail["edits"].values():
         edit["file"] = None
@@ -60,13 +61,12 @@ def odd() -> Example:
     return made
 
 
-@pytest.mark.parametrize("write", [written, written_beside])
+@pytest.mark.parametrize("name", ["page.html", "page"])
 @pytest.mark.parametrize("view", ["", "#view=edits", OPENED, f"{OPENED}&show=difference"])
 def test_what_has_no_value_is_said_in_words(
-    browser: Browser, tmp_path: Path, write: Any, view: str
+    browser: Browser, tmp_path: Path, odd: Example, name: str, view: str
 ) -> None:
-    made = odd()
-    address = write(made, tmp_path / "out" if write is written_beside else tmp_path).as_uri()
+    address = written(odd, tmp_path / name).as_uri()
     with opened(browser, address + view) as page:
         page.wait_for_selector("html[data-ready]", state="attached")
         if "edit=" in view:
@@ -76,7 +76,7 @@ def test_what_has_no_value_is_said_in_words(
         assert {"generalist.a", "generalist.b", "clip.vit_b_32"} <= set(facts)
 
 
-def test_without_scripts_too(browser: Browser, tmp_path: Path) -> None:
-    address = written(odd(), tmp_path).as_uri()
+def test_without_scripts_too(browser: Browser, tmp_path: Path, odd: Example) -> None:
+    address = written(odd, tmp_path / "page.html").as_uri()
     with opened(browser, address, java_script_enabled=False) as page:
         assert page.locator("noscript table").count() == 1
