@@ -17,6 +17,7 @@ from editjudge.app.doctor import KEY_NOT_REQUIRED, KEY_REQUIRED, NO_KNOWN_ANSWER
 from editjudge.base.config import Endpoint, JudgeEndpoint, Secret, Settings
 from editjudge.base.local_stack import StackState
 from editjudge.cli import root, services
+from editjudge.panel import SPECIALISTS
 
 from ..fakes.openai import ScriptedOpenAi, problem, reply
 from ..fakes.openai import _failed as failed_as
@@ -212,11 +213,11 @@ def lame(monkeypatch: pytest.MonkeyPatch) -> StackState:
 
 def test_a_model_that_could_not_be_loaded_is_named(lame: StackState) -> None:
     said: list[str] = []
-    with services.provide_services(Settings(), start=True, say=said.append) as settings:
+    with services.provide_services(Settings(), roles=SPECIALISTS, say=said.append) as settings:
         assert [one.url for one in settings.endpoints.values()] == [lame.grpc]
     assert said == ["ocr_ppocr is not served: RuntimeError: weights are absent"]
     elsewhere = Settings().at("grpc://127.0.0.1:10")
-    with services.provide_services(elsewhere, start=True, say=pytest.fail) as settings:
+    with services.provide_services(elsewhere, roles=SPECIALISTS, say=pytest.fail) as settings:
         assert settings == elsewhere
 
     ran = CliRunner().invoke(root.commands["doctor"], standalone_mode=False)

@@ -437,5 +437,5 @@ def test_pings_are_no_more_frequent_than_every_server_allows() -> None:
 
 async def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "smg_grpc_proto", None)
-    with pytest.raises(MissingExtra, match=r"editjudge\[vllm\]"):
+    with pytest.raises(MissingExtra, match=r"\[vllm\]"):
         VllmTransport(JudgeEndpoint(url="grpc://127.0.0.1:9"), RetryPolicy())

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from editjudge import cli
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
+from editjudge.base.identity import ServiceName
 from editjudge.cli import services
 from editjudge.cli.commands import load_commands
 
@@ -125,6 +126,9 @@ def test_a_verb_is_there_once(plug: Plug, package: ModuleType, tmp_path: Path) -
         cli.plugin_commands()
 
 
+OCR, JUDGE = ServiceName("ocr", "ppocr"), ServiceName.judge("judge")
+
+
 @dataclass(frozen=True)
 class Started:
     url: str
@@ -132,38 +136,48 @@ class Started:
 
 
 @contextmanager
-def started_here(_: object) -> Iterator[Started]:
+def started_here(_: object, models: list[str]) -> Iterator[Started]:
+    assert models == ["ocr_ppocr"]
     yield Started("grpc://127.0.0.1:9", {"ocr_ppocr": "weights are absent"})
 
 
 def test_a_stack_is_started_by_the_package_that_can(plug: Plug, package: ModuleType) -> None:
-    package.cannot = lambda settings: None  # type: ignore[attr-defined]
+    package.cannot = lambda settings, models: None  # type: ignore[attr-defined]
     package.can = started_here  # type: ignore[attr-defined]
     said: list[str] = []
     plug("editjudge.stack", "somebodys:cannot", "somebodys:can")
-    with services.provide_services(Settings(), start=True, say=said.append) as settings:
+    with services.provide_services(Settings(), roles=[OCR, JUDGE], say=said.append) as settings:
         assert [one.url for one in settings.endpoints.values()] == ["grpc://127.0.0.1:9"]
     assert "starting the local services" in said[0]
     assert said[1:] == ["ocr_ppocr is not served: weights are absent"]
-    with services.provide_services(Settings(), start=False, say=said.append) as settings:
+    with services.provide_services(Settings(), roles=[JUDGE], say=said.append) as settings:
         assert not settings.endpoints
     assert len(said) == 2
+
+
+def test_a_stack_without_the_models_is_not_started(plug: Plug, package: ModuleType) -> None:
+    package.cannot = lambda settings, models: f"{models[0]} is not installed"  # type: ignore[attr-defined]
+    plug("editjudge.stack", "somebodys:cannot")
+    said: list[str] = []
+    with services.provide_services(Settings(), roles=[OCR], say=said.append) as settings:
+        assert settings == Settings()
+    assert said == ["no local service is started: ocr_ppocr is not installed"]
 
 
 @pytest.mark.parametrize("values", [(), ("somebodys:cannot",)])
 def test_without_a_stack_there_are_no_services(
     plug: Plug, package: ModuleType, values: tuple[str, ...]
 ) -> None:
-    package.cannot = lambda settings: None  # type: ignore[attr-defined]
+    package.cannot = lambda settings, models: None  # type: ignore[attr-defined]
     plug("editjudge.stack", *values)
-    with services.provide_services(Settings(), start=True, say=pytest.fail) as settings:
+    with services.provide_services(Settings(), roles=[OCR, JUDGE], say=pytest.fail) as settings:
         assert settings == Settings()
 
 
 def test_a_stack_that_does_not_load_is_told(plug: Plug) -> None:
     plug("editjudge.stack", "nowhere.at_all:start")
     with pytest.raises(ConfigError, match="services cannot be loaded: No module named 'nowhere'"):
-        with services.provide_services(Settings(), start=True, say=pytest.fail):
+        with services.provide_services(Settings(), roles=[OCR, JUDGE], say=pytest.fail):
             pytest.fail("there is nothing to use")
 
 

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..answers.texts import Option
 from ..base.config import Endpoint, GatewayEndpoint, JudgeEndpoint, Settings
-from ..base.errors import Abstention, InputError, NoAccess, ServiceError
+from ..base.errors import Abstention, InputError, MissingExtra, NoAccess, ServiceError
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.parse import describe_failure, first_problem
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
@@ -110,7 +110,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
             Finding(
                 service="all",
                 problem="no endpoint is configured and no local stack runs",
-                fix='pip install "editjudge[serve]", or configure one (docs/configuration.md)',
+                fix=f"{MissingExtra('', 'serve').fix}, or configure one (docs/configuration.md)",
             )
         ]
     # The services shall answer now: no reply comes from the ledger, and none is stored there.

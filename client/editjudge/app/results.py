@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from pydantic import ConfigDict, Field, PlainSerializer, computed_field
 from pydantic.dataclasses import dataclass as result
 
-from ..base.errors import ConfigError
+from ..base.errors import MissingExtra
 from ..base.identity import Identities, ServiceName, format_identities, untrained_services
 from ..base.signature import Signature
 from ..base.strict import STRICT, to_plain
@@ -171,14 +171,12 @@ class Results(JudgeSpread):
         values="value")` makes it wide.
 
         Raises:
-            ConfigError: pandas is not installed.
+            MissingExtra: pandas is not installed.
         """
         try:
             from pandas import DataFrame
         except ImportError as error:
-            raise ConfigError(
-                "to_pandas needs the package pandas", "pip install 'editjudge[pandas]'"
-            ) from error
+            raise MissingExtra("to_pandas", "pandas") from error
         from ..report.summary import build_numbers_table
 
         table = build_numbers_table(self)

@@ -31,8 +31,11 @@ A `ServiceError` never becomes a number: scorers let it pass, and it is stored a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from importlib.metadata import distribution
 from typing import Any, ClassVar
+from urllib.parse import unquote, urlsplit
 
 
 class EditjudgeError(Exception):
@@ -107,9 +110,21 @@ class MissingExtra(EditjudgeError):
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(
             f"{feature} needs packages that are not installed",
-            f'run: pip install "editjudge[{extra}]"',
+            f"run: {_install_command(extra)}",
         )
         self.extra = extra
+
+
+def _install_command(extra: str) -> str:
+    """The command that adds an extra to this copy, from where it came: index, checkout or file."""
+    origin = json.loads(distribution("editjudge").read_text("direct_url.json") or "{}")
+    url = origin.get("url", "")
+    if not url:
+        return f'pip install "editjudge[{extra}]"'
+    if origin.get("dir_info", {}).get("editable"):
+        return f'pip install -e "{unquote(urlsplit(url).path)}[{extra}]"'
+    prefix = f"{vcs['vcs']}+" if (vcs := origin.get("vcs_info")) else ""
+    return f'pip install "editjudge[{extra}] @ {prefix}{url}"'
 
 
 class StackError(EditjudgeError):

@@ -134,9 +134,9 @@ def _prepare(maker: Maker, options: Options, *, json: bool) -> int:
 
 
 def _make(preparation: Preparation) -> None:
-    start = any(not role.is_judge for role in preparation.maker.roles)
+    settings, roles = preparation.settings, preparation.maker.roles
     try:
-        with provide_services(preparation.settings, start=start, say=print_notice) as at_hand:
+        with provide_services(settings, roles=roles, say=print_notice) as at_hand:
             asyncio.run(preparation.make(at_hand))
     except KeyboardInterrupt:
         print_notice("interrupted; repeat the command to resume")

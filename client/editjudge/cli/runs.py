@@ -145,8 +145,7 @@ def _judge_rest(running: RunSession, settings: Settings) -> RunResult | None:
     """Judge the rest of the run; return None if interrupted."""
     if not running.plan.edit_count:
         return running.finish()
-    start = any(not role.is_judge for role in running.plan.roles)
-    with provide_services(settings, start=start, say=running.say) as at_hand:
+    with provide_services(settings, roles=running.plan.roles, say=running.say) as at_hand:
         try:
             return asyncio.run(_judge_interruptibly(running, at_hand))
         except asyncio.CancelledError:

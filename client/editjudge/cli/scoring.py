@@ -17,7 +17,7 @@ from ..panel.prompt import PictureCache
 from ..panel.specialists import list_custom_services
 from ..prompts.custom_templates import load_custom_templates
 from ..prompts.rubrics import load_rubric_files, select_rubrics
-from ..report.numbers import build_verdict_table, describe_judge_use, group_skip_reasons
+from ..report.numbers import build_verdict_table, describe_judge_use, describe_skipped
 from ..scorers.judge_scorer import make_prompt
 from .options import add_rubrics, bind_single_judge, load_prompt_texts, settings_from
 from .output import print_json, print_tables
@@ -39,16 +39,14 @@ def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     rules = load_benchmark("core").rules().with_templates(load_custom_templates(prompts))
     rules = add_specialists(rules, list_custom_services(settings))
     dimensions = select_dimensions(patterns, rules)
-    needs_stack = any(
-        any(not role.is_judge for role in d.roles) and d.why_not_applicable(edit.item) is None
-        for d in dimensions
-    )
-    with provide_services(settings, start=needs_stack, say=print_notice) as available:
+    applicable = (d for d in dimensions if d.why_not_applicable(edit.item) is None)
+    roles = {role for dimension in applicable for role in dimension.roles}
+    with provide_services(settings, roles=roles, say=print_notice) as available:
         judgement = asyncio.run(_judge(available, edit, dimensions, prompts))
     if json:
         print_json(judgement.to_dict())
     else:
-        _print_judgement(judgement)
+        _print_judgement(judgement, named=bool(patterns))
     return 3 if judgement.has_failures else 0
 
 
@@ -74,14 +72,19 @@ def _print_prompts(edit: Edit, rubrics: Mapping[str, str]) -> int:
     return 0
 
 
-def _print_judgement(judgement: Judgement) -> None:
+def _print_judgement(judgement: Judgement, *, named: bool) -> None:
+    """Print verdicts.
+
+    Args:
+        named: Whether the user named the dimensions, and so wants the reason of each.
+    """
     table = build_verdict_table(judgement)
     if table.rows:
         print_tables([table])
     for line in describe_judge_use(judgement):
         print_text(line)
-    for reason, names in group_skip_reasons(judgement).items():
-        print_text(f"not judged, {reason}: {', '.join(names)}")
+    for line in describe_skipped(judgement, in_full=named or not table.rows):
+        print_text(line)
     item = judgement.edit.item
     image, mask = judgement.edit.image, item.mask
     if image and mask and mask.size != image.size:

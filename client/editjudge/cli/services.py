@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -23,10 +23,10 @@ from ..app.doctor import (
 )
 from ..base.config import Settings
 from ..base.errors import ConfigError
-from ..base.identity import format_identities
+from ..base.identity import ServiceName, format_identities
 from ..base.local_stack import StackState, running_stack
 from ..base.terminal import print_notice, print_text
-from ..panel import Panel
+from ..panel import SPECIALISTS, Panel, model_name
 from ..report.table import Head, Row, Table
 from .options import check_judges, parse_judges, settings_from
 from .output import print_json, print_tables
@@ -36,11 +36,15 @@ _COLOURS = {"steady": "green", "shifted": "red", "disordered": "red", "unchecked
 _EXIT = {"steady": 0, "shifted": 3, "disordered": 3, "unchecked": 1}
 
 
-def _start_local_stack(settings: Settings) -> AbstractContextManager[Any] | None:
-    """Start a local stack for the duration of a block; None if no installed package can.
+def _start_local_stack(
+    settings: Settings, roles: Iterable[ServiceName]
+) -> AbstractContextManager[Any] | str:
+    """Start a local stack for the duration of a block, or return why there is none.
 
-    A package that can start one has an entry point in the group `editjudge.stack`. What it starts
-    has `url`, the address for clients, and `unloaded_models`, by model the reason.
+    A package that can start one has an entry point in the group `editjudge.stack`: a function of
+    the settings and the names of the needed models. What it starts has `url`, the address for
+    clients, and `unloaded_models`, by model the reason. It returns None if it cannot start any
+    stack, and the reason if it has none of the models.
 
     Raises:
         ConfigError: that package cannot be loaded.
@@ -50,24 +54,26 @@ def _start_local_stack(settings: Settings) -> AbstractContextManager[Any] | None
             start = point.load()
         except (ImportError, AttributeError) as error:
             raise ConfigError(f"editjudge's services cannot be loaded: {error}") from error
-        stack: AbstractContextManager[Any] | None = start(settings.stack)
+        stack: AbstractContextManager[Any] | str | None
+        stack = start(settings.stack, [model_name(role) for role in roles if not role.is_judge])
         if stack is not None:
             return stack
-    return None
+    return ""
 
 
 @contextmanager
 def provide_services(
     settings: Settings,
     *,
-    start: bool,
+    roles: Collection[ServiceName],
     say: Callable[[str], None],
     on_unloaded: Callable[[str, str], None] | None = None,
 ) -> Iterator[Settings]:
     """Add a local stack to the settings: the running one, or a new one for the block.
 
     Args:
-        start: Whether to start a stack if no endpoint is configured and no stack is running.
+        roles: The needed services. If no endpoint is configured and no stack is running, a stack
+            of those that are installed is started.
         say: Receives progress messages.
         on_unloaded: Receives each model that the stack could not load, and the reason; by default
             they are progress messages.
@@ -80,13 +86,16 @@ def provide_services(
         yield settings
         return
     report = on_unloaded or (lambda model, why: say(f"{model} is not served: {why}"))
-    stack = _start_local_stack(settings) if start and not settings.endpoints else None
+    needs_stack = not settings.endpoints and any(not role.is_judge for role in roles)
+    stack = _start_local_stack(settings, roles) if needs_stack else ""
     with ExitStack() as exits:
         unloaded_models: Mapping[str, str] = {}
-        if stack is not None:
+        if not isinstance(stack, str):
             say("starting the local services for this command (editjudge up keeps them running) …")
             server = exits.enter_context(stack)
             settings, unloaded_models = settings.at(server.url), server.unloaded_models
+        elif stack:
+            say(f"no local service is started: {stack}")
         elif running := running_stack():
             urls = {endpoint.url for endpoint in settings.endpoints.values()}
             unloaded_models = running.unloaded if running.grpc in urls else {}
@@ -108,9 +117,9 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
         findings.append(Finding(service=service, problem=f"could not be loaded: {why}", fix=fix))
 
     # Whoever names a judge only asks about that, or about the stack that runs already.
-    start = not settings.judges
+    roles = () if settings.judges else SPECIALISTS
     with provide_services(
-        settings, start=start, say=print_notice, on_unloaded=add_unloaded
+        settings, roles=roles, say=print_notice, on_unloaded=add_unloaded
     ) as available:
         findings += asyncio.run(check_services(available, expected_services))
     if json:

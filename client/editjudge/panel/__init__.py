@@ -224,7 +224,7 @@ class Panel:
         if problems := [f"{url}: {self.problems[url]}" for url in urls if url in self.problems]:
             return "; ".join(problems)
         if not self._settings.endpoints:
-            return "no endpoint is configured and no local stack runs (editjudge up)"
+            return "no endpoint is configured and no local stack runs (docs/models.md)"
         own = f"load it there as {model_name(service)}: docs/own.md"
         fix = "docs/models.md adds it" if service in SPECIALISTS else own
         return f"not among the models ready at {', '.join(urls)} ({fix})"

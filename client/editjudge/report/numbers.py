@@ -90,13 +90,23 @@ def format_usage(usage: Mapping[str, float]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def group_skip_reasons(judgement: Judgement) -> dict[str, list[str]]:
-    """Group the dimensions that were not judged by their reason."""
+def describe_skipped(judgement: Judgement, *, in_full: bool) -> Iterator[str]:
+    """Describe the dimensions that were not judged: with each reason, or their numbers alone."""
+    skipped = {n: o for n, o in judgement.outcomes.items() if isinstance(o, _SKIPPED_OUTCOMES)}
+    if skipped and not in_full:
+        unserved = sum(isinstance(outcome, NotServed) for outcome in skipped.values())
+        counts = (
+            (len(skipped) - unserved, "need an input that was not given"),
+            (unserved, "need models that are not served"),
+        )
+        parts = ", ".join(f"{count:,} {why}" for count, why in counts if count)
+        yield f"other dimensions: {parts}; --json names each with its reason"
+        return
     reasons: dict[str, list[str]] = {}
-    for name, outcome in judgement.outcomes.items():
-        if isinstance(outcome, _SKIPPED_OUTCOMES):
-            reasons.setdefault(outcome.reason, []).append(name)
-    return reasons
+    for name, outcome in skipped.items():
+        reasons.setdefault(outcome.reason, []).append(name)
+    for reason, names in reasons.items():
+        yield f"not judged, {reason}: {', '.join(names)}"
 
 
 def describe_outcome(outcome: Outcome) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from editjudge.base.errors import ConfigError
 
+from ..zoo.artefact import Precision
 from .serving import DEVICE, Serving
 from .specialist import Specialist
 
@@ -41,6 +42,17 @@ def find_model_repository() -> Path:
     """The generated repository: inside the installed package, or at the top of a checkout."""
     inside = Path(__file__).parents[1] / "model_repo"
     return inside if inside.is_dir() else Path(__file__).parents[3] / "model_repo"
+
+
+def find_installed(precision: Precision) -> Iterator[str]:
+    """Yield the models that are installed here, those with a damaged export too."""
+    for specialist in find_specialists():
+        try:
+            if specialist.installed_identity(precision) is None:
+                continue
+        except ConfigError:
+            pass  # the server tells it when it loads the model
+        yield specialist.name
 
 
 def build_repository(

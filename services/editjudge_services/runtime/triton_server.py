@@ -17,7 +17,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
@@ -26,10 +26,11 @@ from pathlib import Path
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import EditjudgeError, MissingExtra, StackError
 from editjudge.base.local_stack import private_state_dir
+from editjudge.base.text import shorten_list
 
 from .liveness import find_stubs, parse_model
 from .process import LOOPBACK, Server, fetch, reserve_ports
-from .repository import build_repository
+from .repository import build_repository, find_installed
 from .restarts import keep_running
 from .serving import Serving
 
@@ -285,9 +286,24 @@ def _run_until_stopped(server: TritonServer, stop: threading.Event, startup: Fut
         server.stop()
 
 
-def make_stack(settings: StackSettings) -> AbstractContextManager[TritonServer] | None:
-    """Make a temporary stack, not started yet; None where its packages are not installed."""
-    return temporary_stack(settings) if has_serve_extra() else None
+def make_stack(
+    settings: StackSettings, models: Collection[str]
+) -> AbstractContextManager[TritonServer] | str | None:
+    """Make a temporary stack of the needed models that are installed; it is not started yet.
+
+    Returns:
+        None where its packages are not installed; the reason where none of the models is.
+    """
+    if not has_serve_extra():
+        return None
+    allowed = set(settings.models or models)
+    installed = [name for name in find_installed(settings.precision) if name in models]
+    chosen = tuple(name for name in installed if name in allowed)
+    if not chosen:
+        names = shorten_list([name.replace("_", ".", 1) for name in sorted(models)])
+        where = "among the `models` of the stack" if installed else "installed (docs/models.md)"
+        return f"{names} {'are' if len(models) > 1 else 'is'} not {where}"
+    return temporary_stack(settings.model_copy(update={"models": chosen}))
 
 
 def has_serve_extra() -> bool:

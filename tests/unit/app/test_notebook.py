@@ -21,7 +21,7 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import Dimension, Edit, Judgement, Reading, RunSpec, RunView, Score, Scorer
 from editjudge.base.config import Settings
-from editjudge.base.errors import ConfigError
+from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.verdict import (
     Failure,
     LeftOut,
@@ -175,7 +175,7 @@ def test_without_pandas_the_extra_is_named(spec: RunSpec, monkeypatch: pytest.Mo
         return imported(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigError, match=r"needs the package pandas; pip install 'editjudge"):
+    with pytest.raises(MissingExtra, match=r"^to_pandas needs .*\[pandas\]"):
         results.to_pandas()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -27,3 +28,19 @@ def test_where_nothing_is_judged_there_is_no_table(
     with pytest.raises(SystemExit):
         main(["score", *asked, "--dimension", "core.psnr.source.outside"])
     assert capsys.readouterr().out == "not judged, needs a mask: core.psnr.source.outside\n"
+
+
+def test_dimensions_that_nobody_named_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "a.png")
+    edit = ["--source", "a.png", "--edited", "a.png", "--instruction", "x"]
+    with pytest.raises(SystemExit):
+        main(["score", *edit, "--endpoint", "grpc://127.0.0.1:9"])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line[0] not in "┏┃┡│└"]
+    assert re.fullmatch(
+        r"other dimensions: \d+ need an input that was not given, \d+ need models that are not"
+        r" served; --json names each with its reason",
+        line,
+    )

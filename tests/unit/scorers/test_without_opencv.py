@@ -24,7 +24,7 @@ from editjudge.pixels.alignment import align
 from editjudge.pixels.metrics import mse
 
 ROOT = Path(__file__).parents[3]
-FIX = 'run: pip install "editjudge[pixels]"'
+FIX = MissingExtra("", "pixels").fix
 NOBODY: Any = SimpleNamespace(service_names=frozenset(), why_not=lambda role: "away")
 
 

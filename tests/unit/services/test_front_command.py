@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from editjudge.base.errors import MissingExtra
 from editjudge.cli import main
 
 from .test_front_values import WHOLE
@@ -42,7 +43,7 @@ def test_a_package_that_is_not_installed_is_named_by_its_extra(
     monkeypatch.setattr("editjudge_services.front.values.FrontValues.required_files", lambda _: {})
     code, said = line(capsys, "render", values, "--out", str(tmp_path / "out"), "--check")
     assert code == 2
-    assert 'pip install "editjudge[front]"' in said
+    assert MissingExtra("", "front").fix in said
 
 
 @pytest.mark.parametrize("where", ["/proc/nowhere", "file/below", "taken"])

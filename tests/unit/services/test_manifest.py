@@ -139,13 +139,13 @@ def test_a_recipe_whose_library_is_not_there(
 
     monkeypatch.setattr(manifests, "import_module", missing)
     lacks = "onnx"
-    with pytest.raises(MissingExtra, match=r"editjudge\[export\]"):
+    with pytest.raises(MissingExtra, match=r"\[export\]"):
         load_recipe(find_entry("lpips-vgg"))
 
 
 def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtra, match=r"exporting lpips-vgg .*editjudge\[export\]"):
+    with pytest.raises(MissingExtra, match=r"exporting lpips-vgg .*\[export\]"):
         load_recipe(find_entry("lpips-vgg"))
 
 

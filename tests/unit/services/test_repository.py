@@ -11,14 +11,16 @@ import pytest
 from click.testing import CliRunner, Result
 from generate import chart_text
 
+from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError
 from editjudge.cli import plugin_commands
 from editjudge_services.features.vision_service import DinoV2
 from editjudge_services.quality.piqe_service import Piqe
-from editjudge_services.runtime import liveness
+from editjudge_services.runtime import liveness, triton_server
 from editjudge_services.runtime.repository import build_repository, find_specialists, render_config
 from editjudge_services.runtime.serving import Serving, stay_on_device
 from editjudge_services.runtime.specialist import Specialist
+from editjudge_services.runtime.triton_server import make_stack
 from editjudge_services.zoo.artefact import RECORD, Precision
 
 command = plugin_commands()["models"]
@@ -51,6 +53,24 @@ def test_what_is_asked_for_and_not_installed_is_named(tmp_path: Path, models: Pa
     assert "no weights for fp32" in unusable["features_dinov2"]
     with pytest.raises(ConfigError, match="no model is named quality_pique"):
         build_repository(tmp_path / "repo", models={"quality_pique": Serving()})
+
+
+def test_a_stack_has_the_needed_models_that_are_installed(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triton_server, "has_serve_extra", lambda: True)
+    monkeypatch.setattr(triton_server, "temporary_stack", lambda settings: settings.models)
+    some = ["clip_vit_b_32", "quality_piqe", "ocr_ppocr"]
+    assert make_stack(StackSettings(), some) == ("quality_piqe", "ocr_ppocr")
+    one = StackSettings(models=("ocr_ppocr",))
+    assert make_stack(one, some) == ("ocr_ppocr",)
+    absent = "clip.vit_b_32 is not installed (docs/models.md)"
+    assert make_stack(StackSettings(), ["clip_vit_b_32"]) == absent
+    assert (
+        make_stack(one, ["quality_piqe"]) == "quality.piqe is not among the `models` of the stack"
+    )
+    monkeypatch.setattr(triton_server, "has_serve_extra", lambda: False)
+    assert make_stack(StackSettings(), some) is None
 
 
 def test_instances_precision_and_device_are_in_the_configuration() -> None:
